@@ -1,0 +1,51 @@
+# Muster. `make` alone prints this help.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PY     := $(BIN)/python
+SOURCES := core actors serve_app storage handlers cli telemetry
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-fast check format bench clean constraints
+
+help: ## Print this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (Ctrl-C stops it)
+	@$(PY) -m cli.main up
+
+test: check ## Everything CI runs: checks, then every test
+	$(PY) -m pytest tests/unit --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+	$(PY) -m pytest tests/contract tests/integration tests/acceptance
+
+test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
+	$(PY) -m pytest tests/unit tests/contract
+
+check: $(VENV)/.installed ## Ruff, mypy strict, import rules
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.installed ## Let ruff format and fix
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+bench: $(VENV)/.installed ## Every benchmark, against its peers
+	$(PY) -m bench all
+
+clean: ## Remove the virtual environment and every cache (keeps .muster, your data)
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache .coverage
+	find . -name __pycache__ -type d -not -path './.muster/*' -prune -exec rm -rf {} +
+
+constraints: $(VENV)/.installed ## Pin every dependency anew from pyproject.toml
+	$(PY) -m pip install --quiet uv
+	$(PY) -m uv pip compile --quiet --upgrade --universal --extra dev --no-header --no-annotate \
+		--no-emit-index-url pyproject.toml -o constraints.txt
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "Setting up $(VENV) (about a minute, once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Muster needs Python 3.11 or newer")'
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
