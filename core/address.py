@@ -1,0 +1,66 @@
+"""How a correlation is named, and where its name leads."""
+
+import hashlib
+import uuid
+
+import msgspec
+
+ID_LENGTH = 255
+_NODE_NAMESPACE = uuid.UUID("6d757374-6572-5000-8000-6e6f64650000")
+
+
+class Address(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Both ids and the tenant: an event must name all three to reach a correlation."""
+
+    tenant: int
+    execution_id: str
+    correlation_id: str
+
+    @property
+    def scoped_id(self) -> str:
+        """The execution-scoped correlation id that people see."""
+        return f"{self.execution_id}:{self.correlation_id}"
+
+    @property
+    def key(self) -> bytes:
+        """Sixteen bytes that stand for this address in Postgres and in memory.
+
+        The first half depends on tenant and correlation id only, so one index also answers
+        "does this correlation id exist under another execution?".
+        """
+        return correlation_prefix(self.tenant, self.correlation_id) + _half(
+            self.tenant, self.correlation_id, self.execution_id
+        )
+
+
+def correlation_prefix(tenant: int, correlation_id: str) -> bytes:
+    """The half of a key that all executions of one correlation id share."""
+    return _half(tenant, correlation_id)
+
+
+def shard_of(key: bytes, shards: int) -> int:
+    """Which of `shards` hosts this key."""
+    return int.from_bytes(key[8:16], "big") % shards
+
+
+def correlation_for(tenant: int, execution_id: str, node_id: str) -> str:
+    """The correlation id of a node in an execution: the same on every retry of a registration."""
+    return str(uuid.uuid5(_NODE_NAMESPACE, f"{tenant}\x00{execution_id}\x00{node_id}"))
+
+
+def check_id(value: object) -> str | None:
+    """The id as text if it can serve as one, else None."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH:
+        return None
+    return value if value.isprintable() and value == value.strip() else None
+
+
+def _half(tenant: int, *parts: str) -> bytes:
+    # Length-prefixed, so that no two lists of parts read alike.
+    digest = hashlib.blake2b(tenant.to_bytes(8, "big"), digest_size=8)
+    for part in parts:
+        raw = part.encode()
+        digest.update(len(raw).to_bytes(4, "big") + raw)
+    return digest.digest()

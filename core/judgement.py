@@ -1,0 +1,130 @@
+"""Strategy and outcomes decide; the timeout policy has the last word when they cannot."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from core.spec import Strategy, TimeoutPolicy, WaitSpec
+
+
+class Outcome(StrEnum):
+    """How one expected event stands."""
+
+    PENDING = "pending"
+    RECEIVED = "received"
+    TIMED_OUT = "timed_out"
+    FAILED = "failed"
+    REJECTED = "rejected"
+
+
+class Judgement(StrEnum):
+    """What the outcomes so far mean for the wait."""
+
+    WAIT = "wait"
+    COMPLETE = "complete"
+    IMPOSSIBLE = "impossible"
+
+
+class Status(StrEnum):
+    """The life of a wait; everything but WAITING is final."""
+
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """How a wait ended and why; `seq` is its place in the correlation's log."""
+
+    status: Status
+    reason: str
+    at: float = 0.0
+    seq: int = 0
+    timed_out: bool = False
+    partial: bool = False
+    missing: tuple[str, ...] = ()
+    warning: str | None = None
+
+
+_BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
+
+
+def judge(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Judgement:
+    """Decide from strategy and outcomes alone."""
+    names, enough = spec.needed()
+    pending = sum(outcomes[name] is Outcome.PENDING for name in names)
+    if spec.strategy is Strategy.SETTLED:
+        return Judgement.WAIT if pending else Judgement.COMPLETE
+    received = sum(outcomes[name] is Outcome.RECEIVED for name in names)
+    if received >= enough:
+        return Judgement.COMPLETE
+    return Judgement.WAIT if received + pending >= enough else Judgement.IMPOSSIBLE
+
+
+def conclude(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending | None:
+    """The ending these outcomes lead to, or None while the wait goes on."""
+    match judge(spec, outcomes):
+        case Judgement.WAIT:
+            return None
+        case Judgement.COMPLETE:
+            return _complete(spec, outcomes)
+        case Judgement.IMPOSSIBLE:
+            return _apply_policy(spec, outcomes)
+
+
+def _complete(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
+    if not spec.events:
+        return Ending(status=Status.COMPLETED, reason="nothing to wait for")
+    missing = _missing(spec, outcomes) if spec.strategy is Strategy.SETTLED else ()
+    return Ending(
+        status=Status.COMPLETED,
+        reason=f"strategy {spec.strategy} is satisfied",
+        partial=bool(missing),
+        missing=missing,
+    )
+
+
+def _apply_policy(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
+    names, enough = spec.needed()
+    missing = _missing(spec, outcomes)
+    lost = ", ".join(f"{name} {outcomes[name]}" for name in missing)
+    why = f"strategy {spec.strategy} needs {enough} of {len(names)}; {lost}"
+    timed_out = Outcome.TIMED_OUT in outcomes.values()
+    if not _may_continue(spec, outcomes):
+        broken = any(outcomes[name] in _BROKEN for name in names)
+        return Ending(
+            status=Status.FAILED if broken else Status.TIMEOUT,
+            reason=f"{why}; onTimeout {spec.on_timeout} ends the wait",
+            timed_out=timed_out,
+            missing=missing,
+        )
+    lenient = spec.on_timeout is TimeoutPolicy.CONTINUE_WITH_PARTIAL
+    return Ending(
+        status=Status.COMPLETED,
+        reason=f"{why}; onTimeout {spec.on_timeout} goes on",
+        timed_out=timed_out,
+        partial=bool(missing),
+        missing=missing,
+        warning=f"continued without {', '.join(missing)}" if lenient else None,
+    )
+
+
+def _may_continue(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> bool:
+    """Whether the policy lets the workflow go on although the strategy is out of reach."""
+    if spec.on_timeout is not TimeoutPolicy.CONTINUE:
+        return spec.on_timeout is TimeoutPolicy.CONTINUE_WITH_PARTIAL
+    match spec.strategy:
+        case Strategy.ALL:
+            required = [event.name for event in spec.events if event.required]
+            return all(outcomes[name] is Outcome.RECEIVED for name in required)
+        case Strategy.ANY | Strategy.REQUIRED_ONLY:
+            return True
+        case _:  # custom and quorum are unmet by definition; settled never gets here
+            return False
+
+
+def _missing(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
+    return tuple(e.name for e in spec.events if outcomes[e.name] is not Outcome.RECEIVED)

@@ -1,0 +1,152 @@
+"""What may be said to a correlation, and what it answers. Encoded once per batch for the wire."""
+
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+from core.address import Address
+from core.judgement import Outcome, Status
+from core.spec import Source
+
+
+class Verdict(StrEnum):
+    """What became of an incoming event."""
+
+    MATCHED = "matched"
+    BUFFERED = "buffered"
+    DUPLICATE = "duplicate"
+    LATE = "late"
+    REJECTED = "rejected"
+
+
+class Reason(StrEnum):
+    """Why an event got its verdict."""
+
+    EXPECTED = "expected"
+    NO_WAIT_YET = "no_wait_yet"
+    ALREADY_RECEIVED = "already_received"
+    WAIT_ENDED = "wait_ended"
+    DEADLINE_PASSED = "deadline_passed"
+    SOURCE_NOT_EXPECTED = "source_not_expected"
+    LABEL_NOT_EXPECTED = "label_not_expected"
+    FILTERED_OUT = "filtered_out"
+    EXECUTION_MISMATCH = "execution_mismatch"
+    MISSING_ID = "missing_id"
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """`turn_id` is minted once per request and kept over retries: asking twice answers the same."""
+
+    address: Address
+    turn_id: str
+
+
+class Register(_Message, frozen=True, tag="register"):
+    """Open the wait. `fresh`: this request minted the ids, so nobody can have used them before."""
+
+    node_id: str
+    spec: bytes
+    fresh: bool = False
+
+
+class Offer(_Message, frozen=True, tag="offer"):
+    """Here is an event; `label` is the topic or the service it came from."""
+
+    event_id: str
+    source: Source
+    label: str
+    payload: bytes
+    content_type: str = "application/json"
+    outcome: Outcome = Outcome.RECEIVED
+
+
+class Expire(_Message, frozen=True, tag="expire"):
+    """The database's clock has passed `at`: look at your deadlines."""
+
+    at: float
+
+
+class Cancel(_Message, frozen=True, tag="cancel"):
+    """Nobody needs the result any more."""
+
+
+Message: TypeAlias = Register | Offer | Expire | Cancel
+
+
+class Clause(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The part of a rule that an event failed, with both values."""
+
+    rule: str
+    expected: Any
+    actual: Any
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="judged", gc=False):
+    """Answer to an Offer."""
+
+    verdict: Verdict
+    reason: Reason
+    event: str | None = None
+    clause: Clause | None = None
+    status: Status | None = None
+    seq: int = 0
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opened", gc=False):
+    """Answer to Register. `created` is False when the same wait was there already."""
+
+    created: bool
+    status: Status
+    version: int
+    opened_at: float
+    expires_at: float
+
+
+class Standing(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="standing", gc=False
+):
+    """Answer to Cancel and Expire: how the wait stands now."""
+
+    status: Status
+    changed: bool
+
+
+class RefusalKind(StrEnum):
+    """Why a message was not taken."""
+
+    UNKNOWN = "unknown"
+    CONFLICT = "conflict"
+    OVERLOADED = "overloaded"
+
+
+class Refused(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="refused", gc=False
+):
+    """The message changed nothing and is not stored."""
+
+    kind: RefusalKind
+    detail: str
+    existing: str | None = None
+
+
+Reply: TypeAlias = Judged | Opened | Standing | Refused
+
+_encoder = msgspec.msgpack.Encoder()
+_messages = msgspec.msgpack.Decoder(list[Message])
+_replies = msgspec.msgpack.Decoder(list[Reply])
+
+
+def encode(batch: list[Message] | list[Reply]) -> bytes:
+    """One batch as one value: Ray then pickles bytes, not objects."""
+    return _encoder.encode(batch)
+
+
+def decode_messages(raw: bytes) -> list[Message]:
+    """The batch a caller sent."""
+    return _messages.decode(raw)
+
+
+def decode_replies(raw: bytes) -> list[Reply]:
+    """The answers, in the order of the messages."""
+    return _replies.decode(raw)

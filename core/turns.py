@@ -1,0 +1,314 @@
+"""One turn of a correlation: the only place where its state changes. No turn ever waits."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from core.judgement import Ending, Outcome, Status, conclude
+from core.matching import Mismatch, candidates
+from core.messages import (
+    Cancel,
+    Clause,
+    Expire,
+    Judged,
+    Message,
+    Offer,
+    Opened,
+    Reason,
+    RefusalKind,
+    Refused,
+    Register,
+    Reply,
+    Standing,
+    Verdict,
+)
+from core.spec import Expected, decode_spec, encode_spec
+from core.wait import PENDING, Decision, Entry, Mark, Parked, Wait
+
+
+def take(
+    wait: Wait | None,
+    message: Message,
+    now: float,
+    early: Sequence[Parked] = (),
+    elsewhere: str | None = None,
+) -> Decision:
+    """Decide what `message` means at `now`.
+
+    Args:
+        wait: The correlation, or None while nobody has registered it.
+        message: What was said to it.
+        now: The database's time.
+        early: Events that were parked for this address before it was registered.
+        elsewhere: An execution that waits under the same correlation id, if there is no `wait`.
+    """
+    if wait is None:
+        return _first_contact(message, now, early, elsewhere)
+    match message:
+        case Register():
+            return _open_again(wait, message)
+        case Offer():
+            return _offer(wait, message, now)
+        case Expire():
+            return _expire(wait, max(now, message.at))
+        case Cancel():
+            return _cancel(wait, now)
+        case _:
+            assert_never(message)
+
+
+def _first_contact(
+    message: Message, now: float, early: Sequence[Parked], elsewhere: str | None
+) -> Decision:
+    match message:
+        case Register():
+            return _open(message, now, early)
+        case Offer():
+            return _park(message, now, elsewhere)
+        case Expire() | Cancel():
+            detail = f"no wait state {message.address.scoped_id}"
+            return Decision(wait=None, reply=Refused(kind=RefusalKind.UNKNOWN, detail=detail))
+        case _:
+            assert_never(message)
+
+
+def _open(message: Register, now: float, early: Sequence[Parked]) -> Decision:
+    spec = decode_spec(message.spec)
+    wait = Wait(
+        address=message.address,
+        node_id=message.node_id,
+        spec=spec,
+        registered_by=message.turn_id,
+        opened_at=now,
+        marks=(PENDING,) * len(spec.events),
+    )
+    wait = _conclude(wait, now)
+    entries: list[Entry] = []
+    parked: list[Parked] = []
+    for event in sorted(early, key=lambda parked: (parked.at, parked.event_id)):
+        decision = _offer(wait, _as_offer(event), now)
+        # The whole registration is one step: it is stored as the row's first version.
+        wait = replace(decision.wait or wait, version=1)
+        entries.extend(decision.entries)
+        parked.extend(replace(again, at=event.at) for again in decision.parked)
+    refused = {again.event_id for again in parked}
+    return Decision(
+        wait=wait,
+        reply=_opened(wait, created=True),
+        entries=tuple(entries),
+        parked=tuple(parked),
+        unparked=tuple(event.event_id for event in early if event.event_id not in refused),
+    )
+
+
+def _open_again(wait: Wait, message: Register) -> Decision:
+    """A registration may be repeated; it may not mean something else the second time."""
+    if wait.registered_by == message.turn_id:
+        return Decision(wait=wait, reply=_opened(wait, created=True))
+    if wait.node_id == message.node_id and encode_spec(wait.spec) == message.spec:
+        return Decision(wait=wait, reply=_opened(wait, created=False))
+    detail = f"{wait.address.scoped_id} is registered with another node or configuration"
+    refused = Refused(
+        kind=RefusalKind.CONFLICT, detail=detail, existing=wait.address.correlation_id
+    )
+    return Decision(wait=wait, reply=refused)
+
+
+def _opened(wait: Wait, *, created: bool) -> Opened:
+    return Opened(
+        created=created,
+        status=wait.status,
+        version=wait.version,
+        opened_at=wait.opened_at,
+        expires_at=wait.expires_at,
+    )
+
+
+def _park(offer: Offer, now: float, elsewhere: str | None) -> Decision:
+    """No wait yet: keep the event. A later registration under its own ids still gets it."""
+    if elsewhere is None:
+        verdict, reason, clause = Verdict.BUFFERED, Reason.NO_WAIT_YET, None
+    else:
+        verdict, reason = Verdict.REJECTED, Reason.EXECUTION_MISMATCH
+        clause = Clause("executionId", elsewhere, offer.address.execution_id)
+    reply = Judged(verdict=verdict, reason=reason, clause=clause)
+    return Decision(wait=None, reply=reply, parked=(_parked(offer, reply, now),))
+
+
+def _offer(wait: Wait, offer: Offer, now: float) -> Decision:
+    known = _seen_before(wait, offer)
+    if known is not None:
+        return Decision(wait=wait, reply=known)
+    found = candidates(wait.spec, offer)
+    if isinstance(found, Mismatch):
+        reply = Judged(
+            verdict=Verdict.REJECTED,
+            reason=found.reason,
+            clause=found.clause,
+            status=wait.status,
+        )
+        return Decision(wait=wait, reply=reply, parked=(_parked(offer, reply, now),))
+    if wait.ending is not None:
+        return _log_only(wait, offer, now, Verdict.LATE, Reason.WAIT_ENDED, found[0])
+    wait, timeouts = _give_up(wait, now)
+    if wait.ending is not None:
+        late = _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, found[0])
+    else:
+        late = _fulfil(wait, offer, now, found)
+    return replace(late, entries=timeouts + late.entries)
+
+
+def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
+    """Answer a repeated event without touching anything."""
+    for expected, mark in zip(wait.spec.events, wait.marks, strict=True):
+        if mark.event_id != offer.event_id:
+            continue
+        again = mark.turn_id == offer.turn_id
+        return Judged(
+            verdict=Verdict.MATCHED if again else Verdict.DUPLICATE,
+            reason=Reason.EXPECTED if again else Reason.ALREADY_RECEIVED,
+            event=expected.name,
+            status=wait.status,
+            seq=mark.seq,
+        )
+    return None
+
+
+def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Expected]) -> Decision:
+    outcomes = wait.outcomes
+    expected = next((e for e in found if outcomes[e.name] is Outcome.PENDING), found[0])
+    if outcomes[expected.name] is Outcome.TIMED_OUT:
+        return _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, expected)
+    if outcomes[expected.name] is not Outcome.PENDING:
+        return _log_only(wait, offer, now, Verdict.DUPLICATE, Reason.ALREADY_RECEIVED, expected)
+    seq = wait.log_length + 1
+    mark = Mark(offer.outcome, now, seq, offer.event_id, offer.turn_id)
+    changed = _marked(replace(wait, log_length=seq), expected.name, mark)
+    changed = _conclude(replace(changed, version=wait.version + 1), now)
+    return Decision(
+        wait=changed,
+        reply=Judged(
+            verdict=Verdict.MATCHED,
+            reason=Reason.EXPECTED,
+            event=expected.name,
+            status=changed.status,
+            seq=seq,
+        ),
+        entries=(_entry(offer, seq, offer.outcome.value, expected.name, now),),
+    )
+
+
+def _log_only(
+    wait: Wait, offer: Offer, now: float, verdict: Verdict, reason: Reason, expected: Expected
+) -> Decision:
+    seq = wait.log_length + 1
+    return Decision(
+        wait=replace(wait, log_length=seq, version=wait.version + 1),
+        reply=Judged(
+            verdict=verdict, reason=reason, event=expected.name, status=wait.status, seq=seq
+        ),
+        entries=(_entry(offer, seq, verdict.value, expected.name, now),),
+    )
+
+
+def _expire(wait: Wait, now: float) -> Decision:
+    changed, entries = _give_up(wait, now)
+    reply = Standing(status=changed.status, changed=changed is not wait)
+    return Decision(wait=changed, reply=reply, entries=entries)
+
+
+def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[Entry, ...]]:
+    """Every event whose deadline has passed is timed out; the strategy then decides."""
+    if wait.ending is not None or now < wait.due_at:
+        return wait, ()
+    changed, entries = wait, []
+    for index, (expected, mark) in enumerate(zip(wait.spec.events, wait.marks, strict=True)):
+        if mark.outcome is not Outcome.PENDING or now < wait.deadline_of(index):
+            continue
+        seq = changed.log_length + 1
+        changed = replace(changed, log_length=seq)
+        changed = _marked(changed, expected.name, Mark(Outcome.TIMED_OUT, now, seq))
+        entries.append(_timeout_entry(expected, seq, now))
+    changed = _conclude(replace(changed, version=wait.version + 1), now)
+    return changed, tuple(entries)
+
+
+def _cancel(wait: Wait, now: float) -> Decision:
+    if wait.ending is not None:
+        return Decision(wait=wait, reply=Standing(status=wait.status, changed=False))
+    ending = Ending(status=Status.CANCELLED, reason="cancelled by a caller")
+    changed = _ended(replace(wait, version=wait.version + 1), ending, now)
+    return Decision(wait=changed, reply=Standing(status=changed.status, changed=True))
+
+
+def _conclude(wait: Wait, now: float) -> Wait:
+    ending = conclude(wait.spec, wait.outcomes)
+    return wait if ending is None else _ended(wait, ending, now)
+
+
+def _ended(wait: Wait, ending: Ending, now: float) -> Wait:
+    # The end takes a number in the log without a line there: the row itself tells it.
+    seq = wait.log_length + 1
+    return replace(wait, log_length=seq, ending=replace(ending, at=now, seq=seq))
+
+
+def _marked(wait: Wait, name: str, mark: Mark) -> Wait:
+    index = wait.index_of(name)
+    return replace(wait, marks=(*wait.marks[:index], mark, *wait.marks[index + 1 :]))
+
+
+def _entry(offer: Offer, seq: int, kind: str, name: str, now: float) -> Entry:
+    return Entry(
+        seq=seq,
+        kind=kind,
+        event=name,
+        event_id=offer.event_id,
+        source=offer.source,
+        label=offer.label,
+        payload=offer.payload,
+        content_type=offer.content_type,
+        at=now,
+    )
+
+
+def _timeout_entry(expected: Expected, seq: int, now: float) -> Entry:
+    return Entry(
+        seq=seq,
+        kind=Outcome.TIMED_OUT.value,
+        event=expected.name,
+        event_id=f"timeout/{expected.name}",
+        source=None,
+        label="",
+        payload=b"",
+        content_type="",
+        at=now,
+    )
+
+
+def _parked(offer: Offer, reply: Judged, now: float) -> Parked:
+    return Parked(
+        address=offer.address,
+        turn_id=offer.turn_id,
+        event_id=offer.event_id,
+        source=offer.source,
+        label=offer.label,
+        payload=offer.payload,
+        content_type=offer.content_type,
+        verdict=reply.verdict,
+        reason=reply.reason,
+        clause=reply.clause,
+        at=now,
+    )
+
+
+def _as_offer(parked: Parked) -> Offer:
+    return Offer(
+        address=parked.address,
+        turn_id=parked.turn_id,
+        event_id=parked.event_id,
+        source=parked.source,
+        label=parked.label,
+        payload=parked.payload,
+        content_type=parked.content_type,
+    )

@@ -1,0 +1,109 @@
+"""The per-correlation actor's mind: state, a message and the time in; new state and effects out."""
+
+import msgspec
+
+from core.address import Address
+from core.judgement import Ending, Outcome, Status
+from core.messages import Clause, Reason, Reply, Verdict
+from core.spec import Source, WaitSpec
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How one expected event stands, and which event made it so."""
+
+    outcome: Outcome = Outcome.PENDING
+    at: float = 0.0
+    seq: int = 0
+    event_id: str = ""
+    turn_id: str = ""
+
+
+PENDING = Mark()
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One correlation. `marks` follow the order of `spec.events`."""
+
+    address: Address
+    node_id: str
+    spec: WaitSpec
+    registered_by: str
+    opened_at: float
+    version: int = 1
+    marks: tuple[Mark, ...]
+    log_length: int = 0
+    ending: Ending | None = None
+
+    @property
+    def status(self) -> Status:
+        """Waiting, or how it ended."""
+        return self.ending.status if self.ending else Status.WAITING
+
+    @property
+    def expires_at(self) -> float:
+        """The overall deadline."""
+        return self.opened_at + self.spec.timeout
+
+    def deadline_of(self, index: int) -> float:
+        """When the event at this place in the configuration is given up."""
+        timeout = self.spec.events[index].timeout
+        return self.opened_at + min(self.spec.timeout, timeout or self.spec.timeout)
+
+    @property
+    def due_at(self) -> float:
+        """The next deadline; after the end it stays where it was, so that no index changes."""
+        pending = [
+            self.deadline_of(i)
+            for i, mark in enumerate(self.marks)
+            if mark.outcome is Outcome.PENDING
+        ]
+        return min(pending, default=self.expires_at)
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """Event name → outcome."""
+        return {e.name: m.outcome for e, m in zip(self.spec.events, self.marks, strict=True)}
+
+    def index_of(self, name: str) -> int:
+        """The place of a named event in the configuration."""
+        return next(i for i, event in enumerate(self.spec.events) if event.name == name)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One line of a correlation's append-only log; payloads live here once."""
+
+    seq: int
+    kind: str
+    event: str | None
+    event_id: str
+    source: Source | None
+    label: str
+    payload: bytes
+    content_type: str
+    at: float
+
+
+class Parked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An event that found no place in a correlation: early or refused, kept with its verdict."""
+
+    address: Address
+    turn_id: str
+    event_id: str
+    source: Source
+    label: str
+    payload: bytes
+    content_type: str
+    verdict: Verdict
+    reason: Reason
+    clause: Clause | None
+    at: float
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one turn leads to. All of it is committed together, or none of it."""
+
+    wait: Wait | None
+    reply: Reply
+    entries: tuple[Entry, ...] = ()
+    parked: tuple[Parked, ...] = ()
+    unparked: tuple[str, ...] = ()
