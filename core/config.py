@@ -1,0 +1,37 @@
+"""Plain, frozen configuration: what actors and replicas are given. Nothing here reads anything."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Placement(StrEnum):
+    """Where a correlation lives: in a shared shard, or in a Ray actor of its own."""
+
+    SHARDED = "sharded"
+    DEDICATED = "dedicated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every process of one Muster gets the same. Times are in seconds."""
+
+    dsn: str
+    namespace: str = "muster"
+    shards: int = 2
+    placement: Placement = Placement.SHARDED
+    dedicated_limit: int = 50
+    hot_limit: int = 200_000
+    idle_after: float = 60.0
+    pending_limit: int = 20_000
+    flush_limit: int = 2_000
+    log_limit: int = 1_000
+    early_ttl: float = 86_400.0
+    retention: float = 7 * 86_400.0
+    request_timeout: float = 10.0
+    timer_horizon: float = 5.0
+    timer_tick: float = 0.05
+    sweep_every: float = 10.0
+    max_body: int = 1_048_576
+    public_url: str = "http://127.0.0.1:8000"
+    log_level: str = "INFO"
+    log_json: bool = True

@@ -1,0 +1,67 @@
+"""Finding the two ids in what a sender sent: headers first, then the body."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from core.address import check_id
+from core.paths import MISSING, find, without
+from core.spec import DEFAULT_IDS, IdFields
+
+
+class Ids(msgspec.Struct, frozen=True):
+    """Both ids and the names they were found under."""
+
+    execution_id: str
+    correlation_id: str
+    fields: IdFields
+
+
+class MissingId(msgspec.Struct, frozen=True):
+    """What was looked for and not found, or was there and cannot be an id."""
+
+    name: str
+    looked_in: tuple[str, ...]
+    found: str | None = None
+
+
+def ids_of(
+    headers: Mapping[str, str], body: Any, profiles: Iterable[IdFields] = ()
+) -> list[Ids] | MissingId:
+    """Every pair of ids the known field names lead to, the default names first.
+
+    Header names are looked up in lower case, as HTTP servers deliver them.
+    """
+    pairs: list[Ids] = []
+    missing: MissingId | None = None
+    for fields in dict.fromkeys((DEFAULT_IDS, *profiles)):
+        correlation = _look(headers, body, fields.correlation_header, fields.correlation_field)
+        execution = _look(headers, body, fields.execution_header, fields.execution_field)
+        if isinstance(correlation, str) and isinstance(execution, str):
+            pair = Ids(execution, correlation, fields)
+            if all((p.execution_id, p.correlation_id) != (execution, correlation) for p in pairs):
+                pairs.append(pair)
+        elif missing is None:
+            missing = correlation if isinstance(correlation, MissingId) else None
+            missing = missing or (execution if isinstance(execution, MissingId) else None)
+    if pairs or missing is None:
+        return pairs
+    return missing
+
+
+def stripped(body: Any, fields: IdFields) -> Any:
+    """The body as it is stored: without the ids that routed it."""
+    names = {fields.correlation_field, fields.execution_field}
+    names |= {name.rsplit(".", 1)[-1] for name in names}
+    return without(body, names)
+
+
+def _look(headers: Mapping[str, str], body: Any, header: str, path: str) -> str | MissingId:
+    value: Any = headers.get(header.lower(), MISSING)
+    if value is MISSING:
+        value = find(body, path)
+    places = (f"header {header}", f"body field {path}")
+    if value is MISSING or value is None:
+        return MissingId(path, places)
+    return check_id(value) or MissingId(path, places, type(value).__name__)

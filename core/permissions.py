@@ -1,0 +1,38 @@
+"""API keys: what they look like, how they are remembered, what they allow."""
+
+import hashlib
+from enum import StrEnum
+
+
+class Permission(StrEnum):
+    """What a key may do. Each route names one."""
+
+    WAITS_READ = "waits:read"
+    WAITS_WRITE = "waits:write"
+    CALLBACKS_WRITE = "callbacks:write"
+    INBOX_READ = "inbox:read"
+    INBOX_WRITE = "inbox:write"
+    METRICS_READ = "metrics:read"
+    KEYS_WRITE = "keys:write"
+
+
+ALL_PERMISSIONS = tuple(Permission)
+
+
+def compose_key(prefix: str, secret: str) -> str:
+    """The key as its owner sees it, once."""
+    return f"mk_{prefix}_{secret}"
+
+
+def split_key(key: str) -> tuple[str, bytes] | None:
+    """The public prefix and the hash that is stored, or None if it cannot be a key."""
+    kind, _, rest = key.partition("_")
+    prefix, _, secret = rest.partition("_")
+    if kind != "mk" or not prefix or not secret or not key.isascii():
+        return None
+    return prefix, hash_secret(secret)
+
+
+def hash_secret(secret: str) -> bytes:
+    """Secrets are 32 random bytes, so a fast hash is enough."""
+    return hashlib.sha256(secret.encode()).digest()

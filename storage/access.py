@@ -1,0 +1,111 @@
+"""Tenants, their API keys, signing secrets, and the id names their waits use."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.permissions import Permission, compose_key, hash_secret
+from core.spec import IdFields
+from storage.pool import Pool
+from storage.queries import Q
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A live key: whose it is and what it allows."""
+
+    tenant: int
+    name: str
+    secret_hash: bytes
+    permissions: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key to create. `prefix` and `secret` are random and come from the caller."""
+
+    tenant: int
+    name: str
+    prefix: str
+    secret: str
+    permissions: tuple[Permission, ...]
+    lifetime: float | None = None
+
+
+async def create_tenant(pool: Pool, slug: str) -> int:
+    """The tenant's number; made if the slug is new."""
+    tenant: int = await pool.fetchval(Q["create_tenant"], slug)
+    return tenant
+
+
+async def find_tenant(pool: Pool, slug: str) -> int | None:
+    """The tenant's number, if there is one."""
+    tenant: int | None = await pool.fetchval(Q["find_tenant"], slug)
+    return tenant
+
+
+async def create_key(pool: Pool, key: NewKey) -> str:
+    """Store the hash of a new key; the key itself is returned once and never again."""
+    await pool.execute(
+        Q["create_key"],
+        key.prefix,
+        key.tenant,
+        key.name,
+        hash_secret(key.secret),
+        [permission.value for permission in key.permissions],
+        key.lifetime,
+    )
+    return compose_key(key.prefix, key.secret)
+
+
+async def count_keys(pool: Pool, tenant: int) -> int:
+    """How many live keys a tenant has."""
+    count: int = await pool.fetchval(Q["count_keys"], tenant)
+    return count
+
+
+async def find_key(pool: Pool, prefix: str) -> Credential | None:
+    """The live key behind a prefix."""
+    row = await pool.fetchrow(Q["find_key"], prefix)
+    if row is None:
+        return None
+    return Credential(
+        row["tenant_id"], row["name"], row["secret_hash"], frozenset(row["permissions"])
+    )
+
+
+async def list_keys(pool: Pool, tenant: int) -> list[dict[str, Any]]:
+    """A tenant's keys, newest first, without their secrets."""
+    return [dict(row) for row in await pool.fetch(Q["list_keys"], tenant)]
+
+
+async def revoke_key(pool: Pool, tenant: int, prefix: str) -> bool:
+    """End a key now; False if the tenant has none with this prefix."""
+    return await pool.fetchval(Q["revoke_key"], tenant, prefix) is not None
+
+
+async def touch_keys(pool: Pool, prefixes: list[str]) -> None:
+    """Remember that these keys were used."""
+    await pool.execute(Q["touch_keys"], prefixes)
+
+
+async def signing_secrets(pool: Pool, purpose: str, fresh: bytes) -> list[bytes]:
+    """The live secrets for a purpose, newest first; `fresh` becomes the first if there is none."""
+    await pool.execute(Q["create_secret"], purpose, fresh)
+    return [row["secret"] for row in await pool.fetch(Q["live_secrets"], purpose)]
+
+
+async def list_profiles(pool: Pool, tenant: int) -> list[IdFields]:
+    """The id names this tenant's waits use beside the default ones."""
+    return [IdFields(*row) for row in await pool.fetch(Q["list_profiles"], tenant)]
+
+
+async def create_profile(pool: Pool, tenant: int, fields: IdFields) -> None:
+    """Remember id names, before the first wait with them is acknowledged."""
+    await pool.execute(
+        Q["create_profile"],
+        tenant,
+        fields.correlation_field,
+        fields.execution_field,
+        fields.correlation_header,
+        fields.execution_header,
+    )

@@ -1,0 +1,78 @@
+"""The inbox: events that found no place, with their verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.address import Address
+from core.wait import Parked
+from storage.pool import Pool
+from storage.queries import Q
+from storage.rows import parked_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxFilter:
+    """Which events a listing shows; None leaves a filter off."""
+
+    verdict: str | None = None
+    reason: str | None = None
+    correlation_id: str | None = None
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: InboxFilter, before: int | None, limit: int
+) -> list[dict[str, Any]]:
+    """The next events of a listing, newest first, without their payloads."""
+    rows = await pool.fetch(
+        Q["list_inbox"],
+        tenant,
+        chosen.verdict,
+        chosen.reason,
+        chosen.correlation_id,
+        before,
+        limit,
+    )
+    return [dict(row) for row in rows]
+
+
+async def read(pool: Pool, tenant: int, inbox_id: int) -> Parked | None:
+    """One event with its payload."""
+    row = await pool.fetchrow(Q["read_parked"], tenant, inbox_id)
+    return parked_of(row) if row else None
+
+
+async def delete(pool: Pool, tenant: int, inbox_id: int) -> bool:
+    """Forget one event; False if there was none."""
+    return await pool.fetchval(Q["delete_parked"], tenant, inbox_id) is not None
+
+
+async def near_misses(pool: Pool, address: Address, limit: int = 20) -> list[Parked]:
+    """What came under this correlation id, for this or another execution, and did not count."""
+    prefix = address.key[:8]
+    rows = await pool.fetch(
+        Q["near_misses"], prefix + b"\x00" * 8, prefix + b"\xff" * 8, address.tenant, limit
+    )
+    return [parked_of(row) for row in rows]
+
+
+async def stranded(pool: Pool, limit: int) -> list[tuple[int, Parked]]:
+    """Parked events whose wait exists by now."""
+    rows = await pool.fetch(Q["stranded"], limit)
+    return [(row["inbox_id"], parked_of(row)) for row in rows]
+
+
+async def settle(pool: Pool, inbox_ids: Sequence[int]) -> None:
+    """Remove events that their correlation has taken."""
+    await pool.execute(Q["settle_stranded"], list(inbox_ids))
+
+
+async def expire(pool: Pool, limit: int) -> int:
+    """Forget a batch of events whose time is over; how many."""
+    return len(await pool.fetch(Q["expire_parked"], limit))
+
+
+async def census(pool: Pool) -> dict[tuple[str, str], int]:
+    """How many parked events there are, by verdict and reason."""
+    rows = await pool.fetch(Q["inbox_census"])
+    return {(row["verdict"], row["reason"]): row["events"] for row in rows}

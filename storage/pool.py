@@ -1,0 +1,68 @@
+"""Connections to Postgres, set up the same way everywhere."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import asyncpg
+
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+# What a lost or refused connection looks like: worth another try, never a broken promise.
+CONNECTION_ERRORS = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.DiskFullError,
+    asyncpg.QueryCanceledError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """How one process talks to Postgres."""
+
+    dsn: str
+    name: str
+    max_size: int = 4
+    statement_timeout: float = 30.0
+    plan_each_time: bool = False
+
+
+def connect_options(options: PoolOptions) -> dict[str, Any]:
+    """The arguments every connection is opened with."""
+    return {
+        "dsn": options.dsn,
+        "timeout": 5.0,
+        "command_timeout": options.statement_timeout + 5.0,
+        # Statements are few and fixed: never prepare them anew.
+        "max_cached_statement_lifetime": 0,
+        "server_settings": {
+            "application_name": f"muster {options.name}",
+            "statement_timeout": str(int(options.statement_timeout * 1000)),
+            "idle_in_transaction_session_timeout": "60000",
+            "synchronous_commit": "on",
+            "jit": "off",
+            "TimeZone": "UTC",
+            # Readers with optional filters plan with the values at hand; writers plan once.
+            "plan_cache_mode": "force_custom_plan" if options.plan_each_time else "auto",
+        },
+    }
+
+
+async def open_pool(options: PoolOptions) -> Pool:
+    """A pool that connects lazily, so a process can start while Postgres is away."""
+    return await asyncpg.create_pool(
+        min_size=0, max_size=options.max_size, **connect_options(options)
+    )
+
+
+async def open_connection(options: PoolOptions) -> Connection:
+    """One connection to hold, for a writer that flushes all the time."""
+    return await asyncpg.connect(**connect_options(options))

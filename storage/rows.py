@@ -1,0 +1,80 @@
+"""Rows to domain objects and back. The only place that knows how state is spelled in Postgres."""
+
+from functools import lru_cache
+
+import asyncpg
+import msgspec
+
+from core.address import Address
+from core.judgement import Ending
+from core.messages import Clause, Reason, Verdict
+from core.spec import Source, WaitSpec, decode_spec
+from core.wait import Entry, Mark, Parked, Wait
+
+_marks = msgspec.json.Decoder(tuple[Mark, ...])
+_ending = msgspec.json.Decoder(Ending)
+_clause = msgspec.json.Decoder(Clause)
+_encode = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=4096)
+def spec_of(raw: str) -> WaitSpec:
+    """Waits of one node share one spec object, however many there are."""
+    return decode_spec(raw)
+
+
+def wait_of(row: asyncpg.Record) -> Wait:
+    """The correlation that a row describes."""
+    return Wait(
+        address=address_of(row),
+        node_id=row["node_id"],
+        spec=spec_of(row["spec"]),
+        registered_by=row["registered_by"],
+        opened_at=row["opened_at"],
+        version=row["version"],
+        marks=_marks.decode(row["marks"]),
+        log_length=row["log_length"],
+        ending=_ending.decode(row["ending"]) if row["ending"] else None,
+    )
+
+
+def parked_of(row: asyncpg.Record) -> Parked:
+    """The event that an inbox row keeps."""
+    return Parked(
+        address=address_of(row),
+        turn_id=row["turn_id"],
+        event_id=row["event_id"],
+        source=Source(row["source"]),
+        label=row["label"],
+        payload=row["payload"],
+        content_type=row["content_type"],
+        verdict=Verdict(row["verdict"]),
+        reason=Reason(row["reason"]),
+        clause=_clause.decode(row["clause"]) if row["clause"] else None,
+        at=row["at"],
+    )
+
+
+def entry_of(row: asyncpg.Record) -> Entry:
+    """One line of a log."""
+    return Entry(
+        seq=row["seq"],
+        kind=row["kind"],
+        event=row["event"],
+        event_id=row["event_id"],
+        source=Source(row["source"]) if row["source"] else None,
+        label=row["label"],
+        payload=row["payload"],
+        content_type=row["content_type"],
+        at=row["at"],
+    )
+
+
+def address_of(row: asyncpg.Record) -> Address:
+    """Whose row it is. An event without ids has empty ones."""
+    return Address(row["tenant_id"], row["execution_id"] or "", row["correlation_id"] or "")
+
+
+def json_of(value: msgspec.Struct | tuple[Mark, ...] | None) -> str | None:
+    """State as the JSON text its column takes."""
+    return None if value is None else _encode(value).decode()

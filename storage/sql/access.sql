@@ -1,0 +1,69 @@
+-- name: create_tenant
+-- The tenant of this slug, made if it is new.
+insert into tenants (slug) values ($1)
+    on conflict (slug) do update set slug = excluded.slug
+returning tenant_id;
+
+-- name: find_tenant
+select tenant_id from tenants where slug = $1;
+
+-- name: create_key
+insert into api_keys (prefix, tenant_id, name, secret_hash, permissions, expires_at)
+values ($1, $2, $3, $4, $5, now() + $6 * interval '1 second');
+
+-- name: count_keys
+-- How many live keys a tenant has.
+select count(*) from api_keys
+ where tenant_id = $1 and revoked_at is null and (expires_at is null or expires_at > now());
+
+-- name: find_key
+-- The key behind a prefix, if it is live.
+select tenant_id, name, secret_hash, permissions,
+       extract(epoch from expires_at)::float8 as expires_at
+  from api_keys
+ where prefix = $1
+   and revoked_at is null
+   and (expires_at is null or expires_at > now());
+
+-- name: list_keys
+select prefix, name, permissions,
+       extract(epoch from created_at)::float8 as created_at,
+       extract(epoch from expires_at)::float8 as expires_at,
+       extract(epoch from revoked_at)::float8 as revoked_at,
+       extract(epoch from last_used_at)::float8 as last_used_at
+  from api_keys
+ where tenant_id = $1
+ order by created_at desc;
+
+-- name: revoke_key
+update api_keys set revoked_at = coalesce(revoked_at, now())
+ where tenant_id = $1 and prefix = $2
+returning prefix;
+
+-- name: touch_keys
+-- Remember when these keys were last used.
+update api_keys set last_used_at = now() where prefix = any($1::text[]);
+
+-- name: live_secrets
+-- The secrets for a purpose, newest first: sign with the first, accept any.
+select secret from signing_secrets
+ where purpose = $1 and retired_at is null
+ order by secret_id desc;
+
+-- name: create_secret
+-- The first secret for a purpose; does nothing if there is one.
+insert into signing_secrets (purpose, secret)
+select $1, $2
+ where not exists (select from signing_secrets where purpose = $1 and retired_at is null);
+
+-- name: list_profiles
+select correlation_field, execution_field, correlation_header, execution_header
+  from id_profiles
+ where tenant_id = $1
+ order by created_at;
+
+-- name: create_profile
+insert into id_profiles
+       (tenant_id, correlation_field, execution_field, correlation_header, execution_header)
+values ($1, $2, $3, $4, $5)
+    on conflict do nothing;

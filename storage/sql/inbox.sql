@@ -1,0 +1,67 @@
+-- name: list_inbox
+-- A page of a tenant's inbox, newest first.
+-- Served by: event_inbox_recent.
+select inbox_id, execution_id, correlation_id, event_id, source, label, content_type,
+       octet_length(payload) as size, verdict, reason, clause,
+       extract(epoch from received_at)::float8 as at,
+       extract(epoch from expires_at)::float8 as expires_at
+  from event_inbox
+ where tenant_id = $1
+   and ($2::text is null or verdict = $2)
+   and ($3::text is null or reason = $3)
+   and ($4::text is null or correlation_id = $4)
+   and ($5::bigint is null or inbox_id < $5)
+ order by inbox_id desc
+ limit $6;
+
+-- name: read_parked
+-- One event of the inbox, with its payload.
+select tenant_id, wait_key, execution_id, correlation_id, turn_id, event_id, source, label,
+       content_type, payload, verdict, reason, clause,
+       extract(epoch from received_at)::float8 as at
+  from event_inbox
+ where tenant_id = $1 and inbox_id = $2;
+
+-- name: delete_parked
+-- Forget one event.
+delete from event_inbox where tenant_id = $1 and inbox_id = $2 returning inbox_id;
+
+-- name: near_misses
+-- What came for one address and did not count.
+-- Served by: event_inbox_event; and event_inbox_recent for other executions.
+select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
+       content_type, ''::bytea as payload, verdict, reason, clause,
+       extract(epoch from received_at)::float8 as at
+  from event_inbox
+ where wait_key between $1 and $2
+   and tenant_id = $3
+ order by received_at desc
+ limit $4;
+
+-- name: stranded
+-- Parked events whose wait exists by now: two owners of one key passed each other.
+select i.inbox_id, i.tenant_id, i.execution_id, i.correlation_id, i.turn_id, i.event_id,
+       i.source, i.label, i.content_type, i.payload, i.verdict, i.reason, i.clause,
+       extract(epoch from i.received_at)::float8 as at
+  from event_inbox i
+  join execution_wait_states w on w.wait_key = i.wait_key
+ where (i.verdict = 'buffered' or i.reason = 'execution_mismatch')
+   and i.expires_at > now()
+ order by i.inbox_id
+ limit $1;
+
+-- name: settle_stranded
+-- A stranded event that was taken by its correlation leaves the inbox.
+delete from event_inbox where inbox_id = any($1::bigint[]);
+
+-- name: expire_parked
+-- Forget a batch of parked events whose time is over.
+-- Served by: event_inbox_expiry.
+delete from event_inbox
+ where inbox_id in (
+       select inbox_id from event_inbox where expires_at <= now() order by expires_at limit $1)
+returning inbox_id;
+
+-- name: inbox_census
+-- How many parked events there are by verdict and reason.
+select verdict, reason, count(*) as events from event_inbox group by verdict, reason;

@@ -1,0 +1,176 @@
+-- name: load_waits
+-- The rows to rebuild these correlations from.
+-- Served by: execution_wait_states_pkey.
+select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_length,
+       spec, marks, ending, registered_by,
+       extract(epoch from created_at)::float8 as opened_at
+  from execution_wait_states
+ where wait_key = any($1::bytea[]);
+
+-- name: load_early
+-- Events that came before these correlations were registered.
+-- Served by: event_inbox_event.
+select wait_key, tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
+       content_type, payload, verdict, reason, clause,
+       extract(epoch from received_at)::float8 as at
+  from event_inbox
+ where wait_key = any($1::bytea[])
+   and (verdict = 'buffered' or reason = 'execution_mismatch')
+   and expires_at > now();
+
+-- name: find_elsewhere
+-- Executions that wait under the same correlation id as an unknown key: $1 key, $2 and $3 the
+-- range of keys that share its first half.
+-- Served by: execution_wait_states_pkey.
+select asked.wait_key, min(other.execution_id) as execution_id
+  from unnest($1::bytea[], $2::bytea[], $3::bytea[]) as asked(wait_key, lower, upper)
+  join execution_wait_states other
+    on other.wait_key between asked.lower and asked.upper
+   and other.status = 'waiting'
+ group by asked.wait_key;
+
+-- name: find_by_node
+-- The correlation that holds a node of an execution.
+-- Served by: execution_wait_states_node.
+select correlation_id
+  from execution_wait_states
+ where tenant_id = $1 and execution_id = $2 and node_id = $3;
+
+-- name: flush
+-- One flush of a shard: new waits, changed waits, log lines, parked and unparked events.
+-- A changed row must still have the version it was read at; what hangs on a row that lost is
+-- left out as well. Returns the keys that were kept; the others must be read and decided again.
+with opened as (
+    insert into execution_wait_states
+           (wait_key, tenant_id, execution_id, correlation_id, node_id, aggregation_strategy,
+            status, version, log_length, spec, marks, ending, registered_by,
+            created_at, updated_at, expires_at, due_at, resumed_at, resumed_by)
+    select n.wait_key, n.tenant_id, n.execution_id, n.correlation_id, n.node_id, n.strategy,
+           n.status, n.version, n.log_length, n.spec, n.marks, n.ending, n.registered_by,
+           to_timestamp(n.opened_at), now(), to_timestamp(n.expires_at), to_timestamp(n.due_at),
+           to_timestamp(n.resumed_at), case when n.resumed_at is not null then $40::text end
+      from unnest($1::bytea[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[],
+                  $7::text[], $8::int[], $9::int[], $10::json[], $11::json[], $12::json[],
+                  $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[])
+           as n(wait_key, tenant_id, execution_id, correlation_id, node_id, strategy,
+                status, version, log_length, spec, marks, ending,
+                registered_by, opened_at, expires_at, due_at, resumed_at)
+        on conflict do nothing
+    returning wait_key
+), saved as (
+    update execution_wait_states w
+       set version = c.version,
+           log_length = c.log_length,
+           status = c.status,
+           marks = c.marks,
+           ending = c.ending,
+           updated_at = now(),
+           due_at = case when c.status = 'waiting' then to_timestamp(c.due_at) else w.due_at end,
+           resumed_at = to_timestamp(c.resumed_at),
+           resumed_by = case when c.resumed_at is null then null
+                             else coalesce(w.resumed_by, $40::text) end
+      from unnest($18::bytea[], $19::int[], $20::int[], $21::int[], $22::text[], $23::json[],
+                  $24::json[], $25::float8[], $26::float8[])
+           as c(wait_key, seen, version, log_length, status, marks, ending, due_at, resumed_at)
+     where w.wait_key = c.wait_key
+       and w.version = c.seen
+    returning w.wait_key
+), kept as (
+    select wait_key from opened
+    union all
+    select wait_key from saved
+), logged as (
+    insert into wait_state_events
+           (wait_key, event_id, tenant_id, seq, kind, event, source, label, content_type,
+            payload, at)
+    select l.wait_key, l.event_id, l.tenant_id, l.seq, l.kind, l.event, l.source, l.label,
+           l.content_type, l.payload, to_timestamp(l.at)
+      from unnest($27::bytea[], $28::text[], $29::int[], $30::int[], $31::text[], $32::text[],
+                  $33::text[], $34::text[], $35::text[], $36::bytea[], $37::float8[])
+           as l(wait_key, event_id, tenant_id, seq, kind, event, source, label, content_type,
+                payload, at)
+      join kept using (wait_key)
+        on conflict do nothing
+), unparked as (
+    delete from event_inbox i
+     using unnest($38::bytea[], $39::text[]) as u(wait_key, event_id), kept
+     where i.wait_key = u.wait_key
+       and i.event_id = u.event_id
+       and kept.wait_key = u.wait_key
+)
+select wait_key from kept;
+
+-- name: park
+-- Keep events that found no place. One that waits to be matched may get a new verdict; any other
+-- repetition changes nothing.
+insert into event_inbox
+       (wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
+        content_type, payload, verdict, reason, clause, received_at, expires_at)
+select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.turn_id,
+       p.source, p.label, p.content_type, p.payload, p.verdict, p.reason, p.clause,
+       to_timestamp(p.at), to_timestamp(p.at) + $14 * interval '1 second'
+  from unnest($1::bytea[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[],
+              $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
+              $13::json[], $15::float8[])
+       as p(wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
+            content_type, payload, verdict, reason, clause, at)
+    on conflict (wait_key, event_id, tenant_id) do update
+   set verdict = excluded.verdict, reason = excluded.reason, clause = excluded.clause
+ where event_inbox.verdict = 'buffered' or event_inbox.reason = 'execution_mismatch';
+
+-- name: list_waits
+-- A page of a tenant's waits, newest first. Null filters are off; $6, $7 continue after a row.
+-- Served by: execution_wait_states_recent.
+select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_length,
+       spec, marks, ending, registered_by,
+       extract(epoch from created_at)::float8 as opened_at
+  from execution_wait_states
+ where tenant_id = $1
+   and ($2::text is null or status = $2)
+   and ($3::text is null or execution_id = $3)
+   and ($4::text is null or aggregation_strategy = $4)
+   and ($5::float8 is null or created_at <= now() - $5 * interval '1 second')
+   and ($6::float8 is null or (created_at, wait_key) < (to_timestamp($6), $7::bytea))
+ order by created_at desc, wait_key desc
+ limit $8;
+
+-- name: read_wait
+-- One wait with what its row alone knows.
+-- Served by: execution_wait_states_pkey.
+select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_length,
+       spec, marks, ending, registered_by,
+       extract(epoch from created_at)::float8 as opened_at,
+       extract(epoch from resumed_at)::float8 as resumed_at, resumed_by
+  from execution_wait_states
+ where wait_key = $1 and tenant_id = $2;
+
+-- name: read_log
+-- The log of some correlations, each after its own line.
+-- Served by: wait_state_events_pkey.
+select l.wait_key, l.seq, l.kind, l.event, l.event_id, l.source, l.label, l.content_type,
+       l.payload, extract(epoch from l.at)::float8 as at
+  from unnest($1::bytea[], $2::int[]) as asked(wait_key, after)
+  join wait_state_events l on l.wait_key = asked.wait_key and l.seq > asked.after
+ order by l.wait_key, l.seq;
+
+-- name: forget_ended
+-- Remove a batch of waits that ended before $1 seconds ago, with their logs.
+-- Served by: execution_wait_states_due.
+with old as (
+    select wait_key
+      from execution_wait_states
+     where due_at < now() - $1 * interval '1 second'
+       and updated_at < now() - $1 * interval '1 second'
+       and status <> 'waiting'
+     limit $2
+), logs as (
+    delete from wait_state_events l using old where l.wait_key = old.wait_key
+)
+delete from execution_wait_states w using old where w.wait_key = old.wait_key
+returning w.wait_key;
+
+-- name: census
+-- How many waits there are by status, over what is still kept.
+select status, count(*) as waits
+  from execution_wait_states
+ group by status;

@@ -1,0 +1,113 @@
+"""Reading waits: what a shard activates from, and what people look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from core.address import Address
+from core.wait import Entry, Parked, Wait
+from storage.pool import Connection, Pool
+from storage.queries import Q
+from storage.rows import entry_of, parked_of, wait_of
+
+
+class Loaded(msgspec.Struct, gc=False):
+    """All that Postgres knows of one address."""
+
+    wait: Wait | None = None
+    early: list[Parked] = []
+    elsewhere: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFilter:
+    """Which waits a listing shows; None leaves a filter off."""
+
+    status: str | None = None
+    execution_id: str | None = None
+    strategy: str | None = None
+    older_than: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A wait with what only its row knows."""
+
+    wait: Wait
+    resumed_at: float | None
+    resumed_by: str | None
+
+
+async def load(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
+    """Everything a shard needs to activate these keys."""
+    found = {key: Loaded() for key in keys}
+    for row in await conn.fetch(Q["load_waits"], list(keys)):
+        found[row["wait_key"]].wait = wait_of(row)
+    unknown = [key for key, loaded in found.items() if loaded.wait is None]
+    if unknown:
+        await _load_strangers(conn, unknown, found)
+    return found
+
+
+async def _load_strangers(
+    conn: Connection | Pool, keys: list[bytes], found: dict[bytes, Loaded]
+) -> None:
+    for row in await conn.fetch(Q["load_early"], keys):
+        loaded = found[row["wait_key"]]
+        loaded.early = [*loaded.early, parked_of(row)]
+    lower = [key[:8] + b"\x00" * 8 for key in keys]
+    upper = [key[:8] + b"\xff" * 8 for key in keys]
+    for row in await conn.fetch(Q["find_elsewhere"], keys, lower, upper):
+        found[row["wait_key"]].elsewhere = row["execution_id"]
+
+
+async def correlation_of_node(
+    conn: Connection | Pool, address: Address, node_id: str
+) -> str | None:
+    """Which correlation a node of this execution already has."""
+    value: str | None = await conn.fetchval(
+        Q["find_by_node"], address.tenant, address.execution_id, node_id
+    )
+    return value
+
+
+async def read(pool: Pool, address: Address) -> Seen | None:
+    """One wait as its row has it."""
+    row = await pool.fetchrow(Q["read_wait"], address.key, address.tenant)
+    return Seen(wait_of(row), row["resumed_at"], row["resumed_by"]) if row else None
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: WaitFilter, after: tuple[float, bytes] | None, limit: int
+) -> list[Wait]:
+    """The next waits of a listing, newest first."""
+    rows = await pool.fetch(
+        Q["list_waits"],
+        tenant,
+        chosen.status,
+        chosen.execution_id,
+        chosen.strategy,
+        chosen.older_than,
+        *(after or (None, None)),
+        limit,
+    )
+    return [wait_of(row) for row in rows]
+
+
+async def read_log(pool: Pool, cursors: dict[bytes, int]) -> dict[bytes, list[Entry]]:
+    """The lines of each correlation's log after its cursor, in one query for all."""
+    lines: dict[bytes, list[Entry]] = {}
+    for row in await pool.fetch(Q["read_log"], list(cursors), list(cursors.values())):
+        lines.setdefault(row["wait_key"], []).append(entry_of(row))
+    return lines
+
+
+async def forget_ended(pool: Pool, retention: float, limit: int) -> int:
+    """Remove a batch of waits that ended longer than `retention` ago."""
+    return len(await pool.fetch(Q["forget_ended"], retention, limit))
+
+
+async def census(pool: Pool) -> dict[str, int]:
+    """How many waits there are, by status."""
+    return {row["status"]: row["waits"] for row in await pool.fetch(Q["census"])}
