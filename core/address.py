@@ -6,6 +6,7 @@ import uuid
 import msgspec
 
 ID_LENGTH = 255
+_TOO_LONG = 10 ** (ID_LENGTH - 1)
 _NODE_NAMESPACE = uuid.UUID("6d757374-6572-5000-8000-6e6f64650000")
 
 
@@ -51,7 +52,7 @@ def correlation_for(tenant: int, execution_id: str, node_id: str) -> str:
 def check_id(value: object) -> str | None:
     """The id as text if it can serve as one, else None."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+        return str(value) if abs(value) < _TOO_LONG else None
     if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH:
         return None
     return value if value.isprintable() and value == value.strip() else None

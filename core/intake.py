@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from core.address import check_id
-from core.paths import MISSING, find, without
+from core.paths import MISSING, find, without, without_path
 from core.spec import DEFAULT_IDS, IdFields
 
 
@@ -52,9 +52,10 @@ def ids_of(
 
 def stripped(body: Any, fields: IdFields) -> Any:
     """The body as it is stored: without the ids that routed it."""
-    names = {fields.correlation_field, fields.execution_field}
-    names |= {name.rsplit(".", 1)[-1] for name in names}
-    return without(body, names)
+    places = (fields.correlation_field, fields.execution_field)
+    for path in places:
+        body = without_path(body, path)
+    return without(body, places)
 
 
 def _look(headers: Mapping[str, str], body: Any, header: str, path: str) -> str | MissingId:

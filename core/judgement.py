@@ -47,6 +47,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     partial: bool = False
     missing: tuple[str, ...] = ()
     warning: str | None = None
+    turn_id: str = ""
+    """The request that asked for this end, if it was one."""
 
 
 _BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
@@ -82,6 +84,7 @@ def _complete(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
     return Ending(
         status=Status.COMPLETED,
         reason=f"strategy {spec.strategy} is satisfied",
+        timed_out=any(outcomes[name] is Outcome.TIMED_OUT for name in missing),
         partial=bool(missing),
         missing=missing,
     )

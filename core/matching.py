@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from core.messages import Clause, Offer, Reason
-from core.paths import MISSING, find, same
+from core.paths import MISSING, document_of, find, same
 from core.spec import Expected, WaitSpec
 
 _UNREAD = object()
@@ -19,7 +19,11 @@ class Mismatch(msgspec.Struct, frozen=True):
 
 
 def candidates(spec: WaitSpec, offer: Offer) -> list[Expected] | Mismatch:
-    """Every expected event this offer could fulfil, in the order of the configuration."""
+    """Every expected event this offer could fulfil: the most particular first.
+
+    An event that names its origin or filters more takes precedence over one that takes anything,
+    so that a particular event is not used up where a general one would have done.
+    """
     by_source = [event for event in spec.events if event.source is offer.source]
     if not by_source:
         expected = sorted({event.source.value for event in spec.events})
@@ -38,14 +42,14 @@ def _filtered(events: list[Expected], offer: Offer) -> list[Expected] | Mismatch
     nearest: Clause | None = None
     for event in events:
         if event.filter and document is _UNREAD:
-            document = _document(offer.payload)
+            document = document_of(offer.payload)
         clause = failed_clause(event.filter, document)
         if clause is None:
             passed.append(event)
         else:
             nearest = nearest or clause
     if passed or nearest is None:
-        return passed
+        return sorted(passed, key=lambda event: (event.label is None, -len(event.filter)))
     return Mismatch(Reason.FILTERED_OUT, nearest)
 
 
@@ -60,15 +64,10 @@ def failed_clause(filter_: dict[str, Any], document: Any) -> Clause | None:
     return None
 
 
-def _document(payload: bytes) -> Any:
-    try:
-        return msgspec.json.decode(payload)
-    except msgspec.DecodeError:
-        return None
-
-
 def _brief(value: Any) -> Any:
     """The value as an explanation shows it: enough to see the difference, never a megabyte."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        value = str(value)  # a reply travels as msgpack, which has no longer numbers
     if isinstance(value, str) and len(value) > 200:
         return value[:200] + "…"
     return value if isinstance(value, str | int | float | bool | None) else type(value).__name__

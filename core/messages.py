@@ -118,6 +118,7 @@ class RefusalKind(StrEnum):
     UNKNOWN = "unknown"
     CONFLICT = "conflict"
     OVERLOADED = "overloaded"
+    BROKEN = "broken"
 
 
 class Refused(

@@ -3,11 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from core.judgement import Outcome
-from core.paths import MISSING, find
+from core.paths import MISSING, document_of, find
 from core.wait import Wait
+
+RESERVED = frozenset(
+    {
+        "correlation_id",
+        "received_events",
+        "execution_id",
+        "timeout",
+        "partial",
+        "enabled_events",
+        "aggregation_strategy",
+    }
+)
+"""Keys the product itself puts beside the events, so no event may have such a name."""
 
 
 def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
@@ -16,10 +27,10 @@ def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
     gathered: dict[str, Any] = {name: _value(payloads.get(name, b"null")) for name in received}
     gathered["correlation_id"] = wait.address.correlation_id
     gathered["received_events"] = received
-    if wait.ending and wait.ending.timed_out:
+    if wait.ending and (wait.ending.timed_out or wait.ending.partial):
         gathered |= {
             "execution_id": wait.address.execution_id,
-            "timeout": True,
+            "timeout": wait.ending.timed_out,
             "partial": wait.ending.partial,
             "enabled_events": [event.name for event in wait.spec.events],
             "aggregation_strategy": wait.spec.strategy.value,
@@ -32,7 +43,5 @@ def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
 
 def _value(payload: bytes) -> Any:
     """JSON as JSON; any other bytes as text, so that nothing is hidden."""
-    try:
-        return msgspec.json.decode(payload)
-    except msgspec.DecodeError:
-        return payload.decode("utf-8", "replace")
+    document = document_of(payload)
+    return payload.decode("utf-8", "replace") if document is MISSING else document

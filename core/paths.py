@@ -5,7 +5,10 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+import msgspec
+
+# Nine digits reach further than any list; more would only make int() refuse.
+_STEP = re.compile(r"([^.\[\]]+)|\[([0-9]{1,9})\]")
 
 
 class _Missing:
@@ -16,6 +19,14 @@ class _Missing:
 
 
 MISSING = _Missing()
+
+
+def document_of(payload: bytes) -> Any:
+    """The JSON in these bytes, or MISSING if they are not JSON that can be read."""
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return MISSING
 
 
 @lru_cache(maxsize=1024)
@@ -59,6 +70,25 @@ def without(document: Any, names: Collection[str], depth: int = 32) -> Any:
     }
 
 
+def without_path(document: Any, path: str) -> Any:
+    """The document without the key at `path`; a place in a list stays, so that no other moves."""
+    steps = parse_path(path)
+    if steps is None or isinstance(steps[-1], int):
+        return document
+    return _cut(document, steps)
+
+
+def _cut(value: Any, steps: tuple[str | int, ...]) -> Any:
+    step, rest = steps[0], steps[1:]
+    if not _has(value, step):
+        return value
+    if isinstance(step, int):
+        return [*value[:step], _cut(value[step], rest), *value[step + 1 :]]
+    if rest:
+        return {**value, step: _cut(value[step], rest)}
+    return {key: kept for key, kept in value.items() if key != step}
+
+
 def _has(value: Any, step: str | int) -> bool:
     if isinstance(step, str):
         return isinstance(value, dict) and step in value
@@ -69,4 +99,10 @@ def same(expected: Any, actual: Any) -> bool:
     """Equality as JSON sees it: true is not 1, 1 is 1.0."""
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is actual
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return expected.keys() == actual.keys() and all(
+            same(value, actual[key]) for key, value in expected.items()
+        )
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(same, expected, actual))
     return bool(expected == actual)

@@ -90,6 +90,14 @@ def encode_spec(spec: WaitSpec) -> bytes:
     return msgspec.json.encode(spec)
 
 
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def same_spec(one: WaitSpec, other: WaitSpec) -> bool:
+    """Whether two specs mean the same, in whatever order their maps were written."""
+    return _canonical.encode(one) == _canonical.encode(other)
+
+
 _SPEC_DECODER = msgspec.json.Decoder(WaitSpec)
 
 

@@ -1,9 +1,9 @@
 """Signed callback tokens: proof that the holder may answer one correlation, and no other."""
 
 import base64
-import binascii
 import hashlib
 import hmac
+import math
 
 import msgspec
 
@@ -22,7 +22,7 @@ _SIGNATURE = 16
 
 def sign(address: Address, expires_at: float, secret: bytes) -> str:
     """A token for this address that ends at `expires_at`."""
-    claims = _encoder.encode(_Claims(address, int(expires_at)))
+    claims = _encoder.encode(_Claims(address, math.ceil(expires_at)))
     return base64.urlsafe_b64encode(_mac(claims, secret) + claims).rstrip(b"=").decode()
 
 
@@ -30,13 +30,14 @@ def verify(token: str, now: float, secrets: list[bytes]) -> Address | None:
     """The address a token speaks for, or None if it is forged, broken or over."""
     try:
         raw = base64.b64decode(token.encode() + b"=" * (-len(token) % 4), b"-_", validate=True)
-        claims = _decoder.decode(raw[_SIGNATURE:])
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
+    except ValueError:
         return None
-    genuine = any(
-        hmac.compare_digest(raw[:_SIGNATURE], _mac(raw[_SIGNATURE:], secret)) for secret in secrets
-    )
-    return claims.address if genuine and now < claims.expires_at else None
+    signature, signed = raw[:_SIGNATURE], raw[_SIGNATURE:]
+    # Nothing is read out of a token before its signature is known to be ours.
+    if not any(hmac.compare_digest(signature, _mac(signed, secret)) for secret in secrets):
+        return None
+    claims = _decoder.decode(signed)
+    return claims.address if now < claims.expires_at else None
 
 
 def _mac(claims: bytes, secret: bytes) -> bytes:

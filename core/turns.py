@@ -23,8 +23,8 @@ from core.messages import (
     Standing,
     Verdict,
 )
-from core.spec import Expected, decode_spec, encode_spec
-from core.wait import PENDING, Decision, Entry, Mark, Parked, Wait
+from core.spec import Expected, decode_spec, same_spec
+from core.wait import PENDING, Decision, Entry, Mark, Parked, Wait, to_stored
 
 
 def take(
@@ -53,7 +53,7 @@ def take(
         case Expire():
             return _expire(wait, max(now, message.at))
         case Cancel():
-            return _cancel(wait, now)
+            return _cancel(wait, message, now)
         case _:
             assert_never(message)
 
@@ -80,7 +80,7 @@ def _open(message: Register, now: float, early: Sequence[Parked]) -> Decision:
         node_id=message.node_id,
         spec=spec,
         registered_by=message.turn_id,
-        opened_at=now,
+        opened_at=to_stored(now),
         marks=(PENDING,) * len(spec.events),
     )
     wait = _conclude(wait, now)
@@ -106,7 +106,7 @@ def _open_again(wait: Wait, message: Register) -> Decision:
     """A registration may be repeated; it may not mean something else the second time."""
     if wait.registered_by == message.turn_id:
         return Decision(wait=wait, reply=_opened(wait, created=True))
-    if wait.node_id == message.node_id and encode_spec(wait.spec) == message.spec:
+    if wait.node_id == message.node_id and same_spec(wait.spec, decode_spec(message.spec)):
         return Decision(wait=wait, reply=_opened(wait, created=False))
     detail = f"{wait.address.scoped_id} is registered with another node or configuration"
     refused = Refused(
@@ -162,7 +162,7 @@ def _offer(wait: Wait, offer: Offer, now: float) -> Decision:
 def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
     """Answer a repeated event without touching anything."""
     for expected, mark in zip(wait.spec.events, wait.marks, strict=True):
-        if mark.event_id != offer.event_id:
+        if not mark.event_id or mark.event_id != offer.event_id:
             continue
         again = mark.turn_id == offer.turn_id
         return Judged(
@@ -234,10 +234,13 @@ def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[Entry, ...]]:
     return changed, tuple(entries)
 
 
-def _cancel(wait: Wait, now: float) -> Decision:
+def _cancel(wait: Wait, message: Cancel, now: float) -> Decision:
     if wait.ending is not None:
-        return Decision(wait=wait, reply=Standing(status=wait.status, changed=False))
-    ending = Ending(status=Status.CANCELLED, reason="cancelled by a caller")
+        again = wait.ending.turn_id == message.turn_id
+        return Decision(wait=wait, reply=Standing(status=wait.status, changed=again))
+    ending = Ending(
+        status=Status.CANCELLED, reason="cancelled by a caller", turn_id=message.turn_id
+    )
     changed = _ended(replace(wait, version=wait.version + 1), ending, now)
     return Decision(wait=changed, reply=Standing(status=changed.status, changed=True))
 
@@ -299,6 +302,7 @@ def _parked(offer: Offer, reply: Judged, now: float) -> Parked:
         reason=reply.reason,
         clause=reply.clause,
         at=now,
+        outcome=offer.outcome,
     )
 
 
@@ -311,4 +315,5 @@ def _as_offer(parked: Parked) -> Offer:
         label=parked.label,
         payload=parked.payload,
         content_type=parked.content_type,
+        outcome=parked.outcome,
     )

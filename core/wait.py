@@ -21,6 +21,15 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
 PENDING = Mark()
 
 
+def to_stored(moment: float) -> float:
+    """A moment as Postgres keeps it, to the microsecond.
+
+    Rows and memory must agree exactly: a deadline that the timer read from the row and fired
+    has passed for the wait as well.
+    """
+    return round(moment, 6)
+
+
 class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One correlation. `marks` follow the order of `spec.events`."""
 
@@ -42,12 +51,12 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def expires_at(self) -> float:
         """The overall deadline."""
-        return self.opened_at + self.spec.timeout
+        return to_stored(self.opened_at + self.spec.timeout)
 
     def deadline_of(self, index: int) -> float:
         """When the event at this place in the configuration is given up."""
         timeout = self.spec.events[index].timeout
-        return self.opened_at + min(self.spec.timeout, timeout or self.spec.timeout)
+        return to_stored(self.opened_at + min(self.spec.timeout, timeout or self.spec.timeout))
 
     @property
     def due_at(self) -> float:
@@ -97,6 +106,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: Reason
     clause: Clause | None
     at: float
+    outcome: Outcome = Outcome.RECEIVED
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -2,19 +2,32 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
+from core.output import RESERVED
 from core.paths import parse_path
+from core.plain_json import check_plain
 from core.spec import Expected, IdFields, Source, Strategy, TimeoutPolicy, WaitSpec
 
 API_RESPONSE = "api_response"
 KAFKA_EVENT = "kafka_event"
 MAX_TIMEOUT = 90 * 86_400.0
 
-Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)]
+# Strict: "300" and true are not numbers, and would hide a mistake.
+Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\w.:-]+$")]
 Path = Annotated[str, Field(min_length=1, max_length=255)]
+Topic = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
+Text = Annotated[str, Field(max_length=65_536)]
+PlainMap = Annotated[dict[str, Any], AfterValidator(check_plain)]
 HeaderName = Annotated[
     str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 ]
@@ -56,8 +69,8 @@ class ApiCall(_Event):
 
     url: Annotated[str, Field(max_length=2048)] | None = None
     method: Literal["GET", "POST", "PUT", "DELETE"] = "POST"
-    headers: dict[str, str] = {}
-    body: dict[str, Any] | str | None = None
+    headers: dict[HeaderName, Text] = {}
+    body: PlainMap | Text | None = None
     response_mode: Literal["callback", "sync"] = "callback"
 
     @model_validator(mode="after")
@@ -70,10 +83,8 @@ class ApiCall(_Event):
 class KafkaEvent(_Event):
     """The Kafka event awaited as `kafka_event`."""
 
-    topic: (
-        Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")] | None
-    ) = None
-    filter: dict[str, Any] = {}
+    topic: Topic | None = None
+    filter: PlainMap = {}
 
     @model_validator(mode="after")
     def _needs_topic(self) -> Self:
@@ -87,10 +98,8 @@ class NamedEvent(_Event):
 
     name: Name
     service: Name | None = None
-    topic: (
-        Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")] | None
-    ) = None
-    filter: dict[str, Any] = {}
+    topic: Topic | None = None
+    filter: PlainMap = {}
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -98,6 +107,8 @@ class NamedEvent(_Event):
             raise ValueError("give service or topic, not both")
         if self.name in {API_RESPONSE, KAFKA_EVENT}:
             raise ValueError(f"{self.name} is configured by apiCall or kafkaEvent")
+        if self.name in RESERVED:
+            raise ValueError(f"{self.name} has a meaning of its own in the output")
         return self
 
 
@@ -108,11 +119,11 @@ class WaitConfig(_Part):
     kafka_event: KafkaEvent | None = None
     events: Annotated[tuple[NamedEvent, ...], Field(max_length=100)] = ()
     aggregation_strategy: Strategy = Strategy.ALL
-    required_events: tuple[str, ...] = ()
-    quorum: Annotated[int, Field(ge=1)] | None = None
+    required_events: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
+    quorum: Annotated[int, Field(ge=1, strict=True)] | None = None
     timeout: Seconds = 300.0
     on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
-    output_mapping: dict[str, Path] = {}
+    output_mapping: dict[Path, Path] = {}
 
     @model_validator(mode="after")
     def _is_decidable(self) -> Self:

@@ -6,7 +6,9 @@ from typing import Any, TypeAlias
 import asyncpg
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Connection: TypeAlias = (
+    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+)
 
 # What a lost or refused connection looks like: worth another try, never a broken promise.
 CONNECTION_ERRORS = (
@@ -65,4 +67,5 @@ async def open_pool(options: PoolOptions) -> Pool:
 
 async def open_connection(options: PoolOptions) -> Connection:
     """One connection to hold, for a writer that flushes all the time."""
-    return await asyncpg.connect(**connect_options(options))
+    conn: Connection = await asyncpg.connect(**connect_options(options))
+    return conn

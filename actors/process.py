@@ -1,0 +1,106 @@
+"""What every actor process does once: logging, its name, loops that may not end unseen."""
+
+import asyncio
+import gc
+import os
+import socket
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from core.config import Config
+from storage.clock import DatabaseClock
+from storage.pool import CONNECTION_ERRORS, Pool
+from telemetry.logging import configure_logging
+
+log = structlog.get_logger("process")
+
+
+def mint() -> str:
+    """A new id for a turn."""
+    return uuid.uuid4().hex
+
+
+def owner_name(name: str) -> str:
+    """Who wrote a row: this incarnation of this actor."""
+    return f"{name}@{socket.gethostname()}:{os.getpid()}"
+
+
+class Process:
+    """Keeps an actor's background loops; if one ends, the process ends and Ray starts it anew."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        configure_logging(config.log_level, as_json=config.log_json)
+        self.name = name
+        self.started_at = time.time()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def settle_memory(self) -> None:
+        """What is loaded by now stays for good: the collector need not look at it again."""
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 50, 50)
+
+    def spawn(self, loop: Coroutine[Any, Any, None]) -> None:
+        """Run a loop that must never end."""
+        task = asyncio.create_task(loop)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    async def insist(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Do something once, trying again while Postgres is away."""
+        while True:
+            try:
+                await work()
+            except CONNECTION_ERRORS as error:
+                log.warning("process.database_away", actor=self.name, error=type(error).__name__)
+                await asyncio.sleep(0.2)
+            else:
+                return
+
+    def watch(self, task: asyncio.Task[None]) -> None:
+        """A start that failed for any other reason ends the process; Ray starts it anew."""
+        if not task.cancelled() and task.exception() is not None:
+            self._ended(task)
+
+    def every(self, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+        """Run `work` again and again; a failed round is logged and the next one runs."""
+        self.spawn(_repeat(self.name, seconds, work))
+
+    def describe(self) -> dict[str, Any]:
+        """Where this actor runs."""
+        return {
+            "name": self.name,
+            "pid": os.getpid(),
+            "node": socket.gethostname(),
+            "uptime": time.time() - self.started_at,
+        }
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            log.error("process.loop_ended", actor=self.name, exc_info=task.exception())
+            os._exit(1)
+
+
+async def _repeat(name: str, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await work()
+        except CONNECTION_ERRORS as error:
+            log.warning("process.database_away", actor=name, error=type(error).__name__)
+        except Exception:
+            log.exception("process.round_failed", actor=name)
+        await asyncio.sleep(seconds)
+
+
+async def sync_until_done(clock: DatabaseClock, pool: Pool) -> None:
+    """Nothing may be decided before the database's time is known."""
+    while not clock.synced:
+        try:
+            await clock.sync(pool)
+        except CONNECTION_ERRORS as error:
+            log.warning("process.database_away", error=type(error).__name__)
+            await asyncio.sleep(0.2)

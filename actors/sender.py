@@ -1,0 +1,106 @@
+"""One sender per target: while a call is under way the next one gathers. No timers."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from core.errors import OverloadedError, UnavailableError
+from core.messages import Message, Reply, decode_replies, encode
+
+Call: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+
+BATCH_MESSAGES = 1_000
+BATCH_BYTES = 4 * 1024 * 1024
+
+
+class Parcel:
+    """Messages that one caller sends to one target, and where their answers go."""
+
+    __slots__ = ("future", "messages", "weight")
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
+        self.weight = sum(len(getattr(message, "payload", b"")) + 300 for message in messages)
+        self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def abandoned(self) -> bool:
+        """Its caller has stopped waiting."""
+        return self.future.done()
+
+
+class Sender:
+    """Sends what gathered since the last call returned, in order."""
+
+    def __init__(self, call: Call, limit: int) -> None:
+        self._call = call
+        self._limit = limit
+        self._queue: deque[Parcel] = deque()
+        self._queued = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, parcel: Parcel) -> None:
+        """Take a parcel, or refuse it now if too much is waiting already."""
+        if self._queued + len(parcel.messages) > self._limit:
+            raise OverloadedError("too many messages wait for this shard")
+        self._queue.append(parcel)
+        self._queued += len(parcel.messages)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._drain())
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is queued or under way."""
+        return not self._queue and (self._task is None or self._task.done())
+
+    async def close(self) -> None:
+        """Stop; callers still waiting are told."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        for parcel in self._queue:
+            _fail(parcel, UnavailableError("shutting down"))
+
+    async def _drain(self) -> None:
+        while self._queue:
+            parcels = self._next_batch()
+            if not parcels:
+                continue
+            messages = [message for parcel in parcels for message in parcel.messages]
+            try:
+                replies = decode_replies(await self._call(encode(messages)))
+            except Exception as error:
+                for parcel in parcels:
+                    _fail(parcel, error)
+                continue
+            start = 0
+            for parcel in parcels:
+                end = start + len(parcel.messages)
+                if not parcel.abandoned:
+                    parcel.future.set_result(replies[start:end])
+                start = end
+
+    def _next_batch(self) -> list[Parcel]:
+        parcels: list[Parcel] = []
+        messages = weight = 0
+        while self._queue:
+            parcel = self._queue[0]
+            too_much = messages + len(parcel.messages) > BATCH_MESSAGES
+            if parcels and (too_much or weight + parcel.weight > BATCH_BYTES):
+                break
+            self._queue.popleft()
+            self._queued -= len(parcel.messages)
+            if parcel.abandoned:
+                continue  # nobody waits for it and it was never sent: it did not happen
+            parcels.append(parcel)
+            messages += len(parcel.messages)
+            weight += parcel.weight
+        return parcels
+
+
+def _fail(parcel: Parcel, error: Exception) -> None:
+    if not parcel.abandoned:
+        parcel.future.set_exception(error)

@@ -1,0 +1,118 @@
+"""The Ray face of a shard. Everything interesting is in `Shard`."""
+
+import asyncio
+import random
+import time
+from typing import Any
+
+import ray
+
+from actors.names import DEDICATED, TIMER
+from actors.process import Process, owner_name, sync_until_done
+from actors.shard import Shard
+from core.address import Address
+from core.config import Config
+from core.messages import decode_messages, encode
+from storage.clock import DatabaseClock
+from storage.pool import PoolOptions
+from storage.shard_store import ShardStore
+
+
+class _World:
+    """The real time, chance and timer."""
+
+    def __init__(self, namespace: str) -> None:
+        self.clock = DatabaseClock(time.monotonic, time.time)
+        self.now = self.clock.now
+        self.monotonic = time.monotonic
+        self.chance = random.random
+        self._namespace = namespace
+        self._timer: Any = None
+
+    def alarm(self, due: list[tuple[Address, float]]) -> None:
+        # One way: if the timer is away it reads these rows when it is back.
+        if self._timer is not None:
+            self._timer.arm.remote(due)
+
+    async def find_timer(self) -> None:
+        """Ray's look-up blocks, so it runs in a thread."""
+        if self._timer is None:
+            self._timer = await asyncio.to_thread(self._look)
+
+    def _look(self) -> Any:
+        try:
+            return ray.get_actor(TIMER, namespace=self._namespace)
+        except ValueError:
+            return None
+
+
+class ShardActor:
+    """Hosts many correlations, or with placement `dedicated` a single one."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._process = Process(name, config)
+        self._config = config
+        self._dedicated = name.startswith(DEDICATED)
+        self._options = PoolOptions(
+            dsn=config.dsn,
+            name=name.partition(":")[0],
+            max_size=1 if self._dedicated else 2,
+            statement_timeout=10.0,
+        )
+        self._store = ShardStore(self._options, owner_name(name), config.early_ttl)
+        self._world = _World(config.namespace)
+        self._shard: Shard | None = None
+        self._starting: asyncio.Task[Shard] | None = None
+        self._idle_since: float | None = None
+
+    async def take(self, batch: bytes) -> bytes:
+        """Handle one batch of messages; the answers, after commit."""
+        shard = self._shard or await self._started()
+        return encode(await shard.handle(decode_messages(batch)))
+
+    async def listen(
+        self, feed: str, watch: list[bytes], unwatch: list[bytes], wait: float
+    ) -> list[bytes]:
+        """The correlations of this feed that changed since it was last asked."""
+        shard = self._shard or await self._started()
+        return await shard.feeds.listen(feed, watch, unwatch, wait)
+
+    async def report(self) -> dict[str, Any]:
+        """Where it runs and what it counted. Answers while Postgres is away, too."""
+        stats = self._shard.snapshot() if self._shard else {"hot": 0, "pending": 0}
+        return {**self._process.describe(), "kind": "shard", "stats": stats}
+
+    async def _started(self) -> Shard:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        return await asyncio.shield(self._starting)
+
+    async def _start(self) -> Shard:
+        pool = await self._store.pool()
+        await sync_until_done(self._world.clock, pool)
+        shard = Shard(self._config, self._store, self._world)
+        self._process.spawn(shard.load_forever())
+        self._process.spawn(shard.write_forever())
+        self._process.every(1.0, self._rest)
+        self._process.every(5.0, lambda: self._world.clock.sync(pool))
+        self._process.every(2.0, self._world.find_timer)
+        self._process.settle_memory()
+        self._shard = shard
+        return shard
+
+    async def _rest(self) -> None:
+        if self._shard is None:
+            return
+        self._shard.rest()
+        if self._dedicated:
+            self._leave_if_idle(self._shard)
+
+    def _leave_if_idle(self, shard: Shard) -> None:
+        """An actor of its own goes when its correlation has gone from memory."""
+        now = time.monotonic()
+        if not shard.idle:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        elif now - self._idle_since > min(5.0, self._config.idle_after):
+            ray.kill(ray.get_runtime_context().current_actor, no_restart=True)

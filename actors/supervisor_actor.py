@@ -1,0 +1,116 @@
+"""Brings all actors up, notices when one does not answer, and tells how they are."""
+
+import asyncio
+from typing import Any
+
+import ray
+import structlog
+
+from actors.directory import ensure, find, named
+from actors.names import SHARD, TIMER, shard_name
+from actors.process import Process
+from core.config import Config, Placement
+
+log = structlog.get_logger("supervisor")
+
+CHECK_EVERY = 1.0
+ANSWER_WITHIN = 5.0
+# Restarting a process that is only slow makes things worse: it must stay silent this long.
+SILENT_CHECKS = 6
+
+
+class SupervisorActor:
+    """Owns the list of actors; holds no state that a restart could lose."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._process = Process(name, config)
+        self._config = config
+        self._reports: dict[str, dict[str, Any]] = {}
+        self._silent: dict[str, int] = {}
+        self._restarts: dict[str, int] = {}
+        self._pids: dict[str, int] = {}
+        self._checked = asyncio.Event()
+        self._started = False
+
+    async def adopt(self, config: Config) -> None:
+        """Run with this configuration from now on; actors with another one are replaced."""
+        if config != self._config:
+            log.info("supervisor.config_changed")
+            await asyncio.to_thread(self._dismiss, self._expected())
+            self._config = config
+        await self.ready()
+
+    async def ready(self) -> None:
+        """Return once every actor has answered."""
+        if not self._started:
+            self._started = True
+            self._process.every(CHECK_EVERY, self._check)
+        while not all(self._is_up(name) for name in self._expected()):
+            self._checked.clear()
+            await self._checked.wait()
+
+    async def report(self) -> dict[str, Any]:
+        """How every actor is, as of the last check."""
+        rows = [self._row(name) for name in self._expected()]
+        return {
+            "placement": self._config.placement.value,
+            "actors": [{**self._process.describe(), "kind": "supervisor", "alive": True}, *rows],
+        }
+
+    def _expected(self) -> list[str]:
+        if self._config.placement is Placement.DEDICATED:
+            return [TIMER]
+        return [*(shard_name(i) for i in range(self._config.shards)), TIMER]
+
+    def _is_up(self, name: str) -> bool:
+        return name in self._reports and not self._silent.get(name, 0)
+
+    def _row(self, name: str) -> dict[str, Any]:
+        report = self._reports.get(name, {"name": name, "kind": name.rstrip("0123456789-")})
+        return {
+            **report,
+            "alive": self._is_up(name),
+            "restarts": self._restarts.get(name, 0),
+        }
+
+    async def _check(self) -> None:
+        await asyncio.gather(*(self._check_one(name) for name in self._expected()))
+        self._checked.set()
+        await asyncio.to_thread(self._dismiss_surplus)
+
+    async def _check_one(self, name: str) -> None:
+        try:
+            handle = await asyncio.to_thread(ensure, name, self._config)
+            report = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
+        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
+            self._silent[name] = self._silent.get(name, 0) + 1
+            log.warning("supervisor.no_answer", actor=name, error=type(error).__name__)
+            if self._silent[name] >= SILENT_CHECKS:
+                await asyncio.to_thread(self._restart, name)
+            return
+        if self._pids.get(name, report["pid"]) != report["pid"]:
+            self._restarts[name] = self._restarts.get(name, 0) + 1
+            log.warning("supervisor.restarted", actor=name, pid=report["pid"])
+        self._pids[name] = report["pid"]
+        self._reports[name] = report
+        self._silent[name] = 0
+
+    def _restart(self, name: str) -> None:
+        handle = find(name, self._config.namespace)
+        if handle is not None:
+            ray.kill(handle, no_restart=False)
+        self._silent[name] = 1
+
+    def _dismiss(self, names: list[str]) -> None:
+        for name in names:
+            handle = find(name, self._config.namespace)
+            if handle is not None:
+                ray.kill(handle, no_restart=True)
+            self._reports.pop(name, None)
+
+    def _dismiss_surplus(self) -> None:
+        """Shards beyond the configured number only slow the others down: let them go."""
+        expected = set(self._expected())
+        self._dismiss(
+            [n for n in named(self._config.namespace) if n.startswith(SHARD) and n not in expected]
+        )

@@ -1,0 +1,70 @@
+"""What a shard counts. Plain numbers: metrics, status and tests read the same ones."""
+
+from bisect import bisect_left
+from typing import Any
+
+from core.judgement import Status
+from core.messages import Judged, Opened, Reply, Verdict
+from core.spec import Source
+from core.wait import Mark, Wait
+
+FLUSH_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Tally:
+    """Counters since this process started."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, float] = dict.fromkeys(
+            [
+                "registered",
+                *(verdict.value for verdict in Verdict),
+                *(f"ended_{status}" for status in Status if status is not Status.WAITING),
+                *(f"first_{source}" for source in Source),
+                "wait_seconds_sum",
+                "conflicts",
+                "flushes",
+                "flush_rows",
+                "flush_seconds_sum",
+                "flush_failures",
+                "loads",
+                "passivated",
+            ],
+            0,
+        )
+        self._flush_buckets = [0] * (len(FLUSH_BOUNDS) + 1)
+
+    def add(self, name: str, amount: float = 1) -> None:
+        """Count something that happened."""
+        self._counts[name] += amount
+
+    def reply(self, reply: Reply) -> None:
+        """Count a committed answer."""
+        if isinstance(reply, Judged):
+            self._counts[reply.verdict.value] += 1
+        elif isinstance(reply, Opened) and reply.created:
+            self._counts["registered"] += 1
+
+    def stored(self, before: Wait | None, after: Wait) -> None:
+        """Count what a committed change means for its wait."""
+        first = min((mark for mark in after.marks if mark.event_id), key=_seq, default=None)
+        if first is not None and (before is None or not any(m.event_id for m in before.marks)):
+            self._counts[f"first_{after.spec.events[after.marks.index(first)].source}"] += 1
+        if after.ending is not None and (before is None or before.ending is None):
+            self._counts[f"ended_{after.ending.status}"] += 1
+            self._counts["wait_seconds_sum"] += after.ending.at - after.opened_at
+
+    def flush(self, rows: int, seconds: float) -> None:
+        """Count one flush."""
+        self._counts["flushes"] += 1
+        self._counts["flush_rows"] += rows
+        self._counts["flush_seconds_sum"] += seconds
+        self._flush_buckets[bisect_left(FLUSH_BOUNDS, seconds)] += 1
+
+    def snapshot(self) -> dict[str, Any]:
+        """All numbers, as they are now."""
+        return {**self._counts, "flush_seconds_buckets": list(self._flush_buckets)}
+
+
+def _seq(mark: Mark) -> int:
+    return mark.seq

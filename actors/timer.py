@@ -1,0 +1,148 @@
+"""The timer's mind: near deadlines in memory, all deadlines in Postgres, none missed.
+
+It reads ahead by index, shards tell it of deadlines nearer than it has read, and a slow pass looks
+again at everything since the mark: the time up to which every deadline has been answered.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import structlog
+
+from actors.wheel import Wheel
+from core.address import Address
+from core.config import Config
+from core.errors import TransientError
+from core.messages import Expire, Message, RefusalKind, Refused, Reply
+from storage.deadlines import Due
+
+log = structlog.get_logger("timer")
+
+READ_LIMIT = 20_000
+FIRE_CHUNK = 500
+# A row can be committed this much later than its deadline was computed.
+SLACK = 60.0
+
+
+class Deadlines(Protocol):
+    """What the timer reads and writes."""
+
+    async def due_between(self, after: float, until: float, limit: int) -> list[Due]:
+        """Waiting correlations with a deadline in (after, until], soonest first."""
+        ...
+
+    async def read_mark(self) -> float | None:
+        """Up to where everything has fired."""
+        ...
+
+    async def write_mark(self, swept_until: float) -> None:
+        """Move the mark."""
+        ...
+
+
+class Timer:
+    """Fires each deadline once it has passed on the database's clock."""
+
+    def __init__(
+        self,
+        config: Config,
+        deadlines: Deadlines,
+        send_many: Callable[[list[Message]], Awaitable[list[Reply]]],
+        now: Callable[[], float],
+        mint: Callable[[], str],
+    ) -> None:
+        self._config = config
+        self._deadlines = deadlines
+        self._send_many = send_many
+        self._now = now
+        self._mint = mint
+        self._wheel = Wheel()
+        self._firing: dict[bytes, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._read_until = 0.0
+        self._counts = {"fired": 0, "retried": 0, "skew_sum": 0.0, "skew_max": 0.0}
+
+    def arm(self, due: list[tuple[Address, float]]) -> None:
+        """Deadlines that a shard has just committed."""
+        for address, due_at in due:
+            self._put(address, due_at)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Counters, and how much is near."""
+        return {**self._counts, "near": len(self._wheel), "firing": len(self._firing)}
+
+    async def start(self) -> None:
+        """Read everything since the mark, then go on reading ahead."""
+        mark = await self._deadlines.read_mark()
+        await self._read(max(0.0, (mark or 0.0) - SLACK))
+
+    async def read_ahead(self) -> None:
+        """Extend the horizon."""
+        await self._read(self._read_until)
+
+    async def sweep(self) -> None:
+        """Look again at what may have been committed behind the horizon; move the mark."""
+        mark = await self._deadlines.read_mark()
+        since = self._now() - SLACK if mark is None else mark - SLACK
+        await self._read(since, keep_horizon=True)
+        open_since = [self._now(), *self._firing.values()]
+        earliest = self._wheel.earliest()
+        if earliest is not None:
+            open_since.append(earliest)
+        await self._deadlines.write_mark(min(open_since))
+
+    def tick(self) -> None:
+        """Send off everything that is due now."""
+        while due := self._wheel.take_due(self._now(), FIRE_CHUNK):
+            for address, due_at in due:
+                self._firing[address.key] = due_at
+            task = asyncio.create_task(self._fire(due))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def settled(self) -> None:
+        """Wait until everything sent off so far is answered."""
+        await asyncio.gather(*self._tasks)
+
+    async def _read(self, after: float, *, keep_horizon: bool = False) -> None:
+        until = self._now() + self._config.timer_horizon
+        while True:
+            rows = await self._deadlines.due_between(after, until, READ_LIMIT)
+            for due in rows:
+                self._put(due.address, due.due_at)
+            if len(rows) < READ_LIMIT:
+                break
+            after = rows[-1].due_at - 1e-6
+        if not keep_horizon:
+            self._read_until = until
+
+    def _put(self, address: Address, due_at: float) -> None:
+        if self._firing.get(address.key) != due_at:
+            self._wheel.put(address, due_at)
+
+    async def _fire(self, due: list[tuple[Address, float]]) -> None:
+        now = self._now()
+        messages: list[Message] = [
+            Expire(address=address, turn_id=self._mint(), at=now) for address, _ in due
+        ]
+        try:
+            replies = await self._send_many(messages)
+        except TransientError as error:
+            log.warning("timer.fire_failed", error=str(error), waits=len(due))
+            replies = [_AGAIN] * len(due)
+        for (address, due_at), reply in zip(due, replies, strict=True):
+            self._firing.pop(address.key, None)
+            if isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED:
+                self._counts["retried"] += 1
+                self._wheel.put(address, self._now() + 0.2)
+            else:
+                self._record(now - due_at)
+
+    def _record(self, skew: float) -> None:
+        self._counts["fired"] += 1
+        self._counts["skew_sum"] += skew
+        self._counts["skew_max"] = max(self._counts["skew_max"], skew)
+
+
+_AGAIN = Refused(kind=RefusalKind.OVERLOADED, detail="no answer; fires again")

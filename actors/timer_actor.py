@@ -1,0 +1,85 @@
+"""The Ray face of the timer, with the sweeper beside it."""
+
+import asyncio
+import time
+from typing import Any
+
+from actors.directory import Directory
+from actors.process import Process, mint, sync_until_done
+from actors.router import Router
+from actors.sweeper import Sweeper
+from actors.timer import Timer
+from core.address import Address
+from core.config import Config
+from storage import deadlines
+from storage.clock import DatabaseClock
+from storage.deadlines import Due
+from storage.pool import Pool, PoolOptions, open_pool
+
+
+class _Deadlines:
+    """Postgres as the timer sees it."""
+
+    MARK = "waits"
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def due_between(self, after: float, until: float, limit: int) -> list[Due]:
+        return await deadlines.due_between(self._pool, after, until, limit)
+
+    async def read_mark(self) -> float | None:
+        return await deadlines.read_mark(self._pool, self.MARK)
+
+    async def write_mark(self, swept_until: float) -> None:
+        await deadlines.write_mark(self._pool, self.MARK, swept_until)
+
+
+class TimerActor:
+    """Drives timeouts; started by the supervisor, idle until it is told to run."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._process = Process(name, config)
+        self._config = config
+        self._clock = DatabaseClock(time.monotonic, time.time)
+        self._timer: Timer | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    async def arm(self, due: list[tuple[Address, float]]) -> None:
+        """Deadlines that a shard has just committed."""
+        self._ensure_started()
+        if self._timer is not None:
+            self._timer.arm(due)
+
+    async def report(self) -> dict[str, Any]:
+        """Where it runs and what it counted. The supervisor's first call starts the loops."""
+        self._ensure_started()
+        stats = self._timer.snapshot() if self._timer else {}
+        return {**self._process.describe(), "kind": "timer", "stats": stats}
+
+    def _ensure_started(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._process.watch)
+
+    async def _start(self) -> None:
+        config = self._config
+        pool = await open_pool(PoolOptions(dsn=config.dsn, name="timer", max_size=4))
+        await sync_until_done(self._clock, pool)
+        router = Router(config, Directory(config).take)
+        timer = Timer(config, _Deadlines(pool), router.send_many, self._clock.now, mint)
+        sweeper = Sweeper(config, pool, router.send_many, mint)
+        await self._process.insist(timer.start)
+        self._timer = timer
+        self._process.spawn(self._tick_forever(timer))
+        self._process.every(config.timer_horizon / 5, timer.read_ahead)
+        self._process.every(config.timer_horizon, timer.sweep)
+        self._process.every(config.sweep_every, sweeper.reoffer)
+        self._process.every(60.0, sweeper.forget)
+        self._process.every(5.0, lambda: self._clock.sync(pool))
+        self._process.settle_memory()
+
+    async def _tick_forever(self, timer: Timer) -> None:
+        while True:
+            timer.tick()
+            await asyncio.sleep(self._config.timer_tick)

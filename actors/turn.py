@@ -1,0 +1,77 @@
+"""A message on its way through a shard, and the batch it came in."""
+
+import asyncio
+
+from core.messages import Message, Refused, Reply
+from core.wait import Decision, Wait
+from storage.journal import NEW, Change
+
+
+class Batch:
+    """One call of a router: answered as a whole, once every message in it is committed."""
+
+    __slots__ = ("_open", "_replies", "done")
+
+    def __init__(self, size: int) -> None:
+        self._replies: list[Reply | None] = [None] * size
+        self._open = size
+        self.done: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+
+    def answer(self, index: int, reply: Reply) -> None:
+        """Settle one message; the last one settles the batch."""
+        self._replies[index] = reply
+        self._open -= 1
+        if self._open == 0 and not self.done.done():
+            self.done.set_result([r for r in self._replies if r is not None])
+
+
+class Turn:
+    """One message and where its answer goes. `lost` counts the races it lost."""
+
+    __slots__ = ("batch", "index", "key", "lost", "message")
+
+    def __init__(self, message: Message, batch: Batch, index: int) -> None:
+        self.message = message
+        self.key = message.address.key
+        self.batch = batch
+        self.index = index
+        self.lost = 0
+
+    def answer(self, reply: Reply) -> None:
+        """Tell the caller."""
+        self.batch.answer(self.index, reply)
+
+
+class Unsaved:
+    """A correlation's turns since its last flush, folded to one change."""
+
+    __slots__ = ("before", "change", "turns")
+
+    def __init__(self, key: bytes, tenant: int, before: Wait | None) -> None:
+        self.before = before
+        self.change = Change(key, tenant, NEW if before is None else before.version)
+        self.turns: list[tuple[Turn, Reply]] = []
+
+    def fold(self, turn: Turn, decision: Decision, *, changed: bool) -> None:
+        """Add one decision; only the last state is ever written."""
+        change = self.change
+        if changed:
+            change.wait = decision.wait
+        change.entries.extend(decision.entries)
+        if decision.unparked:
+            # Parked and taken up again within one flush: it never needs to reach the inbox.
+            taken = set(decision.unparked)
+            change.parked = [event for event in change.parked if event.event_id not in taken]
+            change.unparked.extend(decision.unparked)
+        change.parked.extend(decision.parked)
+        self.turns.append((turn, decision.reply))
+
+    def commit(self) -> None:
+        """It is in Postgres: answer everyone."""
+        for turn, reply in self.turns:
+            turn.answer(reply)
+
+    def refuse(self, refusal: Refused) -> None:
+        """It cannot be stored: say so to everyone."""
+        for turn, _ in self.turns:
+            turn.answer(refusal)

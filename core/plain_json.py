@@ -1,0 +1,41 @@
+"""Which JSON the product carries: what every parser, encoder and column on its way can take."""
+
+import math
+from typing import Any
+
+MAX_NESTING = 32
+
+
+def check_plain(document: dict[str, Any]) -> dict[str, Any]:
+    """The document unchanged; raises ValueError that names the first place that is not plain."""
+    _check(document, "", MAX_NESTING)
+    return document
+
+
+def _check(value: Any, place: str, depth: int) -> None:
+    match value:
+        case dict() | list() if depth == 0:
+            raise ValueError(f"{place[:80]}… is nested deeper than {MAX_NESTING} levels")
+        case dict():
+            for key, item in value.items():
+                _check(key, f"the name of {place}.{key}", depth)
+                _check(item, f"{place}.{key}".lstrip("."), depth - 1)
+        case list():
+            for index, item in enumerate(value):
+                _check(item, f"{place}[{index}]", depth - 1)
+        case str() if not _is_text(value):
+            raise ValueError(f"{place!a} holds half of a surrogate pair")
+        case float() if not math.isfinite(value):
+            raise ValueError(f"{place} is not a finite number")
+        case int() if not -(2**63) <= value < 2**64:
+            raise ValueError(f"{place} is a number of more than 64 bits")
+        case _:
+            return
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

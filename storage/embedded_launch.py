@@ -1,0 +1,114 @@
+"""Becomes the account a PostgreSQL program runs as, then turns into that program.
+
+Run as a script in a fresh interpreter, so it imports the standard library only: changing accounts
+and namespaces is safe in a process with one thread, which the caller (Ray, asyncio) is not.
+"""
+
+import ctypes
+import json
+import os
+import stat
+import sys
+from typing import TypedDict
+
+CAP_DAC_OVERRIDE = 1
+CAP_DAC_READ_SEARCH = 2
+_PR_SET_KEEPCAPS = 8
+_PR_CAP_AMBIENT = 47
+_PR_CAP_AMBIENT_RAISE = 2
+_CAPABILITY_VERSION_3 = 0x20080522
+_CLONE_NEWUSER = 0x10000000
+CANNOT_LAUNCH = 126  # what shells return for a program that cannot be executed
+
+
+class Order(TypedDict):
+    """What to run, and as whom."""
+
+    program: list[str]
+    account: str  # "same", "user" (become uid and gid) or "namespace" (look like uid and gid)
+    uid: int
+    gid: int
+    detach: bool
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Sets(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def _call(function: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, function)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{function}: {os.strerror(number)}")
+
+
+def become_user(uid: int, gid: int, program: str) -> None:
+    """Drop to `uid`, keeping the one capability that reaches data below a closed folder (/root)."""
+    linux = sys.platform == "linux"
+    capabilities = _wanted_capabilities(program)
+    if linux:
+        _call("prctl", _PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+    if linux:
+        _keep_first_capability(capabilities)
+
+
+def _wanted_capabilities(program: str) -> list[int]:
+    """Least first; READ_SEARCH, which Docker withholds, cannot execute what others may not."""
+    executable_by_others = os.stat(program).st_mode & stat.S_IXOTH
+    return [CAP_DAC_READ_SEARCH] * bool(executable_by_others) + [CAP_DAC_OVERRIDE]
+
+
+def _keep_first_capability(wanted: list[int]) -> None:
+    """Without any of them the server still runs where every folder above its data is open."""
+    for capability in wanted:
+        sets = (_Sets * 2)(_Sets(*[1 << capability] * 3), _Sets(0, 0, 0))
+        try:
+            _call("capset", ctypes.byref(_Header(_CAPABILITY_VERSION_3, 0)), sets)
+            _call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0)
+        except PermissionError:
+            continue
+        return
+
+
+def enter_namespace(uid: int, gid: int) -> None:
+    """Look like `uid` to ourselves while the kernel still sees who we were as owner of files."""
+    outer_uid, outer_gid = os.geteuid(), os.getegid()
+    _call("unshare", _CLONE_NEWUSER)
+    for file, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} {outer_uid} 1"),
+        ("gid_map", f"{gid} {outer_gid} 1"),
+    ):
+        with open(f"/proc/self/{file}", "w", encoding="ascii") as mapping:
+            mapping.write(line)
+
+
+def main(order: Order) -> int:
+    """Carry out `order`; returns only if that failed."""
+    if order["detach"] and os.fork() != 0:
+        os._exit(0)  # the server belongs to init, so no zombie is left to the caller
+    program = order["program"]
+    try:
+        if order["account"] == "user":
+            become_user(order["uid"], order["gid"], program[0])
+        elif order["account"] == "namespace":
+            enter_namespace(order["uid"], order["gid"])
+        os.execv(program[0], program)  # noqa: S606  a list, never a shell
+    except OSError as exc:
+        sys.stderr.write(f"cannot launch {program[0]}: {exc}\n")
+    return CANNOT_LAUNCH
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))

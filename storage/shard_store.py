@@ -1,0 +1,61 @@
+"""Postgres as a shard sees it: one held connection to write, a small pool to read."""
+
+from collections.abc import Sequence
+
+from core.address import Address
+from storage import journal, waits
+from storage.pool import (
+    CONNECTION_ERRORS,
+    Connection,
+    Pool,
+    PoolOptions,
+    open_connection,
+    open_pool,
+)
+
+
+class ShardStore:
+    """Connects when first used, and again after Postgres was away."""
+
+    transient: tuple[type[Exception], ...] = CONNECTION_ERRORS
+
+    def __init__(self, options: PoolOptions, owner: str, early_ttl: float) -> None:
+        self._options = options
+        self._owner = owner
+        self._early_ttl = early_ttl
+        self._writer: Connection | None = None
+        self._pool: Pool | None = None
+
+    async def pool(self) -> Pool:
+        """The readers' pool."""
+        if self._pool is None:
+            self._pool = await open_pool(self._options)
+        return self._pool
+
+    async def load(self, keys: Sequence[bytes]) -> dict[bytes, waits.Loaded]:
+        """All that is known of these keys."""
+        async with (await self.pool()).acquire(timeout=5.0) as conn:
+            return await waits.load(conn, keys)
+
+    async def flush(self, changes: Sequence[journal.Change]) -> set[bytes]:
+        """Write changes together; the keys whose row was kept."""
+        if self._writer is None or self._writer.is_closed():
+            self._writer = await open_connection(self._options)
+        try:
+            return await journal.flush(self._writer, changes, self._owner, self._early_ttl)
+        except CONNECTION_ERRORS:
+            # Its state is unknown now: never write through it again.
+            self._writer.terminate()
+            self._writer = None
+            raise
+
+    async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
+        """Which correlation a node of this execution already has."""
+        return await waits.correlation_of_node(await self.pool(), address, node_id)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._writer is not None:
+            self._writer.terminate()
+        if self._pool is not None:
+            self._pool.terminate()

@@ -1,0 +1,53 @@
+"""A host as `muster up` is one, with the echo application: the program that the tests run."""
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+
+from cli.host.errors import HostError
+from cli.host.lifecycle import announce, claim, kill, ray_up, watch
+from cli.host.places import places_of
+from cli.host.ray_node import NodeOptions
+from cli.host.serving import serve
+from cli.host.signals import StopRequested, stop_on_signals
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def run(data_dir: Path, options: NodeOptions) -> None:
+    with (
+        stop_on_signals(partial(kill, places_of(data_dir))) as signals,
+        claim(data_dir, options, say) as places,
+        ray_up(places, options, signals, say) as node,
+    ):
+        from tests.support.echo_app import application
+
+        serve(node, application, probe="/health")
+        say(f"Serving on {announce(places, node).url}")
+        watch(node)
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--data-dir", type=Path, required=True)
+    arguments.add_argument("--host", default="127.0.0.1")
+    arguments.add_argument("--port", type=int, required=True)
+    arguments.add_argument("--dashboard", action="store_true")
+    given = arguments.parse_args()
+    options = NodeOptions(host=given.host, port=given.port, dashboard=given.dashboard)
+    try:
+        run(given.data_dir, options)
+    except StopRequested as stop:
+        say(f"Stopped by {stop.signal.name}")
+        return 0
+    except HostError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
