@@ -1,13 +1,14 @@
 """Brings all actors up, notices when one does not answer, and tells how they are."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import ray
 import structlog
 
 from actors.directory import ensure, find, named
-from actors.names import SHARD, TIMER, shard_name
+from actors.names import DEDICATED, SHARD, TIMER, shard_name
 from actors.process import Process
 from core.config import Config, Placement
 
@@ -30,6 +31,7 @@ class SupervisorActor:
         self._restarts: dict[str, int] = {}
         self._pids: dict[str, int] = {}
         self._checked = asyncio.Event()
+        self._guests: list[str] = []
         self._started = False
 
     async def adopt(self, config: Config) -> None:
@@ -51,7 +53,7 @@ class SupervisorActor:
 
     async def report(self) -> dict[str, Any]:
         """How every actor is, as of the last check."""
-        rows = [self._row(name) for name in self._expected()]
+        rows = [self._row(name) for name in [*self._expected(), *self._guests]]
         return {
             "placement": self._config.placement.value,
             "actors": [{**self._process.describe(), "kind": "supervisor", "alive": True}, *rows],
@@ -76,7 +78,25 @@ class SupervisorActor:
     async def _check(self) -> None:
         await asyncio.gather(*(self._check_one(name) for name in self._expected()))
         self._checked.set()
-        await asyncio.to_thread(self._dismiss_surplus)
+        names = await asyncio.to_thread(named, self._config.namespace)
+        surplus = [n for n in names if n.startswith(SHARD) and n not in self._expected()]
+        # Shards beyond the configured number only slow the others down.
+        await asyncio.to_thread(self._dismiss, surplus)
+        await self._visit([name for name in names if name.startswith(DEDICATED)])
+
+    async def _visit(self, guests: list[str]) -> None:
+        """Correlations with an actor of their own come and go by themselves: only look."""
+        for name in set(self._guests) - set(guests):
+            self._reports.pop(name, None)
+        self._guests = guests
+        await asyncio.gather(*(self._look(name) for name in guests))
+
+    async def _look(self, name: str) -> None:
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            handle = await asyncio.to_thread(find, name, self._config.namespace)
+            if handle is not None:
+                report = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
+                self._reports[name] = report
 
     async def _check_one(self, name: str) -> None:
         try:
@@ -107,10 +127,3 @@ class SupervisorActor:
             if handle is not None:
                 ray.kill(handle, no_restart=True)
             self._reports.pop(name, None)
-
-    def _dismiss_surplus(self) -> None:
-        """Shards beyond the configured number only slow the others down: let them go."""
-        expected = set(self._expected())
-        self._dismiss(
-            [n for n in named(self._config.namespace) if n.startswith(SHARD) and n not in expected]
-        )

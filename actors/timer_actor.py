@@ -11,28 +11,9 @@ from actors.sweeper import Sweeper
 from actors.timer import Timer
 from core.address import Address
 from core.config import Config
-from storage import deadlines
 from storage.clock import DatabaseClock
-from storage.deadlines import Due
-from storage.pool import Pool, PoolOptions, open_pool
-
-
-class _Deadlines:
-    """Postgres as the timer sees it."""
-
-    MARK = "waits"
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def due_between(self, after: float, until: float, limit: int) -> list[Due]:
-        return await deadlines.due_between(self._pool, after, until, limit)
-
-    async def read_mark(self) -> float | None:
-        return await deadlines.read_mark(self._pool, self.MARK)
-
-    async def write_mark(self, swept_until: float) -> None:
-        await deadlines.write_mark(self._pool, self.MARK, swept_until)
+from storage.deadlines import DeadlineStore
+from storage.pool import PoolOptions, open_pool
 
 
 class TimerActor:
@@ -67,7 +48,7 @@ class TimerActor:
         pool = await open_pool(PoolOptions(dsn=config.dsn, name="timer", max_size=4))
         await sync_until_done(self._clock, pool)
         router = Router(config, Directory(config).take)
-        timer = Timer(config, _Deadlines(pool), router.send_many, self._clock.now, mint)
+        timer = Timer(config, DeadlineStore(pool), router.send_many, self._clock.now, mint)
         sweeper = Sweeper(config, pool, router.send_many, mint)
         await self._process.insist(timer.start)
         self._timer = timer

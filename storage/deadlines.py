@@ -16,18 +16,23 @@ class Due:
     due_at: float
 
 
-async def due_between(pool: Pool, after: float, until: float, limit: int) -> list[Due]:
-    """Waits whose next deadline lies in (after, until], soonest first."""
-    rows = await pool.fetch(Q["due_waits"], after, until, limit)
-    return [Due(address_of(row), row["due_at"]) for row in rows]
+class DeadlineStore:
+    """Postgres as the timer sees it. `mark` names the time up to which everything has fired."""
 
+    def __init__(self, pool: Pool, mark: str = "waits") -> None:
+        self._pool = pool
+        self._mark = mark
 
-async def read_mark(pool: Pool, name: str) -> float | None:
-    """Up to where everything has fired; None before the first time."""
-    mark: float | None = await pool.fetchval(Q["read_mark"], name)
-    return mark
+    async def due_between(self, after: float, until: float, limit: int) -> list[Due]:
+        """Waits whose next deadline lies in (after, until], soonest first."""
+        rows = await self._pool.fetch(Q["due_waits"], after, until, limit)
+        return [Due(address_of(row), row["due_at"]) for row in rows]
 
+    async def read_mark(self) -> float | None:
+        """Up to where everything has fired; None before the first time."""
+        mark: float | None = await self._pool.fetchval(Q["read_mark"], self._mark)
+        return mark
 
-async def write_mark(pool: Pool, name: str, swept_until: float) -> None:
-    """Move the mark forward."""
-    await pool.execute(Q["write_mark"], name, swept_until)
+    async def write_mark(self, swept_until: float) -> None:
+        """Move the mark forward."""
+        await self._pool.execute(Q["write_mark"], self._mark, swept_until)

@@ -1,14 +1,18 @@
 """Connections to Postgres, set up the same way everywhere."""
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import asyncpg
 
-Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
-Connection: TypeAlias = (
-    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
-)
+if TYPE_CHECKING:
+    Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
+    Connection: TypeAlias = (
+        asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+    )
+else:  # asyncpg's classes take no parameters at run time
+    Pool = asyncpg.Pool
+    Connection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
 
 # What a lost or refused connection looks like: worth another try, never a broken promise.
 CONNECTION_ERRORS = (

@@ -22,12 +22,15 @@ select wait_key, tenant_id, execution_id, correlation_id, turn_id, event_id, sou
 -- Executions that wait under the same correlation id as an unknown key: $1 key, $2 and $3 the
 -- range of keys that share its first half.
 -- Served by: execution_wait_states_pkey.
-select asked.wait_key, min(other.execution_id) as execution_id
+select asked.wait_key, other.execution_id
   from unnest($1::bytea[], $2::bytea[], $3::bytea[]) as asked(wait_key, lower, upper)
-  join execution_wait_states other
-    on other.wait_key between asked.lower and asked.upper
-   and other.status = 'waiting'
- group by asked.wait_key;
+ cross join lateral (
+       select w.execution_id
+         from execution_wait_states w
+        where w.wait_key between asked.lower and asked.upper
+          and w.status = 'waiting'
+        order by w.wait_key
+        limit 1) as other;
 
 -- name: find_by_node
 -- The correlation that holds a node of an execution.

@@ -1,0 +1,30 @@
+"""`muster down`: stop the Muster of a data folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.host import lifecycle
+from cli.host.errors import HostError
+from cli.shell import DATA_DIR, complain, out
+from core.errors import MusterError
+from storage import embedded
+
+
+def down(
+    data_dir: Annotated[
+        Path, typer.Option(envvar="MUSTER_DATA_DIR", help="Data folder of the instance to stop.")
+    ] = DATA_DIR,
+) -> None:
+    """Stop a Muster that was started here, and whatever a killed one left behind."""
+    try:
+        sentence = lifecycle.down(data_dir)
+        if embedded.running(data_dir) is not None:
+            # Its host was killed before it could stop the server.
+            embedded.stop(data_dir)
+            sentence += " Stopped its PostgreSQL."
+    except (HostError, MusterError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+    out.print(sentence, markup=False, soft_wrap=True)

@@ -1,0 +1,56 @@
+"""What a database needs before the first request: the schema, a tenant, a key for its admin."""
+
+import secrets
+from dataclasses import dataclass
+
+from cli.errors import CommandError
+from core.permissions import ALL_PERMISSIONS, split_key
+from storage import access
+from storage.migrate import migrate
+from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+
+FIRST_TENANT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Provisioned:
+    """What was done."""
+
+    migrations: list[str]
+    new_key: str | None
+
+
+async def prepare_database(dsn: str, known_key: str | None) -> Provisioned:
+    """Migrate; make the first tenant and, unless the known one still works, an admin key."""
+    try:
+        applied = await migrate(dsn)
+        pool = await open_pool(PoolOptions(dsn=dsn, name="up", max_size=1))
+        try:
+            return Provisioned(applied, await _ensure_key(pool, known_key))
+        finally:
+            await pool.close()
+    except CONNECTION_ERRORS as error:
+        raise CommandError(f"The database does not answer: {error}.") from error
+
+
+async def _ensure_key(pool: Pool, known_key: str | None) -> str | None:
+    tenant = await access.create_tenant(pool, FIRST_TENANT)
+    if known_key is not None and await _is_live(pool, known_key):
+        return None
+    return await access.create_key(
+        pool,
+        access.NewKey(
+            tenant=tenant,
+            name="admin",
+            # Hex: no "_" that would split the key, no "-" that ends a double click.
+            prefix=secrets.token_hex(4),
+            secret=secrets.token_hex(32),
+            permissions=ALL_PERMISSIONS,
+        ),
+    )
+
+
+async def _is_live(pool: Pool, key: str) -> bool:
+    parts = split_key(key)
+    found = await access.find_key(pool, parts[0]) if parts else None
+    return parts is not None and found is not None and found.secret_hash == parts[1]

@@ -1,0 +1,164 @@
+"""`muster up`: PostgreSQL, schema, first key, Ray, the actors and the HTTP API, in that order."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.errors import CommandError
+from cli.host.detach import spawn_detached
+from cli.host.errors import HostError
+from cli.host.instance import write_private
+from cli.host.lifecycle import announce, claim, kill, ray_up, watch
+from cli.host.places import Places, places_of
+from cli.host.ray_node import NodeOptions
+from cli.host.serving import serve
+from cli.host.signals import StopRequested, StopSignals, stop_on_signals
+from cli.instance import KEY_FILE
+from cli.options import spread
+from cli.provision import prepare_database
+from cli.shell import JsonFlag, complain, err, out, print_json_line
+from core.config import Placement
+from core.errors import MusterError
+from serve_app.settings import Settings
+from storage import embedded
+
+READY = "/actuator/health/readiness"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpFlags:
+    """What may be given on the command line; everything else is a MUSTER_* variable."""
+
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None
+    port: Annotated[int | None, typer.Option(help="Port to listen on [8000].")] = None
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder [.muster].")] = None
+    shards: Annotated[int | None, typer.Option(help="Shards [one per core].")] = None
+    placement: Annotated[
+        Placement | None, typer.Option(help="Where a correlation lives [sharded].")
+    ] = None
+    dashboard: Annotated[
+        bool | None, typer.Option("--dashboard", help="Start Ray's dashboard, on loopback.")
+    ] = None
+
+
+@spread
+def up(
+    flags: UpFlags,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Start Muster here: PostgreSQL, Ray, the actors and the HTTP API. Ctrl-C stops it."""
+    try:
+        settings = Settings.load(asdict(flags))
+        if detach:
+            _run_detached(settings, flags, as_json=as_json)
+        else:
+            _run_here(settings, as_json=as_json)
+    except StopRequested:
+        err.print("Stopped.")
+    except (HostError, MusterError, CommandError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+
+
+def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
+    command = [sys.executable, "-m", "cli.main", "up"]
+    for name, value in asdict(flags).items():
+        if value is True:
+            command.append(f"--{name.replace('_', '-')}")
+        elif value is not None:
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    instance = spawn_detached(command, settings.data_dir)
+    _greet(instance.url, _key_of(places_of(settings.data_dir)), instance.pid, as_json=as_json)
+
+
+def _run_here(settings: Settings, *, as_json: bool) -> None:
+    options = NodeOptions(host=settings.host, port=settings.port, dashboard=settings.dashboard)
+    places = places_of(settings.data_dir)
+    with (
+        stop_on_signals(lambda: kill(places)) as signals,
+        claim(settings.data_dir, options, _say),
+        _database(settings, places) as dsn,
+    ):
+        _provision(dsn, places)
+        _serve_until_stopped(settings, dsn, options, places, signals, as_json=as_json)
+
+
+def _serve_until_stopped(
+    settings: Settings,
+    dsn: str,
+    options: NodeOptions,
+    places: Places,
+    signals: StopSignals,
+    *,
+    as_json: bool,
+) -> None:
+    with ray_up(places, options, signals, _say) as node:
+        started = time.monotonic()
+        from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
+
+        serve(node, make_app(settings, settings.to_config(dsn)), probe=READY)
+        instance = announce(places, node)
+        _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
+        _greet(instance.url, _key_of(places), instance.pid, as_json=as_json)
+        watch(node)
+
+
+@contextmanager
+def _database(settings: Settings, places: Places) -> Iterator[str]:
+    """The configured PostgreSQL, or one of our own for as long as we run."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    started = time.monotonic()
+    server = embedded.start(places.data_dir)
+    try:
+        _say(f"PostgreSQL is up ({time.monotonic() - started:.1f} s)")
+        yield server.dsn
+    finally:
+        embedded.stop(places.data_dir)
+        _say("PostgreSQL is down")
+
+
+def _provision(dsn: str, places: Places) -> None:
+    done = asyncio.run(prepare_database(dsn, _key_of(places)))
+    if done.migrations:
+        _say(f"The schema is up to date ({', '.join(done.migrations)})")
+    if done.new_key is not None:
+        write_private(places.data_dir / KEY_FILE, done.new_key + "\n")
+        _say(f"The first tenant and its admin key are there ({places.data_dir / KEY_FILE})")
+
+
+def _key_of(places: Places) -> str | None:
+    try:
+        return (places.data_dir / KEY_FILE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+
+
+def _greet(url: str, key: str | None, pid: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json_line({"url": url, "key": key, "pid": pid})
+        return
+    body = '{"nodeId":"pay","data":{"apiCall":{"url":"http://127.0.0.1:9000/pay"},"timeout":60}}'
+    out.print(f"\n  Muster   {url}   (API: {url}/docs)", markup=False, soft_wrap=True)
+    out.print(f"  Key      {key}\n", markup=False, soft_wrap=True)
+    out.print("  Register a wait state:\n", markup=False)
+    out.print(
+        f"  curl -s {url}/api/wait-states -H 'Authorization: Bearer {key}' "
+        f"-H 'Content-Type: application/json' -d '{body}'\n",
+        markup=False,
+        soft_wrap=True,
+    )
+    out.print("  Or see it at work:  muster demo\n", markup=False)
+
+
+def _say(sentence: str) -> None:
+    err.print(f"• {sentence}", markup=False, soft_wrap=True)

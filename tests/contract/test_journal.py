@@ -1,0 +1,155 @@
+"""The flush statement: all or nothing per row, checked by version."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from core.messages import Reason
+from core.spec import Source
+from core.turns import take
+from core.wait import Decision, Wait
+from storage import waits
+from storage.journal import NEW, Change, flush
+from storage.pool import Connection, PoolOptions, open_connection
+from tests.support.shards import address, api, kafka, register
+
+NOW = 1_800_000_000.0
+TTL = 3600.0
+
+
+@pytest.fixture
+async def conn(database: str) -> AsyncIterator[Connection]:
+    connection = await open_connection(PoolOptions(dsn=database, name="test"))
+    yield connection
+    await connection.close()
+
+
+def change(before: Wait | None, decision: Decision, key: bytes) -> Change:
+    return Change(
+        key,
+        1,
+        NEW if before is None else before.version,
+        decision.wait if decision.wait is not before else None,
+        list(decision.entries),
+        list(decision.parked),
+        list(decision.unparked),
+    )
+
+
+async def opened(conn: Connection) -> Wait:
+    message = register(address())
+    decision = take(None, message, NOW)
+    assert decision.wait is not None
+    kept = await flush(conn, [change(None, decision, message.address.key)], "a", TTL)
+    assert kept == {message.address.key}
+    return decision.wait
+
+
+async def test_a_wait_comes_back_as_it_was_written(conn: Connection) -> None:
+    wait = await opened(conn)
+    first = take(wait, api(wait.address, b'{"n":1}'), NOW + 1.25)
+    await flush(conn, [change(wait, first, wait.address.key)], "a", TTL)
+    assert (await waits.load(conn, [wait.address.key]))[wait.address.key].wait == first.wait
+
+
+async def test_a_stale_write_changes_nothing_and_leaves_no_log(conn: Connection) -> None:
+    wait = await opened(conn)
+    key = wait.address.key
+    winner, loser = take(wait, api(wait.address), NOW), take(wait, kafka(wait.address), NOW)
+    assert await flush(conn, [change(wait, winner, key)], "a", TTL) == {key}
+    assert await flush(conn, [change(wait, loser, key)], "b", TTL) == set()
+    assert (await waits.load(conn, [key]))[key].wait == winner.wait
+    assert await conn.fetchval("select count(*) from wait_state_events") == 1
+
+
+async def test_one_lost_row_does_not_hold_back_the_others(conn: Connection) -> None:
+    lost, fine = await opened(conn), await opened(conn)
+    moved = take(lost, api(lost.address), NOW)
+    await flush(conn, [change(lost, moved, lost.address.key)], "a", TTL)
+    both = [
+        change(lost, take(lost, kafka(lost.address), NOW), lost.address.key),
+        change(fine, take(fine, kafka(fine.address), NOW), fine.address.key),
+    ]
+    assert await flush(conn, both, "b", TTL) == {fine.address.key}
+
+
+async def test_a_node_waits_once_per_execution(conn: Connection) -> None:
+    wait = await opened(conn)
+    other = register(address(wait.address.execution_id), node_id=wait.node_id)
+    decision = take(None, other, NOW)
+    assert await flush(conn, [change(None, decision, other.address.key)], "b", TTL) == set()
+    found = await waits.correlation_of_node(conn, other.address, wait.node_id)
+    assert found == wait.address.correlation_id
+
+
+async def test_completion_and_resume_are_one_write(conn: Connection) -> None:
+    wait = await opened(conn)
+    one = take(wait, api(wait.address), NOW).wait
+    assert one is not None
+    two = take(one, kafka(wait.address), NOW + 2)
+    assert two.wait is not None
+    folded = change(wait, two, wait.address.key)
+    await flush(conn, [folded], "shard-7@host:1", TTL)
+    row = await conn.fetchrow(
+        "select status, version, resumed_at, resumed_by from execution_wait_states"
+    )
+    assert row is not None
+    assert (row["status"], row["version"]) == ("completed", two.wait.version)
+    assert row["resumed_at"] is not None
+    assert row["resumed_by"] == "shard-7@host:1"
+
+
+async def test_early_events_are_parked_loaded_and_taken_up(conn: Connection) -> None:
+    where = address()
+    event = api(where, b'{"early":true}')
+    parked = take(None, event, NOW)
+    for _ in range(2):  # delivered twice, kept once
+        await flush(conn, [change(None, parked, where.key)], "a", 10**9)
+    loaded = (await waits.load(conn, [where.key]))[where.key]
+    assert [p.event_id for p in loaded.early] == [event.event_id]
+    decision = take(None, register(where), NOW, early=loaded.early)
+    await flush(conn, [change(None, decision, where.key)], "a", 10**9)
+    assert await conn.fetchval("select count(*) from event_inbox") == 0
+    assert await conn.fetchval("select kind from wait_state_events") == "received"
+
+
+async def test_the_same_correlation_elsewhere_is_found(conn: Connection) -> None:
+    wait = await opened(conn)
+    stranger = address(correlation=wait.address.correlation_id)
+    loaded = (await waits.load(conn, [stranger.key]))[stranger.key]
+    assert (loaded.wait, loaded.elsewhere) == (None, wait.address.execution_id)
+
+
+async def test_a_mismatched_event_reaches_its_own_wait_if_that_comes(conn: Connection) -> None:
+    wait = await opened(conn)
+    stranger = address(correlation=wait.address.correlation_id)
+    refused = take(None, api(stranger), NOW, elsewhere=wait.address.execution_id)
+    assert refused.parked[0].reason is Reason.EXECUTION_MISMATCH
+    await flush(conn, [change(None, refused, stranger.key)], "a", 10**9)
+    loaded = (await waits.load(conn, [stranger.key]))[stranger.key]
+    assert [p.source for p in loaded.early] == [Source.API]
+
+
+async def test_ending_a_wait_stays_on_its_page(conn: Connection) -> None:
+    """An update that touched an index would bloat all four of them."""
+    wait = await opened(conn)
+    done = take(wait, api(wait.address), NOW)
+    assert done.wait is not None
+    await flush(conn, [change(wait, done, wait.address.key)], "a", TTL)
+    last = take(done.wait, kafka(wait.address), NOW)
+    await flush(conn, [change(done.wait, last, wait.address.key)], "a", TTL)
+    await conn.execute("select pg_stat_force_next_flush()")
+    row = await conn.fetchrow(
+        "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"
+        " where relname = 'execution_wait_states'"
+    )
+    assert row is not None
+    assert row["n_tup_upd"] == row["n_tup_hot_upd"] == 2
+
+
+async def test_text_that_postgres_cannot_hold_is_an_error_of_that_flush(conn: Connection) -> None:
+    where = address()
+    decision = take(None, api(where, event_id="nul\x00inside"), NOW)
+    with pytest.raises(asyncpg.PostgresError):
+        await flush(conn, [change(None, decision, where.key)], "a", TTL)

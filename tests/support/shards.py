@@ -1,0 +1,90 @@
+"""A real shard on a real Postgres, without Ray: what integration tests of the mind need."""
+
+import asyncio
+import contextlib
+import random
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from actors.shard import Shard
+from core.address import Address
+from core.config import Config
+from core.messages import Message, Offer, Register, Reply
+from core.spec import Source, encode_spec
+from core.wait_config import WaitConfig
+from storage.clock import DatabaseClock
+from storage.pool import PoolOptions
+from storage.shard_store import ShardStore
+
+BOTH: dict[str, Any] = {
+    "apiCall": {"url": "http://127.0.0.1:9/process"},
+    "kafkaEvent": {"topic": "process.completed"},
+    "timeout": 60,
+}
+
+
+class World:
+    """Real time and chance; the timer is a list that tests look at."""
+
+    def __init__(self) -> None:
+        self.clock = DatabaseClock(time.monotonic, time.time)
+        self.now = self.clock.now
+        self.monotonic = time.monotonic
+        self.chance = random.random
+        self.alarms: list[tuple[Address, float]] = []
+
+    def alarm(self, due: list[tuple[Address, float]]) -> None:
+        self.alarms.extend(due)
+
+
+@contextlib.asynccontextmanager
+async def running_shard(dsn: str, name: str = "shard-0", **config: Any) -> AsyncIterator[Shard]:
+    """A shard with its loops running."""
+    settings = Config(dsn=dsn, **config)
+    store = ShardStore(PoolOptions(dsn=dsn, name=name, max_size=2), name, settings.early_ttl)
+    world = World()
+    await world.clock.sync(await store.pool())
+    shard = Shard(settings, store, world)
+    tasks = [asyncio.create_task(shard.load_forever()), asyncio.create_task(shard.write_forever())]
+    try:
+        yield shard
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await store.close()
+
+
+def address(execution: str | None = None, correlation: str | None = None) -> Address:
+    """A new address, or one with the given ids."""
+    return Address(1, execution or uuid.uuid4().hex, correlation or uuid.uuid4().hex)
+
+
+def register(where: Address, config: dict[str, Any] | None = None, **fields: Any) -> Register:
+    """A registration of this configuration."""
+    spec = encode_spec(WaitConfig.model_validate(config or BOTH).to_spec())
+    fields.setdefault("node_id", where.correlation_id)
+    return Register(address=where, turn_id=uuid.uuid4().hex, spec=spec, **fields)
+
+
+def api(where: Address, payload: bytes = b'{"ok":true}', **fields: Any) -> Offer:
+    """A callback."""
+    return _offer(where, Source.API, "external-service", payload, **fields)
+
+
+def kafka(where: Address, payload: bytes = b"{}", **fields: Any) -> Offer:
+    """A Kafka event."""
+    return _offer(where, Source.KAFKA, "process.completed", payload, **fields)
+
+
+def _offer(where: Address, source: Source, label: str, payload: bytes, **fields: Any) -> Offer:
+    turn_id = uuid.uuid4().hex
+    values = {"turn_id": turn_id, "event_id": f"{source}/{turn_id}", "label": label} | fields
+    return Offer(address=where, source=source, payload=payload, **values)
+
+
+async def ask(shard: Shard, message: Message) -> Reply:
+    """One message, one answer."""
+    return (await shard.handle([message]))[0]
