@@ -64,4 +64,5 @@ class Sweeper:
             label=event.label,
             payload=event.payload,
             content_type=event.content_type,
+            outcome=event.outcome,
         )

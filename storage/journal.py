@@ -61,6 +61,7 @@ async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_t
                 event.label,
                 event.content_type,
                 event.payload,
+                event.outcome.value,
                 event.verdict.value,
                 event.reason.value,
                 json_of(event.clause),
@@ -68,9 +69,9 @@ async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_t
             )
             for key, event in events
         ],
-        width=14,
+        width=15,
     )
-    await conn.execute(Q["park"], *columns[:13], early_ttl, columns[13])
+    await conn.execute(Q["park"], *columns, early_ttl)
 
 
 async def _write(conn: Connection, arguments: list[Any]) -> set[bytes]:

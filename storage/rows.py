@@ -6,7 +6,7 @@ import asyncpg
 import msgspec
 
 from core.address import Address
-from core.judgement import Ending
+from core.judgement import Ending, Outcome
 from core.messages import Clause, Reason, Verdict
 from core.spec import Source, WaitSpec, decode_spec
 from core.wait import Entry, Mark, Parked, Wait
@@ -48,6 +48,7 @@ def parked_of(row: asyncpg.Record) -> Parked:
         label=row["label"],
         payload=row["payload"],
         content_type=row["content_type"],
+        outcome=Outcome(row["outcome"]),
         verdict=Verdict(row["verdict"]),
         reason=Reason(row["reason"]),
         clause=_clause.decode(row["clause"]) if row["clause"] else None,

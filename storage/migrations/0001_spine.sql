@@ -93,6 +93,7 @@ create table event_inbox (
     label          text not null,
     content_type   text not null,
     payload        bytea not null,
+    outcome        text not null,
     verdict        text not null,
     reason         text not null,
     clause         json,

@@ -17,7 +17,7 @@ select inbox_id, execution_id, correlation_id, event_id, source, label, content_
 -- name: read_parked
 -- One event of the inbox, with its payload.
 select tenant_id, wait_key, execution_id, correlation_id, turn_id, event_id, source, label,
-       content_type, payload, verdict, reason, clause,
+       content_type, payload, outcome, verdict, reason, clause,
        extract(epoch from received_at)::float8 as at
   from event_inbox
  where tenant_id = $1 and inbox_id = $2;
@@ -30,7 +30,7 @@ delete from event_inbox where tenant_id = $1 and inbox_id = $2 returning inbox_i
 -- What came for one address and did not count.
 -- Served by: event_inbox_event; and event_inbox_recent for other executions.
 select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
-       content_type, ''::bytea as payload, verdict, reason, clause,
+       content_type, ''::bytea as payload, outcome, verdict, reason, clause,
        extract(epoch from received_at)::float8 as at
   from event_inbox
  where wait_key between $1 and $2
@@ -41,7 +41,7 @@ select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label
 -- name: stranded
 -- Parked events whose wait exists by now: two owners of one key passed each other.
 select i.inbox_id, i.tenant_id, i.execution_id, i.correlation_id, i.turn_id, i.event_id,
-       i.source, i.label, i.content_type, i.payload, i.verdict, i.reason, i.clause,
+       i.source, i.label, i.content_type, i.payload, i.outcome, i.verdict, i.reason, i.clause,
        extract(epoch from i.received_at)::float8 as at
   from event_inbox i
   join execution_wait_states w on w.wait_key = i.wait_key

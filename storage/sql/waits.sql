@@ -11,7 +11,7 @@ select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_
 -- Events that came before these correlations were registered.
 -- Served by: event_inbox_event.
 select wait_key, tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
-       content_type, payload, verdict, reason, clause,
+       content_type, payload, outcome, verdict, reason, clause,
        extract(epoch from received_at)::float8 as at
   from event_inbox
  where wait_key = any($1::bytea[])
@@ -108,15 +108,15 @@ select wait_key from kept;
 -- repetition changes nothing.
 insert into event_inbox
        (wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
-        content_type, payload, verdict, reason, clause, received_at, expires_at)
+        content_type, payload, outcome, verdict, reason, clause, received_at, expires_at)
 select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.turn_id,
-       p.source, p.label, p.content_type, p.payload, p.verdict, p.reason, p.clause,
-       to_timestamp(p.at), to_timestamp(p.at) + $14 * interval '1 second'
+       p.source, p.label, p.content_type, p.payload, p.outcome, p.verdict, p.reason, p.clause,
+       to_timestamp(p.at), to_timestamp(p.at) + $16 * interval '1 second'
   from unnest($1::bytea[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[],
               $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
-              $13::json[], $15::float8[])
+              $13::text[], $14::json[], $15::float8[])
        as p(wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
-            content_type, payload, verdict, reason, clause, at)
+            content_type, payload, outcome, verdict, reason, clause, at)
     on conflict (wait_key, event_id, tenant_id) do update
    set verdict = excluded.verdict, reason = excluded.reason, clause = excluded.clause
  where event_inbox.verdict = 'buffered' or event_inbox.reason = 'execution_mismatch';
