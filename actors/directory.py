@@ -12,9 +12,11 @@ import ray
 
 from actors.names import DEDICATED, SHARD, SUPERVISOR, TIMER
 from core.config import Config
-from core.errors import OverloadedError
+from core.errors import OverloadedError, UnavailableError
 
 Handle = Any  # Ray's handles have no static type
+
+ANSWER_WITHIN = 5.0
 
 # By name prefix; imported when first made, because actors use the directory themselves.
 _CLASSES = {
@@ -91,6 +93,20 @@ class Directory:
             self.forget(name)
             raise
         return replies
+
+    async def report(self, name: str) -> dict[str, Any]:
+        """What this actor tells of itself.
+
+        Raises:
+            UnavailableError: It is away.
+        """
+        handle = await self.handle(name)
+        try:
+            told: dict[str, Any] = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
+        except (ray.exceptions.RayError, TimeoutError) as error:
+            self.forget(name)
+            raise UnavailableError(f"{name} does not answer") from error
+        return told
 
     def forget(self, name: str) -> None:
         """The handle did not work; look it up again next time."""

@@ -1,9 +1,13 @@
 """A caller's door to the actors: one for each process that talks to correlations."""
 
+import asyncio
 import contextlib
 import time
 from contextlib import AbstractAsyncContextManager
 from typing import Any
+
+import ray
+import structlog
 
 from actors.directory import Directory
 from actors.names import SUPERVISOR
@@ -15,6 +19,8 @@ from core.config import Config
 from core.messages import Message, Reply
 from storage.clock import DatabaseClock
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+
+log = structlog.get_logger("gateway")
 
 
 class Gateway:
@@ -41,12 +47,24 @@ class Gateway:
             )
         )
         gateway = cls(config, pool)
-        supervisor = await gateway._directory.handle(SUPERVISOR)
-        await supervisor.adopt.remote(config)
+        await gateway._bring_up()
         # Without it the wall clock serves for token ages until Postgres is back.
         with contextlib.suppress(*CONNECTION_ERRORS):
             await gateway.clock.sync(pool)
         return gateway
+
+    async def _bring_up(self) -> None:
+        """See that a supervisor with our configuration runs, and that all its actors answer."""
+        while True:
+            supervisor = await self._directory.handle(SUPERVISOR)
+            try:
+                if await supervisor.adopt.remote(self.config):
+                    return
+                await asyncio.to_thread(ray.kill, supervisor)
+            except ray.exceptions.RayActorError as error:
+                log.warning("gateway.supervisor_away", error=type(error).__name__)
+                await asyncio.sleep(0.2)
+            self._directory.forget(SUPERVISOR)
 
     async def send(self, message: Message) -> Reply:
         """Send one message; its answer means that it is committed."""
@@ -62,8 +80,7 @@ class Gateway:
 
     async def report(self) -> dict[str, Any]:
         """The supervisor's view of all actors."""
-        supervisor = await self._directory.handle(SUPERVISOR)
-        report: dict[str, Any] = await supervisor.report.remote()
+        report: dict[str, Any] = await self._directory.report(SUPERVISOR)
         return report
 
     async def close(self) -> None:

@@ -34,30 +34,36 @@ class SupervisorActor:
         self._guests: list[str] = []
         self._started = False
 
-    async def adopt(self, config: Config) -> None:
-        """Run with this configuration from now on; actors with another one are replaced."""
+    async def adopt(self, config: Config) -> bool:
+        """Return True once every actor runs with this configuration and has answered.
+
+        False: this supervisor was made for another one and has let its actors go. The caller
+        replaces it, so that a restart by Ray brings back the new configuration, not the old.
+        """
         if config != self._config:
             log.info("supervisor.config_changed")
             await asyncio.to_thread(self._dismiss, self._expected())
-            self._config = config
-        await self.ready()
-
-    async def ready(self) -> None:
-        """Return once every actor has answered."""
-        if not self._started:
-            self._started = True
-            self._process.every(CHECK_EVERY, self._check)
+            return False
+        self._ensure_started()
         while not all(self._is_up(name) for name in self._expected()):
             self._checked.clear()
             await self._checked.wait()
+        return True
 
     async def report(self) -> dict[str, Any]:
-        """How every actor is, as of the last check."""
+        """How every actor is, as of the last check. Asking also starts the checks, if need be."""
+        self._ensure_started()
         rows = [self._row(name) for name in [*self._expected(), *self._guests]]
         return {
             "placement": self._config.placement.value,
             "actors": [{**self._process.describe(), "kind": "supervisor", "alive": True}, *rows],
         }
+
+    def _ensure_started(self) -> None:
+        """Ray runs a constructor without an event loop: loops begin with the first call."""
+        if not self._started:
+            self._started = True
+            self._process.every(CHECK_EVERY, self._check)
 
     def _expected(self) -> list[str]:
         if self._config.placement is Placement.DEDICATED:

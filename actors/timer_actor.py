@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from actors.directory import Directory
+from actors.names import SUPERVISOR
 from actors.process import Process, mint, sync_until_done
 from actors.router import Router
 from actors.sweeper import Sweeper
@@ -47,7 +48,8 @@ class TimerActor:
         config = self._config
         pool = await open_pool(PoolOptions(dsn=config.dsn, name="timer", max_size=4))
         await sync_until_done(self._clock, pool)
-        router = Router(config, Directory(config).take)
+        directory = Directory(config)
+        router = Router(config, directory.take)
         timer = Timer(config, DeadlineStore(pool), router.send_many, self._clock.now, mint)
         sweeper = Sweeper(config, pool, router.send_many, mint)
         await self._process.insist(timer.start)
@@ -58,6 +60,8 @@ class TimerActor:
         self._process.every(config.sweep_every, sweeper.reoffer)
         self._process.every(60.0, sweeper.forget)
         self._process.every(5.0, lambda: self._clock.sync(pool))
+        # The supervisor watches over everyone; this call watches over the supervisor.
+        self._process.every(2.0, lambda: directory.report(SUPERVISOR))
         self._process.settle_memory()
 
     async def _tick_forever(self, timer: Timer) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import assert_never
 
 import msgspec
 
@@ -75,6 +76,8 @@ def conclude(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending | None:
             return _complete(spec, outcomes)
         case Judgement.IMPOSSIBLE:
             return _apply_policy(spec, outcomes)
+        case other:
+            assert_never(other)
 
 
 def _complete(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:

@@ -1,9 +1,10 @@
 """What a correlation waits for. Built once from configuration, then never changed."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
+from msgspec.structs import force_setattr
 
 
 class Strategy(StrEnum):
@@ -67,6 +68,13 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
     output: dict[str, str] = {}
     call: dict[str, Any] | None = None
+    staggered: bool = False
+    """Derived: some event has an earlier deadline than the whole."""
+
+    def __post_init__(self) -> None:
+        """Look once, so that the usual case costs nothing on every turn."""
+        earlier = any(e.timeout is not None and e.timeout < self.timeout for e in self.events)
+        force_setattr(self, "staggered", earlier)
 
     def needed(self) -> tuple[tuple[str, ...], int]:
         """The names the strategy looks at, and how many of them must be received."""
@@ -83,6 +91,8 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
                 return self.listed, len(self.listed)
             case Strategy.QUORUM:
                 return names, self.quorum
+            case other:
+                assert_never(other)
 
 
 def encode_spec(spec: WaitSpec) -> bytes:

@@ -61,6 +61,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def due_at(self) -> float:
         """The next deadline; after the end it stays where it was, so that no index changes."""
+        if not self.spec.staggered:
+            return self.expires_at
         pending = [
             self.deadline_of(i)
             for i, mark in enumerate(self.marks)
