@@ -3,23 +3,24 @@
 import asyncio
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from cli.errors import CommandError
 from cli.host.detach import spawn_detached
 from cli.host.errors import HostError
-from cli.host.instance import write_private
+from cli.host.instance import Instance, write_private
 from cli.host.lifecycle import announce, claim, kill, ray_up, watch
 from cli.host.places import Places, places_of
-from cli.host.ray_node import NodeOptions
+from cli.host.ray_node import NodeOptions, RayNode
 from cli.host.serving import serve
-from cli.host.signals import StopRequested, StopSignals, stop_on_signals
+from cli.host.signals import StopRequested, stop_on_signals
 from cli.instance import KEY_FILE
 from cli.options import spread
 from cli.provision import prepare_database
@@ -29,6 +30,7 @@ from core.errors import MusterError
 from serve_app.settings import Settings
 from storage import embedded
 
+Greet: TypeAlias = Callable[[Instance, str | None], None]
 READY = "/actuator/health/readiness"
 
 
@@ -36,12 +38,14 @@ READY = "/actuator/health/readiness"
 class UpFlags:
     """What may be given on the command line; everything else is a MUSTER_* variable."""
 
-    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None
-    port: Annotated[int | None, typer.Option(help="Port to listen on [8000].")] = None
-    data_dir: Annotated[Path | None, typer.Option(help="Data folder [.muster].")] = None
-    shards: Annotated[int | None, typer.Option(help="Shards [one per core].")] = None
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; 127.0.0.1 if not given.")
+    ] = None
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 if not given.")] = None
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder; .muster if not given.")] = None
+    shards: Annotated[int | None, typer.Option(help="Shards; one per core if not given.")] = None
     placement: Annotated[
-        Placement | None, typer.Option(help="Where a correlation lives [sharded].")
+        Placement | None, typer.Option(help="Where a correlation lives; sharded if not given.")
     ] = None
     dashboard: Annotated[
         bool | None, typer.Option("--dashboard", help="Start Ray's dashboard, on loopback.")
@@ -53,6 +57,7 @@ def up(
     flags: UpFlags,
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
     as_json: JsonFlag = False,
+    quiet: Annotated[bool, typer.Option("--quiet", hidden=True)] = False,
 ) -> None:
     """Start Muster here: PostgreSQL, Ray, the actors and the HTTP API. Ctrl-C stops it."""
     try:
@@ -60,7 +65,7 @@ def up(
         if detach:
             _run_detached(settings, flags, as_json=as_json)
         else:
-            _run_here(settings, as_json=as_json)
+            _run_here(settings, _quiet if quiet else partial(_greet, as_json=as_json))
     except StopRequested:
         err.print("Stopped.")
     except (HostError, MusterError, CommandError) as error:
@@ -69,17 +74,18 @@ def up(
 
 
 def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
-    command = [sys.executable, "-m", "cli.main", "up"]
+    # Quiet: what it prints goes to a log file, and the key has no place there.
+    command = [sys.executable, "-m", "cli.main", "up", "--quiet"]
     for name, value in asdict(flags).items():
         if value is True:
             command.append(f"--{name.replace('_', '-')}")
         elif value is not None:
             command += [f"--{name.replace('_', '-')}", str(value)]
     instance = spawn_detached(command, settings.data_dir)
-    _greet(instance.url, _key_of(places_of(settings.data_dir)), instance.pid, as_json=as_json)
+    _greet(instance, _key_of(places_of(settings.data_dir)), as_json=as_json)
 
 
-def _run_here(settings: Settings, *, as_json: bool) -> None:
+def _run_here(settings: Settings, greet: Greet) -> None:
     options = NodeOptions(host=settings.host, port=settings.port, dashboard=settings.dashboard)
     places = places_of(settings.data_dir)
     with (
@@ -88,27 +94,19 @@ def _run_here(settings: Settings, *, as_json: bool) -> None:
         _database(settings, places) as dsn,
     ):
         _provision(dsn, places)
-        _serve_until_stopped(settings, dsn, options, places, signals, as_json=as_json)
+        with ray_up(places, options, signals, _say) as node:
+            instance = _serve(settings, dsn, node)
+            greet(instance, _key_of(places))
+            watch(node)
 
 
-def _serve_until_stopped(
-    settings: Settings,
-    dsn: str,
-    options: NodeOptions,
-    places: Places,
-    signals: StopSignals,
-    *,
-    as_json: bool,
-) -> None:
-    with ray_up(places, options, signals, _say) as node:
-        started = time.monotonic()
-        from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
+def _serve(settings: Settings, dsn: str, node: RayNode) -> Instance:
+    started = time.monotonic()
+    from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
 
-        serve(node, make_app(settings, settings.to_config(dsn)), probe=READY)
-        instance = announce(places, node)
-        _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
-        _greet(instance.url, _key_of(places), instance.pid, as_json=as_json)
-        watch(node)
+    serve(node, make_app(settings, settings.to_config(dsn)), probe=READY)
+    _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
+    return announce(node.places, node)
 
 
 @contextmanager
@@ -143,9 +141,14 @@ def _key_of(places: Places) -> str | None:
         return None
 
 
-def _greet(url: str, key: str | None, pid: int, *, as_json: bool) -> None:
+def _quiet(instance: Instance, key: str | None) -> None:
+    """Say nothing."""
+
+
+def _greet(instance: Instance, key: str | None, *, as_json: bool) -> None:
+    url = instance.url
     if as_json:
-        print_json_line({"url": url, "key": key, "pid": pid})
+        print_json_line({"url": url, "key": key, "pid": instance.pid})
         return
     body = '{"nodeId":"pay","data":{"apiCall":{"url":"http://127.0.0.1:9000/pay"},"timeout":60}}'
     out.print(f"\n  Muster   {url}   (API: {url}/docs)", markup=False, soft_wrap=True)

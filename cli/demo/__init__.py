@@ -1,0 +1,1 @@
+"""`muster demo`: correlations that complete, time out and refuse, before your eyes."""

@@ -1,0 +1,94 @@
+"""What a scene of the demo is made of. Pure data; the stage plays it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+API = "api_response"
+KAFKA = "kafka_event"
+TOPIC = "process.completed"
+
+
+class Via(StrEnum):
+    """The path an event takes."""
+
+    CALLBACK = "callback"
+    KAFKA = "kafka"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """An event of the external service, `at` seconds after the scene began."""
+
+    via: Via
+    at: float
+    data: Mapping[str, Any]
+    verdict: str = "matched"
+    reason: str = "expected"
+    sent_as: str = ""  # the same name twice is the same event, sent again
+    stranger: bool = False  # carries our correlation id, but another execution's id
+
+    @property
+    def expected_verdict(self) -> str:
+        """What Muster should say to it."""
+        return told(self.via, self.verdict, self.reason)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a scene ends: what is expected, and later what was seen."""
+
+    status: str
+    received: frozenset[str] = frozenset()
+    lacking: frozenset[str] = frozenset()
+    partial: bool = False
+    warned: bool = False
+    verdicts: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """For people."""
+        text = self.status + (", partial" if self.partial else "")
+        text += ", with a warning" if self.warned else ""
+        if self.received:
+            text += f": {' + '.join(sorted(self.received))}"
+        if self.lacking:
+            text += f", without {' and '.join(sorted(self.lacking))}"
+        special = [verdict for verdict in self.verdicts if not verdict.endswith("matched")]
+        return "; ".join([text, *special])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One correlation, from its registration to its end."""
+
+    key: str
+    title: str
+    story: str
+    config: Mapping[str, Any]
+    ends: Outcome
+    arrivals: tuple[Arrival, ...] = ()
+    early: tuple[Arrival, ...] = ()
+
+    @property
+    def calls_api(self) -> bool:
+        """Whether the workflow calls the external service at all."""
+        return bool(self.config.get("apiCall", {}).get("enabled"))
+
+    @property
+    def expected(self) -> Outcome:
+        """The ending, with the verdicts that the arrivals should get in their order."""
+        order = [*self.early, *sorted(self.arrivals, key=lambda arrival: arrival.at)]
+        return Outcome(
+            status=self.ends.status,
+            received=self.ends.received,
+            lacking=self.ends.lacking,
+            partial=self.ends.partial,
+            warned=self.ends.warned,
+            verdicts=tuple(arrival.expected_verdict for arrival in order),
+        )
+
+
+def told(via: Via, verdict: Any, reason: Any) -> str:
+    """A verdict as the summary shows it."""
+    return f"{via} {verdict}" if verdict == "matched" else f"{via} {verdict} ({reason})"

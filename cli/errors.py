@@ -1,0 +1,17 @@
+"""How a command says that it cannot go on."""
+
+
+class CommandError(Exception):
+    """One sentence for the person at the terminal; the command ends with `exit_code`."""
+
+    exit_code = 1
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+
+
+class InputError(CommandError):
+    """What was typed cannot be right; nothing was sent."""
+
+    exit_code = 2

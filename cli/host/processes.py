@@ -1,0 +1,100 @@
+"""The processes of an instance: how they are recognised, and how they are ended."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import psutil
+from pydantic import BaseModel
+
+GONE = (psutil.NoSuchProcess, psutil.ZombieProcess)
+
+
+class Mark(BaseModel, frozen=True):
+    """A process that can be found again: the system may give its number to another one."""
+
+    pid: int
+    born: str
+    name: str = ""
+
+
+def mark_of(pid: int) -> Mark | None:
+    """Mark a running process."""
+    try:
+        return Mark(pid=pid, born=_birth_of(pid), name=psutil.Process(pid).name())
+    except (FileNotFoundError, ProcessLookupError, *GONE):
+        return None
+
+
+def find(mark: Mark) -> psutil.Process | None:
+    """The marked process if it still runs; never another one with its number."""
+    now = mark_of(mark.pid)
+    if now is None or now.born != mark.born:
+        return None
+    process = psutil.Process(mark.pid)
+    return process if _runs(process) else None
+
+
+def _birth_of(pid: int) -> str:
+    # The kernel's own stamp (field 22, ticks since boot) and the boot it counts from. A time of
+    # day would move with the clock, and a process would seem to be another one.
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}/{ticks}"
+
+
+def find_in(run_dir: Path) -> list[psutil.Process]:
+    """All processes that work in the run folder, whoever their parent is by now.
+
+    Ray's processes overwrite their command line and environment with a title, so the working
+    folder is what tells them: the host starts Ray there and nothing else.
+    """
+    return [process for process in psutil.process_iter() if _works_in(process, run_dir)]
+
+
+def end_all(
+    look: Callable[[], Iterable[psutil.Process]], *, grace: float, within: float = 10.0
+) -> list[psutil.Process]:
+    """Ask what `look` finds to end, then kill it; returns what could not be ended.
+
+    It looks again each round: a process that is being ended may have started one more.
+    """
+    asked: set[psutil.Process] = set()
+    kill_from = time.monotonic() + grace
+    deadline = kill_from + within
+    while left := [process for process in look() if _runs(process)]:
+        now = time.monotonic()
+        if now > deadline:
+            return left
+        for process in left:
+            if now >= kill_from:
+                _send(process, psutil.Process.kill)
+            elif process not in asked:
+                _send(process, psutil.Process.terminate)
+                asked.add(process)
+        psutil.wait_procs(left, timeout=0.1)
+    return []
+
+
+def _send(process: psutil.Process, signal: Callable[[psutil.Process], None]) -> None:
+    try:
+        signal(process)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return  # gone, or not ours: `end_all` reports what is still there at its deadline
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except GONE:
+        return False
+
+
+def _works_in(process: psutil.Process, run_dir: Path) -> bool:
+    if process.pid == os.getpid():
+        return False
+    try:
+        folder = process.cwd().removesuffix(" (deleted)")
+    except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+        return False
+    return folder == str(run_dir) or folder.startswith(f"{run_dir}/")

@@ -1,0 +1,102 @@
+"""Ctrl-C, SIGTERM and a closed terminal ask the host to stop; a second Ctrl-C does not ask."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# Launchers pass a Ctrl-C on to a child that the terminal has told already, so two signals that
+# come together are one wish. Only a person presses again after this many seconds.
+ONE_WISH = 0.5
+
+
+class StopRequested(KeyboardInterrupt):
+    """Raised in the main thread by the first signal, whatever it was doing."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = signal.Signals(number)
+
+
+class StopSignals:
+    """Turns the first signal into `StopRequested` and a second Ctrl-C into a kill."""
+
+    def __init__(self, kill: Callable[[], None]) -> None:
+        self._kill = kill
+        self._stopping_since: float | None = None
+        self._held = False
+        self.received: int | None = None
+
+    def install(self) -> None:
+        """Take the signals over."""
+        for number in SIGNALS:
+            # `nohup` says by an ignored SIGHUP that the terminal does not matter.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._receive)
+
+    def begin_stop(self) -> None:
+        """Say that the host is stopping already, so that a Ctrl-C now means: at once."""
+        if self._stopping_since is None:
+            self._stopping_since = time.monotonic()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Let a block that must not be cut in two finish before a signal is heeded."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self.received is not None:
+            raise StopRequested(self.received)
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self._stopping_since is not None:
+            if number == signal.SIGINT and now - self._stopping_since > ONE_WISH:
+                self._kill()
+                os._exit(128 + number)
+            return
+        self._stopping_since = now
+        self.received = number
+        if not self._held:
+            raise StopRequested(number)
+
+
+@contextmanager
+def keeping_sigterm() -> Iterator[None]:
+    """Undo that `ray.init` takes SIGTERM for itself; one that comes meanwhile waits its turn."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Ray leaves the signals alone here, and so must we
+        return
+    handler = signal.getsignal(signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+@contextmanager
+def stop_on_signals(kill: Callable[[], None]) -> Iterator[StopSignals]:
+    """Let signals stop the host; `kill` must end everything without asking."""
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("Signals are received in the main thread only.")
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    signals = StopSignals(kill)
+    signals.install()
+    try:
+        yield signals
+    except KeyboardInterrupt:
+        # Where the signal met a call into Ray, Ray raises an interrupt of its own instead.
+        raise StopRequested(signals.received or signal.SIGINT) from None
+    finally:
+        for number, handler in before.items():
+            with suppress(TypeError):  # a handler that was not set from Python cannot be put back
+                signal.signal(number, handler)

@@ -1,0 +1,74 @@
+"""Commands that are imported when they are called, so that `muster --help` is quick."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import cleandoc
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A command by name; `target` is `module:function`, or `module:app` for a group."""
+
+    name: str
+    target: str
+    summary: str
+    example: str
+    panel: str
+
+    def load(self) -> Any:
+        """Import the command and build it."""
+        module, _, attribute = self.target.partition(":")
+        target = getattr(import_module(module), attribute)
+        if isinstance(target, typer.Typer):
+            built = get_command(target)
+            built.name = self.name
+        else:
+            app = typer.Typer(add_completion=False, context_settings=SETTINGS)
+            app.command(self.name, help=flowing(target.__doc__))(target)
+            built = get_command(app)
+        built.epilog = example(self.example)
+        return built
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command in the list; becomes it when called."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, help=entry.summary, rich_help_panel=entry.panel)
+        self._entry = entry
+
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        """From here on it is the real one."""
+        return self._entry.load().make_context(*given, **options)
+
+
+def group_of(entries: tuple[Entry, ...]) -> type[TyperGroup]:
+    """A Typer group class that offers `entries`."""
+
+    class LazyGroup(TyperGroup):
+        def __init__(self, **attributes: Any) -> None:
+            super().__init__(**attributes)
+            for entry in entries:
+                self.add_command(LazyCommand(entry))
+
+    return LazyGroup
+
+
+def flowing(docstring: str | None) -> str:
+    """Paragraphs without the line breaks of the source: the terminal has its own width."""
+    paragraphs = cleandoc(docstring or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def example(*lines: str) -> str:
+    """The end of a help page: command lines that work."""
+    title = "Examples:" if len(lines) > 1 else "Example:"
+    # Typer keeps a line break where it finds two; brackets would be taken for markup.
+    return "\n\n".join([title, *(f"  {line}".replace("[", r"\[") for line in lines)])

@@ -1,0 +1,119 @@
+"""The `muster` command."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from cli.lazy import SETTINGS, Entry, group_of
+
+_RUN = "Run"
+_USE = "Use"
+_ADMIN = "Administer"
+
+COMMANDS = (
+    Entry(
+        name="up",
+        target="cli.up:up",
+        summary="Start Muster here: PostgreSQL, Ray, the actors and the HTTP API.",
+        example="muster up --port 8000",
+        panel=_RUN,
+    ),
+    Entry(
+        name="down",
+        target="cli.down:down",
+        summary="Stop a Muster that was started here.",
+        example="muster down --data-dir .muster",
+        panel=_RUN,
+    ),
+    Entry(
+        name="status",
+        target="cli.status:status",
+        summary="Show actors, hot correlations, flush rate and backlog.",
+        example="muster status --watch",
+        panel=_RUN,
+    ),
+    Entry(
+        name="demo",
+        target="cli.demo.command:demo",
+        summary="Watch correlations complete, time out and refuse, in about twenty seconds.",
+        example="muster demo",
+        panel=_RUN,
+    ),
+    Entry(
+        name="wait",
+        target="cli.waits:app",
+        summary="Register, show, list, cancel and explain wait states.",
+        example="muster wait list --status waiting",
+        panel=_USE,
+    ),
+    Entry(
+        name="send",
+        target="cli.send:send",
+        summary="Send a callback or an event to a wait state.",
+        example="""muster send order-17 payment --data '{"paid": true}'""",
+        panel=_USE,
+    ),
+    Entry(
+        name="tail",
+        target="cli.tail:tail",
+        summary="Follow the log of a wait state live, until it ends.",
+        example="muster tail order-17 payment",
+        panel=_USE,
+    ),
+    Entry(
+        name="keys",
+        target="cli.keys:app",
+        summary="Create, list and revoke API keys.",
+        example="muster keys list",
+        panel=_ADMIN,
+    ),
+    Entry(
+        name="migrate",
+        target="cli.migrate:migrate",
+        summary="Bring the database schema up to date.",
+        example="muster migrate --dry-run",
+        panel=_ADMIN,
+    ),
+    Entry(
+        name="config",
+        target="cli.config_command:config",
+        summary="Show every setting, its value and where it comes from.",
+        example="muster config",
+        panel=_ADMIN,
+    ),
+)
+
+app = typer.Typer(
+    cls=group_of(COMMANDS),
+    no_args_is_help=True,
+    context_settings=SETTINGS,
+    help="Muster gathers the events that belong together and acts once.",
+    epilog="Every command has --help with an example. Start with `muster up`, then `muster demo`.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"muster {version('muster')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run the command line; the console script's entry."""
+    app(prog_name="muster")
+
+
+if __name__ == "__main__":
+    main()

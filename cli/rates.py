@@ -1,0 +1,81 @@
+"""Rates from two looks at the same counters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+VERDICTS = ("matched", "buffered", "duplicate", "late", "rejected")
+ENDINGS = ("ended_completed", "ended_timeout", "ended_failed", "ended_cancelled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What one actor, or all of them, did per second between two samples."""
+
+    registered: float = 0.0
+    events: float = 0.0
+    ended: float = 0.0
+    flushes: float = 0.0
+    rows: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The status document at one moment."""
+
+    report: Mapping[str, Any]
+
+    def actors(self) -> list[Mapping[str, Any]]:
+        """The actors of the report."""
+        return list(self.report.get("actors") or ())
+
+
+def rates_by_actor(before: Sample, after: Sample) -> dict[str, Rates]:
+    """Rates by actor name.
+
+    The report repeats what each actor last said, so time is measured by the actor's own clock.
+    One that has said nothing new, or was started in between, has no rate yet; those that count
+    nothing never have one.
+    """
+    earlier = {str(actor.get("name")): actor for actor in before.actors()}
+    result: dict[str, Rates] = {}
+    for actor in after.actors():
+        name = str(actor.get("name"))
+        old = earlier.get(name)
+        if old is None or "flushes" not in stats_of(actor):
+            continue
+        seconds = _uptime(actor) - _uptime(old)
+        if seconds > 0:
+            result[name] = _rates(stats_of(old), stats_of(actor), seconds)
+    return result
+
+
+def total(rates: Mapping[str, Rates]) -> Rates:
+    """All actors together."""
+    names = ("registered", "events", "ended", "flushes", "rows")
+    return Rates(**{name: sum(getattr(rate, name) for rate in rates.values()) for name in names})
+
+
+def _uptime(actor: Mapping[str, Any]) -> float:
+    uptime = actor.get("uptime")
+    return float(uptime) if isinstance(uptime, int | float) else 0.0
+
+
+def stats_of(actor: Mapping[str, Any]) -> dict[str, float]:
+    """The plain numbers of an actor."""
+    stats = actor.get("stats") or {}
+    return {name: value for name, value in stats.items() if isinstance(value, int | float)}
+
+
+def _rates(old: Mapping[str, float], new: Mapping[str, float], seconds: float) -> Rates:
+    def per_second(*names: str) -> float:
+        before, after = (sum(stats.get(name, 0) for name in names) for stats in (old, new))
+        return max(0.0, after - before) / seconds
+
+    return Rates(
+        registered=per_second("registered"),
+        events=per_second(*VERDICTS),
+        ended=per_second(*ENDINGS),
+        flushes=per_second("flushes"),
+        rows=per_second("flush_rows"),
+    )

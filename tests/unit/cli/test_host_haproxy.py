@@ -1,0 +1,78 @@
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.host.haproxy import find_program, write_launcher
+from cli.host.places import Places
+
+CONFIG = """global
+    log 127.0.0.1:514 local0 info
+frontend prometheus
+    bind :9101
+frontend http_frontend
+    bind 127.0.0.1:8000
+    log /tmp/metrics.sock len 8192 format rfc5424 local1 debug
+listen stats
+  bind *:8404
+"""
+
+
+def test_the_launcher_mends_the_configuration_and_becomes_haproxy(tmp_path: Path) -> None:
+    config, shown = _launch(tmp_path, host="127.0.0.1")
+    assert config == CONFIG.replace(
+        "log 127.0.0.1:514 local0 info", "log stderr format raw local0 emerg"
+    ).replace("bind :9101", f"bind unix@{tmp_path}/h/prometheus.sock mode 600").replace(
+        "bind *:8404", f"bind unix@{tmp_path}/h/stats.sock mode 600"
+    )
+    assert shown == f"-db -f {tmp_path}/haproxy.cfg -dR -sf 12\n"
+
+
+def test_only_the_front_door_may_be_opened_to_the_network(tmp_path: Path) -> None:
+    config, _shown = _launch(tmp_path, host="0.0.0.0")
+    assert re.findall(r"bind [^u].*", config) == ["bind 0.0.0.0:8000"]
+
+
+def test_rays_template_still_has_the_lines_that_are_mended() -> None:
+    """An upgrade that changes them would leave ports open; then the launcher must follow."""
+    ray = importlib.util.find_spec("ray")
+    assert ray is not None
+    assert ray.origin is not None
+    template = (Path(ray.origin).parent / "serve" / "_private" / "haproxy_templates.py").read_text()
+    assert [line for line in template.splitlines() if line.strip().startswith("bind ")] == [
+        "    bind :{{ config.metrics_port }}",
+        "    bind {{ config.frontend_host }}:{{ config.frontend_port }}",
+        "    bind {{ config.grpc_frontend_host }}:{{ config.grpc_frontend_port }} proto h2",
+        "  bind *:{{ config.stats_port }}",
+    ]
+    assert "\n    log {{ config.log_target }} local0 info\n" in template
+
+
+def test_a_program_that_is_not_there_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_SERVE_HAPROXY_BINARY_PATH", "/nowhere/haproxy")
+    assert find_program() is None
+
+
+def test_the_bundled_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_SERVE_HAPROXY_BINARY_PATH", raising=False)
+    program = find_program()
+    assert program is not None
+    assert program.name == "haproxy"
+
+
+def _launch(tmp_path: Path, *, host: str) -> tuple[str, str]:
+    program = tmp_path / "a folder" / "it's echo"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o700)
+    places = Places(tmp_path / "data", tmp_path)
+    places.haproxy.mkdir()
+    launcher = write_launcher(places, program, host=host, port=8000)
+    assert launcher is not None
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(CONFIG)
+    arguments = [str(launcher), "-db", "-f", str(config), "-dR", "-sf", "12"]
+    done = subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=10)
+    return config.read_text(), done.stdout

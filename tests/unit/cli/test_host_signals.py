@@ -1,0 +1,92 @@
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import NoReturn
+
+import pytest
+
+from cli.host.signals import SIGNALS, StopRequested, keeping_sigterm, stop_on_signals
+
+
+def _never() -> NoReturn:
+    raise AssertionError("nothing is to be killed here")
+
+
+def _send(*numbers: signal.Signals) -> None:
+    for number in numbers:
+        os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
+    with pytest.raises(StopRequested) as stopped, stop_on_signals(_never):
+        _send(number)
+    assert stopped.value.signal is number
+
+
+def test_signals_that_come_together_are_one_wish() -> None:
+    with stop_on_signals(_never):
+        with pytest.raises(StopRequested):
+            _send(signal.SIGINT)
+        _send(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def test_a_second_ctrl_c_kills() -> None:
+    code = """
+import os, signal, time
+from cli.host import signals
+signals.ONE_WISH = 0.0
+with signals.stop_on_signals(lambda: print("killed", flush=True)) as held:
+    held.begin_stop()
+    time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("still stopping", flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (130, "still stopping\nkilled\n")
+
+
+def test_a_held_signal_is_heeded_when_the_block_is_done() -> None:
+    steps = []
+    with pytest.raises(StopRequested), stop_on_signals(_never) as signals, signals.hold():  # noqa: PT012
+        _send(signal.SIGTERM)
+        steps.append("done")
+    assert steps == ["done"]
+
+
+def test_an_interrupt_raised_by_a_library_is_told_by_its_signal() -> None:
+    def interrupted() -> NoReturn:
+        with suppress(StopRequested):
+            _send(signal.SIGTERM)
+        raise KeyboardInterrupt
+
+    with pytest.raises(StopRequested) as stopped, stop_on_signals(_never):
+        interrupted()
+    assert stopped.value.signal is signal.SIGTERM
+
+
+def test_sigterm_stays_ours_when_a_library_takes_it() -> None:
+    with pytest.raises(StopRequested), stop_on_signals(_never), keeping_sigterm():  # noqa: PT012
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _send(signal.SIGTERM)
+
+
+def test_the_handlers_before_are_put_back() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with stop_on_signals(_never):
+        pass
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_an_ignored_hangup_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals(_never):
+            _send(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
