@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from ray import serve
 
 web = FastAPI()
+under_way = {"slow": 0}
 
 
 @serve.deployment(
@@ -21,8 +22,16 @@ class Echo:
     @web.get("/slow")
     async def slow(self, seconds: float) -> dict[str, float]:
         """Answer after a while: a request under way when the host is told to stop."""
-        await asyncio.sleep(seconds)
+        under_way["slow"] += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            under_way["slow"] -= 1
         return {"slept": seconds}
+
+    @web.get("/under-way")
+    async def under_way(self) -> dict[str, int]:
+        return under_way
 
     @web.get("/where")
     async def where(self) -> dict[str, str]:
@@ -32,4 +41,4 @@ class Echo:
         return {"core": str(core.__file__), "cwd": os.getcwd()}
 
 
-application = Echo.bind()
+application = Echo.bind()  # type: ignore[attr-defined]

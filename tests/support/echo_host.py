@@ -14,7 +14,8 @@ from cli.host.signals import StopRequested, stop_on_signals
 
 
 def say(line: str) -> None:
-    print(line, flush=True)
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def run(data_dir: Path, options: NodeOptions) -> None:
@@ -44,7 +45,7 @@ def main() -> int:
         say(f"Stopped by {stop.signal.name}")
         return 0
     except HostError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 1
     return 0
 

@@ -93,7 +93,7 @@ class Product:
         document: dict[str, Any] = reply.json()
         return document
 
-    def show(self, wait: dict[str, Any], **params: Any) -> dict[str, Any]:
+    def show(self, wait: dict[str, Any], /, **params: Any) -> dict[str, Any]:
         """The wait state as it is now."""
         reply = self.http.get(
             f"/api/wait-states/{wait['executionId']}/{wait['correlationId']}", params=params
