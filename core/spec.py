@@ -1,6 +1,7 @@
 """What a correlation waits for. Built once from configuration, then never changed."""
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, assert_never
 
 import msgspec
@@ -111,6 +112,7 @@ def same_spec(one: WaitSpec, other: WaitSpec) -> bool:
 _SPEC_DECODER = msgspec.json.Decoder(WaitSpec)
 
 
+@lru_cache(maxsize=4096)
 def decode_spec(raw: bytes | str) -> WaitSpec:
-    """The spec of a row."""
+    """The spec of a row. Waits of one node share one object, however many there are."""
     return _SPEC_DECODER.decode(raw)

@@ -1,6 +1,5 @@
 """Rows to domain objects and back. The only place that knows how state is spelled in Postgres."""
 
-from functools import lru_cache
 
 import asyncpg
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from core.address import Address
 from core.judgement import Ending, Outcome
 from core.messages import Clause, Reason, Verdict
-from core.spec import Source, WaitSpec, decode_spec
+from core.spec import Source, decode_spec
 from core.wait import Entry, Mark, Parked, Wait
 
 _marks = msgspec.json.Decoder(tuple[Mark, ...])
@@ -17,18 +16,12 @@ _clause = msgspec.json.Decoder(Clause)
 _encode = msgspec.json.Encoder().encode
 
 
-@lru_cache(maxsize=4096)
-def spec_of(raw: str) -> WaitSpec:
-    """Waits of one node share one spec object, however many there are."""
-    return decode_spec(raw)
-
-
 def wait_of(row: asyncpg.Record) -> Wait:
     """The correlation that a row describes."""
     return Wait(
         address=address_of(row),
         node_id=row["node_id"],
-        spec=spec_of(row["spec"]),
+        spec=decode_spec(row["spec"]),
         registered_by=row["registered_by"],
         opened_at=row["opened_at"],
         version=row["version"],

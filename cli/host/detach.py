@@ -15,7 +15,7 @@ LINES_SHOWN = 15
 STOP_WITHIN = 15.0
 
 
-def spawn_detached(command: Sequence[str], data_dir: Path, *, within: float = 90.0) -> Instance:
+def spawn_detached(command: Sequence[str], data_dir: Path, *, within: float = 180.0) -> Instance:
     """Start `command` in the background and return once its host says that it is up."""
     places = places_of(data_dir)
     prepare_data_dir(places)

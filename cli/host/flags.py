@@ -51,6 +51,8 @@ TUNING = (
     Flag("RAY_SERVE_THROUGHPUT_OPTIMIZED", "1", "requests run on the replica's own event loop"),
     Flag("RAY_SERVE_USE_GRPC_BY_DEFAULT", "1", "also from Serve's own proxy, which reads it early"),
     Flag("RAY_SERVE_CONTROL_LOOP_INTERVAL_S", "0.3", "the controller idles at 2 % instead of 4"),
+    Flag("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "60", "5 s kills proxies that start slowly"),
+    Flag("RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S", "30", "nor is a busy one to be killed"),
     Flag("RAY_SERVE_METRICS_EXPORT_INTERVAL_MS", "1000", "ten times a second is for nobody"),
     Flag(
         "RAY_SERVE_HAPROXY_METRICS_ENABLED",
@@ -63,6 +65,8 @@ TUNING = (
         "the default waits 30 s for proxies on other nodes; there are none",
     ),
     Flag("RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S", "0.1", "the same for the proxies"),
+    Flag("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "30", "5 s are too few on a busy machine: Serve"),
+    Flag("RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S", "30", "would kill a proxy that is only slow"),
 )
 
 # These would lead to another cluster, or bring another secret than ours.

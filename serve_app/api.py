@@ -1,0 +1,87 @@
+"""The FastAPI app: made by a factory, so that it runs under Serve, under uvicorn and in tests."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from actors.gateway import Gateway
+from core.config import Config
+from serve_app import openapi, problems
+from serve_app.limits import Gate, Guard
+from serve_app.options import IngressOptions
+from serve_app.replica import Replica
+from serve_app.routes import docs, events, health, inbox, keys, metrics, status, stream, waits
+from telemetry.metrics import Metrics
+
+OpenGateway = Callable[[], Awaitable[Gateway]]
+
+# Routes are tried in this order: the busiest first.
+_ROUTERS = (
+    events.router,
+    waits.lean,
+    waits.router,
+    stream.router,
+    inbox.router,
+    keys.lean,
+    keys.router,
+    status.router,
+    health.router,
+    metrics.router,
+    docs.router,
+)
+
+
+class Api(FastAPI):
+    """The app with its own OpenAPI document."""
+
+    @property
+    def api_routes(self) -> list[APIRoute]:
+        """Every route that takes part in the document."""
+        return [r for r in self.routes if isinstance(r, APIRoute) and r.include_in_schema]
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, built once."""
+        return self._document
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        return openapi.build(self, self.api_routes)
+
+
+def create_app(
+    open_gateway: OpenGateway,
+    config: Config,
+    options: IngressOptions | None = None,
+    replica_name: str = "ingress",
+) -> Api:
+    """Make the app. The gateway is opened when the app starts, in the loop that serves requests."""
+    limits = options or IngressOptions()
+    gate, counters = Gate(limits), Metrics(replica_name)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.replica = Replica(await open_gateway(), limits, gate, counters)
+        try:
+            yield
+        finally:
+            await app.state.replica.close()
+
+    app = Api(
+        title="Muster",
+        version=version("muster"),
+        description="Gathers the events that belong together and acts once.",
+        lifespan=lifespan,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    for router in _ROUTERS:
+        # Not include_router: that nests the routers, and each request then pays for the search.
+        app.router.routes.extend(router.routes)
+    problems.install(app)
+    app.add_middleware(Guard, gate=gate, max_body=config.max_body, metrics=counters)
+    return app

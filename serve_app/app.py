@@ -1,0 +1,41 @@
+"""Serve bindings: `serve deploy` builds from settings, `muster up` from what it has started."""
+
+from ray.serve import Application
+from ray.serve.config import BackpressureConfig
+
+from core.config import Config
+from core.errors import InvalidError
+from serve_app.ingress import DEPLOYMENT
+from serve_app.settings import Settings
+
+GRACE = 2.0
+
+
+def build(args: dict[str, str]) -> Application:
+    """For `serve deploy` with `import_path: serve_app.app:build`; `args` are settings."""
+    settings = Settings.load(args)
+    if settings.database_url is None:
+        raise InvalidError(
+            "MUSTER_DATABASE_URL", "is required on a cluster: nodes cannot share a data folder"
+        )
+    return make_app(settings, settings.to_config(settings.database_url.get_secret_value()))
+
+
+def make_app(settings: Settings, config: Config) -> Application:
+    """The application, bound to a configuration."""
+    application: Application = DEPLOYMENT.options(
+        num_replicas=settings.ingress_replicas,
+        # A stream holds its slot for as long as it lives.
+        max_ongoing_requests=settings.max_ongoing_requests,
+        max_queued_requests=settings.max_queued_requests,
+        backpressure_config=BackpressureConfig(status_code=429, retry_after_s=1),
+        # What a client was told is committed, so there is little to wait for.
+        graceful_shutdown_timeout_s=GRACE,
+        graceful_shutdown_wait_loop_s=0.2,
+        health_check_period_s=5.0,
+        health_check_timeout_s=30.0,
+        # Replicas mostly wait; the shards do the work.
+        ray_actor_options={"num_cpus": 0},
+        logging_config={"enable_access_log": False, "log_level": "WARNING"},
+    ).bind(config, settings.to_options())
+    return application

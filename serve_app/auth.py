@@ -1,0 +1,126 @@
+"""Who is calling and what they may do: API keys, and signed tokens for one callback."""
+
+import asyncio
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from core.address import Address
+from core.errors import UnauthenticatedError
+from core.permissions import split_key
+from core.tokens import sign, verify
+from serve_app.cache import Cache
+from storage.access import Credential
+
+KEY_TTL = 10.0
+UNKNOWN_KEY_TTL = 1.0
+SECRETS_TTL = 60.0
+SECRETS_RETRY = 1.0
+_PURPOSE = "callback"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who proved who they are. `address` is set where a token allows just one."""
+
+    tenant: int
+    permissions: frozenset[str]
+    prefix: str = ""
+    address: Address | None = None
+
+
+class Keys:
+    """Verifies API keys. A revoked key stops working within KEY_TTL seconds."""
+
+    def __init__(
+        self,
+        find: Callable[[str], Awaitable[Credential | None]],
+        touch: Callable[[list[str]], Awaitable[None]],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._touch = touch
+        self._used: set[str] = set()
+        self._credentials = Cache(
+            find,
+            ttl=lambda found: KEY_TTL if found else UNKNOWN_KEY_TTL,
+            monotonic=monotonic,
+        )
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """The caller behind an Authorization header.
+
+        Raises:
+            UnauthenticatedError: There is no key, or none that is live.
+        """
+        if authorization is None:
+            raise UnauthenticatedError("an API key is needed: Authorization: Bearer mk_…")
+        kind, _, key = authorization.partition(" ")
+        split = split_key(key.strip()) if kind.lower() == "bearer" else None
+        if split is None:
+            raise UnauthenticatedError("the Authorization header must be: Bearer mk_…")
+        prefix, secret_hash = split
+        credential = await self._credentials.get(prefix)
+        if credential is None or not hmac.compare_digest(secret_hash, credential.secret_hash):
+            raise UnauthenticatedError("this API key is unknown, expired or revoked")
+        self._used.add(prefix)
+        return Caller(credential.tenant, credential.permissions, prefix)
+
+    def forget(self, prefix: str) -> None:
+        """The key changed: look again at its next use."""
+        self._credentials.forget(prefix)
+
+    async def write_used(self) -> None:
+        """Store which keys were used since the last time, all at once."""
+        used, self._used = self._used, set()
+        if not used:
+            return
+        try:
+            await self._touch(sorted(used))
+        except (Exception, asyncio.CancelledError):
+            self._used |= used
+            raise
+
+
+class CallbackTokens:
+    """Signs and verifies the tokens in callback URLs with the secrets that Postgres keeps."""
+
+    def __init__(
+        self,
+        read: Callable[[str, bytes], Awaitable[list[bytes]]],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._monotonic = monotonic
+        self._looked_again = -SECRETS_RETRY
+
+        async def live(purpose: str) -> list[bytes]:
+            return await read(purpose, secrets.token_bytes(32))
+
+        self._secrets = Cache(live, ttl=lambda _: SECRETS_TTL, monotonic=monotonic, limit=1)
+
+    async def sign(self, address: Address, expires_at: float) -> str:
+        """A token for this address."""
+        live = await self._secrets.get(_PURPOSE)
+        return sign(address, expires_at, live[0])
+
+    async def caller(self, token: str, now: float) -> Caller:
+        """The caller a token stands for.
+
+        Raises:
+            UnauthenticatedError: The token is not ours, or its time is over.
+        """
+        address = verify(token, now, await self._secrets.get(_PURPOSE))
+        if address is None and self._may_look_again():
+            # Another replica may have begun to sign with a secret that is new to us.
+            address = verify(token, now, await self._secrets.refresh(_PURPOSE))
+        if address is None:
+            raise UnauthenticatedError("this callback token is forged, broken or over")
+        return Caller(address.tenant, frozenset(), address=address)
+
+    def _may_look_again(self) -> bool:
+        now = self._monotonic()
+        if now - self._looked_again < SECRETS_RETRY:
+            return False
+        self._looked_again = now
+        return True

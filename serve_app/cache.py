@@ -1,0 +1,73 @@
+"""Values read from Postgres, kept for a short time; many askers share one reading."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Cache(Generic[K, V]):
+    """A bounded cache. A value is at most `ttl` seconds old when it is handed out."""
+
+    def __init__(
+        self,
+        read: Callable[[K], Awaitable[V]],
+        *,
+        ttl: Callable[[V], float],
+        monotonic: Callable[[], float],
+        limit: int = 10_000,
+    ) -> None:
+        self._read_value = read
+        self._ttl = ttl
+        self._monotonic = monotonic
+        self._limit = limit
+        self._values: dict[K, tuple[V, float]] = {}
+        self._reading: dict[K, asyncio.Task[V]] = {}
+
+    async def get(self, key: K) -> V:
+        """The value, read now if it is not known or too old."""
+        known = self._values.get(key)
+        if known is not None and self._monotonic() < known[1]:
+            return known[0]
+        return await self._read(key)
+
+    async def refresh(self, key: K) -> V:
+        """The value as it is now: by a reading that began after this call."""
+        running = self._reading.get(key)
+        if running is not None:
+            await asyncio.wait({running})
+        return await self._read(key)
+
+    def forget(self, key: K) -> None:
+        """Read it again next time."""
+        self._values.pop(key, None)
+
+    async def _read(self, key: K) -> V:
+        task = self._reading.get(key)
+        if task is None:
+            task = asyncio.create_task(self._read_and_keep(key))
+            task.add_done_callback(_seen)
+            self._reading[key] = task
+        # One asker who gives up must not take the reading away from the others.
+        return await asyncio.shield(task)
+
+    async def _read_and_keep(self, key: K) -> V:
+        try:
+            # The age counts from before the reading: what changes meanwhile may be missed by it.
+            began = self._monotonic()
+            value = await self._read_value(key)
+            self._values.pop(key, None)
+            self._values[key] = (value, began + self._ttl(value))
+            while len(self._values) > self._limit:
+                del self._values[next(iter(self._values))]
+            return value
+        finally:
+            del self._reading[key]
+
+
+def _seen(task: asyncio.Task[V]) -> None:
+    """A failed reading is told to its askers; if all have left, it needs no further notice."""
+    if not task.cancelled():
+        task.exception()

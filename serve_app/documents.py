@@ -1,0 +1,127 @@
+"""JSON in and out. msgspec, because it keeps numbers exact whatever their length."""
+
+import asyncio
+from typing import Any, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from serve_app.faults import Fault, faults_of
+from serve_app.problems import Problem, ProblemError, invalid
+
+MAX_DEPTH = 64
+JSON = "application/json"
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+    items: list[msgspec.Raw]
+
+
+_BATCH = msgspec.json.Decoder(_Batch)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+async def read_body(request: Request, patience: float) -> bytes:
+    """The body as it came.
+
+    Raises:
+        ProblemError: It is not declared as JSON, too large, or too slow to come.
+    """
+    check_content_type(request.headers.get("content-type"))
+    try:
+        async with asyncio.timeout(patience):
+            return await request.body()
+    except TimeoutError:
+        detail = f"the body did not come within {patience:g} s"
+        raise ProblemError(Problem(status=408, code="request_timeout", detail=detail)) from None
+
+
+def check_content_type(declared: str | None) -> None:
+    """Let JSON pass, and whatever is JSON by its suffix."""
+    if declared is None or declared == JSON:
+        return
+    media_type = declared.partition(";")[0].strip().lower()
+    if media_type != JSON and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        detail = f"the body must be {JSON}, not {media_type[:80] or 'nothing'}"
+        raise ProblemError(Problem(status=415, code="unsupported_media_type", detail=detail))
+
+
+def parse(raw: bytes) -> Any:
+    """What the bytes say."""
+    try:
+        document = msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        raise _malformed(f"the body is not JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise _malformed("the body is not UTF-8") from None
+    except RecursionError:
+        raise _malformed(f"the body is nested deeper than {MAX_DEPTH} levels") from None
+    # Counting brackets is much cheaper than a walk, and settles all but odd documents.
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and is_deeper(document, MAX_DEPTH):
+        raise _malformed(f"the body is nested deeper than {MAX_DEPTH} levels")
+    return document
+
+
+def parse_as(model: type[Model], raw: bytes | msgspec.Raw) -> Model:
+    """The bytes as a request model. Strict: "true" is not true, and hides no mistake."""
+    try:
+        return model.model_validate_json(bytes(raw), strict=True)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        if errors[0]["type"] == "json_invalid":
+            raise _malformed(f"the body is not JSON: {errors[0]['ctx']['error']}") from None
+        raise ProblemError(invalid(faults_of(errors))) from None
+
+
+def parse_items(raw: bytes, most: int) -> list[msgspec.Raw]:
+    """The items of a batch, unread: each of them is to be refused on its own."""
+    try:
+        items = _BATCH.decode(raw).items
+    except msgspec.ValidationError as error:
+        raise ProblemError(invalid([Fault("body", f'{{"items": […]}}: {error}')])) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _malformed(f"the body is not JSON: {error}") from None
+    if not 1 <= len(items) <= most:
+        raise ProblemError(invalid([Fault("items", f"1 to {most} items", len(items))]))
+    return items
+
+
+def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
+    """An item of a batch as two: its `body`, to the byte as it came, and all the rest."""
+    try:
+        fields = _OBJECT.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProblemError(invalid([Fault("item", f"an object: {error}")])) from None
+    body = fields.pop("body", msgspec.Raw(b"null"))
+    return bytes(body), msgspec.Raw(msgspec.json.encode(fields))
+
+
+def is_deeper(document: Any, levels: int) -> bool:
+    """Whether lists and maps stand in each other more than `levels` times."""
+    layer = [document]
+    for _ in range(levels):
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            return False
+    return True
+
+
+def answer(document: Any, status: int = 200) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(document), status_code=status, media_type=JSON)
+
+
+def _malformed(detail: str) -> ProblemError:
+    return ProblemError(Problem(status=400, code="malformed_json", detail=detail))

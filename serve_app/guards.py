@@ -1,0 +1,92 @@
+"""Permissions on routes: each names one, or stands on a short public list."""
+
+from typing import Annotated
+
+from fastapi import Path, Request
+from fastapi.params import Depends
+
+from core.address import Address, check_id
+from core.errors import ForbiddenError, NotFoundError
+from core.permissions import Permission
+from serve_app.auth import Caller
+from serve_app.limits import PASSAGE, SLASH, Passage
+from serve_app.replica import Replica
+
+CALLER = "muster.caller"
+TOKEN_HEADER = "x-callback-token"  # noqa: S105  a header's name
+TOKEN_PARAMETER = "token"  # noqa: S105  a parameter's name
+
+
+class Requires:
+    """Lets a request pass whose key has the permission."""
+
+    def __init__(self, permission: Permission) -> None:
+        self.permission = permission
+
+    async def __call__(self, request: Request) -> None:
+        """Identify the caller; routes find it by `caller_of`."""
+        replica = replica_of(request)
+        header = request.headers.get("authorization")
+        caller = await replica.keys.caller(header)
+        if self.permission not in caller.permissions:
+            raise ForbiddenError(f"this API key lacks the permission {self.permission}")
+        request.scope[CALLER] = caller
+
+
+class RequiresOrToken(Requires):
+    """The same, or the signed token of one callback URL."""
+
+    async def __call__(self, request: Request) -> None:
+        """A token goes before a key: it allows less."""
+        token = request.headers.get(TOKEN_HEADER) or request.query_params.get(TOKEN_PARAMETER)
+        if token is None:
+            await super().__call__(request)
+            return
+        replica = replica_of(request)
+        now = replica.gateway.clock.now()
+        request.scope[CALLER] = await replica.tokens.caller(token, now)
+
+
+def requires(permission: Permission) -> Depends:
+    """For a route's `dependencies`."""
+    return Depends(Requires(permission))
+
+
+def requires_or_token(permission: Permission) -> Depends:
+    """For a route that a callback URL leads to."""
+    return Depends(RequiresOrToken(permission))
+
+
+def replica_of(request: Request) -> Replica:
+    """The replica that serves this request."""
+    replica: Replica = request.app.state.replica
+    return replica
+
+
+def caller_of(request: Request) -> Caller:
+    """Whom `requires` let pass."""
+    caller: Caller = request.scope[CALLER]
+    return caller
+
+
+def passage_of(request: Request) -> Passage:
+    """This request's share of the gate."""
+    passage: Passage = request.scope[PASSAGE]
+    return passage
+
+
+def address_in(
+    request: Request,
+    execution_id: Annotated[str, Path(alias="executionId")],
+    correlation_id: Annotated[str, Path(alias="correlationId")],
+) -> Address:
+    """The correlation that the path names, within the caller's tenant."""
+    execution, correlation = (
+        check_id(part.replace(SLASH, "/")) for part in (execution_id, correlation_id)
+    )
+    if execution is None or correlation is None:
+        raise NotFoundError("a wait state with such ids")
+    return Address(caller_of(request).tenant, execution, correlation)
+
+
+Target = Annotated[Address, Depends(address_in)]

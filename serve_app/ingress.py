@@ -1,0 +1,34 @@
+"""The Serve deployment: one replica is one event loop with one gateway and one FastAPI app."""
+
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI
+from ray import serve
+
+from actors.gateway import Gateway
+from core.config import Config
+from serve_app.api import create_app
+from serve_app.options import IngressOptions
+from telemetry.logging import configure_logging
+
+
+class Ingress:
+    """Serve calls `__serve_build_asgi_app__` in the replica's own loop, then starts the app."""
+
+    def __init__(self, config: Config, options: IngressOptions) -> None:
+        configure_logging(config.log_level, as_json=config.log_json)
+        self._config = config
+        self._options = options
+
+    async def __serve_build_asgi_app__(self) -> FastAPI:
+        name = serve.get_replica_context().replica_id.unique_id
+        return create_app(
+            partial(Gateway.open, self._config), self._config, self._options, replica_name=name
+        )
+
+    async def check_health(self) -> None:
+        """Answering is enough. A replica is not better after a restart when Postgres is away."""
+
+
+DEPLOYMENT: Any = serve.deployment(name="ingress")(serve.ingress()(Ingress))

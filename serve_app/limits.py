@@ -1,0 +1,229 @@
+"""The bounds of one replica, as plain ASGI: how many, how large, in which form.
+
+A flood must cost the flooder, not our memory: what is over a bound is refused before it is read.
+"""
+
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from core.errors import OverloadedError
+from serve_app.options import IngressOptions
+from serve_app.problems import INTERNAL, REQUEST_ID, Problem, ProblemError, problem_of, respond
+from telemetry.metrics import Metrics
+
+log = structlog.get_logger("http")
+
+PASSAGE = "muster.passage"
+# Stands for a slash that a client wrote as %2F inside an id. Not printable, so no id has it.
+SLASH = "\ue000"
+_ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Gate:
+    """Counts what one replica holds, and says when it is enough."""
+
+    def __init__(self, options: IngressOptions) -> None:
+        self._options = options
+        self.requests = 0
+        self.streams = 0
+        self.body_bytes = 0
+
+    def enter(self) -> "Passage":
+        """Let one request in."""
+        if self.requests >= self._options.request_limit:
+            raise OverloadedError("this replica has enough requests under way")
+        self.requests += 1
+        return Passage(self)
+
+    def linger(self) -> None:
+        """Turn one request into a stream."""
+        if self.streams >= self._options.stream_limit:
+            raise OverloadedError("this replica holds enough streams open")
+        self.requests -= 1
+        self.streams += 1
+
+    def hold(self, size: int) -> None:
+        """Make room for `size` bytes of a body."""
+        if self.body_bytes + size > self._options.body_budget:
+            raise OverloadedError("this replica holds enough request bodies")
+        self.body_bytes += size
+
+
+class Passage:
+    """One request's share of the gate."""
+
+    __slots__ = ("_gate", "_held", "lingers")
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._held = 0
+        self.lingers = False
+
+    def linger(self) -> None:
+        """This answer will be held open: count it among the streams."""
+        if not self.lingers:
+            self._gate.linger()
+            self.lingers = True
+
+    def hold(self, size: int) -> None:
+        """Account for bytes of the body until the request is over."""
+        self._gate.hold(size)
+        self._held += size
+
+    def leave(self) -> None:
+        """Give everything back."""
+        self._gate.body_bytes -= self._held
+        if self.lingers:
+            self._gate.streams -= 1
+        else:
+            self._gate.requests -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the guard reads from the headers."""
+
+    request_id: str
+    length: int | None
+    encoding: str
+
+
+class Guard:
+    """Outermost layer of the app: bounds, request id, counters, and the answer to any surprise."""
+
+    def __init__(self, app: ASGIApp, *, gate: Gate, max_body: int, metrics: Metrics) -> None:
+        self._app = app
+        self._gate = gate
+        self._max_body = max_body
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        facts = _facts(scope)
+        scope[REQUEST_ID] = facts.request_id
+        status = 0
+
+        async def send_counted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        lingers = False
+        try:
+            passage = self._admit(facts)
+            try:
+                scope[PASSAGE] = passage
+                _keep_slashes(scope)
+                await self._app(scope, self._counted(receive, facts, passage), send_counted)
+            finally:
+                lingers = passage.lingers
+                passage.leave()
+        except Exception as error:
+            if status:  # part of an answer is out: all that is left is to break it off
+                log.exception("request.broken_off", request=facts.request_id)
+                raise
+            await respond(self._problem(error, facts), scope)(scope, receive, send_counted)
+        finally:
+            seconds = None if lingers else time.perf_counter() - began
+            self._metrics.observe(_method(scope), _route(scope), status or 499, seconds)
+
+    def _admit(self, facts: _Facts) -> Passage:
+        if facts.encoding not in {"", "identity"}:
+            raise ProblemError(
+                Problem(
+                    status=415,
+                    code="unsupported_media_type",
+                    detail=f"a body with Content-Encoding {facts.encoding[:40]} is not accepted",
+                    headers={"Accept-Encoding": "identity"},
+                )
+            )
+        if facts.length is not None and facts.length > self._max_body:
+            raise too_large(self._max_body)
+        passage = self._gate.enter()
+        try:
+            passage.hold(facts.length or 0)
+        except OverloadedError:
+            passage.leave()
+            raise
+        return passage
+
+    def _counted(self, receive: Receive, facts: _Facts, passage: Passage) -> Receive:
+        """A body of unknown length is counted as it comes."""
+        if facts.length is not None:
+            return receive
+        total = 0
+
+        async def receive_counted() -> Message:
+            nonlocal total
+            message = await receive()
+            size = len(message.get("body", b""))
+            total += size
+            if total > self._max_body:
+                raise too_large(self._max_body)
+            passage.hold(size)
+            return message
+
+        return receive_counted
+
+    def _problem(self, error: Exception, facts: _Facts) -> Problem:
+        problem = problem_of(error)
+        if problem.status == 429:
+            self._metrics.shed()
+        if problem is INTERNAL:
+            log.error("request.crashed", request=facts.request_id, exc_info=error)
+        return problem
+
+
+def too_large(limit: int) -> ProblemError:
+    """The body is over the limit; the connection ends, since the rest of it is not read."""
+    return ProblemError(
+        Problem(
+            status=413,
+            code="too_large",
+            detail=f"the body is larger than {limit} bytes",
+            headers={"Connection": "close"},
+        )
+    )
+
+
+def _facts(scope: Scope) -> _Facts:
+    request_id, length, encoding = "", None, ""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            length = int(value) if value.isdigit() else None
+        elif name == b"content-encoding":
+            encoding = value.decode("latin-1").strip().lower()
+        elif name == b"x-request-id":
+            request_id = value.decode("latin-1")
+    if not _REQUEST_ID.fullmatch(request_id):
+        request_id = uuid.uuid4().hex
+    return _Facts(request_id, length, encoding)
+
+
+def _keep_slashes(scope: Scope) -> None:
+    """Route on the path as the client cut it: an encoded slash belongs to an id."""
+    raw = scope.get("raw_path") or b""
+    if b"%2" in raw and _ENCODED_SLASH.search(raw):
+        kept = _ENCODED_SLASH.sub(SLASH.encode(), raw.split(b"?")[0])
+        scope["path"] = unquote(kept)
+
+
+def _method(scope: Scope) -> str:
+    return scope["method"] if scope["method"] in _METHODS else "OTHER"
+
+
+def _route(scope: Scope) -> str:
+    return getattr(scope.get("route"), "path", "unmatched")

@@ -1,0 +1,13 @@
+"""What an ingress replica needs to know beyond the configuration all processes share."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngressOptions:
+    """Bounds of one replica. Times are in seconds, sizes in bytes."""
+
+    request_limit: int = 2_000
+    stream_limit: int = 5_000
+    body_budget: int = 64 * 1024 * 1024
+    heartbeat: float = 15.0

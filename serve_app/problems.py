@@ -1,0 +1,216 @@
+"""Every refusal as application/problem+json (RFC 9457); the core knows no status codes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from core.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    MusterError,
+    NotFoundError,
+    OverloadedError,
+    TransientError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from core.messages import RefusalKind, Refused
+from serve_app.faults import Fault, faults_of
+from storage.pool import CONNECTION_ERRORS
+
+MEDIA_TYPE = "application/problem+json"
+REQUEST_ID = "muster.request_id"
+DATABASE_RETRY = 2
+
+log = structlog.get_logger("problems")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One refusal. `code` is for programs and stays the same; `detail` is for people."""
+
+    status: int
+    code: str
+    detail: str
+    faults: tuple[Fault, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self, request_id: str | None = None) -> dict[str, Any]:
+        """The body of the answer."""
+        body: dict[str, Any] = {
+            "type": f"urn:muster:problem:{self.code}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            **self.extra,
+        }
+        if self.faults:
+            body["errors"] = [fault.document() for fault in self.faults]
+        if request_id is not None:
+            body["requestId"] = request_id
+        return body
+
+
+class ProblemError(Exception):
+    """A refusal that only the HTTP edge knows; never leaves this process."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+# First match wins, so narrow kinds stand above wide ones.
+_KINDS: tuple[tuple[type[MusterError], int, str], ...] = (
+    (NotFoundError, 404, "not_found"),
+    (ConflictError, 409, "conflict"),
+    (UnauthenticatedError, 401, "unauthenticated"),
+    (ForbiddenError, 403, "forbidden"),
+    (OverloadedError, 429, "overloaded"),
+    (UnavailableError, 503, "unavailable"),
+    (TransientError, 503, "unavailable"),
+    (MusterError, 500, "internal"),
+)
+# The framework's own refusals, in our words.
+_HTTP = {
+    404: ("not_found", "there is nothing at this path"),
+    405: ("method_not_allowed", "this path does not take that method"),
+}
+
+INTERNAL = Problem(
+    status=500,
+    code="internal",
+    detail="something went wrong on this side; the log has more under the request id",
+)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What to answer for an error."""
+    match error:
+        case ProblemError():
+            return error.problem
+        case InvalidError():
+            fault = Fault(error.field, error.expected)
+            return Problem(status=error.status, code="invalid", detail=str(error), faults=(fault,))
+        case MusterError():
+            return _of_kind(error)
+        case RequestValidationError() | ValidationError():
+            return invalid(faults_of(error.errors()))
+        case HTTPException():
+            return _of_http(error)
+        case _ if isinstance(error, CONNECTION_ERRORS):
+            return Problem(
+                status=503,
+                code="unavailable",
+                detail="the database did not answer in time",
+                headers={"Retry-After": str(DATABASE_RETRY)},
+            )
+        case _:
+            return INTERNAL
+
+
+def invalid(faults: Iterable[Fault]) -> Problem:
+    """A request whose fields break rules."""
+    listed = tuple(faults)
+    more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
+    detail = f"{listed[0]}{more}" if listed else "the request is not valid"
+    return Problem(status=422, code="invalid", detail=detail, faults=listed)
+
+
+_REFUSALS = {
+    RefusalKind.UNKNOWN: (404, "not_found"),
+    RefusalKind.CONFLICT: (409, "conflict"),
+    RefusalKind.OVERLOADED: (429, "overloaded"),
+    RefusalKind.BROKEN: (422, "invalid"),
+}
+
+
+def refusal(reply: Refused) -> ProblemError:
+    """What to answer when a correlation did not take a message."""
+    status, code = _REFUSALS[reply.kind]
+    return ProblemError(
+        Problem(
+            status=status,
+            code=code,
+            detail=reply.detail,
+            headers={"Retry-After": "1"} if status == 429 else {},
+            extra={"correlationId": reply.existing} if reply.existing else {},
+        )
+    )
+
+
+def respond(problem: Problem, scope: Scope) -> Response:
+    """The answer on the wire."""
+    return Response(
+        msgspec.json.encode(problem.document(scope.get(REQUEST_ID))),
+        status_code=problem.status,
+        headers=dict(problem.headers),
+        media_type=MEDIA_TYPE,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Let the app answer every expected error with its problem; the guard answers the rest."""
+    expected = (MusterError, ProblemError, RequestValidationError, HTTPException)
+    for kind in (*expected, *CONNECTION_ERRORS):
+        app.add_exception_handler(kind, _answer)
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    if problem.status >= 500:
+        log.warning(
+            "request.failed",
+            status=problem.status,
+            request=request.scope.get(REQUEST_ID),
+            method=request.method,
+            error=type(error).__name__,
+        )
+    if problem.status == 405:
+        problem = replace(problem, headers={"Allow": ", ".join(_methods_at(request))})
+    return respond(problem, request.scope)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Every method of the path: each has a route of its own, and the router knows one only."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    found = (r.methods or () for r in routes if r.path_regex.match(request.scope["path"]))
+    return sorted({method for methods in found for method in methods})
+
+
+def _of_kind(error: MusterError) -> Problem:
+    status, code = next((s, c) for kind, s, c in _KINDS if isinstance(error, kind))
+    if status == 500:
+        return INTERNAL
+    headers: dict[str, str] = {}
+    if isinstance(error, TransientError):
+        headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = 'Bearer realm="muster"'
+    return Problem(status=status, code=code, detail=str(error), headers=headers)
+
+
+def _of_http(error: HTTPException) -> Problem:
+    phrase = HTTPStatus(error.status_code).phrase
+    code, detail = _HTTP.get(
+        error.status_code, (phrase.lower().replace(" ", "_"), str(error.detail or phrase))
+    )
+    return Problem(
+        status=error.status_code,
+        code=code,
+        detail=detail,
+        headers=dict(error.headers or {}),
+    )

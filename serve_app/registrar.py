@@ -1,0 +1,137 @@
+"""Registering waits: ids for those that bring none, a callback URL for each."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+from urllib.parse import quote
+
+from actors.gateway import Gateway
+from actors.process import mint
+from core.address import Address, correlation_for
+from core.errors import MusterError
+from core.messages import Judged, Message, Opened, Refused, Register, Reply, Standing
+from core.spec import Source, WaitSpec, encode_spec
+from core.wait_config import API_RESPONSE
+from serve_app.auth import CallbackTokens
+from serve_app.problems import ProblemError, refusal
+from serve_app.profiles import Profiles
+from serve_app.wire.mapper import Document, ids_document, moment, required_events
+from serve_app.wire.requests import WaitRequest
+
+DEFAULT_SERVICE = "external-service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A registration with all its ids."""
+
+    address: Address
+    node_id: str
+    spec: WaitSpec
+    fresh: bool
+
+    def message(self) -> Register:
+        """What is said to the correlation."""
+        return Register(
+            address=self.address,
+            turn_id=mint(),
+            node_id=self.node_id,
+            spec=encode_spec(self.spec),
+            fresh=self.fresh,
+        )
+
+
+class Registrar:
+    """Registers waits for one tenant at a time."""
+
+    def __init__(self, gateway: Gateway, profiles: Profiles, tokens: CallbackTokens) -> None:
+        self._gateway = gateway
+        self._profiles = profiles
+        self._tokens = tokens
+
+    async def register(self, tenant: int, request: WaitRequest) -> tuple[int, Document]:
+        """Register one wait; status and document of the answer."""
+        plan = plan_of(tenant, request)
+        await self._remember(tenant, [plan])
+        return await self._answer(plan, await self._gateway.send(plan.message()))
+
+    async def register_many(
+        self, tenant: int, requests: Sequence[WaitRequest]
+    ) -> list[tuple[int, Document] | ProblemError]:
+        """Register several waits; each gets an answer of its own."""
+        plans = [plan_of(tenant, request) for request in requests]
+        await self._remember(tenant, plans)
+        messages: list[Message] = [plan.message() for plan in plans]
+        replies = await self._gateway.send_many(messages)
+        answers: list[tuple[int, Document] | ProblemError] = []
+        for plan, reply in zip(plans, replies, strict=True):
+            try:
+                answers.append(await self._answer(plan, reply))
+            except ProblemError as error:
+                answers.append(error)
+        return answers
+
+    async def _remember(self, tenant: int, plans: Sequence[Plan]) -> None:
+        used = {event.ids for plan in plans for event in plan.spec.events}
+        await self._profiles.remember(tenant, used)
+
+    async def _answer(self, plan: Plan, reply: Reply) -> tuple[int, Document]:
+        match reply:
+            case Opened():
+                document = await self._document(plan, reply)
+                return (201 if reply.created else 200), document
+            case Refused():
+                raise refusal(reply)
+            case Judged() | Standing():
+                raise MusterError(f"a registration was answered with {type(reply).__name__}")
+            case _:
+                assert_never(reply)
+
+    async def _document(self, plan: Plan, reply: Opened) -> Document:
+        # The token lives as long as the wait is kept, so that a late answer is heard, too.
+        expires_at = reply.expires_at + self._gateway.config.retention
+        token = await self._tokens.sign(plan.address, expires_at)
+        document = ids_document(plan.address) | {
+            "nodeId": plan.node_id,
+            "status": reply.status,
+            "created": reply.created,
+            "version": reply.version,
+            "enabledEvents": [event.name for event in plan.spec.events],
+            "requiredEvents": required_events(plan.spec),
+            "createdAt": moment(reply.opened_at),
+            "expiresAt": moment(reply.expires_at),
+            "callbackUrl": self._url(DEFAULT_SERVICE, token),
+        }
+        named = {
+            event.name: self._url(event.label or event.name, token)
+            for event in plan.spec.events
+            if event.source is Source.API and event.name != API_RESPONSE
+        }
+        return document | {"callbackUrls": named} if named else document
+
+    def _url(self, service: str, token: str) -> str:
+        base = self._gateway.config.public_url
+        return f"{base}/api/internal/callbacks/{quote(service, safe='')}?token={token}"
+
+
+def plan_of(tenant: int, request: WaitRequest) -> Plan:
+    """Give a registration the ids it lacks.
+
+    Whoever names the execution may repeat the request: the correlation id then has to come out
+    the same. Ids that are made up here are new, which spares the look for an older wait.
+    """
+    execution_id = request.execution_id or str(uuid.uuid4())
+    fresh = request.execution_id is None and request.correlation_id is None
+    if request.correlation_id is not None:
+        correlation_id = request.correlation_id
+    elif fresh:
+        correlation_id = str(uuid.uuid4())
+    else:
+        correlation_id = correlation_for(tenant, execution_id, request.node_id)
+    return Plan(
+        address=Address(tenant, execution_id, correlation_id),
+        node_id=request.node_id,
+        spec=request.data.to_spec(),
+        fresh=fresh,
+    )

@@ -1,0 +1,70 @@
+"""All that one ingress replica holds."""
+
+import asyncio
+import contextlib
+from functools import partial
+
+import structlog
+
+from actors.gateway import Gateway
+from serve_app.auth import CallbackTokens, Keys
+from serve_app.census import Census, Rate
+from serve_app.database import Database
+from serve_app.health import Health
+from serve_app.intake import Intake
+from serve_app.limits import Gate
+from serve_app.options import IngressOptions
+from serve_app.profiles import Profiles
+from serve_app.registrar import Registrar
+from storage import access
+from storage.pool import CONNECTION_ERRORS
+from telemetry.metrics import Metrics
+
+log = structlog.get_logger("replica")
+
+WRITE_USED_EVERY = 30.0
+
+
+class Replica:
+    """The parts that routes call. Made in the event loop that serves the requests."""
+
+    def __init__(
+        self, gateway: Gateway, options: IngressOptions, gate: Gate, metrics: Metrics
+    ) -> None:
+        self.gateway = gateway
+        self.config = gateway.config
+        self.options = options
+        self.gate = gate
+        self.metrics = metrics
+        self.database = Database(gateway.pool, gateway.config.request_timeout)
+        asker = self.database.asker
+        # When a key was last used is not worth waiting for.
+        self.keys = Keys(asker(access.find_key), partial(access.touch_keys, gateway.pool))
+        self.tokens = CallbackTokens(asker(access.signing_secrets))
+        profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
+        self.intake = Intake(gateway, self.database, profiles)
+        self.registrar = Registrar(gateway, profiles, self.tokens)
+        self.census = Census(gateway)
+        self.health = Health(gateway, self.census)
+        self.flush_rate = Rate()
+        self._writing = asyncio.create_task(self._write_used_forever())
+
+    async def close(self) -> None:
+        """Store what is still in memory, then let go."""
+        self._writing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._writing
+        await self._write_used()
+        await self.gateway.close()
+
+    async def _write_used_forever(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_USED_EVERY)
+            await self._write_used()
+
+    async def _write_used(self) -> None:
+        try:
+            async with asyncio.timeout(self.config.request_timeout):
+                await self.keys.write_used()
+        except CONNECTION_ERRORS as error:
+            log.warning("keys.use_not_stored", error=type(error).__name__)

@@ -1,0 +1,37 @@
+"""A correlation's answer to a message, as an answer to a request."""
+
+from typing import assert_never
+
+from core.errors import ConflictError, MusterError
+from core.judgement import Status
+from core.messages import Judged, Offer, Opened, Refused, Reply, Standing
+from serve_app.problems import refusal
+from serve_app.wire.mapper import Document, reply_document
+
+
+def judged_document(offer: Offer, reply: Reply) -> Document:
+    """What became of an event; raises the refusal that it met."""
+    match reply:
+        case Judged():
+            return reply_document(offer, reply)
+        case Refused():
+            raise refusal(reply)
+        case Opened() | Standing():
+            raise MusterError(f"an event was answered with {type(reply).__name__}")
+        case _:
+            assert_never(reply)
+
+
+def check_cancelled(reply: Reply) -> None:
+    """Pass if the wait is cancelled now; raise why it is not."""
+    match reply:
+        case Standing(status=Status.CANCELLED):
+            return
+        case Standing():
+            raise ConflictError(f"the wait has ended as {reply.status} already")
+        case Refused():
+            raise refusal(reply)
+        case Opened() | Judged():
+            raise MusterError(f"a cancellation was answered with {type(reply).__name__}")
+        case _:
+            assert_never(reply)

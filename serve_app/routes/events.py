@@ -1,0 +1,206 @@
+"""Events come in: callbacks of services, and events of topics for places without a broker.
+
+The hot path of the product; see lean.py.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from core.errors import InvalidError, MusterError
+from core.messages import Message, Offer, Reply
+from core.permissions import Permission
+from core.spec import Source
+from serve_app.documents import answer, parse, parse_as, parse_items, read_body, split_body
+from serve_app.guards import caller_of, replica_of, requires, requires_or_token
+from serve_app.intake import Arrival, Unaddressed
+from serve_app.lean import LeanRoute
+from serve_app.openapi import any_body, body, described, parameter
+from serve_app.problems import Problem, ProblemError
+from serve_app.replica import Replica
+from serve_app.replies import judged_document
+from serve_app.wire.events import EventReply, EventResults
+from serve_app.wire.mapper import Document
+from serve_app.wire.requests import EVENT_ID_LENGTH, MAX_ITEMS, EventBatch, EventItem
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """One way in: the path parameter that names the origin, and which names are allowed."""
+
+    source: Source
+    parameter: str
+    pattern: re.Pattern[str]
+
+    def label_in(self, request: Request) -> str:
+        """The origin that the path names."""
+        label: str = request.path_params[self.parameter]
+        if not self.pattern.fullmatch(label):
+            raise InvalidError(self.parameter, f"must match {self.pattern.pattern}")
+        return label
+
+
+_CALLBACKS = _Door(Source.API, "service", re.compile(r"[\w.:-]{1,255}"))
+_TOPICS = _Door(Source.KAFKA, "topic", re.compile(r"[A-Za-z0-9._-]{1,249}"))
+_EVENT_ID_HEADERS = ("x-event-id", "idempotency-key")
+
+_IDS = [
+    parameter("header", "X-Correlation-Id", "Else it is looked for in the body."),
+    parameter("header", "X-Execution-Id", "Else it is looked for in the body."),
+    parameter(
+        "header",
+        "X-Event-Id",
+        "Sent again with the same id, the event counts once. Idempotency-Key does the same.",
+        maxLength=EVENT_ID_LENGTH,
+    ),
+]
+_SERVICE = parameter("path", "service", "Who calls back.", pattern=r"^[\w.:-]{1,255}$")
+_TOPIC = parameter("path", "topic", "The topic.", pattern=r"^[A-Za-z0-9._-]{1,249}$")
+_DATA = "The event's data. Ids in it are found by the names the wait is configured with."
+
+router = APIRouter(route_class=LeanRoute, tags=["events"])
+
+
+@router.post(
+    "/api/internal/callbacks/{service}",
+    dependencies=[requires_or_token(Permission.CALLBACKS_WRITE)],
+    operation_id="sendCallback",
+    responses=described({200: EventReply}),
+    openapi_extra={"parameters": [_SERVICE, *_IDS], **any_body(_DATA)},
+)
+async def send_callback(request: Request) -> Response:
+    """Hand in a callback; the reply tells what became of it."""
+    return await _take(request, _CALLBACKS)
+
+
+@router.post(
+    "/api/internal/events/{topic}",
+    dependencies=[requires(Permission.CALLBACKS_WRITE)],
+    operation_id="sendEvent",
+    responses=described({200: EventReply}),
+    openapi_extra={"parameters": [_TOPIC, *_IDS], **any_body(_DATA)},
+)
+async def send_event(request: Request) -> Response:
+    """Hand in an event of a topic, as if it had come by Kafka."""
+    return await _take(request, _TOPICS)
+
+
+@router.post(
+    "/api/internal/callbacks/{service}/batch",
+    dependencies=[requires(Permission.CALLBACKS_WRITE)],
+    operation_id="sendCallbacks",
+    responses=described({200: EventResults}),
+    openapi_extra={"parameters": [_SERVICE], **body(EventBatch)},
+)
+async def send_callbacks(request: Request) -> Response:
+    """Hand in up to 1000 callbacks of one service."""
+    return await _take_many(request, _CALLBACKS)
+
+
+@router.post(
+    "/api/internal/events/{topic}/batch",
+    dependencies=[requires(Permission.CALLBACKS_WRITE)],
+    operation_id="sendEvents",
+    responses=described({200: EventResults}),
+    openapi_extra={"parameters": [_TOPIC], **body(EventBatch)},
+)
+async def send_events(request: Request) -> Response:
+    """Hand in up to 1000 events of one topic."""
+    return await _take_many(request, _TOPICS)
+
+
+async def _take(request: Request, door: _Door) -> Response:
+    replica = replica_of(request)
+    label = door.label_in(request)
+    headers = _headers(request)
+    raw = await read_body(request, replica.config.request_timeout) or b"null"
+    arrival = Arrival(
+        source=door.source,
+        label=label,
+        raw=raw,
+        body=parse(raw),
+        headers=headers,
+        event_id=_event_id(headers),
+    )
+    offer = await replica.intake.address(caller_of(request), arrival)
+    if isinstance(offer, Unaddressed):
+        await replica.intake.park([offer])
+        raise ProblemError(offer.problem)
+    return answer(judged_document(offer, await replica.gateway.send(offer)))
+
+
+async def _take_many(request: Request, door: _Door) -> Response:
+    replica, caller, label = replica_of(request), caller_of(request), door.label_in(request)
+    raw = await read_body(request, replica.config.request_timeout)
+    offers: list[Offer | Unaddressed | Problem] = []
+    for item in parse_items(raw, MAX_ITEMS):
+        try:
+            content, rest = split_body(item)
+            arrival = _arrival(door, label, content, parse_as(EventItem, rest))
+            offers.append(await replica.intake.address(caller, arrival))
+        except ProblemError as error:
+            offers.append(error.problem)
+    await replica.intake.park([offer for offer in offers if isinstance(offer, Unaddressed)])
+    return answer({"results": await _results(replica, offers)})
+
+
+async def _results(
+    replica: Replica, offers: Sequence[Offer | Unaddressed | Problem]
+) -> list[Document]:
+    """Send what can be sent; every item gets its answer, in order."""
+    messages: list[Message] = [offer for offer in offers if isinstance(offer, Offer)]
+    replies = iter(await replica.gateway.send_many(messages) if messages else [])
+    return [_result(offer, next(replies) if isinstance(offer, Offer) else None) for offer in offers]
+
+
+def _result(offer: Offer | Unaddressed | Problem, reply: Reply | None) -> Document:
+    match offer:
+        case Offer() if reply is not None:
+            try:
+                return {"status": 200, "body": judged_document(offer, reply)}
+            except ProblemError as error:
+                problem = error.problem
+        case Unaddressed():
+            problem = offer.problem
+        case Problem():
+            problem = offer
+        case _:
+            raise MusterError("an event of a batch was not answered")
+    return {"status": problem.status, "problem": problem.document()}
+
+
+def _arrival(door: _Door, label: str, content: bytes, item: EventItem) -> Arrival:
+    ids = {"x-execution-id": item.execution_id, "x-correlation-id": item.correlation_id}
+    return Arrival(
+        source=door.source,
+        label=label,
+        raw=content,
+        body=parse(content),
+        headers={name: value for name, value in ids.items() if value is not None},
+        event_id=item.event_id,
+    )
+
+
+def _headers(request: Request) -> dict[str, str]:
+    return {name.decode("latin-1"): _text(value) for name, value in request.scope["headers"]}
+
+
+def _text(value: bytes) -> str:
+    """Ids may hold letters beyond ASCII; senders write those as UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _event_id(headers: dict[str, str]) -> str | None:
+    for name in _EVENT_ID_HEADERS:
+        given = headers.get(name)
+        if given:
+            if len(given) > EVENT_ID_LENGTH or not given.isprintable():
+                raise InvalidError(name, f"1 to {EVENT_ID_LENGTH} printable characters")
+            return given
+    return None

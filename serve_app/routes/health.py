@@ -1,0 +1,42 @@
+"""Health for load balancers and people; public, and says no more than they need."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from serve_app.documents import answer
+from serve_app.guards import replica_of
+from serve_app.health import UP
+from serve_app.openapi import described
+from serve_app.wire.admin import HealthView
+
+router = APIRouter(prefix="/actuator/health", tags=["operations"])
+
+_LOOKED: dict[int | str, Any] = {
+    **described({200: HealthView}),
+    503: {"model": HealthView, "description": "A part that is needed is away."},
+}
+
+
+@router.get("", operation_id="showHealth", responses=_LOOKED)
+async def show_health(request: Request) -> Response:
+    """Tell how the database, the shards and the timer are."""
+    return await _look(request)
+
+
+@router.get("/readiness", operation_id="showReadiness", responses=_LOOKED)
+async def show_readiness(request: Request) -> Response:
+    """Tell whether requests can be served now."""
+    return await _look(request)
+
+
+@router.get("/liveness", operation_id="showLiveness", responses=described({200: HealthView}))
+async def show_liveness() -> Response:
+    """Tell that this replica runs. A database that is away is no reason to restart it."""
+    return answer({"status": UP})
+
+
+async def _look(request: Request) -> Response:
+    health = await replica_of(request).health.look()
+    return answer(health, 200 if health["status"] == UP else 503)

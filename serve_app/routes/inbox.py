@@ -1,0 +1,129 @@
+"""The inbox: look at what found no place, offer it again, forget it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from msgspec.structs import replace
+from starlette.responses import Response
+
+from core.errors import NotFoundError
+from core.messages import Offer, Verdict
+from core.permissions import Permission
+from core.wait import Parked
+from serve_app.auth import Caller
+from serve_app.cursors import read_inbox_cursor
+from serve_app.documents import answer, parse
+from serve_app.guards import caller_of, replica_of, requires
+from serve_app.intake import Arrival, Unaddressed
+from serve_app.openapi import described
+from serve_app.problems import ProblemError
+from serve_app.replica import Replica
+from serve_app.replies import judged_document
+from serve_app.wire.events import EventReply, InboxEvent, InboxPage
+from serve_app.wire.mapper import inbox_document, parked_document
+from serve_app.wire.requests import InboxQuery
+from storage import inbox
+from storage.inbox import InboxFilter
+
+router = APIRouter(tags=["inbox"])
+
+InboxId = Annotated[int, Path(alias="inboxId", ge=1, lt=2**63)]
+# The correlation's own log has these; all else stays in the inbox under its new verdict.
+_TAKEN = frozenset({Verdict.MATCHED, Verdict.DUPLICATE, Verdict.LATE})
+
+
+@router.get(
+    "/api/inbox",
+    dependencies=[requires(Permission.INBOX_READ)],
+    operation_id="listInbox",
+    responses=described({200: InboxPage}),
+)
+async def list_inbox(request: Request, query: Annotated[InboxQuery, Query()]) -> Response:
+    """List events that found no place, newest first, without their data."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    chosen = InboxFilter(
+        verdict=query.verdict, reason=query.reason, correlation_id=query.correlation_id
+    )
+    before = read_inbox_cursor(query.cursor)
+    rows = await replica.database.ask(inbox.page, tenant, chosen, before, query.limit)
+    more = str(rows[-1]["inbox_id"]) if len(rows) == query.limit else None
+    return answer({"items": [inbox_document(row) for row in rows], "nextCursor": more})
+
+
+@router.get(
+    "/api/inbox/{inboxId}",
+    dependencies=[requires(Permission.INBOX_READ)],
+    operation_id="showInboxEvent",
+    responses=described({200: InboxEvent}, 404),
+)
+async def show_inbox_event(request: Request, inbox_id: InboxId) -> Response:
+    """Show one event with its data."""
+    parked = await _read(replica_of(request), caller_of(request), inbox_id)
+    return answer(parked_document(inbox_id, parked))
+
+
+@router.post(
+    "/api/inbox/{inboxId}/retry",
+    dependencies=[requires(Permission.INBOX_WRITE)],
+    operation_id="retryInboxEvent",
+    responses=described({200: EventReply}, 400, 404),
+)
+async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
+    """Offer an event again; if it is taken, it leaves the inbox."""
+    replica, caller = replica_of(request), caller_of(request)
+    parked = await _read(replica, caller, inbox_id)
+    offer = await _offer(replica, caller, parked)
+    document = judged_document(offer, await replica.gateway.send(offer))
+    # One that had no ids is kept under its new address from now on, whatever the verdict.
+    if document["verdict"] in _TAKEN or offer.address != parked.address:
+        await replica.database.ask(inbox.delete, caller.tenant, inbox_id)
+    return answer(document)
+
+
+@router.delete(
+    "/api/inbox/{inboxId}",
+    dependencies=[requires(Permission.INBOX_WRITE)],
+    operation_id="deleteInboxEvent",
+    status_code=204,
+    responses=described({}, 404),
+)
+async def delete_inbox_event(request: Request, inbox_id: InboxId) -> Response:
+    """Forget an event."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    if not await replica.database.ask(inbox.delete, tenant, inbox_id):
+        raise NotFoundError(f"inbox event {inbox_id}")
+    return Response(status_code=204)
+
+
+async def _read(replica: Replica, caller: Caller, inbox_id: int) -> Parked:
+    parked = await replica.database.ask(inbox.read, caller.tenant, inbox_id)
+    if parked is None:
+        raise NotFoundError(f"inbox event {inbox_id}")
+    return parked
+
+
+async def _offer(replica: Replica, caller: Caller, parked: Parked) -> Offer:
+    """The event as it was offered first: the same ids, so that trying twice counts once."""
+    if parked.address.correlation_id:
+        return Offer(
+            address=parked.address,
+            turn_id=parked.turn_id,
+            event_id=parked.event_id,
+            source=parked.source,
+            label=parked.label,
+            payload=parked.payload,
+            content_type=parked.content_type,
+            outcome=parked.outcome,
+        )
+    # Names that were unknown when it came may be known by now.
+    arrival = Arrival(
+        source=parked.source,
+        label=parked.label,
+        raw=parked.payload,
+        body=parse(parked.payload),
+        headers={},
+    )
+    offer = await replica.intake.address(caller, arrival)
+    if isinstance(offer, Unaddressed):
+        raise ProblemError(offer.problem)
+    return replace(offer, turn_id=parked.turn_id, event_id=parked.event_id)

@@ -1,0 +1,97 @@
+"""API keys of the caller's tenant."""
+
+import secrets
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from core.errors import ForbiddenError, NotFoundError
+from core.permissions import Permission
+from serve_app.documents import answer, parse_as, read_body
+from serve_app.guards import caller_of, replica_of, requires
+from serve_app.lean import LeanRoute
+from serve_app.openapi import body, described
+from serve_app.wire.admin import KeyCreated, KeyList
+from serve_app.wire.mapper import Document, key_document, moment
+from serve_app.wire.requests import KeyRequest
+from storage import access
+from storage.access import NewKey
+
+log = structlog.get_logger("keys")
+
+lean = APIRouter(route_class=LeanRoute, tags=["keys"])
+router = APIRouter(tags=["keys"])
+
+
+@router.get(
+    "/api/keys",
+    dependencies=[requires(Permission.KEYS_WRITE)],
+    operation_id="listKeys",
+    responses=described({200: KeyList}),
+)
+async def list_keys(request: Request) -> Response:
+    """List the tenant's keys, newest first, without their secrets."""
+    replica = replica_of(request)
+    rows = await replica.database.ask(access.list_keys, caller_of(request).tenant)
+    return answer({"items": [key_document(row) for row in rows]})
+
+
+@lean.post(
+    "/api/keys",
+    dependencies=[requires(Permission.KEYS_WRITE)],
+    operation_id="createKey",
+    status_code=201,
+    responses=described({201: KeyCreated}),
+    openapi_extra=body(KeyRequest),
+)
+async def create_key(request: Request) -> Response:
+    """Create a key. It is shown this once and stored as a hash only."""
+    replica, caller = replica_of(request), caller_of(request)
+    wish = parse_as(KeyRequest, await read_body(request, replica.config.request_timeout))
+    lacking = sorted(set(wish.permissions) - caller.permissions)
+    if lacking:
+        raise ForbiddenError(f"this API key cannot give what it lacks: {', '.join(lacking)}")
+    new = NewKey(
+        tenant=caller.tenant,
+        name=wish.name,
+        prefix=secrets.token_hex(6),
+        secret=secrets.token_urlsafe(32),
+        permissions=tuple(dict.fromkeys(wish.permissions)),
+        lifetime=wish.expires_in_seconds,
+    )
+    key = await replica.database.ask_once(access.create_key, new)
+    log.info("key.created", tenant=new.tenant, prefix=new.prefix, by=caller.prefix)
+    return answer(_created(key, new, replica.gateway.clock.now()), 201)
+
+
+@router.delete(
+    "/api/keys/{prefix}",
+    dependencies=[requires(Permission.KEYS_WRITE)],
+    operation_id="revokeKey",
+    status_code=204,
+    responses=described({}, 404),
+)
+async def revoke_key(
+    request: Request, prefix: Annotated[str, Path(pattern="^[A-Za-z0-9-]{1,64}$")]
+) -> Response:
+    """Revoke a key; within ten seconds no replica accepts it any more."""
+    replica, caller = replica_of(request), caller_of(request)
+    if not await replica.database.ask(access.revoke_key, caller.tenant, prefix):
+        raise NotFoundError(f"key {prefix}")
+    replica.keys.forget(prefix)
+    log.info("key.revoked", tenant=caller.tenant, prefix=prefix, by=caller.prefix)
+    return Response(status_code=204)
+
+
+def _created(key: str, new: NewKey, now: float) -> Document:
+    document: Document = {
+        "key": key,
+        "prefix": new.prefix,
+        "name": new.name,
+        "permissions": new.permissions,
+    }
+    if new.lifetime is not None:
+        document["expiresAt"] = moment(now + new.lifetime)
+    return document

@@ -1,0 +1,31 @@
+"""Metrics for Prometheus."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from core.permissions import Permission
+from serve_app.guards import replica_of, requires
+from telemetry.metrics import CONTENT_TYPE
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get(
+    "/metrics",
+    dependencies=[requires(Permission.METRICS_READ)],
+    operation_id="scrapeMetrics",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Prometheus text format.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def scrape_metrics(request: Request) -> Response:
+    """Tell Prometheus what happened."""
+    replica = replica_of(request)
+    snapshot = await replica.census.snapshot()
+    gate = replica.gate
+    page = replica.metrics.render(snapshot, requests=gate.requests, streams=gate.streams)
+    return Response(page, headers={"Content-Type": CONTENT_TYPE})

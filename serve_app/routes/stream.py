@@ -1,0 +1,83 @@
+"""One wait's story: live, as a log, and in words."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response
+
+from core.explain import explain
+from core.permissions import Permission
+from serve_app.documents import answer
+from serve_app.guards import Target, passage_of, replica_of, requires
+from serve_app.openapi import described
+from serve_app.routes.waits import read_wait
+from serve_app.sse import FROM_START, MEDIA_TYPE, EventStream, has_all, stream
+from serve_app.wire.mapper import explanation_document, log_documents
+from serve_app.wire.waits import ExplainView, LogView
+from storage import inbox, waits
+
+router = APIRouter(tags=["waits"])
+
+Seen = Annotated[int | None, Query(alias="lastEventId", ge=0, lt=2**31)]
+SeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
+
+
+@router.get(
+    "/api/wait-states/{executionId}/{correlationId}/stream",
+    dependencies=[requires(Permission.WAITS_READ)],
+    operation_id="streamWait",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Server-sent events: registered, what came, ended. Each `data` is a "
+            "LogEntry; the stream closes after `ended`.",
+            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        },
+        204: {"description": "Nothing more will come after the given id."},
+        **described({}, 404),
+    },
+)
+async def stream_wait(
+    request: Request,
+    address: Target,
+    last_event_id: SeenHeader = None,
+    last_event_id_parameter: Seen = None,
+) -> Response:
+    """Follow a wait live; resumes after the last id that was seen."""
+    replica = replica_of(request)
+    given = last_event_id if last_event_id is not None else last_event_id_parameter
+    cursor = FROM_START if given is None else given
+    seen = await read_wait(replica, address)
+    if has_all(cursor, seen.wait):
+        return Response(status_code=204)  # what makes a browser stop coming back
+    passage_of(request).linger()
+    return EventStream(stream(replica.gateway, address, cursor, replica.options.heartbeat))
+
+
+@router.get(
+    "/api/wait-states/{executionId}/{correlationId}/log",
+    dependencies=[requires(Permission.WAITS_READ)],
+    operation_id="readWaitLog",
+    responses=described({200: LogView}, 404),
+)
+async def read_log(request: Request, address: Target) -> Response:
+    """Read the whole log, late events included."""
+    replica = replica_of(request)
+    seen = await read_wait(replica, address)
+    lines = await replica.database.ask(waits.read_log, {address.key: 0})
+    return answer({"items": log_documents(seen.wait, lines.get(address.key, []))})
+
+
+@router.get(
+    "/api/wait-states/{executionId}/{correlationId}/explain",
+    dependencies=[requires(Permission.WAITS_READ)],
+    operation_id="explainWait",
+    responses=described({200: ExplainView}, 404),
+)
+async def explain_wait(request: Request, address: Target) -> Response:
+    """Tell why it still waits or ended so, and which events came near."""
+    replica = replica_of(request)
+    seen = await read_wait(replica, address)
+    parked = await replica.database.ask(inbox.near_misses, address)
+    story = explain(seen.wait, parked, replica.gateway.clock.now())
+    return answer(explanation_document(story))

@@ -1,0 +1,168 @@
+"""Waits: register, list, look at, cancel."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from msgspec import Raw
+from starlette.responses import Response
+
+from actors.process import mint
+from core.address import Address
+from core.errors import NotFoundError
+from core.messages import Cancel
+from core.permissions import Permission
+from serve_app.cursors import read_wait_cursor, wait_cursor
+from serve_app.documents import answer, parse_as, parse_items, read_body
+from serve_app.guards import Target, caller_of, passage_of, replica_of, requires
+from serve_app.lean import LeanRoute
+from serve_app.openapi import body, described
+from serve_app.problems import Problem, ProblemError
+from serve_app.replica import Replica
+from serve_app.replies import check_cancelled
+from serve_app.wire.mapper import Document, summary_document, wait_document
+from serve_app.wire.requests import MAX_ITEMS, WaitBatch, WaitQuery, WaitRequest
+from serve_app.wire.waits import WaitOpened, WaitPage, WaitResults, WaitView
+from storage import waits
+from storage.waits import Seen, WaitFilter
+
+LONGEST_POLL = 60.0
+
+lean = APIRouter(route_class=LeanRoute, tags=["waits"])
+router = APIRouter(tags=["waits"])
+
+
+@lean.post(
+    "/api/wait-states",
+    dependencies=[requires(Permission.WAITS_WRITE)],
+    operation_id="registerWait",
+    status_code=201,
+    responses=described({201: WaitOpened, 200: WaitOpened}, 409),
+    openapi_extra=body(WaitRequest),
+)
+async def register_wait(request: Request) -> Response:
+    """Register a wait; repeating the same registration answers 200 with the same wait."""
+    replica = replica_of(request)
+    wish = parse_as(WaitRequest, await read_body(request, replica.config.request_timeout))
+    status, document = await replica.registrar.register(caller_of(request).tenant, wish)
+    return answer(document, status)
+
+
+@lean.post(
+    "/api/wait-states/batch",
+    dependencies=[requires(Permission.WAITS_WRITE)],
+    operation_id="registerWaits",
+    responses=described({200: WaitResults}),
+    openapi_extra=body(WaitBatch),
+)
+async def register_waits(request: Request) -> Response:
+    """Register up to 1000 waits; each is answered on its own."""
+    replica = replica_of(request)
+    raw = await read_body(request, replica.config.request_timeout)
+    wishes = [_wish(item) for item in parse_items(raw, MAX_ITEMS)]
+    good = [wish for wish in wishes if isinstance(wish, WaitRequest)]
+    tenant = caller_of(request).tenant
+    answers = iter(await replica.registrar.register_many(tenant, good) if good else [])
+    results = [
+        _result(next(answers)) if isinstance(wish, WaitRequest) else _refused(wish)
+        for wish in wishes
+    ]
+    return answer({"results": results})
+
+
+@router.get(
+    "/api/wait-states",
+    dependencies=[requires(Permission.WAITS_READ)],
+    operation_id="listWaits",
+    responses=described({200: WaitPage}),
+)
+async def list_waits(request: Request, query: Annotated[WaitQuery, Query()]) -> Response:
+    """List waits, newest first."""
+    replica = replica_of(request)
+    chosen = WaitFilter(
+        status=query.status,
+        execution_id=query.execution_id,
+        strategy=query.strategy,
+        older_than=query.older_than,
+    )
+    tenant, after = caller_of(request).tenant, read_wait_cursor(query.cursor)
+    found = await replica.database.ask(waits.page, tenant, chosen, after, query.limit)
+    more = wait_cursor(found[-1]) if len(found) == query.limit else None
+    return answer({"items": [summary_document(wait) for wait in found], "nextCursor": more})
+
+
+@router.get(
+    "/api/wait-states/{executionId}/{correlationId}",
+    dependencies=[requires(Permission.WAITS_READ)],
+    operation_id="showWait",
+    responses=described({200: WaitView}, 404),
+)
+async def show_wait(
+    request: Request,
+    address: Target,
+    wait: Annotated[
+        float, Query(ge=0, le=LONGEST_POLL, description="Seconds to wait for the end.")
+    ] = 0,
+) -> Response:
+    """Show one wait; with `wait`, hold the answer back until it has ended."""
+    replica = replica_of(request)
+    seen = await read_wait(replica, address)
+    if wait and seen.wait.ending is None:
+        passage_of(request).linger()
+        seen = await _ended(replica, address, seen, wait)
+    return answer(await _view(replica, seen))
+
+
+@router.delete(
+    "/api/wait-states/{executionId}/{correlationId}",
+    dependencies=[requires(Permission.WAITS_WRITE)],
+    operation_id="cancelWait",
+    responses=described({200: WaitView}, 404, 409),
+)
+async def cancel_wait(request: Request, address: Target) -> Response:
+    """Cancel a wait that has not ended."""
+    replica = replica_of(request)
+    check_cancelled(await replica.gateway.send(Cancel(address=address, turn_id=mint())))
+    return answer(await _view(replica, await read_wait(replica, address)))
+
+
+async def read_wait(replica: Replica, address: Address) -> Seen:
+    """The wait as its row has it; raises NotFoundError."""
+    seen = await replica.database.ask(waits.read, address)
+    if seen is None:
+        raise NotFoundError(f"wait state {address.scoped_id}")
+    return seen
+
+
+async def _ended(replica: Replica, address: Address, seen: Seen, patience: float) -> Seen:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + patience
+    async with replica.gateway.watch(address) as watch:
+        while seen.wait.ending is None and (left := until - loop.time()) > 0:
+            await watch.changed(timeout=left)
+            seen = await read_wait(replica, address)
+    return seen
+
+
+async def _view(replica: Replica, seen: Seen) -> Document:
+    key = seen.wait.address.key
+    lines = await replica.database.ask(waits.read_log, {key: 0})
+    return wait_document(seen, lines.get(key, []))
+
+
+def _wish(item: Raw) -> WaitRequest | Problem:
+    try:
+        return parse_as(WaitRequest, item)
+    except ProblemError as error:
+        return error.problem
+
+
+def _result(registered: tuple[int, Document] | ProblemError) -> Document:
+    if isinstance(registered, ProblemError):
+        return _refused(registered.problem)
+    status, document = registered
+    return {"status": status, "body": document}
+
+
+def _refused(problem: Problem) -> Document:
+    return {"status": problem.status, "problem": problem.document()}

@@ -1,0 +1,88 @@
+"""Keys, actors and health as callers see them."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from core.permissions import Permission
+from serve_app.wire.base import Wire
+
+
+class KeyView(Wire):
+    """An API key without its secret."""
+
+    prefix: str
+    name: str
+    permissions: list[Permission]
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+class KeyList(Wire):
+    """A tenant's keys, newest first."""
+
+    items: list[KeyView]
+
+
+class KeyCreated(Wire):
+    """A new key. `key` is shown this once."""
+
+    key: str
+    prefix: str
+    name: str
+    permissions: list[Permission]
+    expires_at: datetime | None = None
+
+
+class ActorView(Wire):
+    """One actor as the supervisor last saw it."""
+
+    name: str
+    kind: str
+    alive: bool
+    pid: int | None = None
+    node: str | None = None
+    restarts: int = 0
+    uptime: float | None = Field(None, description="Seconds.")
+    stats: dict[str, Any] = Field(default_factory=dict)
+
+
+class Totals(Wire):
+    """Over all shards."""
+
+    hot: int = Field(description="Correlations in memory.")
+    pending: int = Field(description="Messages that wait for a flush.")
+    flushes_per_second: float
+    registered: int
+    matched: int
+    buffered: int
+    duplicate: int
+    late: int
+    rejected: int
+
+
+class StatusView(Wire):
+    """The actors and how much they have to do."""
+
+    placement: str
+    actors: list[ActorView]
+    totals: Totals
+
+
+class ComponentView(Wire):
+    """One part that the product needs."""
+
+    status: Literal["UP", "DOWN"]
+    up: int | None = None
+    expected: int | None = None
+    detail: str | None = None
+
+
+class HealthView(Wire):
+    """Whether requests can be served."""
+
+    status: Literal["UP", "DOWN"]
+    components: dict[str, ComponentView] | None = None
