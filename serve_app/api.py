@@ -37,7 +37,9 @@ _ROUTERS = (
 
 
 class Api(FastAPI):
-    """The app with its own OpenAPI document."""
+    """The app with its own OpenAPI document. It has its replica from start to stop."""
+
+    replica: Replica
 
     @property
     def api_routes(self) -> list[APIRoute]:
@@ -64,12 +66,12 @@ def create_app(
     gate, counters = Gate(limits), Metrics(replica_name)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.replica = Replica(await open_gateway(), limits, gate, counters)
+    async def lifespan(app: Api) -> AsyncIterator[None]:
+        app.replica = Replica(await open_gateway(), limits, gate, counters)
         try:
             yield
         finally:
-            await app.state.replica.close()
+            await app.replica.close()
 
     app = Api(
         title="Muster",
@@ -78,6 +80,8 @@ def create_app(
         lifespan=lifespan,
         openapi_url=None,
         redirect_slashes=False,
+        # Else FastAPI asks the environment for OpenTelemetry, several times a request.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     for router in _ROUTERS:
         # Not include_router: that nests the routers, and each request then pays for the search.

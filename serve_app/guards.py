@@ -9,6 +9,7 @@ from core.address import Address, check_id
 from core.errors import ForbiddenError, NotFoundError
 from core.permissions import Permission
 from serve_app.auth import Caller
+from serve_app.headers import headers_of
 from serve_app.limits import PASSAGE, SLASH, Passage
 from serve_app.replica import Replica
 
@@ -26,8 +27,7 @@ class Requires:
     async def __call__(self, request: Request) -> None:
         """Identify the caller; routes find it by `caller_of`."""
         replica = replica_of(request)
-        header = request.headers.get("authorization")
-        caller = await replica.keys.caller(header)
+        caller = await replica.keys.caller(headers_of(request).get("authorization"))
         if self.permission not in caller.permissions:
             raise ForbiddenError(f"this API key lacks the permission {self.permission}")
         request.scope[CALLER] = caller
@@ -38,7 +38,7 @@ class RequiresOrToken(Requires):
 
     async def __call__(self, request: Request) -> None:
         """A token goes before a key: it allows less."""
-        token = request.headers.get(TOKEN_HEADER) or request.query_params.get(TOKEN_PARAMETER)
+        token = _token_in(request)
         if token is None:
             await super().__call__(request)
             return
@@ -59,7 +59,7 @@ def requires_or_token(permission: Permission) -> Depends:
 
 def replica_of(request: Request) -> Replica:
     """The replica that serves this request."""
-    replica: Replica = request.app.state.replica
+    replica: Replica = request.scope["app"].replica
     return replica
 
 
@@ -87,6 +87,13 @@ def address_in(
     if execution is None or correlation is None:
         raise NotFoundError("a wait state with such ids")
     return Address(caller_of(request).tenant, execution, correlation)
+
+
+def _token_in(request: Request) -> str | None:
+    token = headers_of(request).get(TOKEN_HEADER)
+    if token is None and request.scope["query_string"]:
+        token = request.query_params.get(TOKEN_PARAMETER)
+    return token
 
 
 Target = Annotated[Address, Depends(address_in)]

@@ -1,6 +1,5 @@
 """Rows to domain objects and back. The only place that knows how state is spelled in Postgres."""
 
-
 import asyncpg
 import msgspec
 

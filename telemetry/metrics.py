@@ -95,6 +95,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._registry.register(self._shards)
         self._replica = replica
+        self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "muster_http_requests",
             "HTTP requests by route and status.",
@@ -123,9 +124,17 @@ class Metrics:
 
     def observe(self, method: str, route: str, status: int, seconds: float | None) -> None:
         """Count one answered request; None for one that was held open on purpose."""
-        self._requests.labels(self._replica, method, route, status).inc()
+        counters = self._counters.get((method, route, status))
+        if counters is None:
+            # Finding a child by its labels costs more than counting; there are few of them.
+            counters = (
+                self._requests.labels(self._replica, method, route, status),
+                self._seconds.labels(self._replica, route),
+            )
+            self._counters[method, route, status] = counters
+        counters[0].inc()
         if seconds is not None:
-            self._seconds.labels(self._replica, route).observe(seconds)
+            counters[1].observe(seconds)
 
     def shed(self) -> None:
         """Count one request that was refused for load."""

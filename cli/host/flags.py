@@ -52,7 +52,10 @@ TUNING = (
     Flag("RAY_SERVE_USE_GRPC_BY_DEFAULT", "1", "also from Serve's own proxy, which reads it early"),
     Flag("RAY_SERVE_CONTROL_LOOP_INTERVAL_S", "0.3", "the controller idles at 2 % instead of 4"),
     Flag("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "60", "5 s kills proxies that start slowly"),
-    Flag("RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S", "30", "nor is a busy one to be killed"),
+    Flag("RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S", "30", "nor is a busy one to be killed, yet"),
+    Flag(
+        "RAY_SERVE_PROXY_HEALTH_CHECK_PERIOD_S", "1", "a dead one is replaced after three seconds"
+    ),
     Flag("RAY_SERVE_METRICS_EXPORT_INTERVAL_MS", "1000", "ten times a second is for nobody"),
     Flag(
         "RAY_SERVE_HAPROXY_METRICS_ENABLED",

@@ -16,6 +16,7 @@ from core.permissions import Permission
 from core.spec import Source
 from serve_app.documents import answer, parse, parse_as, parse_items, read_body, split_body
 from serve_app.guards import caller_of, replica_of, requires, requires_or_token
+from serve_app.headers import headers_of
 from serve_app.intake import Arrival, Unaddressed
 from serve_app.lean import LeanRoute
 from serve_app.openapi import any_body, body, described, parameter
@@ -115,7 +116,7 @@ async def send_events(request: Request) -> Response:
 async def _take(request: Request, door: _Door) -> Response:
     replica = replica_of(request)
     label = door.label_in(request)
-    headers = _headers(request)
+    headers = headers_of(request)
     raw = await read_body(request, replica.config.request_timeout) or b"null"
     arrival = Arrival(
         source=door.source,
@@ -182,18 +183,6 @@ def _arrival(door: _Door, label: str, content: bytes, item: EventItem) -> Arriva
         headers={name: value for name, value in ids.items() if value is not None},
         event_id=item.event_id,
     )
-
-
-def _headers(request: Request) -> dict[str, str]:
-    return {name.decode("latin-1"): _text(value) for name, value in request.scope["headers"]}
-
-
-def _text(value: bytes) -> str:
-    """Ids may hold letters beyond ASCII; senders write those as UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 def _event_id(headers: dict[str, str]) -> str | None:
