@@ -78,8 +78,10 @@ def test_every_key_of_a_filter_must_equal() -> None:
 
 
 def test_the_first_clause_of_the_first_event_is_the_nearest() -> None:
-    found = mismatch([DONE, BIG], kafka(payload=b'{"total":9}'))
-    assert found.clause == Clause("filter.kind", "done", None)
+    small = Expected(name="small", source=Source.KAFKA, label="orders", filter={"total": 1})
+    event = kafka(payload=b'{"total":9}')
+    assert mismatch([DONE, small], event).clause == Clause("filter.kind", "done", None)
+    assert mismatch([small, DONE], event).clause == Clause("filter.total", 1, 9)
 
 
 def test_the_most_particular_comes_first_whatever_the_configuration_order() -> None:

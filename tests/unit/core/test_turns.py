@@ -56,6 +56,14 @@ def test_nothing_to_wait_for_ends_at_once() -> None:
     assert (wait.ending.seq, wait.log_length, wait.version) == (1, 1, 1)
 
 
+def test_a_retried_registration_is_still_the_one_that_created_it() -> None:
+    world = opened()
+    world.say(offer("e-1"), START + 1)
+    reply = world.say(register(SPEC), START + 2)
+    assert isinstance(reply, Opened)
+    assert (reply.created, reply.version) == (True, 2)
+
+
 def test_the_same_registration_may_be_repeated_by_anyone() -> None:
     world = opened()
     world.say(offer("e-1"), START + 1)
@@ -136,6 +144,14 @@ def test_the_second_event_of_a_name_is_a_duplicate_and_logged() -> None:
     )
     assert world.output["api_response"] == 1
     assert [entry.kind for entry in world.log.values()] == ["received", "duplicate"]
+
+
+def test_an_event_that_fits_two_places_takes_the_free_one() -> None:
+    twins = tuple(Expected(name=name, source=Source.API) for name in ("one", "two"))
+    world = opened(WaitSpec(events=twins))
+    assert judged(world.say(offer("e-1"), START + 1))[0] is Verdict.MATCHED
+    assert judged(world.say(offer("e-2"), START + 2))[0] is Verdict.MATCHED
+    assert [mark.event_id for mark in world.waiting_or_ended.marks] == ["e-1", "e-2"]
 
 
 def test_the_same_event_sent_twice_is_a_duplicate_and_not_logged() -> None:
