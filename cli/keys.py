@@ -1,5 +1,6 @@
 """`muster keys`: API keys of the tenant."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -9,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.durations import parse_duration
-from cli.errors import CommandError
+from cli.errors import CommandError, InputError
 from cli.lazy import SETTINGS, example
 from cli.problems import ProblemError
-from cli.shell import Shell, command, err, out, print_json
+from cli.shell import DATA_DIR, DataDir, Shell, command, err, out, print_json
 from cli.wait_views import local_time
 from core.permissions import ALL_PERMISSIONS, Permission
 
@@ -57,6 +58,31 @@ async def create(
     # The key alone goes to standard output, so that a script can catch it.
     err.print("Keep this key: it is not shown again.", style="yellow")
     print(created["key"])
+
+
+@app.command("first", epilog=example("muster keys first acme --database-url postgresql://…"))
+@command
+async def first(
+    tenant: Annotated[str, typer.Argument(help="The tenant's name; made if it is new.")],
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="MUSTER_DATABASE_URL",
+            help="PostgreSQL to write to; that of the local instance if not given.",
+        ),
+    ] = None,
+    data_dir: DataDir = DATA_DIR,
+) -> None:
+    """Create a tenant and its admin key, straight in the database: no key is needed for it."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", tenant):
+        raise InputError("A tenant's name has lower-case letters, digits and dashes.")
+    # Imported here: `muster keys --help` needs no driver.
+    from cli.migrate import local_dsn  # noqa: PLC0415
+    from cli.provision import create_first_key  # noqa: PLC0415
+
+    key = await create_first_key(database_url or local_dsn(data_dir), tenant)
+    err.print("Keep this key: it is not shown again.", style="yellow")
+    print(key)
 
 
 @app.command("list", epilog=example("muster keys list --json"))

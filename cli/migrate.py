@@ -32,7 +32,7 @@ async def migrate(
 
     `muster up` does this by itself. It is for databases that are prepared before a deployment.
     """
-    dsn = database_url or _local_dsn(data_dir)
+    dsn = database_url or local_dsn(data_dir)
     try:
         with Status("Migrating …", console=err):
             names = await (migrations.pending(dsn) if dry_run else migrations.migrate(dsn))
@@ -54,7 +54,8 @@ async def migrate(
         out.print("The schema is up to date.")
 
 
-def _local_dsn(data_dir: Path) -> str:
+def local_dsn(data_dir: Path) -> str:
+    """The database of the instance that runs on a data folder."""
     try:
         server = embedded.running(data_dir)
     except embedded.EmbeddedPostgresError as error:

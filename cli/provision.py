@@ -3,6 +3,8 @@
 import secrets
 from dataclasses import dataclass
 
+import asyncpg
+
 from cli.errors import CommandError
 from core.permissions import ALL_PERMISSIONS, split_key
 from storage import access
@@ -33,10 +35,28 @@ async def prepare_database(dsn: str, known_key: str | None) -> Provisioned:
         raise CommandError(f"The database does not answer: {error}.") from error
 
 
+async def create_first_key(dsn: str, tenant: str) -> str:
+    """An admin key for a tenant, which is made if it is new. The schema must be there."""
+    try:
+        pool = await open_pool(PoolOptions(dsn=dsn, name="keys", max_size=1))
+        try:
+            return await _admin_key(pool, await access.create_tenant(pool, tenant))
+        finally:
+            await pool.close()
+    except CONNECTION_ERRORS as error:
+        raise CommandError(f"The database does not answer: {error}.") from error
+    except asyncpg.UndefinedTableError as error:
+        raise CommandError("The database has no schema yet: run `muster migrate`.") from error
+
+
 async def _ensure_key(pool: Pool, known_key: str | None) -> str | None:
     tenant = await access.create_tenant(pool, FIRST_TENANT)
     if known_key is not None and await _is_live(pool, known_key):
         return None
+    return await _admin_key(pool, tenant)
+
+
+async def _admin_key(pool: Pool, tenant: int) -> str:
     return await access.create_key(
         pool,
         access.NewKey(
