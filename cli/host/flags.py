@@ -68,8 +68,6 @@ TUNING = (
         "the default waits 30 s for proxies on other nodes; there are none",
     ),
     Flag("RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S", "0.1", "the same for the proxies"),
-    Flag("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "30", "5 s are too few on a busy machine: Serve"),
-    Flag("RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S", "30", "would kill a proxy that is only slow"),
 )
 
 # These would lead to another cluster, or bring another secret than ours.

@@ -49,7 +49,7 @@ class Host:
             return json.load(reply)
 
     def wait_until_up(self) -> None:
-        until(lambda: self.ended or "Serving on" in self.said, "the host serves", within=90)
+        until(lambda: self.ended or "Serving on" in self.said, "the host serves", within=120)
         assert not self.ended, self.said
 
     @property
@@ -83,10 +83,10 @@ def test_everything_listens_on_loopback_only(host: Host) -> None:
     listening = [
         connection.laddr
         for connection in psutil.net_connections("tcp")
-        if connection.pid in pids and connection.status == psutil.CONN_LISTEN
+        if connection.laddr and connection.pid in pids and connection.status == psutil.CONN_LISTEN
     ]
-    assert {address[0].removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
-    assert host.port in {address[1] for address in listening}
+    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    assert host.port in {address.port for address in listening}
 
 
 def test_haproxy_stands_in_front(host: Host) -> None:
