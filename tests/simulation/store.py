@@ -1,0 +1,138 @@
+"""Postgres as the simulation has it: the same promises as storage/journal.py, plus bad luck."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from core.address import Address
+from core.wait import Entry, Parked, Wait
+from storage.journal import NEW, Change
+from storage.waits import Loaded
+
+
+class LostError(Exception):
+    """The connection broke; nobody knows whether the statement was committed."""
+
+
+class Tables:
+    """What is committed. Checks the laws at every write."""
+
+    def __init__(self) -> None:
+        self.waits: dict[bytes, Wait] = {}
+        self.nodes: dict[tuple[int, str, str], bytes] = {}
+        self.log: dict[tuple[bytes, str], Entry] = {}
+        self.inbox: dict[tuple[bytes, str], Parked] = {}
+        self.refused_writes = 0
+
+    def commit(self, changes: Sequence[Change]) -> set[bytes]:
+        """One flush: all rows that may change do, together with what hangs on them."""
+        kept = {c.key for c in changes if c.wait is not None and self._write(c, c.wait)}
+        for change in changes:
+            if change.wait is not None and change.key not in kept:
+                self.refused_writes += 1
+                continue
+            for entry in change.entries:
+                self.log.setdefault((change.key, entry.event_id), entry)
+            for event_id in change.unparked:
+                self.inbox.pop((change.key, event_id), None)
+            for event in change.parked:
+                self._park(change.key, event)
+        return kept
+
+    def _write(self, change: Change, wait: Wait) -> bool:
+        old = self.waits.get(change.key)
+        node = (wait.address.tenant, wait.address.execution_id, wait.node_id)
+        if change.seen == NEW:
+            if old is not None or node in self.nodes:
+                return False
+            self.nodes[node] = change.key
+        elif old is None or old.version != change.seen:
+            return False
+        if old is not None:
+            _check_step(old, wait)
+        self.waits[change.key] = wait
+        return True
+
+    def _park(self, key: bytes, event: Parked) -> None:
+        known = self.inbox.get((key, event.event_id))
+        if known is None or known.verdict == "buffered" or known.reason == "execution_mismatch":
+            self.inbox[key, event.event_id] = event
+
+
+def _check_step(old: Wait, new: Wait) -> None:
+    assert new.version > old.version, "versions grow"
+    assert new.log_length >= old.log_length, "the log grows"
+    assert new.address == old.address, "an address stays"
+    if old.ending is not None:
+        assert new.ending == old.ending, "an ended wait never ends again"
+        assert new.marks == old.marks, "an ended wait never changes"
+    for before, after in zip(old.marks, new.marks, strict=True):
+        if before.outcome != "pending":
+            assert after == before, "the first event wins"
+
+
+class SimStore:
+    """One shard's connection to the tables: slow at times, and at times gone."""
+
+    transient = (LostError,)
+
+    def __init__(self, tables: Tables, rng: Random, trouble: "Trouble") -> None:
+        self._tables = tables
+        self._rng = rng
+        self._trouble = trouble
+
+    async def load(self, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
+        """All that is known of these keys, as of one moment in between two delays."""
+        await self._delay()
+        found = {key: self._loaded(key) for key in keys}
+        await self._delay()
+        return found
+
+    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+        """Commit; the answer may be lost although the commit was not."""
+        await self._delay()
+        if self._trouble.strikes(0.08):
+            raise LostError("before")
+        kept = self._tables.commit(changes)
+        await self._delay()
+        if self._trouble.strikes(0.08):
+            raise LostError("after")
+        return kept
+
+    async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
+        """Which correlation a node of this execution already has."""
+        await self._delay()
+        key = self._tables.nodes.get((address.tenant, address.execution_id, node_id))
+        return self._tables.waits[key].address.correlation_id if key else None
+
+    async def _delay(self) -> None:
+        stall = 5.0 if self._trouble.strikes(0.02) else 0.0
+        await asyncio.sleep(self._rng.random() * 0.01 + stall)
+        if self._trouble.strikes(0.03):
+            raise LostError("connection")
+
+    def _loaded(self, key: bytes) -> Loaded:
+        tables = self._tables
+        if key in tables.waits:
+            return Loaded(tables.waits[key])
+        early = [
+            event
+            for (owner, _), event in tables.inbox.items()
+            if owner == key
+            and (event.verdict == "buffered" or event.reason == "execution_mismatch")
+        ]
+        others = sorted(k for k in tables.waits if k[:8] == key[:8])
+        waiting = [tables.waits[k] for k in others if tables.waits[k].ending is None]
+        return Loaded(None, early, waiting[0].address.execution_id if waiting else None)
+
+
+class Trouble:
+    """Whether bad luck strikes now. Ends when the scenario wants quiet."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self.over = False
+
+    def strikes(self, chance: float) -> bool:
+        """Roll the dice."""
+        return not self.over and self._rng.random() < chance
