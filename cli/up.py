@@ -4,7 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -89,7 +89,7 @@ def _run_here(settings: Settings, greet: Greet) -> None:
     options = NodeOptions(host=settings.host, port=settings.port, dashboard=settings.dashboard)
     places = places_of(settings.data_dir)
     with (
-        stop_on_signals(lambda: kill(places)) as signals,
+        stop_on_signals(partial(_kill, places)) as signals,
         claim(settings.data_dir, options, _say),
         _database(settings, places) as dsn,
     ):
@@ -107,6 +107,13 @@ def _serve(settings: Settings, dsn: str, node: RayNode) -> Instance:
     serve(node, make_app(settings, settings.to_config(dsn)), probe=READY)
     _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
     return announce(node.places, node)
+
+
+def _kill(places: Places) -> None:
+    """A second Ctrl-C: end everything now. Postgres recovers from its log at the next start."""
+    kill(places)
+    with suppress(MusterError):
+        embedded.stop(places.data_dir, mode="immediate")
 
 
 @contextmanager

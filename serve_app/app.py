@@ -32,7 +32,7 @@ def make_app(settings: Settings, config: Config) -> Application:
         # What a client was told is committed, so there is little to wait for.
         graceful_shutdown_timeout_s=GRACE,
         graceful_shutdown_wait_loop_s=0.2,
-        health_check_period_s=5.0,
+        health_check_period_s=2.0,
         health_check_timeout_s=30.0,
         # Replicas mostly wait; the shards do the work.
         ray_actor_options={"num_cpus": 0},

@@ -181,7 +181,7 @@ class Story:
         )  # fmt: skip
 
     def take_account(self, messages: list[Message]) -> None:
-        """Laws 1 to 4: nothing acknowledged is lost, nothing happened twice, nothing got mixed up."""
+        """Nothing acknowledged is lost, nothing happened twice, nothing got mixed up."""
         assert len(self.answers) == len({f"{type(m).__name__}{m.turn_id}" for m in messages})
         for wait in self.tables.waits.values():
             assert wait.status is not Status.WAITING, "nobody waits past the deadline"

@@ -1,0 +1,78 @@
+"""Ours and its peers in one run, interleaved, compared by ratio; absolute figures mean nothing."""
+
+import statistics
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from rich.console import Console
+from rich.table import Table
+
+Arm: TypeAlias = Callable[[], Awaitable["Measure"]]
+err = Console(stderr=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One run of one arm: how much of what, in which time, at which CPU cost."""
+
+    amount: int
+    seconds: float
+    cpu_seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Per second."""
+        return self.amount / self.seconds
+
+    @property
+    def cpu_microseconds(self) -> float:
+        """CPU for each of them."""
+        return self.cpu_seconds / self.amount * 1e6
+
+
+@dataclass
+class Result:
+    """What a scenario found; the last line of its output."""
+
+    scenario: str
+    ours: dict[str, Any] = field(default_factory=dict)
+    peers: dict[str, Any] = field(default_factory=dict)
+    ratios: dict[str, Any] = field(default_factory=dict)
+    goals: dict[str, str] = field(default_factory=dict)
+
+
+async def duel(ours: Arm, peer: Arm, pairs: int) -> list[tuple[Measure, Measure]]:
+    """Run both in the order ABBA, `pairs` times each, so that a slow minute hits both."""
+    results: list[tuple[Measure, Measure]] = []
+    for number in range(pairs):
+        if number % 2 == 0:
+            mine = await ours()
+            other = await peer()
+        else:
+            other = await peer()
+            mine = await ours()
+        results.append((mine, other))
+        err.print(f"  pair {number + 1}/{pairs}: {mine.rate:,.0f} : {other.rate:,.0f} a second")
+    return results
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Median and range."""
+    return {
+        "median": round(statistics.median(values), 3),
+        "low": round(min(values), 3),
+        "high": round(max(values), 3),
+    }
+
+
+def table_of(result: Result) -> Table:
+    """The ratios and their goals, for people."""
+    table = Table(title=result.scenario, title_justify="left")
+    for column in ("ratio", "median", "range", "goal"):
+        table.add_column(column)
+    for name, ratio in result.ratios.items():
+        low, high = ratio["low"], ratio["high"]
+        goal = result.goals.get(name, "")
+        table.add_row(name, f"{ratio['median']:.2f}", f"{low:.2f} … {high:.2f}", goal)
+    return table

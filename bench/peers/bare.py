@@ -1,0 +1,47 @@
+"""The floor: the same rows by the same statement in the same batches, with nothing around it."""
+
+import time
+
+from bench.harness import Measure
+from bench.load import make_load
+from bench.stage import Stage
+from core.messages import Message
+from core.turns import take
+from core.wait import Wait
+from storage.journal import NEW, Change, flush
+from storage.pool import PoolOptions, open_connection
+
+
+async def measure(stage: Stage, correlations: int, batch: int) -> Measure:
+    """All decisions are made before the clock starts; what is left is Postgres and its driver."""
+    dsn = await stage.database()
+    load = make_load(correlations)
+    waits: dict[bytes, Wait] = {}
+    phases = [
+        _changes(messages, waits) for messages in (load.registers, load.callbacks, load.events)
+    ]
+    conn = await open_connection(PoolOptions(dsn=dsn, name="bare"))
+    try:
+        cpu, started = stage.cpu_seconds(), time.perf_counter()
+        for changes in phases:
+            for start in range(0, len(changes), batch):
+                part = changes[start : start + batch]
+                assert len(await flush(conn, part, "bare", 60.0)) == len(part)
+        seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
+    finally:
+        await conn.close()
+        await stage.drop(dsn)
+    return Measure(load.messages, seconds, cpu)
+
+
+def _changes(messages: list[Message], waits: dict[bytes, Wait]) -> list[Change]:
+    changes = []
+    for message in messages:
+        key = message.address.key
+        before = waits.get(key)
+        decision = take(before, message, 1_800_000_000.0)
+        assert decision.wait is not None
+        waits[key] = decision.wait
+        seen = NEW if before is None else before.version
+        changes.append(Change(key, 1, seen, decision.wait, list(decision.entries)))
+    return changes
