@@ -94,9 +94,10 @@ class Shard:
             return [full] * len(messages)
         batch = Batch(len(messages))
         self._pending += len(messages)
+        used_at = self._world.monotonic()
         try:
             for index, message in enumerate(messages):
-                self._accept(Turn(message, batch, index))
+                self._accept(Turn(message, batch, index), used_at)
             return await batch.done
         finally:
             self._pending -= len(messages)
@@ -126,14 +127,13 @@ class Shard:
 
     # Turns
 
-    def _accept(self, turn: Turn) -> None:
+    def _accept(self, turn: Turn, used_at: float) -> None:
         if turn.key in self._loading:
             self._loading[turn.key].append(turn)
             return
-        now = self._world.monotonic()
-        resident = self._residents.get(turn.key, now)
+        resident = self._residents.get(turn.key, used_at)
         if resident is None and self._is_unheard_of(turn):
-            resident = Activation.of(turn.key, Loaded(), now)
+            resident = Activation.of(turn.key, Loaded(), used_at)
             self._residents.add(resident)
         if resident is None:
             self._strangers.setdefault(turn.key, []).append(turn)

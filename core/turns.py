@@ -176,16 +176,17 @@ def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
 
 
 def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Expected]) -> Decision:
-    outcomes = wait.outcomes
-    expected = next((e for e in found if outcomes[e.name] is Outcome.PENDING), found[0])
-    if outcomes[expected.name] is Outcome.TIMED_OUT:
+    expected, index = _first_pending(wait, found)
+    outcome = wait.marks[index].outcome
+    if outcome is Outcome.TIMED_OUT:
         return _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, expected)
-    if outcomes[expected.name] is not Outcome.PENDING:
+    if outcome is not Outcome.PENDING:
         return _log_only(wait, offer, now, Verdict.DUPLICATE, Reason.ALREADY_RECEIVED, expected)
     seq = wait.log_length + 1
     mark = Mark(offer.outcome, now, seq, offer.event_id, offer.turn_id)
-    changed = _marked(replace(wait, log_length=seq), expected.name, mark)
-    changed = _conclude(replace(changed, version=wait.version + 1), now)
+    marks = (*wait.marks[:index], mark, *wait.marks[index + 1 :])
+    changed = replace(wait, marks=marks, log_length=seq, version=wait.version + 1)
+    changed = _conclude(changed, now)
     return Decision(
         wait=changed,
         reply=Judged(
@@ -197,6 +198,15 @@ def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Expected]) -> Deci
         ),
         entries=(_entry(offer, seq, offer.outcome.value, expected.name, now),),
     )
+
+
+def _first_pending(wait: Wait, found: list[Expected]) -> tuple[Expected, int]:
+    """The first of the candidates that is still awaited, else the first of all; and its place."""
+    places = [(expected, wait.spec.events.index(expected)) for expected in found]
+    for expected, index in places:
+        if wait.marks[index].outcome is Outcome.PENDING:
+            return expected, index
+    return places[0]
 
 
 def _log_only(
