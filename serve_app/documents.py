@@ -97,6 +97,7 @@ def parse_items(raw: bytes, most: int) -> list[msgspec.Raw]:
     try:
         items = _BATCH.decode(raw).items
     except msgspec.ValidationError as error:
+        parse(raw)  # what is not JSON at all is told so, wherever the reader gave up
         raise ProblemError(invalid([Fault("body", f'{{"items": […]}}: {error}')])) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed(f"the body is not JSON: {error}") from None
@@ -117,18 +118,17 @@ def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
 
 def is_deeper(document: Any, levels: int) -> bool:
     """Whether lists and maps stand in each other more than `levels` times."""
-    layer = [document]
+    layer = [document] if isinstance(document, dict | list) else []
     for _ in range(levels):
         layer = [
             inner
             for outer in layer
-            if isinstance(outer, dict | list)
             for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, dict | list)
         ]
         if not layer:
-            return False
-    return True
+            break
+    return bool(layer)
 
 
 def answer(document: Any, status: int = 200) -> Response:

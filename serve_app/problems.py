@@ -85,7 +85,7 @@ _KINDS: tuple[tuple[type[MusterError], int, str], ...] = (
     (MusterError, 500, "internal"),
 )
 # The framework's own refusals, in our words.
-_HTTP = {
+_HTTP: dict[int, tuple[str, str]] = {
     404: ("not_found", "there is nothing at this path"),
     405: ("method_not_allowed", "this path does not take that method"),
 }
@@ -204,10 +204,8 @@ def _of_kind(error: MusterError) -> Problem:
 
 
 def _of_http(error: HTTPException) -> Problem:
-    phrase = HTTPStatus(error.status_code).phrase
-    code, detail = _HTTP.get(
-        error.status_code, (phrase.lower().replace(" ", "_"), str(error.detail or phrase))
-    )
+    status = HTTPStatus(error.status_code)
+    code, detail = _HTTP.get(status, (status.name.lower(), str(error.detail or status.phrase)))
     return Problem(
         status=error.status_code,
         code=code,

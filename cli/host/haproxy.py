@@ -6,10 +6,12 @@ import shlex
 import shutil
 from pathlib import Path
 
+from cli.host.front_answers import write_answers
 from cli.host.places import Places
 
-# Ray's template leaves no choice for three lines: the exporter and the statistics page listen
-# on every interface, and each request is logged to a syslog port, callback tokens included.
+# Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
+# every interface, each request is logged to a syslog port, callback tokens included, and what
+# HAProxy answers by itself is a web page or a bare 500.
 # Ray lets us name the program, so we name a small script that mends the file and becomes HAProxy.
 SCRIPT = r"""#!/bin/sh
 # Written by `muster up`: keeps HAProxy off the network, then becomes it.
@@ -21,6 +23,8 @@ for word in "$@"; do
             -e 's#^  bind \*:[0-9]*$#  bind unix@{folder}/stats.sock mode 600#' \
             -e 's#^    bind 127\.0\.0\.1:{port}$#    bind {host}:{port}#' \
             -e 's#^    log .* local0 info$#    log stderr format raw local0 emerg#' \
+            -e '/^    errorfile /d' \
+            -e 's#^defaults$#{defaults}#' \
             "$word"
     fi
     before=$word
@@ -46,9 +50,14 @@ def find_program() -> Path | None:
 def write_launcher(places: Places, program: Path, *, host: str, port: int) -> Path | None:
     """Write the script that Ray starts instead of HAProxy; None where /tmp may not execute."""
     launcher = places.haproxy / "haproxy"
+    defaults = [f"    {line}" for line in write_answers(places.haproxy)]
     launcher.write_text(
         SCRIPT.format(
-            folder=places.haproxy, host=host, port=port, program=shlex.quote(str(program))
+            folder=places.haproxy,
+            host=host,
+            port=port,
+            defaults=r"\n".join(["defaults", *defaults]),
+            program=shlex.quote(str(program)),
         )
     )
     launcher.chmod(0o700)

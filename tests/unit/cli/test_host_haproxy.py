@@ -1,4 +1,5 @@
 import importlib.util
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,9 @@ from cli.host.places import Places
 
 CONFIG = """global
     log 127.0.0.1:514 local0 info
+defaults
+    mode http
+    errorfile 503 /tmp/ray/500.http
 frontend prometheus
     bind :9101
 frontend http_frontend
@@ -22,12 +26,33 @@ listen stats
 
 def test_the_launcher_mends_the_configuration_and_becomes_haproxy(tmp_path: Path) -> None:
     config, shown = _launch(tmp_path, host="127.0.0.1")
-    assert config == CONFIG.replace(
-        "log 127.0.0.1:514 local0 info", "log stderr format raw local0 emerg"
-    ).replace("bind :9101", f"bind unix@{tmp_path}/h/prometheus.sock mode 600").replace(
-        "bind *:8404", f"bind unix@{tmp_path}/h/stats.sock mode 600"
+    files = "".join(
+        f"    errorfile {status} {tmp_path}/h/unavailable.http\n" for status in (502, 503, 504)
     )
+    expected = CONFIG
+    for old, new in (
+        ("log 127.0.0.1:514 local0 info", "log stderr format raw local0 emerg"),
+        ("bind :9101", f"bind unix@{tmp_path}/h/prometheus.sock mode 600"),
+        ("bind *:8404", f"bind unix@{tmp_path}/h/stats.sock mode 600"),
+        ("    errorfile 503 /tmp/ray/500.http\n", ""),
+        (
+            "defaults\n",
+            f"defaults\n    timeout http-request 15s\n    option http-ignore-probes\n{files}",
+        ),
+    ):
+        expected = expected.replace(old, new)
+    assert config == expected
     assert shown == f"-db -f {tmp_path}/haproxy.cfg -dR -sf 12\n"
+
+
+def test_haproxy_answers_for_a_missing_replica_with_a_problem_document(tmp_path: Path) -> None:
+    _launch(tmp_path, host="127.0.0.1")
+    head, _, body = (tmp_path / "h" / "unavailable.http").read_bytes().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    assert b"Content-Type: application/problem+json\r\n" in head
+    assert b"Content-Length: %d\r\n" % len(body) in head
+    assert b"Retry-After: 1\r\n" in head
+    assert json.loads(body)["status"] == 503
 
 
 def test_only_the_front_door_may_be_opened_to_the_network(tmp_path: Path) -> None:
@@ -48,6 +73,8 @@ def test_rays_template_still_has_the_lines_that_are_mended() -> None:
         "  bind *:{{ config.stats_port }}",
     ]
     assert "\n    log {{ config.log_target }} local0 info\n" in template
+    assert template.count("\ndefaults\n") == 1
+    assert template.count("\n    errorfile ") == 3
 
 
 def test_a_program_that_is_not_there_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,8 @@ filters = st.sampled_from(
     (
         {},
         {},
+        {},
+        {"kind": "done"},
         {"kind": "done"},
         {"kind": "failed"},
         {"meta.ok": True},
@@ -43,7 +45,8 @@ _policies = st.sampled_from(("fail", "continue", "continue_with_partial"))
 _api_calls = st.none() | _event(url=st.just("https://ext.example/do"))
 _kafka_events = st.none() | _event(topic=st.sampled_from(TOPICS), filter=filters)
 _named_events = _event(filter=filters)
-_origins = st.sampled_from((None, *TOPICS, *SERVICES))
+# Mostly where the other events come from as well, so that several fit.
+_origins = st.sampled_from((None, "orders", "orders", "ext", *TOPICS, *SERVICES))
 _counts = st.integers(0, 2)
 _coins = st.booleans()
 

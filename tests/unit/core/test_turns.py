@@ -7,7 +7,7 @@ from core.judgement import Outcome, Status
 from core.messages import Clause, Judged, Opened, Reason, RefusalKind, Refused, Standing, Verdict
 from core.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
 from core.turns import take
-from core.wait import Parked, Wait
+from core.wait import Wait
 from tests.unit.core.world import (
     ADDRESS,
     START,
@@ -352,9 +352,12 @@ def test_an_early_event_that_does_not_fit_stays_with_its_verdict() -> None:
     world = World()
     world.say(offer("e-1", Source.KAFKA, "payments"), START - 10)
     world.say(register(SPEC), START)
-    parked: Parked = world.inbox["e-1"]
+    decision = world.turns[-1].decision
+    assert decision.unparked == ()
+    (parked,) = decision.parked
     assert (parked.verdict, parked.reason) == (Verdict.REJECTED, Reason.LABEL_NOT_EXPECTED)
-    assert parked.at == START - 10
+    assert parked.at == START - 10, "its time to live is counted from when it came"
+    assert world.inbox == {"e-1": parked}
 
 
 def test_an_event_of_another_execution_is_rejected_but_not_lost() -> None:

@@ -1,0 +1,233 @@
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from core.errors import OverloadedError
+from serve_app.limits import PASSAGE, SLASH, Gate, Guard
+from serve_app.options import IngressOptions
+from serve_app.problems import REQUEST_ID
+from telemetry.metrics import Metrics, Snapshot
+
+OPTIONS = IngressOptions(request_limit=2, stream_limit=1, body_budget=100)
+MAX_BODY = 50
+
+
+@dataclass
+class Reply:
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.body)
+        return document
+
+
+async def ask(
+    guard: ASGIApp,
+    *,
+    headers: Iterable[tuple[str, str]] = (),
+    chunks: Iterable[bytes] = (b"",),
+    raw_path: bytes = b"/x",
+    method: str = "POST",
+) -> Reply:
+    reply, parts = Reply(), list(chunks)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            reply.status = message["status"]
+            reply.headers = {k.decode(): v.decode() for k, v in message["headers"]}
+        else:
+            reply.body += message["body"]
+
+    scope: Scope = {
+        "type": "http",
+        "method": method,
+        "path": raw_path.decode(),
+        "raw_path": raw_path,
+        "headers": [(name.encode(), value.encode()) for name, value in headers],
+    }
+    await guard(scope, receive, send)
+    return reply
+
+
+class Inner:
+    """Reads the body, remembers what it saw, and answers 204."""
+
+    def __init__(self, act: Callable[[Scope], None] = lambda _: None) -> None:
+        self.scopes: list[Scope] = []
+        self.bodies: list[bytes] = []
+        self._act = act
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scopes.append(scope)
+        self.bodies.append(b"".join([chunk async for chunk in _chunks(receive)]))
+        self._act(scope)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        yield message["body"]
+        if not message["more_body"]:
+            return
+
+
+def guarded(inner: ASGIApp) -> tuple[Guard, Gate]:
+    gate = Gate(OPTIONS)
+    return Guard(inner, gate=gate, max_body=MAX_BODY, metrics=Metrics("r")), gate
+
+
+async def test_a_body_within_the_limit_passes_and_everything_is_given_back() -> None:
+    inner = Inner()
+    guard, gate = guarded(inner)
+    reply = await ask(guard, headers=[("content-length", "50")], chunks=[b"x" * 20, b"x" * 30])
+    assert reply.status == 204
+    assert inner.bodies == [b"x" * 50]
+    assert (gate.requests, gate.streams, gate.body_bytes) == (0, 0, 0)
+
+
+async def test_a_declared_body_over_the_limit_is_refused_unread() -> None:
+    inner = Inner()
+    guard, _ = guarded(inner)
+    reply = await ask(guard, headers=[("content-length", "51")])
+    assert (reply.status, reply.problem["code"]) == (413, "too_large")
+    assert reply.headers["connection"] == "close"
+    assert inner.scopes == []
+
+
+async def test_a_body_of_unknown_length_is_refused_where_it_passes_the_limit() -> None:
+    inner = Inner()
+    guard, gate = guarded(inner)
+    reply = await ask(guard, chunks=[b"x" * 30] * 100)
+    assert (reply.status, reply.problem["code"]) == (413, "too_large")
+    assert gate.body_bytes == 0
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "GZIP", "deflate, gzip"])
+async def test_compressed_bodies_are_refused(encoding: str) -> None:
+    guard, _ = guarded(Inner())
+    reply = await ask(guard, headers=[("content-encoding", encoding)])
+    assert (reply.status, reply.problem["code"]) == (415, "unsupported_media_type")
+
+
+async def test_identity_is_no_compression() -> None:
+    guard, _ = guarded(Inner())
+    assert (await ask(guard, headers=[("content-encoding", "identity")])).status == 204
+
+
+async def test_one_request_too_many_is_told_to_come_back() -> None:
+    guard, gate = guarded(Inner())
+    gate.enter()
+    held = gate.enter()
+    reply = await ask(guard)
+    assert (reply.status, reply.headers["retry-after"]) == (429, "1")
+    held.leave()
+    assert (await ask(guard)).status == 204
+
+
+async def test_bodies_that_do_not_fit_together_are_told_to_come_back() -> None:
+    guard, gate = guarded(Inner())
+    first = gate.enter()
+    first.hold(60)
+    reply = await ask(guard, headers=[("content-length", "50")])
+    assert reply.status == 429
+    assert (gate.requests, gate.body_bytes) == (1, 60)
+
+
+async def test_a_request_that_lingers_makes_room_for_others() -> None:
+    guard, gate = guarded(Inner(lambda scope: scope[PASSAGE].linger()))
+    held = [gate.enter()]
+    assert (await ask(guard)).status == 204
+    assert (gate.requests, gate.streams) == (1, 0)
+    held[0].linger()
+    assert (gate.requests, gate.streams) == (0, 1)
+    with pytest.raises(OverloadedError):
+        gate.enter().linger()
+
+
+async def test_a_surprise_is_answered_without_its_internals(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def crash(_: Scope) -> None:
+        raise KeyError("secret internals")
+
+    guard, gate = guarded(Inner(crash))
+    reply = await ask(guard, headers=[("x-request-id", "r-17")])
+    assert (reply.status, reply.problem["requestId"]) == (500, "r-17")
+    assert b"secret" not in reply.body
+    assert gate.requests == 0
+    assert "KeyError" in "".join(capsys.readouterr())
+
+
+async def test_an_answer_that_breaks_half_way_is_broken_off() -> None:
+    async def half(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise KeyError
+
+    guard, gate = guarded(half)
+    with pytest.raises(KeyError):
+        await ask(guard)
+    assert gate.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("abc-1.2:3", True), ("", False), ("a b", False), ("x" * 129, False)]
+)
+async def test_a_request_id_is_taken_over_if_it_is_one(given: str, kept: bool) -> None:
+    inner = Inner()
+    guard, _ = guarded(inner)
+    await ask(guard, headers=[("x-request-id", given)])
+    request_id = inner.scopes[0][REQUEST_ID]
+    assert (request_id == given) is kept
+    assert request_id
+
+
+async def test_a_slash_within_an_id_does_not_cut_the_path() -> None:
+    inner = Inner()
+    guard, _ = guarded(inner)
+    await ask(guard, raw_path=b"/api/wait-states/a%2Fb%20c%252F/x%2fy")
+    assert inner.scopes[0]["path"] == f"/api/wait-states/a{SLASH}b c%2F/x{SLASH}y"
+
+
+async def test_methods_that_nobody_knows_make_no_series() -> None:
+    metrics = Metrics("r")
+    guard = Guard(Inner(), gate=Gate(OPTIONS), max_body=MAX_BODY, metrics=metrics)
+    await ask(guard, method="BREW")
+    page = metrics.render(Snapshot(), requests=0, streams=0).decode()
+    assert 'method="OTHER",replica="r",route="unmatched",status="204"' in page
+
+
+@given(st.lists(st.sampled_from(["enter", "linger", "hold", "leave"]), max_size=60))
+def test_whatever_happens_the_gate_ends_up_empty(steps: list[str]) -> None:
+    gate, inside = Gate(OPTIONS), []
+    for step in steps:
+        try:
+            if step == "enter":
+                inside.append(gate.enter())
+            elif inside and step == "linger":
+                inside[-1].linger()
+            elif inside and step == "hold":
+                inside[-1].hold(40)
+            elif inside:
+                inside.pop().leave()
+        except OverloadedError:
+            continue
+        assert gate.requests <= OPTIONS.request_limit
+        assert gate.streams <= OPTIONS.stream_limit
+        assert gate.body_bytes <= OPTIONS.body_budget
+    for passage in inside:
+        passage.leave()
+    assert (gate.requests, gate.streams, gate.body_bytes) == (0, 0, 0)

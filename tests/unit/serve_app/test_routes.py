@@ -1,0 +1,124 @@
+"""What is true of every route."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.routing import APIRoute
+
+from core.config import Config
+from core.permissions import Permission
+from serve_app.api import Api, create_app
+from serve_app.guards import RequiresOrToken
+from serve_app.openapi import permit_of
+
+PUBLIC = {
+    "/actuator/health",
+    "/actuator/health/liveness",
+    "/actuator/health/readiness",
+    "/docs",
+    "/openapi.json",
+}
+
+
+def make() -> Api:
+    async def no_gateway() -> object:
+        raise AssertionError("nothing here needs a gateway")
+
+    return create_app(no_gateway, Config(dsn=""))  # type: ignore[arg-type]
+
+
+APP = make()
+ROUTES = [route for route in APP.routes if isinstance(route, APIRoute)]
+
+
+def operations() -> Iterator[tuple[str, dict[str, object]]]:
+    for path, methods in APP.openapi()["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def test_there_are_no_other_kinds_of_route() -> None:
+    assert len(ROUTES) == len(APP.routes)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.methods} {route.path}")
+def test_every_route_names_a_permission_or_is_on_the_public_list(route: APIRoute) -> None:
+    assert (permit_of(route) is None) == (route.path in PUBLIC)
+
+
+def test_every_permission_opens_something() -> None:
+    permits = [permit for route in ROUTES if (permit := permit_of(route))]
+    assert {permit.permission for permit in permits} == set(Permission)
+
+
+def test_a_token_opens_one_route_only() -> None:
+    opened = [route.path for route in ROUTES if isinstance(permit_of(route), RequiresOrToken)]
+    assert opened == ["/api/internal/callbacks/{service}"]
+
+
+def test_writing_needs_a_permission_to_write() -> None:
+    for route in ROUTES:
+        permit = permit_of(route)
+        if permit is not None and route.methods != {"GET"}:
+            assert permit.permission.endswith(":write"), route.path
+
+
+def test_callbacks_are_matched_first() -> None:
+    assert ROUTES[0].path == "/api/internal/callbacks/{service}"
+
+
+def test_operations_have_tidy_names_of_their_own() -> None:
+    names = [str(operation["operationId"]) for _, operation in operations()]
+    assert len(set(names)) == len(names)
+    assert all(name.isalpha() and name[0].islower() for name in names)
+
+
+def test_every_operation_tells_what_it_is_and_what_it_may_answer() -> None:
+    for name, operation in operations():
+        assert operation["description"], name
+        answers = operation["responses"]
+        assert isinstance(answers, dict)
+        for status, response in answers.items():
+            if status != "204":
+                assert response["content"], (name, status)
+            if int(status) >= 400 and "health" not in name:
+                assert list(response["content"]) == ["application/problem+json"], (name, status)
+        assert {"429", "500", "503"} <= set(answers), name
+        assert ({"401", "403"} <= set(answers)) == ("x-permission" in operation), name
+        if "requestBody" in operation:
+            assert {"400", "413", "415", "422"} <= set(answers), name
+
+
+def test_every_schema_that_is_referred_to_is_there() -> None:
+    document = APP.openapi()
+    schemas = document["components"]["schemas"]
+
+    def references(value: object) -> Iterator[str]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if key == "$ref":
+                    yield str(inner)
+                else:
+                    yield from references(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from references(inner)
+
+    for reference in references(document):
+        assert reference.removeprefix("#/components/schemas/") in schemas
+
+
+def test_every_parameter_of_a_path_is_described() -> None:
+    for name, operation in operations():
+        in_path = {part[1:-1] for part in name.split("/") if part.startswith("{")}
+        parameters = operation.get("parameters", [])
+        assert isinstance(parameters, list)
+        assert in_path == {p["name"] for p in parameters if p["in"] == "path"}, name
+
+
+def test_the_page_of_the_document_fetches_nothing_from_elsewhere() -> None:
+    from serve_app.docs_page import PAGE
+
+    assert "http://" not in PAGE
+    assert "https://" not in PAGE
+    assert "//cdn" not in PAGE

@@ -1,0 +1,118 @@
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from core.config import Config, Placement
+from core.errors import InvalidError
+from serve_app.options import IngressOptions
+from serve_app.settings import Settings, list_settings
+
+
+@pytest.fixture(autouse=True)
+def _empty_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable and no .env of whoever runs the tests."""
+    monkeypatch.chdir(tmp_path)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"MUSTER_{name.upper()}", raising=False)
+
+
+def source_of(name: str, flags: dict[str, Any] | None = None) -> tuple[str, str]:
+    (row,) = [row for row in list_settings(flags) if row.name == name]
+    return row.value, row.source
+
+
+def test_a_flag_goes_before_a_variable_and_a_variable_before_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert source_of("port") == ("8000", "default")
+    (tmp_path / ".env").write_text("MUSTER_PORT=8001\nOTHER=ignored\n")
+    assert source_of("port") == ("8001", ".env")
+    monkeypatch.setenv("MUSTER_PORT", "8002")
+    assert source_of("port") == ("8002", "env")
+    assert source_of("port", {"port": 8003}) == ("8003", "flag")
+    assert source_of("port", {"port": None}) == ("8002", "env")
+
+
+def test_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_DATABASE_URL", "postgresql://u:s3cr3t@h/d")
+    monkeypatch.setenv("MUSTER_REDIS_URL", "redis://:s3cr3t@h")
+    assert "s3cr3t" not in repr(list_settings()) + repr(Settings.load())
+    assert isinstance(Settings.load().database_url, SecretStr)
+
+
+def test_every_setting_says_what_it_is() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+def test_every_part_of_the_configuration_is_a_setting_with_the_same_default() -> None:
+    settings = Settings.load({"shards": 2})
+    derived = {"dsn", "public_url"}
+    for field in fields(Config):
+        if field.name not in derived:
+            assert getattr(settings, field.name) == field.default, field.name
+    for field in fields(IngressOptions):
+        assert getattr(settings, field.name) == field.default, field.name
+
+
+def test_the_configuration_carries_every_value() -> None:
+    config = Settings.load({"shards": 7, "placement": "dedicated", "max_body": 2048}).to_config("d")
+    assert (config.dsn, config.shards, config.max_body) == ("d", 7, 2048)
+    assert config.placement is Placement.DEDICATED
+    assert Settings.load({"stream_limit": 3}).to_options().stream_limit == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "url"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"host": "0.0.0.0", "port": 80}, "http://127.0.0.1:80"),
+        ({"host": "::"}, "http://[::1]:8000"),
+        ({"host": "muster.example"}, "http://muster.example:8000"),
+        ({"public_url": "https://hooks.example/muster/"}, "https://hooks.example/muster"),
+    ],
+)
+def test_callback_urls_begin_with_an_address_others_can_reach(
+    flags: dict[str, Any], url: str
+) -> None:
+    assert Settings.load(flags).to_config("d").public_url == url
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("PORT", "http"),
+        ("PORT", "70000"),
+        ("SHARDS", "0"),
+        ("PLACEMENT", "anywhere"),
+        ("HEARTBEAT", "0"),
+        ("REQUEST_TIMEOUT", "inf"),
+        ("PUBLIC_URL", "hooks.example"),
+        ("LOG_LEVEL", "LOUD"),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_variable(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"MUSTER_{name}", text)
+    with pytest.raises(InvalidError) as refusal:
+        Settings.load()
+    assert refusal.value.field == f"MUSTER_{name}"
+
+
+def test_a_flag_that_is_no_setting_is_refused() -> None:
+    with pytest.raises(InvalidError, match="colour"):
+        Settings.load({"colour": "red"})
+
+
+def test_the_largest_body_must_fit_the_budget() -> None:
+    with pytest.raises(InvalidError, match="MUSTER_BODY_BUDGET"):
+        Settings.load({"max_body": 4096, "body_budget": 2048})
+
+
+def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_DATABASE_URL", "")
+    assert Settings.load().database_url is None
+    assert source_of("database_url") == ("", "default")
