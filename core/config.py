@@ -24,7 +24,7 @@ class Config:
     idle_after: float = 60.0
     pending_limit: int = 20_000
     flush_limit: int = 2_000
-    log_limit: int = 1_000
+    log_limit: int = 256
     early_ttl: float = 86_400.0
     retention: float = 7 * 86_400.0
     request_timeout: float = 10.0

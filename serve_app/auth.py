@@ -32,7 +32,7 @@ class Caller:
 
 
 class Keys:
-    """Verifies API keys. A revoked key stops working within KEY_TTL seconds."""
+    """Verifies API keys. One that expires stops at that moment; a revoked one within KEY_TTL."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Keys:
         self._used: set[str] = set()
         self._credentials = Cache(
             find,
-            ttl=lambda found: KEY_TTL if found else UNKNOWN_KEY_TTL,
+            ttl=_ttl,
             monotonic=monotonic,
         )
 
@@ -81,6 +81,12 @@ class Keys:
         except (Exception, asyncio.CancelledError):
             self._used |= used
             raise
+
+
+def _ttl(found: Credential | None) -> float:
+    if found is None:
+        return UNKNOWN_KEY_TTL
+    return KEY_TTL if found.lives is None else min(KEY_TTL, found.lives)
 
 
 class CallbackTokens:

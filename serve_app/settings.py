@@ -86,7 +86,7 @@ class Settings(BaseSettings):
     )
     flush_limit: Count = Field(2_000, description="Most correlations written by one flush.")
     log_limit: Count = Field(
-        1_000, description="Most entries in the log of one correlation; later ones are refused."
+        256, description="Most entries in the log of one correlation; later ones are refused."
     )
     max_ongoing_requests: Count = Field(
         10_000, description="Most requests and streams Serve lets into one replica."

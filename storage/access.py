@@ -11,12 +11,13 @@ from storage.queries import Q
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A live key: whose it is and what it allows."""
+    """A live key: whose it is, what it allows, and for how many seconds if not for ever."""
 
     tenant: int
     name: str
     secret_hash: bytes
     permissions: frozenset[str]
+    lives: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,11 @@ async def find_key(pool: Pool, prefix: str) -> Credential | None:
     if row is None:
         return None
     return Credential(
-        row["tenant_id"], row["name"], row["secret_hash"], frozenset(row["permissions"])
+        row["tenant_id"],
+        row["name"],
+        row["secret_hash"],
+        frozenset(row["permissions"]),
+        row["lives"],
     )
 
 

@@ -17,9 +17,9 @@ select count(*) from api_keys
  where tenant_id = $1 and revoked_at is null and (expires_at is null or expires_at > now());
 
 -- name: find_key
--- The key behind a prefix, if it is live.
+-- The key behind a prefix, if it is live, and for how many seconds it will be.
 select tenant_id, name, secret_hash, permissions,
-       extract(epoch from expires_at)::float8 as expires_at
+       extract(epoch from expires_at - now())::float8 as lives
   from api_keys
  where prefix = $1
    and revoked_at is null

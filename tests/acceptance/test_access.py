@@ -112,7 +112,6 @@ def test_each_route_names_a_permission_or_is_on_the_public_list(
         None,
         "",
         "Bearer",
-        "Bearer ",
         "Bearer nonsense",
         "Bearer mk__",
         "Bearer mk_nobody_nothing",
@@ -209,15 +208,19 @@ def test_two_keys_live_side_by_side_so_that_one_can_be_rotated(
     assert "revokedAt" not in keys[new["prefix"]]
 
 
-def test_expired_and_elsewhere_revoked_keys_stop_within_ten_seconds(
+def test_a_key_stops_when_it_expires(product: Product, clients: Clients) -> None:
+    client = clients(create_key(product, ["waits:read"], expiresInSeconds=2)["key"])
+    assert client.get("/api/wait-states").status_code == 200
+    until("the key stops", lambda: client.get("/api/wait-states").status_code == 401, within=6)
+
+
+def test_a_key_revoked_elsewhere_stops_within_ten_seconds(
     product: Product, stranger: Product, clients: Clients
 ) -> None:
-    """Revoked in the database, as another replica does it: this one may have it in its cache."""
-    expiring = create_key(product, ["waits:read"], expiresInSeconds=2)
+    """Revoked in the database, as another replica does it: this one has it in its cache."""
     revoked = create_key(stranger, ["waits:read"])
-    with_expiring, with_revoked = clients(expiring["key"]), clients(revoked["key"])
-    for client in (with_expiring, with_revoked):
-        assert client.get("/api/wait-states").status_code == 200
+    client = clients(revoked["key"])
+    assert client.get("/api/wait-states").status_code == 200
 
     async def revoke(pool: access.Pool) -> bool:
         found = await access.find_key(pool, revoked["prefix"])
@@ -225,13 +228,11 @@ def test_expired_and_elsewhere_revoked_keys_stop_within_ten_seconds(
         return await access.revoke_key(pool, found.tenant, revoked["prefix"])
 
     assert in_database(product, revoke)
-    ends = time.monotonic() + KEY_TTL
-    for name, client, grace in (("revoked", with_revoked, 0), ("expired", with_expiring, 2)):
-        until(
-            f"the {name} key stops",
-            lambda client=client: client.get("/api/wait-states").status_code == 401,
-            within=ends + grace - time.monotonic() + 1,
-        )
+    until(
+        "the key stops",
+        lambda: client.get("/api/wait-states").status_code == 401,
+        within=KEY_TTL + 1,
+    )
 
 
 def test_a_key_that_expired_before_its_first_use_is_401(product: Product, clients: Clients) -> None:
@@ -470,7 +471,7 @@ def test_a_forged_or_broken_token_is_401(product: Product, clients: Clients, pla
     good, theirs = _token(wait), _token(other)
     address = Address(1, wait["executionId"], wait["correlationId"])
     bad = {
-        "another letter": good[:-1] + ("A" if good[-1] != "A" else "B"),
+        "another letter": good[:30] + ("A" if good[30] != "A" else "B") + good[31:],
         "another signature": theirs[:20] + good[20:],
         "cut": good[:-8],
         "longer": f"{good}AAAA",
