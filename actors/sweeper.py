@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from core.config import Config
-from core.messages import Judged, Message, Offer, Reply, Verdict
-from core.wait import Parked
+from core.messages import Judged, Message, Reply, Verdict
 from storage import inbox, waits
 from storage.pool import Pool
 
@@ -23,19 +22,17 @@ class Sweeper:
         config: Config,
         pool: Pool,
         send_many: Callable[[list[Message]], Awaitable[list[Reply]]],
-        mint: Callable[[], str],
     ) -> None:
         self._config = config
         self._pool = pool
         self._send_many = send_many
-        self._mint = mint
 
     async def reoffer(self) -> int:
         """Give stranded events to the wait that exists by now; how many were taken."""
         found = await inbox.stranded(self._pool, BATCH)
         if not found:
             return 0
-        replies = await self._send_many([self._offer(event) for _, event in found])
+        replies = await self._send_many([event.to_offer() for _, event in found])
         taken = [
             inbox_id
             for (inbox_id, _), reply in zip(found, replies, strict=True)
@@ -54,15 +51,3 @@ class Sweeper:
         while ended := await waits.forget_ended(self._pool, self._config.retention, BATCH):
             gone += ended
         return gone
-
-    def _offer(self, event: Parked) -> Offer:
-        return Offer(
-            address=event.address,
-            turn_id=self._mint(),
-            event_id=event.event_id,
-            source=event.source,
-            label=event.label,
-            payload=event.payload,
-            content_type=event.content_type,
-            outcome=event.outcome,
-        )

@@ -6,9 +6,11 @@ import time
 from functools import partial
 
 import asyncpg
+import ray
 
+from actors.directory import find, named
 from actors.gateway import Gateway
-from bench.harness import Measure, Result, duel, spread
+from bench.harness import Arm, Measure, Result, duel, spread
 from bench.load import Load, make_load
 from bench.peers import bare, dbos, rowlock
 from bench.stage import Stage
@@ -101,10 +103,6 @@ async def _check(dsn: str, correlations: int, replies: list[Reply]) -> None:
 
 async def dismiss(gateway: Gateway) -> None:
     """End the actors of this arm, so that the next one has the machine for itself."""
-    import ray
-
-    from actors.directory import find, named
-
     namespace = gateway.config.namespace
     await gateway.close()
     # The supervisor first: it would bring the others back.
@@ -114,9 +112,7 @@ async def dismiss(gateway: Gateway) -> None:
             ray.kill(handle, no_restart=True)
 
 
-async def _against_pgbench(
-    stage: Stage, ours: "partial[object]", pairs: int, result: Result
-) -> None:
+async def _against_pgbench(stage: Stage, ours: Arm, pairs: int, result: Result) -> None:
     dsn = await stage.empty_database()
     stage.pgbench(dsn, "-i", "-q", "-s", "20")
     seconds = 3 if stage.quick else 6
@@ -133,7 +129,7 @@ async def _against_pgbench(
         )
         return Measure(int(tps * seconds), seconds, stage.cpu_seconds() - cpu)
 
-    found = await duel(ours, peer, pairs)  # type: ignore[arg-type]
+    found = await duel(ours, peer, pairs)
     result.ours["events_per_second"] = spread([mine.rate for mine, _ in found])
     result.ours["cpu_us_per_event"] = spread([mine.cpu_microseconds for mine, _ in found])
     result.peers["pgbench"] = {"clients": best, "tps": spread([other.rate for _, other in found])}
@@ -145,13 +141,13 @@ async def _against_pgbench(
 
 async def _against(
     stage: Stage,
-    ours: "partial[object]",
+    ours: Arm,
     pairs: int,
     result: Result,
     name: str,
-    peer: "partial[object]",
+    peer: Arm,
 ) -> None:
-    found = await duel(ours, peer, pairs)  # type: ignore[arg-type]
+    found = await duel(ours, peer, pairs)
     unit = "events" if name == "bare" else "correlations"
     share = 1 if name == "bare" else 3
     result.peers[name] = {f"{unit}_per_second": spread([other.rate / share for _, other in found])}

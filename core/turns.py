@@ -87,7 +87,7 @@ def _open(message: Register, now: float, early: Sequence[Parked]) -> Decision:
     entries: list[Entry] = []
     parked: list[Parked] = []
     for event in sorted(early, key=lambda parked: (parked.at, parked.event_id)):
-        decision = _offer(wait, _as_offer(event), now)
+        decision = _offer(wait, event.to_offer(), now)
         # The whole registration is one step: it is stored as the row's first version.
         wait = replace(decision.wait or wait, version=1)
         entries.extend(decision.entries)
@@ -313,17 +313,4 @@ def _parked(offer: Offer, reply: Judged, now: float) -> Parked:
         clause=reply.clause,
         at=now,
         outcome=offer.outcome,
-    )
-
-
-def _as_offer(parked: Parked) -> Offer:
-    return Offer(
-        address=parked.address,
-        turn_id=parked.turn_id,
-        event_id=parked.event_id,
-        source=parked.source,
-        label=parked.label,
-        payload=parked.payload,
-        content_type=parked.content_type,
-        outcome=parked.outcome,
     )

@@ -4,7 +4,7 @@ import msgspec
 
 from core.address import Address
 from core.judgement import Ending, Outcome, Status
-from core.messages import Clause, Reason, Reply, Verdict
+from core.messages import Clause, Offer, Reason, Reply, Verdict
 from core.spec import Source, WaitSpec
 
 
@@ -109,6 +109,19 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     clause: Clause | None
     at: float
     outcome: Outcome = Outcome.RECEIVED
+
+    def to_offer(self) -> Offer:
+        """The event as it was offered first: the same ids, so that trying again counts once."""
+        return Offer(
+            address=self.address,
+            turn_id=self.turn_id,
+            event_id=self.event_id,
+            source=self.source,
+            label=self.label,
+            payload=self.payload,
+            content_type=self.content_type,
+            outcome=self.outcome,
+        )
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -1,7 +1,9 @@
-"""DBOS: a workflow per correlation that receives two messages; steps are replayable, ours are not."""
+"""DBOS: a workflow per correlation that receives two messages, replayable step by step."""
 
 import asyncio
 import time
+
+from dbos import DBOS, SetWorkflowID
 
 from bench.harness import Measure
 from bench.load import API_BODY, KAFKA_BODY
@@ -12,8 +14,6 @@ IN_FLIGHT = 64
 
 async def measure(stage: Stage, correlations: int) -> Measure:
     """As many workflows as are worth it in flight; each gets both messages at once."""
-    from dbos import DBOS, SetWorkflowID
-
     dsn = await stage.empty_database()
     DBOS(
         config={

@@ -105,16 +105,7 @@ async def _read(replica: Replica, caller: Caller, inbox_id: int) -> Parked:
 async def _offer(replica: Replica, caller: Caller, parked: Parked) -> Offer:
     """The event as it was offered first: the same ids, so that trying twice counts once."""
     if parked.address.correlation_id:
-        return Offer(
-            address=parked.address,
-            turn_id=parked.turn_id,
-            event_id=parked.event_id,
-            source=parked.source,
-            label=parked.label,
-            payload=parked.payload,
-            content_type=parked.content_type,
-            outcome=parked.outcome,
-        )
+        return parked.to_offer()
     # Names that were unknown when it came may be known by now.
     arrival = Arrival(
         source=parked.source,

@@ -133,7 +133,7 @@ async def test_the_sweeper_reoffers_what_two_owners_let_pass(database: str) -> N
         async with pool.acquire() as conn:
             parked = list(take(None, event, 1.0).parked)
             await flush(conn, [Change(where.key, 1, 0, None, [], parked, [])], "two", 10**10)
-        sweeper = Sweeper(Config(dsn=database), pool, two.handle, mint)
+        sweeper = Sweeper(Config(dsn=database), pool, two.handle)
         assert await sweeper.reoffer() == 1
         assert await sweeper.reoffer() == 0
         assert await statuses(pool) == {"completed": 1}
@@ -151,7 +151,7 @@ async def test_the_sweeper_forgets_what_is_past_its_time(database: str) -> None:
             " updated_at = now() - interval '30 days'"
         )
         await pool.execute("update event_inbox set expires_at = now()")
-        sweeper = Sweeper(Config(dsn=database), pool, shard.handle, mint)
+        sweeper = Sweeper(Config(dsn=database), pool, shard.handle)
         assert await sweeper.forget() == 2
         assert await statuses(pool) == {"waiting": 1}
         assert await pool.fetchval("select count(*) from wait_state_events") == 0

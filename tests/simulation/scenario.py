@@ -170,15 +170,9 @@ class Story:
         await asyncio.sleep(60)  # zombies finish what they had
         for (key, _), event in list(self.tables.inbox.items()):
             if key in self.tables.waits and event.verdict == "buffered":
-                await owner.call([self._again(event)])
+                await owner.call([event.to_offer()])
         for wait in list(self.tables.waits.values()):
             await owner.call([Expire(address=wait.address, turn_id="end", at=wait.expires_at)])
-
-    def _again(self, event: Any) -> Offer:
-        return Offer(
-            address=event.address, turn_id="sweep", event_id=event.event_id, source=event.source,
-            label=event.label, payload=event.payload,
-        )  # fmt: skip
 
     def take_account(self, messages: list[Message]) -> None:
         """Nothing acknowledged is lost, nothing happened twice, nothing got mixed up."""
