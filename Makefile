@@ -31,7 +31,7 @@ format: $(VENV)/.installed ## Let ruff format and fix
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-bench: $(VENV)/.installed ## Every benchmark, against its peers
+bench: $(VENV)/.bench ## Every benchmark, against its peers
 	$(PY) -m bench all
 
 clean: ## Remove the virtual environment and every cache (keeps .muster, your data)
@@ -40,7 +40,7 @@ clean: ## Remove the virtual environment and every cache (keeps .muster, your da
 
 constraints: $(VENV)/.installed ## Pin every dependency anew from pyproject.toml
 	$(PY) -m pip install --quiet uv
-	$(PY) -m uv pip compile --quiet --upgrade --universal --extra dev --no-header --no-annotate \
+	$(PY) -m uv pip compile --quiet --upgrade --universal --extra dev --extra bench --no-header --no-annotate \
 		--no-emit-index-url pyproject.toml -o constraints.txt
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -48,4 +48,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Muster needs Python 3.11 or newer")'
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	@touch $@
