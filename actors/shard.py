@@ -24,6 +24,7 @@ from core.messages import Message, Offer, RefusalKind, Refused, Register, Reply
 from core.turns import take
 from storage.journal import Change
 from storage.waits import Loaded
+from telemetry.logging import about
 
 log = structlog.get_logger("shard")
 
@@ -296,7 +297,7 @@ class Shard:
             try:
                 kept |= await self._flush([unsaved.change])
             except Exception:
-                log.exception("shard.row_refused", key=key.hex())
+                log.exception("shard.row_refused", wait=key.hex())
                 del self._in_flight[key]
                 self._residents.drop(key)
                 broken = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
@@ -317,6 +318,8 @@ class Shard:
                 self.tally.reply(reply)
             if wait is not None:
                 self.tally.stored(unsaved.before, wait)
+                if wait.ending is not None:
+                    log.debug("wait.ended", status=wait.status.value, **about(wait.address))
                 if self._is_near(unsaved):
                     near.append((wait.address, wait.due_at))
             unsaved.commit()
@@ -339,6 +342,7 @@ class Shard:
         """Another owner moved the row on: forget, read it again, decide again."""
         key = unsaved.change.key
         self.tally.add("conflicts")
+        log.info("wait.conflict", **about(unsaved.turns[0][0].message.address))
         self._residents.drop(key)
         later = self._unsaved.pop(key, None)
         for turn, _ in unsaved.turns + (later.turns if later else []):

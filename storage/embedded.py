@@ -31,7 +31,7 @@ __all__ = ["EmbeddedPostgresError", "EmbeddedServer", "running", "start", "stop"
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "shared_buffers": "256MB",
-        "max_connections": "100",
+        "max_connections": "200",
         "max_wal_size": "4GB",
         "checkpoint_timeout": "15min",
         "autovacuum_naptime": "10s",

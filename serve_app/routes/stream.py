@@ -21,6 +21,21 @@ router = APIRouter(tags=["waits"])
 Seen = Annotated[int | None, Query(alias="lastEventId", ge=0, lt=2**31)]
 SeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
 
+_ENTRY = {"$ref": "#/components/schemas/LogEntry"}
+_EVENT = {
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "description": "The entry's number in the log."},
+        "event": {"type": "string", "description": "The entry's type."},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": _ENTRY,
+        },
+    },
+}
+
 
 @router.get(
     "/api/wait-states/{executionId}/{correlationId}/stream",
@@ -31,7 +46,7 @@ SeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)
         200: {
             "description": "Server-sent events: registered, what came, ended. Each `data` is a "
             "LogEntry; the stream closes after `ended`.",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+            "content": {MEDIA_TYPE: {"itemSchema": _EVENT}},
         },
         204: {"description": "Nothing more will come after the given id."},
         **described({}, 404),

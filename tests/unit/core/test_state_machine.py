@@ -148,6 +148,4 @@ class Correlation(RuleBasedStateMachine):
 
 
 TestCorrelation = pytest.mark.timeout(60)(Correlation.TestCase)
-TestCorrelation.settings = settings(
-    max_examples=2 * settings().max_examples, stateful_step_count=25
-)
+TestCorrelation.settings = settings(stateful_step_count=30)
