@@ -53,7 +53,13 @@ def sentence_of(status: int, document: Mapping[str, Any]) -> str:
     if status >= 500 and document.get("requestId"):
         text += f" (request {document['requestId']})"
     hint = f" {_HINTS[status]}" if status in _HINTS else ""
-    return f"{text[:1].upper()}{text[1:]}.{hint}"
+    return f"{_begun(text)}.{hint}"
+
+
+def _begun(text: str) -> str:
+    """A sentence begins with a capital letter; a name at its beginning stays as it is."""
+    is_word = text.partition(" ")[0].rstrip(",:").isalpha()
+    return f"{text[:1].upper()}{text[1:]}" if is_word else text
 
 
 def _fault(fault: Mapping[str, Any]) -> str:

@@ -75,7 +75,7 @@ def conclude(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending | None:
         case Judgement.COMPLETE:
             return _complete(spec, outcomes)
         case Judgement.IMPOSSIBLE:
-            return _apply_policy(spec, outcomes)
+            return None if _undecided(spec, outcomes) else _apply_policy(spec, outcomes)
         case other:
             assert_never(other)
 
@@ -91,6 +91,18 @@ def _complete(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
         partial=bool(missing),
         missing=missing,
     )
+
+
+def _undecided(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> bool:
+    """Whether the policy's answer still depends on events that can come.
+
+    `all` with `continue` asks for the required events only: when an optional one is lost, it
+    goes on waiting for them, so that the order of arrival does not decide.
+    """
+    if (spec.strategy, spec.on_timeout) != (Strategy.ALL, TimeoutPolicy.CONTINUE):
+        return False
+    required = [outcomes[event.name] for event in spec.events if event.required]
+    return Outcome.PENDING in required and set(required) <= {Outcome.PENDING, Outcome.RECEIVED}
 
 
 def _apply_policy(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:

@@ -25,6 +25,9 @@ SLASH = "\ue000"
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# Who looks after a busy replica must see that it is busy, not take it for dead. These answer
+# from caches, so they cannot become a load themselves.
+_URGENT = ("/actuator/", "/metrics")
 
 
 class Gate:
@@ -36,9 +39,9 @@ class Gate:
         self.streams = 0
         self.body_bytes = 0
 
-    def enter(self) -> "Passage":
-        """Let one request in."""
-        if self.requests >= self._options.request_limit:
+    def enter(self, *, urgent: bool = False) -> "Passage":
+        """Let one request in; one that is urgent always."""
+        if self.requests >= self._options.request_limit and not urgent:
             raise OverloadedError("this replica has enough requests under way")
         self.requests += 1
         return Passage(self)
@@ -123,7 +126,7 @@ class Guard:
 
         lingers = False
         try:
-            passage = self._admit(facts)
+            passage = self._admit(facts, urgent=scope["path"].startswith(_URGENT))
             try:
                 scope[PASSAGE] = passage
                 _keep_slashes(scope)
@@ -140,7 +143,7 @@ class Guard:
             seconds = None if lingers else time.perf_counter() - began
             self._metrics.observe(_method(scope), _route(scope), status or 499, seconds)
 
-    def _admit(self, facts: _Facts) -> Passage:
+    def _admit(self, facts: _Facts, *, urgent: bool) -> Passage:
         if facts.encoding not in {"", "identity"}:
             raise ProblemError(
                 Problem(
@@ -152,7 +155,7 @@ class Guard:
             )
         if facts.length is not None and facts.length > self._max_body:
             raise too_large(self._max_body)
-        passage = self._gate.enter()
+        passage = self._gate.enter(urgent=urgent)
         try:
             passage.hold(facts.length or 0)
         except OverloadedError:

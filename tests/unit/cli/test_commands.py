@@ -127,7 +127,7 @@ def test_cancel_of_an_ended_wait_fails_with_the_server_s_sentence(muster: Muster
     muster.answers["DELETE /api/wait-states/e/c"] = problem
     run = muster.run("wait", "cancel", "e", "c")
     assert run.exit_code == 1
-    assert run.stderr == "E:c has ended as completed.\n"
+    assert run.stderr == "e:c has ended as completed.\n"
 
 
 @pytest.mark.parametrize(

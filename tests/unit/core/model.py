@@ -65,6 +65,8 @@ def status_of(spec: WaitSpec, outcomes: dict[str, Outcome]) -> Status:
         return Status.WAITING
     if goes_on(spec, received):
         return Status.COMPLETED
+    if goes_on(spec, received | pending):
+        return Status.WAITING
     broken = {name for name, o in outcomes.items() if o in {Outcome.FAILED, Outcome.REJECTED}}
     return Status.FAILED if broken & needed(spec) else Status.TIMEOUT
 

@@ -3,6 +3,7 @@
 a = api_response, k = kafka_event. Read a cell at (how a stands, how k stands):
 
   wait    nothing is decided yet                                       WAIT
+  hold    the strategy is out of reach, but required events can come   IMPOSSIBLE, policy waits
   done    completed, the strategy has what it wants                    COMPLETE
   part-k  completed and partial, k is missing                          IMPOSSIBLE, policy goes on
   warn-k  completed and partial with a warning, k is missing           IMPOSSIBLE, policy goes on
@@ -11,7 +12,8 @@ a = api_response, k = kafka_event. Read a cell at (how a stands, how k stands):
 
 Missing are all enabled events that were not received, needed or not. `required any` means that it
 makes no difference which events are required. The policy applies as soon as the strategy is out of
-reach, even while another event is still pending. Only `settled` is COMPLETE and partial at once.
+reach, even while another event is still pending, unless its own answer depends on that one: hold.
+Only `settled` is COMPLETE and partial at once.
 """
 
 import itertools
@@ -42,7 +44,7 @@ a rejected   fail-ak      fail-a       fail-ak      fail-ak      fail-ak
 
 all · onTimeout continue · required a
              k pending    k received   k timed_out  k failed     k rejected
-a pending    wait         wait         time-ak      fail-ak      fail-ak
+a pending    wait         wait         hold         hold         hold
 a received   wait         done         part-k       part-k       part-k
 a timed_out  time-ak      time-a       time-ak      fail-ak      fail-ak
 a failed     fail-ak      fail-a       fail-ak      fail-ak      fail-ak
@@ -52,9 +54,9 @@ all · onTimeout continue · required k
              k pending    k received   k timed_out  k failed     k rejected
 a pending    wait         wait         time-ak      fail-ak      fail-ak
 a received   wait         done         time-k       fail-k       fail-k
-a timed_out  time-ak      part-a       time-ak      fail-ak      fail-ak
-a failed     fail-ak      part-a       fail-ak      fail-ak      fail-ak
-a rejected   fail-ak      part-a       fail-ak      fail-ak      fail-ak
+a timed_out  hold         part-a       time-ak      fail-ak      fail-ak
+a failed     hold         part-a       fail-ak      fail-ak      fail-ak
+a rejected   hold         part-a       fail-ak      fail-ak      fail-ak
 
 all · onTimeout continue · required none
              k pending    k received   k timed_out  k failed     k rejected
@@ -386,8 +388,7 @@ def drawn(spec: WaitSpec) -> list[str]:
 def cell_of(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> str:
     judgement, ending = judge(spec, outcomes), conclude(spec, outcomes)
     if ending is None:
-        assert judgement is Judgement.WAIT
-        return "wait"
+        return {Judgement.WAIT: "wait", Judgement.IMPOSSIBLE: "hold"}[judgement]
     kind = KINDS[judgement, ending.status, ending.partial, ending.warning is not None]
     if kind != "done":
         assert ending.timed_out is (Outcome.TIMED_OUT in outcomes.values())

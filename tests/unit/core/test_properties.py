@@ -6,9 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.judgement import Judgement, Outcome, Status, judge
+from core.judgement import Judgement, Outcome, Status, conclude, judge
 from core.messages import Expire, Judged, Message, Offer, Opened, Refused, Reply, Standing, Verdict
-from core.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.spec import Expected, Source, Strategy, WaitSpec
 from core.wait import Wait
 from tests.unit.core.generate import crowds, fitting, offers, outcomes, specs
 from tests.unit.core.model import choices, satisfied
@@ -126,16 +126,11 @@ def test_first_wins_only_in_which_events_were_in_time(case: tuple[WaitSpec, list
 def test_failures_lead_to_the_same_judgement_in_every_order(
     case: tuple[WaitSpec, list[Offer]],
 ) -> None:
-    """The first impossibility ends a wait, so only the events after it depend on the order.
-
-    The status does as well in one case, which is named here: `all` with onTimeout `continue` asks
-    which required events had come by then.
-    """
+    """The first impossibility ends a wait, so only the events after it depend on the order."""
     spec, sent = case
     ended = [at_once(spec, order).waiting_or_ended for order in permutations(sent)]
     assert len({judge(spec, wait.outcomes) for wait in ended}) == 1
-    if (spec.strategy, spec.on_timeout) != (Strategy.ALL, TimeoutPolicy.CONTINUE):
-        assert len({wait.status for wait in ended}) == 1
+    assert len({wait.status for wait in ended}) == 1
     if judge(spec, ended[0].outcomes) is Judgement.WAIT:
         assert all(wait.outcomes == ended[0].outcomes for wait in ended)
 
@@ -154,7 +149,7 @@ def test_several_events_for_one_place_first_wins(case: tuple[WaitSpec, list[Offe
         assert len(set(holders)) == len(holders)
         for event, mark in zip(spec.events, wait.marks, strict=True):
             assert not mark.event_id or event.name in choices(spec, by_id[mark.event_id])
-        waiting = judge(spec, wait.outcomes) is Judgement.WAIT
+        waiting = conclude(spec, wait.outcomes) is None
         assert waiting is (wait.status is Status.WAITING)
 
 
