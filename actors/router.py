@@ -74,11 +74,14 @@ class Router:
             await sender.close()
 
     async def _answers(self, parcels: list[Parcel]) -> list[list[Reply]]:
-        waiting = asyncio.gather(*(parcel.future for parcel in parcels))
         try:
-            return await asyncio.wait_for(waiting, self._config.request_timeout)
+            async with asyncio.timeout(self._config.request_timeout):
+                return [await parcel.future for parcel in parcels]
         except TimeoutError:
             raise UnavailableError("no answer from the shard in time", 2) from None
+        finally:
+            for parcel in parcels:
+                parcel.abandon()
 
     def _sender(self, target: str) -> Sender:
         sender = self._senders.get(target)

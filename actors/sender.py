@@ -25,6 +25,11 @@ class Parcel:
         self.weight = sum(len(getattr(message, "payload", b"")) + 300 for message in messages)
         self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
+    def abandon(self) -> None:
+        """The caller looks no further, whether this was answered or not."""
+        if not self.future.cancel() and not self.future.cancelled():
+            self.future.exception()  # else asyncio complains that nobody looked
+
     @property
     def abandoned(self) -> bool:
         """Its caller has stopped waiting."""

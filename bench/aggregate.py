@@ -6,15 +6,13 @@ import time
 from functools import partial
 
 import asyncpg
-import ray
 
-from actors.directory import find, named
 from actors.gateway import Gateway
+from bench.actors import actors
 from bench.harness import Arm, Measure, Result, duel, spread
 from bench.load import Load, make_load
 from bench.peers import bare, dbos, rowlock
 from bench.stage import Stage
-from core.config import Config
 from core.judgement import Status
 from core.messages import Judged, Message, Opened, Reply
 
@@ -51,16 +49,14 @@ async def measure_ours(stage: Stage, correlations: int) -> Measure:
     """Straight into the router, in batches; every answer and the tables are checked."""
     dsn = await stage.database()
     load = make_load(correlations)
-    config = Config(dsn=dsn, namespace=f"bench-{os.urandom(3).hex()}", shards=SHARDS)
-    gateway = await Gateway.open(config)
     try:
-        await _warm(gateway)
-        cpu, started = stage.cpu_seconds(), time.perf_counter()
-        replies = await _send_all(gateway, load)
-        seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
+        async with actors(dsn, shards=SHARDS) as gateway:
+            await _warm(gateway)
+            cpu, started = stage.cpu_seconds(), time.perf_counter()
+            replies = await _send_all(gateway, load)
+            seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
         await _check(dsn, correlations, replies)
     finally:
-        await dismiss(gateway)
         await stage.drop(dsn)
     return Measure(load.messages, seconds, cpu)
 
@@ -99,17 +95,6 @@ async def _check(dsn: str, correlations: int, replies: list[Reply]) -> None:
         await conn.close()
     assert states == correlations + 200, states
     assert lines == 2 * (correlations + 200), lines
-
-
-async def dismiss(gateway: Gateway) -> None:
-    """End the actors of this arm, so that the next one has the machine for itself."""
-    namespace = gateway.config.namespace
-    await gateway.close()
-    # The supervisor first: it would bring the others back.
-    for name in sorted(named(namespace), key=lambda name: name != "supervisor"):
-        handle = find(name, namespace)
-        if handle is not None:
-            ray.kill(handle, no_restart=True)
 
 
 async def _against_pgbench(stage: Stage, ours: Arm, pairs: int, result: Result) -> None:

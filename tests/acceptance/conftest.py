@@ -1,10 +1,14 @@
 """Instances that acceptance tests share: one for each placement, started when first needed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
+import httpx
 import pytest
 
+from tests.support.operations import Operation, operations_of
 from tests.support.product import Product, running_product
+from tests.support.tenants import another_tenant, client
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +32,23 @@ def placed(request: pytest.FixtureRequest) -> Product:
     name = "product" if request.param == "sharded" else "dedicated"
     running: Product = request.getfixturevalue(name)
     return running
+
+
+@pytest.fixture(scope="session")
+def stranger(product: Product) -> Iterator[Product]:
+    """The same instance, as the admin of another tenant sees it."""
+    with another_tenant(product) as other:
+        yield other
+
+
+@pytest.fixture
+def clients(product: Product) -> Iterator[Callable[[str | None], httpx.Client]]:
+    """Clients by their key."""
+    with ExitStack() as stack:
+        yield lambda key: stack.enter_context(client(product, key))
+
+
+@pytest.fixture(scope="session")
+def operations(product: Product) -> dict[str, Operation]:
+    """Every operation of the OpenAPI document by its id."""
+    return operations_of(product)

@@ -14,7 +14,7 @@ from schemathesis import engine, hooks
 from schemathesis.engine import events
 
 from tests.support.product import BOTH, Product
-from tests.support.tenants import add_tenant
+from tests.support.tenants import another_tenant
 
 SEED = 20_240_613
 EXAMPLES = 20
@@ -62,14 +62,9 @@ class Findings:
 @pytest.fixture(scope="module")
 def fuzzed(product: Product) -> Iterator[Product]:
     """A tenant of its own: what is made up here may register, cancel and revoke as it likes."""
-    _, key = add_tenant(product)
-    headers = {"Authorization": f"Bearer {key}"}
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        httpx.Client(base_url=product.url, headers=headers, timeout=30, trust_env=False) as http,
-    ):
+    with another_tenant(product) as other, pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_PROXY", "127.0.0.1")  # schemathesis asks the environment
-        yield Product(product.url, key, product.pid, product.data_dir, http)
+        yield other
 
 
 def load(fuzzed: Product) -> schemathesis.BaseSchema:
@@ -100,7 +95,9 @@ def bounded(fuzzed: Product) -> Iterator[None]:
     """Long polls are shortened, and the key stays that all these requests need."""
     own = fuzzed.key.split("_")[1]
 
-    def before_call(_: schemathesis.HookContext, case: schemathesis.Case, **_options: Any) -> None:
+    def before_call(
+        _: schemathesis.HookContext, case: schemathesis.Case[Any], **_options: Any
+    ) -> None:
         wait = (case.query or {}).get("wait")
         if isinstance(wait, int | float) and 0 < wait <= 60:
             case.query["wait"] = 0.1

@@ -4,6 +4,8 @@ from typing import Any
 
 import httpx
 
+from tests.support.product import Product
+
 MEMBERS = {"type", "title", "status", "detail", "code", "errors", "correlationId", "requestId"}
 ALWAYS = {"type", "title", "status", "detail", "code", "requestId"}
 _LEAKS = ("Traceback", 'File "', "site-packages", "asyncpg", "pydantic", "msgspec", "RayTaskError")
@@ -32,3 +34,10 @@ def assert_problem(reply: httpx.Response, status: int, code: str) -> dict[str, A
 def faulty_fields(document: dict[str, Any]) -> set[str]:
     """The fields that a problem names."""
     return {fault["field"] for fault in document.get("errors", [])}
+
+
+def server_errors(product: Product) -> float:
+    """How many requests the product itself counts as failed on its side."""
+    lines = product.http.get("/metrics").text.splitlines()
+    counts = [line for line in lines if line.startswith("muster_http_requests_total{")]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in counts if 'status="500"' in line)

@@ -2,10 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from core.permissions import ALL_PERMISSIONS, Permission
+import httpx
+
+from core.permissions import ALL_PERMISSIONS
 from storage import access, embedded
 from storage.pool import Pool, PoolOptions, open_pool
 from tests.support.product import Product
@@ -26,22 +29,35 @@ def in_database(product: Product, work: Callable[[Pool], Awaitable[Any]]) -> Any
     return asyncio.run(run())
 
 
-def add_tenant(product: Product) -> tuple[int, str]:
-    """A new tenant: its number, and a key with every permission."""
+@contextmanager
+def another_tenant(product: Product) -> Iterator[Product]:
+    """The same instance, as the admin of a new tenant sees it."""
 
-    async def work(pool: Pool) -> tuple[int, str]:
-        tenant = await access.create_tenant(pool, f"tenant-{secrets.token_hex(4)}")
-        return tenant, await access.create_key(pool, _key(tenant, ALL_PERMISSIONS))
+    async def work(pool: Pool) -> str:
+        key = access.NewKey(
+            tenant=await access.create_tenant(pool, f"tenant-{secrets.token_hex(4)}"),
+            name="admin",
+            prefix=secrets.token_hex(6),
+            secret=secrets.token_hex(16),
+            permissions=ALL_PERMISSIONS,
+        )
+        return await access.create_key(pool, key)
 
-    made: tuple[int, str] = in_database(product, work)
-    return made
+    key: str = in_database(product, work)
+    with client(product, key) as http:
+        yield Product(product.url, key, product.pid, product.data_dir, http)
 
 
-def _key(tenant: int, permissions: tuple[Permission, ...]) -> access.NewKey:
-    return access.NewKey(
-        tenant=tenant,
-        name="test",
-        prefix=secrets.token_hex(6),
-        secret=secrets.token_hex(16),
-        permissions=permissions,
-    )
+def client(product: Product, key: str | None) -> httpx.Client:
+    """A client with this key, or with none."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx.Client(base_url=product.url, headers=headers, timeout=30, trust_env=False)
+
+
+def create_key(product: Product, permissions: list[str], **more: Any) -> dict[str, Any]:
+    """A new key of the product's tenant, made over HTTP."""
+    body = {"name": "test", "permissions": permissions, **more}
+    reply = product.http.post("/api/keys", json=body)
+    assert reply.status_code == 201, reply.text
+    created: dict[str, Any] = reply.json()
+    return created
