@@ -122,7 +122,12 @@ def _lists_nothing_of_it(other: Product, theirs: Belongings) -> None:
 
 
 def _lists_no_event_of_it(other: Product, theirs: Belongings) -> None:
-    for params in ({}, {"cursor": theirs.inbox_id + 1}, {"verdict": "buffered", "limit": 500}):
+    looks: list[dict[str, Any]] = [
+        {},
+        {"cursor": theirs.inbox_id + 1},
+        {"verdict": "buffered", "limit": 500},
+    ]
+    for params in looks:
         items = other.http.get("/api/inbox", params=params).json()["items"]
         assert theirs.inbox_id not in [item["inboxId"] for item in items]
 
