@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -39,11 +39,14 @@ def frame(kind: str, number: int, document: Any) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, kind.encode(), data)
 
 
-def frames_after(cursor: int, wait: Wait, entries: list[Entry]) -> list[tuple[int, bytes]]:
+def frames_after(
+    cursor: int, wait: Wait, entries: list[Entry], counted: list[Entry] | None = None
+) -> list[tuple[int, bytes]]:
     """What a reader at `cursor` has not seen, with the number it is at afterwards.
 
     `wait` must have been read before `entries`: lines up to its length are then complete. Lines
     beyond it may lie after an end that `wait` does not show yet, so they are left for later.
+    The end itself is told once `counted` is there, the lines whose data is its result.
     """
     frames: list[tuple[int, bytes]] = []
     if cursor < 0:
@@ -54,8 +57,8 @@ def frames_after(cursor: int, wait: Wait, entries: list[Entry]) -> list[tuple[in
         for entry in entries
         if cursor < entry.seq < end
     )
-    if wait.ending is not None and cursor < wait.ending.seq:
-        document = ended_document(wait, wait.ending, entries)
+    if wait.ending is not None and counted is not None and cursor < wait.ending.seq:
+        document = ended_document(wait, wait.ending, counted)
         frames.append((wait.ending.seq, frame("ended", wait.ending.seq, document)))
     return frames
 
@@ -96,28 +99,39 @@ async def stream(
             pause = heartbeat
             try:
                 async with asyncio.timeout(gateway.config.request_timeout):
-                    wait, entries = await _read(gateway, address, cursor)
+                    news = await _read(gateway, address, cursor)
             except CONNECTION_ERRORS as error:
                 log.warning("stream.database_away", error=type(error).__name__, **about(address))
                 pause = RETRY_AFTER
                 continue
-            if wait is None:
+            if news is None:
                 return
-            for number, chunk in frames_after(cursor, wait, entries):
+            for number, chunk in frames_after(cursor, *news):
                 yield chunk
                 cursor = number
-            if has_all(cursor, wait):
+            if has_all(cursor, news.wait):
                 return
+            if news.counted is None:
+                watch.wake()  # only a part was read: go on at once
 
 
-async def _read(gateway: Gateway, address: Address, cursor: int) -> tuple[Wait | None, list[Entry]]:
+class _News(NamedTuple):
+    """What was read at once; `counted` only if that was all there is."""
+
+    wait: Wait
+    entries: list[Entry]
+    counted: list[Entry] | None
+
+
+async def _read(gateway: Gateway, address: Address, cursor: int) -> _News | None:
     seen = await waits.read(gateway.pool, address)
     if seen is None:
-        return None, []
+        return None
     wait = seen.wait
-    if wait.log_length <= max(cursor, 0):
-        return wait, []
-    # The end tells the whole result, so it needs the data of all events.
-    after = 0 if wait.ending else max(cursor, 0)
-    lines = await waits.read_log(gateway.pool, {address.key: after})
-    return wait, lines.get(address.key, [])
+    page = waits.LogPage([], more=False)
+    if wait.log_length > max(cursor, 0):
+        page = await waits.read_log(gateway.pool, address.key, max(cursor, 0))
+    if page.more:
+        return _News(wait, page.entries, None)
+    counted = await waits.read_counted(gateway.pool, wait) if wait.ending else []
+    return _News(wait, page.entries, counted)

@@ -11,6 +11,8 @@ from storage.pool import Connection, Pool
 from storage.queries import Q
 from storage.rows import entry_of, parked_of, wait_of
 
+LOG_BUDGET = 8 * 1024 * 1024
+
 
 class Loaded(msgspec.Struct, gc=False):
     """All that Postgres knows of one address."""
@@ -37,6 +39,14 @@ class Seen:
     wait: Wait
     resumed_at: float | None
     resumed_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Some lines of a log, and whether there may be more."""
+
+    entries: list[Entry]
+    more: bool
 
 
 async def load(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
@@ -95,12 +105,18 @@ async def page(
     return [wait_of(row) for row in rows]
 
 
-async def read_log(pool: Pool, cursors: dict[bytes, int]) -> dict[bytes, list[Entry]]:
-    """The lines of each correlation's log after its cursor, in one query for all."""
-    lines: dict[bytes, list[Entry]] = {}
-    for row in await pool.fetch(Q["read_log"], list(cursors), list(cursors.values())):
-        lines.setdefault(row["wait_key"], []).append(entry_of(row))
-    return lines
+async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET) -> LogPage:
+    """The lines of a correlation's log after `after`, at most `budget` bytes and one line more."""
+    rows = await pool.fetch(Q["read_log"], key, after, budget)
+    entries = [entry_of(row) for row in rows]
+    return LogPage(entries, more=sum(len(entry.payload) for entry in entries) >= budget)
+
+
+async def read_counted(pool: Pool, wait: Wait) -> list[Entry]:
+    """The lines whose data counts: one for each event that came."""
+    numbers = [mark.seq for mark in wait.marks if mark.event_id]
+    rows = await pool.fetch(Q["read_lines"], wait.address.key, numbers) if numbers else []
+    return [entry_of(row) for row in rows]
 
 
 async def forget_ended(pool: Pool, retention: float, limit: int) -> int:

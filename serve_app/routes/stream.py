@@ -19,6 +19,7 @@ from storage import inbox, waits
 router = APIRouter(tags=["waits"])
 
 Seen = Annotated[int | None, Query(alias="lastEventId", ge=0, lt=2**31)]
+After = Annotated[int, Query(ge=FROM_START, lt=2**31)]
 SeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
 
 _ENTRY = {"$ref": "#/components/schemas/LogEntry"}
@@ -75,12 +76,14 @@ async def stream_wait(
     operation_id="readWaitLog",
     responses=described({200: LogView}, 404),
 )
-async def read_log(request: Request, address: Target) -> Response:
-    """Read the whole log, late events included."""
+async def read_log(request: Request, address: Target, after: After = FROM_START) -> Response:
+    """Read the log, late events included; a long one comes in pages."""
     replica = replica_of(request)
     seen = await read_wait(replica, address)
-    lines = await replica.database.ask(waits.read_log, {address.key: 0})
-    return answer({"items": log_documents(seen.wait, lines.get(address.key, []))})
+    page = await replica.database.ask(waits.read_log, address.key, max(after, 0))
+    counted = await replica.database.ask(waits.read_counted, seen.wait)
+    items = log_documents(seen.wait, page, after, counted)
+    return answer({"items": items, "nextAfter": page.entries[-1].seq if page.more else None})
 
 
 @router.get(

@@ -145,9 +145,7 @@ async def _ended(replica: Replica, address: Address, seen: Seen, patience: float
 
 
 async def _view(replica: Replica, seen: Seen) -> Document:
-    key = seen.wait.address.key
-    lines = await replica.database.ask(waits.read_log, {key: 0})
-    return wait_document(seen, lines.get(key, []))
+    return wait_document(seen, await replica.database.ask(waits.read_counted, seen.wait))
 
 
 def _wish(item: Raw) -> WaitRequest | Problem:

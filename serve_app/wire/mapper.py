@@ -1,6 +1,6 @@
 """Core objects to the documents callers get. Stored JSON goes out byte for byte as it came in."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from core.output import aggregate
 from core.paths import MISSING, document_of
 from core.spec import Strategy, WaitSpec
 from core.wait import Entry, Mark, Parked, Wait
-from storage.waits import Seen
+from storage.waits import LogPage, Seen
 
 Document = dict[str, Any]
 
@@ -94,11 +94,16 @@ def payloads_of(wait: Wait, entries: Iterable[Entry]) -> dict[str, bytes]:
     }
 
 
-def log_documents(wait: Wait, entries: Sequence[Entry]) -> list[Document]:
-    """The whole log in order: the start and the end, which have no line of their own, too."""
-    documents = [registered_document(wait), *(entry_document(entry) for entry in entries)]
-    if wait.ending is not None:
-        documents.append(ended_document(wait, wait.ending, entries))
+def log_documents(
+    wait: Wait, page: LogPage, after: int, counted: Iterable[Entry]
+) -> list[Document]:
+    """A page of the log in order, with the start and the end, which have no line of their own."""
+    documents = [entry_document(entry) for entry in page.entries]
+    if after < 0:
+        documents.append(registered_document(wait))
+    last = page.entries[-1].seq if page.more else wait.log_length
+    if wait.ending is not None and after < wait.ending.seq <= last:
+        documents.append(ended_document(wait, wait.ending, counted))
     return sorted(documents, key=lambda document: int(document["id"]))
 
 

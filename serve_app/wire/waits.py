@@ -130,9 +130,10 @@ class LogEntry(Wire):
 
 
 class LogView(Wire):
-    """A correlation's log, oldest first."""
+    """A page of a correlation's log, oldest first; `nextAfter` leads to the next one."""
 
     items: list[LogEntry]
+    next_after: int | None = None
 
 
 class NearMissView(Wire):

@@ -148,13 +148,25 @@ select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_
  where wait_key = $1 and tenant_id = $2;
 
 -- name: read_log
--- The log of some correlations, each after its own line.
+-- A correlation's log after line $2: as many lines as fit into $3 bytes of data, at least one.
 -- Served by: wait_state_events_pkey.
-select l.wait_key, l.seq, l.kind, l.event, l.event_id, l.source, l.label, l.content_type,
-       l.payload, extract(epoch from l.at)::float8 as at
-  from unnest($1::bytea[], $2::int[]) as asked(wait_key, after)
-  join wait_state_events l on l.wait_key = asked.wait_key and l.seq > asked.after
- order by l.wait_key, l.seq;
+select seq, kind, event, event_id, source, label, content_type, payload, at
+  from (select seq, kind, event, event_id, source, label, content_type, payload,
+               extract(epoch from at)::float8 as at,
+               sum(octet_length(payload)) over (order by seq) - octet_length(payload) as before
+          from wait_state_events
+         where wait_key = $1 and seq > $2) as lines
+ where before < $3
+ order by seq;
+
+-- name: read_lines
+-- These lines of a correlation's log.
+-- Served by: wait_state_events_pkey.
+select seq, kind, event, event_id, source, label, content_type, payload,
+       extract(epoch from at)::float8 as at
+  from wait_state_events
+ where wait_key = $1 and seq = any($2::int[])
+ order by seq;
 
 -- name: forget_ended
 -- Remove a batch of waits that ended before $1 seconds ago, with their logs.

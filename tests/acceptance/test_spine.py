@@ -306,6 +306,27 @@ def test_the_inbox_shows_retries_and_forgets(product: Product) -> None:
     assert product.http.get(f"/api/inbox/{inbox_id}").status_code == 404
 
 
+def test_a_long_log_comes_in_pages_and_a_stream_shows_all_of_it(product: Product) -> None:
+    wait = product.register()
+    large = {"blob": "x" * 900_000}
+    for _ in range(12):
+        product.callback(wait, large)
+    product.event(wait)
+    path = f"/api/wait-states/{wait['executionId']}/{wait['correlationId']}"
+    ids: list[int] = []
+    after = -1
+    while True:
+        page = product.http.get(f"{path}/log", params={"after": after}).json()
+        ids += [item["id"] for item in page["items"]]
+        if page.get("nextAfter") is None:
+            break
+        after = page["nextAfter"]
+    assert ids == list(range(15))
+    with product.http.stream("GET", f"{path}/stream") as stream:
+        streamed = [int(line[3:]) for line in stream.iter_lines() if line.startswith("id:")]
+    assert streamed == ids
+
+
 def test_status_and_metrics_tell_what_happened(product: Product) -> None:
     wait = product.register()
     product.callback(wait)

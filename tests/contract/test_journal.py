@@ -11,7 +11,7 @@ from core.turns import take
 from core.wait import Decision, Wait
 from storage import waits
 from storage.journal import NEW, Change, flush
-from storage.pool import Connection, PoolOptions, open_connection
+from storage.pool import Connection, PoolOptions, open_connection, open_pool
 from tests.support.shards import address, api, kafka, register
 
 NOW = 1_800_000_000.0
@@ -153,3 +153,24 @@ async def test_text_that_postgres_cannot_hold_is_an_error_of_that_flush(conn: Co
     decision = take(None, api(where, event_id="nul\x00inside"), NOW)
     with pytest.raises(asyncpg.PostgresError):
         await flush(conn, [change(None, decision, where.key)], "a", TTL)
+
+
+async def test_a_long_log_is_read_in_pages_that_fit(database: str, conn: Connection) -> None:
+    pool = await open_pool(PoolOptions(dsn=database, name="test"))
+    wait = await opened(conn)
+    key = wait.address.key
+    for _ in range(6):
+        decision = take(wait, api(wait.address, b"x" * 1_000), NOW)
+        assert decision.wait is not None
+        await flush(conn, [change(wait, decision, key)], "a", TTL)
+        wait = decision.wait
+    seen: list[int] = []
+    while True:
+        page = await waits.read_log(pool, key, seen[-1] if seen else 0, budget=2_500)
+        assert sum(len(entry.payload) for entry in page.entries) <= 3_500
+        seen += [entry.seq for entry in page.entries]
+        if not page.more:
+            break
+    assert seen == [1, 2, 3, 4, 5, 6]
+    assert [entry.seq for entry in await waits.read_counted(pool, wait)] == [1]
+    await pool.close()

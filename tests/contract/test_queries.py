@@ -27,7 +27,7 @@ async def test_every_query_prepares(database: str, name: str) -> None:
         ),
         ("due_waits", (0.0, 1.0, 10), "execution_wait_states_due"),
         ("list_waits", (1, None, None, None, None, None, None, 10), "execution_wait_states_recent"),
-        ("read_log", ([b"k" * 16], [0]), "wait_state_events_pkey"),
+        ("read_log", (b"k" * 16, 0, 1), "wait_state_events_pkey"),
         ("list_inbox", (1, None, None, None, None, 10), "event_inbox_recent"),
     ],
 )

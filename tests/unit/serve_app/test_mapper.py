@@ -14,7 +14,7 @@ from serve_app.wire import mapper
 from serve_app.wire.admin import KeyView, StatusView
 from serve_app.wire.events import EventReply, InboxEvent, InboxItem
 from serve_app.wire.waits import ExplainView, LogEntry, WaitSummary, WaitView
-from storage.waits import Seen
+from storage.waits import LogPage, Seen
 from tests.unit.serve_app.world import ADDRESS, OPENED, Story, spec_of
 
 STORIES = {
@@ -44,7 +44,9 @@ def test_every_view_of_a_wait_is_as_described(story: Story) -> None:
     seen = Seen(story.now, OPENED if story.now.ending else None, "shard-0")
     conforms(WaitSummary, mapper.summary_document(story.now))
     conforms(WaitView, mapper.wait_document(seen, story.entries))
-    for entry in mapper.log_documents(story.now, story.entries):
+    for entry in mapper.log_documents(
+        story.now, LogPage(story.entries, more=False), -1, story.entries
+    ):
         conforms(LogEntry, entry)
     told = explain(story.now, story.parked, OPENED + 1)
     conforms(ExplainView, mapper.explanation_document(told))
@@ -75,7 +77,7 @@ def test_a_timeout_tells_what_was_missing_and_hands_nothing_on() -> None:
 
 def test_the_log_begins_with_the_registration_and_keeps_what_came_after_the_end() -> None:
     story = STORIES["late after the end"]
-    entries = mapper.log_documents(story.now, story.entries)
+    entries = mapper.log_documents(story.now, LogPage(story.entries, more=False), -1, story.entries)
     assert [entry["type"] for entry in entries] == [
         "registered",
         "received",
