@@ -90,6 +90,8 @@ class ShardActor:
     async def _start(self) -> Shard:
         pool = await self._store.pool()
         await sync_until_done(self._world.clock, pool)
+        # Before the first turn: a deadline nearer than the timer has read must reach it.
+        await self._world.find_timer()
         shard = Shard(self._config, self._store, self._world)
         self._process.spawn(shard.load_forever())
         self._process.spawn(shard.write_forever())

