@@ -1,6 +1,9 @@
 """`muster up`: PostgreSQL, schema, first key, Ray, the actors and the HTTP API, in that order."""
 
 import asyncio
+import os
+import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -167,7 +170,14 @@ def _greet(instance: Instance, key: str | None, *, as_json: bool) -> None:
         markup=False,
         soft_wrap=True,
     )
-    out.print("  Or see it at work:  muster demo\n", markup=False)
+    out.print(f"  Or see it at work:  {_command()} demo\n", markup=False, soft_wrap=True)
+
+
+def _command() -> str:
+    """How the person at this terminal calls us."""
+    if shutil.which("muster"):
+        return "muster"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("muster")))
 
 
 def _say(sentence: str) -> None:
