@@ -334,9 +334,10 @@ class Shard:
         wait, before = unsaved.change.wait, unsaved.before
         if wait is None or wait.status is not Status.WAITING:
             return False
-        if before is not None and before.due_at == wait.due_at:
+        due_at = wait.due_at
+        if due_at > self._world.now() + 2 * self._config.timer_horizon:
             return False
-        return wait.due_at <= self._world.now() + 2 * self._config.timer_horizon
+        return before is None or before.due_at != due_at
 
     def _lost(self, unsaved: Unsaved) -> None:
         """Another owner moved the row on: forget, read it again, decide again."""

@@ -47,12 +47,18 @@ class Tally:
 
     def stored(self, before: Wait | None, after: Wait) -> None:
         """Count what a committed change means for its wait."""
-        first = min((mark for mark in after.marks if mark.event_id), key=_seq, default=None)
-        if first is not None and (before is None or not any(m.event_id for m in before.marks)):
-            self._counts[f"first_{after.spec.events[after.marks.index(first)].source}"] += 1
+        if before is None or not any(mark.event_id for mark in before.marks):
+            self._first(after)
         if after.ending is not None and (before is None or before.ending is None):
             self._counts[f"ended_{after.ending.status}"] += 1
             self._counts["wait_seconds_sum"] += after.ending.at - after.opened_at
+
+    def _first(self, wait: Wait) -> None:
+        """Count by which path the first event of a wait came, if one did."""
+        came = [mark for mark in wait.marks if mark.event_id]
+        if came:
+            source = wait.spec.events[wait.marks.index(min(came, key=_seq))].source
+            self._counts[f"first_{source}"] += 1
 
     def flush(self, rows: int, seconds: float) -> None:
         """Count one flush."""

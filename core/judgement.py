@@ -58,10 +58,14 @@ _BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
 def judge(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Judgement:
     """Decide from strategy and outcomes alone."""
     names, enough = spec.needed()
-    pending = sum(outcomes[name] is Outcome.PENDING for name in names)
+    pending = received = 0
+    for name in names:
+        if outcomes[name] is Outcome.RECEIVED:
+            received += 1
+        elif outcomes[name] is Outcome.PENDING:
+            pending += 1
     if spec.strategy is Strategy.SETTLED:
         return Judgement.WAIT if pending else Judgement.COMPLETE
-    received = sum(outcomes[name] is Outcome.RECEIVED for name in names)
     if received >= enough:
         return Judgement.COMPLETE
     return Judgement.WAIT if received + pending >= enough else Judgement.IMPOSSIBLE

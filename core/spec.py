@@ -79,7 +79,7 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
     def needed(self) -> tuple[tuple[str, ...], int]:
         """The names the strategy looks at, and how many of them must be received."""
-        names = tuple(event.name for event in self.events)
+        names = tuple([event.name for event in self.events])  # a list is built faster
         match self.strategy:
             case Strategy.ALL | Strategy.SETTLED:
                 return names, len(names)
