@@ -1,4 +1,8 @@
-"""One sender per target: while a call is under way the next one gathers. No timers."""
+"""One sender per target: while calls are under way the next one gathers. No timers.
+
+Two calls may be under way: while one is being committed, the other is being decided. A caller that
+needs an order waits for its answer first; between callers there is none.
+"""
 
 import asyncio
 import contextlib
@@ -11,6 +15,7 @@ from core.messages import Message, Reply, decode_replies, encode
 
 Call: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
+UNDER_WAY = 2
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
 
@@ -44,7 +49,7 @@ class Sender:
         self._limit = limit
         self._queue: deque[Parcel] = deque()
         self._queued = 0
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, parcel: Parcel) -> None:
         """Take a parcel, or refuse it now if too much is waiting already."""
@@ -52,20 +57,22 @@ class Sender:
             raise OverloadedError("too many messages wait for this shard")
         self._queue.append(parcel)
         self._queued += len(parcel.messages)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._drain())
+        if len(self._tasks) < UNDER_WAY:
+            task = asyncio.create_task(self._drain())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     @property
     def idle(self) -> bool:
         """Nothing is queued or under way."""
-        return not self._queue and (self._task is None or self._task.done())
+        return not self._queue and not self._tasks
 
     async def close(self) -> None:
         """Stop; callers still waiting are told."""
-        if self._task is not None:
-            self._task.cancel()
+        for task in list(self._tasks):
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
         for parcel in self._queue:
             _fail(parcel, UnavailableError("shutting down"))
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from bench.harness import err, table_of
 from bench.stage import stage
 
-SCENARIOS = ("aggregate", "timers")
+SCENARIOS = ("aggregate", "memory", "timers")
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,7 +53,13 @@ class Stage:
         name = urlsplit(dsn).path.removeprefix("/")
         conn = await asyncpg.connect(self.server.dsn)
         try:
-            await conn.execute(f"drop database {name} with (force)")
+            gone = False
+            while not gone:
+                # An autovacuum worker may be in it, which only a superuser may end: it ends soon.
+                with suppress(asyncpg.InsufficientPrivilegeError):
+                    await conn.execute(f"drop database {name} with (force)")
+                    gone = True
+                await asyncio.sleep(0 if gone else 0.5)
         finally:
             await conn.close()
 
