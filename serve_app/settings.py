@@ -57,9 +57,6 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         None, description="PostgreSQL to use (postgresql://…). Default: the embedded server."
     )
-    redis_url: SecretStr | None = Field(
-        None, description="Redis shared by several nodes (redis://…). Default: none."
-    )
     dashboard: bool = Field(False, description="Start Ray's dashboard, on loopback only.")
     namespace: str = Field("muster", description="Ray namespace of the actors.", min_length=1)
 
