@@ -15,7 +15,8 @@ run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (C
 	@$(PY) -m cli.main up
 
 test: check ## Everything CI runs: checks, then every test
-	$(PY) -m pytest tests/unit --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+	$(PY) -m pytest tests/unit --ignore=tests/unit/core
 	$(PY) -m pytest tests/contract tests/integration tests/simulation tests/acceptance
 
 test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
