@@ -7,8 +7,7 @@ from core.judgement import Status
 from core.messages import Judged, Opened, Reply, Verdict
 from core.spec import Source
 from core.wait import Mark, Wait
-
-FLUSH_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+from telemetry.metrics import FLUSH_BOUNDS
 
 
 class Tally:
