@@ -50,4 +50,5 @@ class Sweeper:
             gone += expired
         while ended := await waits.forget_ended(self._pool, self._config.retention, BATCH):
             gone += ended
+        await waits.forget_specs(self._pool, self._config.retention)
         return gone

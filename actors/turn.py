@@ -57,7 +57,10 @@ class Unsaved:
         change = self.change
         if changed:
             change.wait = decision.wait
-        change.entries.extend(decision.entries)
+        for entry in decision.entries:
+            # Late and sent again before the first was stored: one line is enough.
+            if not any(entry.event_id == known.event_id for known in change.entries):
+                change.entries.append(entry)
         if decision.unparked:
             # Parked and taken up again within one flush: it never needs to reach the inbox.
             taken = set(decision.unparked)

@@ -29,14 +29,13 @@ class Address(msgspec.Struct, frozen=True, array_like=True, gc=False):
         The first half depends on tenant and correlation id only, so one index also answers
         "does this correlation id exist under another execution?".
         """
-        return correlation_prefix(self.tenant, self.correlation_id) + _half(
-            self.tenant, self.correlation_id, self.execution_id
-        )
+        shared = self.tenant.to_bytes(8, "big") + _framed(self.correlation_id)
+        return _hash(shared) + _hash(shared + _framed(self.execution_id))
 
 
 def correlation_prefix(tenant: int, correlation_id: str) -> bytes:
     """The half of a key that all executions of one correlation id share."""
-    return _half(tenant, correlation_id)
+    return _hash(tenant.to_bytes(8, "big") + _framed(correlation_id))
 
 
 def shard_of(key: bytes, shards: int) -> int:
@@ -58,10 +57,11 @@ def check_id(value: object) -> str | None:
     return value if value.isprintable() and value == value.strip() else None
 
 
-def _half(tenant: int, *parts: str) -> bytes:
-    # Length-prefixed, so that no two lists of parts read alike.
-    digest = hashlib.blake2b(tenant.to_bytes(8, "big"), digest_size=8)
-    for part in parts:
-        raw = part.encode()
-        digest.update(len(raw).to_bytes(4, "big") + raw)
-    return digest.digest()
+def _framed(part: str) -> bytes:
+    # Length first, so that no two lists of parts read alike.
+    raw = part.encode()
+    return len(raw).to_bytes(4, "big") + raw
+
+
+def _hash(raw: bytes) -> bytes:
+    return hashlib.blake2b(raw, digest_size=8).digest()

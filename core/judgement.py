@@ -53,16 +53,18 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 _BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
+_SATISFIED = {strategy: f"strategy {strategy} is satisfied" for strategy in Strategy}
 
 
 def judge(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Judgement:
     """Decide from strategy and outcomes alone."""
-    names, enough = spec.needed()
+    names, enough = spec.needed
     pending = received = 0
     for name in names:
-        if outcomes[name] is Outcome.RECEIVED:
+        outcome = outcomes[name]
+        if outcome is Outcome.RECEIVED:
             received += 1
-        elif outcomes[name] is Outcome.PENDING:
+        elif outcome is Outcome.PENDING:
             pending += 1
     if spec.strategy is Strategy.SETTLED:
         return Judgement.WAIT if pending else Judgement.COMPLETE
@@ -87,10 +89,13 @@ def conclude(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending | None:
 def _complete(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
     if not spec.events:
         return Ending(status=Status.COMPLETED, reason="nothing to wait for")
-    missing = _missing(spec, outcomes) if spec.strategy is Strategy.SETTLED else ()
+    reason = _SATISFIED[spec.strategy]
+    if spec.strategy is not Strategy.SETTLED:
+        return Ending(status=Status.COMPLETED, reason=reason)
+    missing = _missing(spec, outcomes)
     return Ending(
         status=Status.COMPLETED,
-        reason=f"strategy {spec.strategy} is satisfied",
+        reason=reason,
         timed_out=any(outcomes[name] is Outcome.TIMED_OUT for name in missing),
         partial=bool(missing),
         missing=missing,
@@ -110,7 +115,7 @@ def _undecided(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> bool:
 
 
 def _apply_policy(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
-    names, enough = spec.needed()
+    names, enough = spec.needed
     missing = _missing(spec, outcomes)
     lost = ", ".join(f"{name} {outcomes[name]}" for name in missing)
     why = f"strategy {spec.strategy} needs {enough} of {len(names)}; {lost}"

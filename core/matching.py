@@ -6,7 +6,7 @@ import msgspec
 
 from core.messages import Clause, Offer, Reason
 from core.paths import MISSING, document_of, find, same
-from core.spec import Expected, WaitSpec
+from core.spec import Place, WaitSpec
 
 _UNREAD = object()
 
@@ -18,38 +18,38 @@ class Mismatch(msgspec.Struct, frozen=True):
     clause: Clause
 
 
-def candidates(spec: WaitSpec, offer: Offer) -> list[Expected] | Mismatch:
-    """Every expected event this offer could fulfil: the most particular first.
-
-    An event that names its origin or filters more takes precedence over one that takes anything,
-    so that a particular event is not used up where a general one would have done.
-    """
-    by_source = [event for event in spec.events if event.source is offer.source]
-    if not by_source:
-        expected = sorted({event.source.value for event in spec.events})
+def candidates(spec: WaitSpec, offer: Offer) -> list[Place] | Mismatch:
+    """Every expected event this offer could fulfil: the most particular first."""
+    by_source = spec.by_source.get(offer.source)
+    if by_source is None:
+        expected = sorted(source.value for source in spec.by_source)
         return Mismatch(Reason.SOURCE_NOT_EXPECTED, Clause("source", expected, offer.source.value))
-    by_label = [event for event in by_source if event.label in (None, offer.label)]
+    by_label = [at for at in by_source if at[1].label is None or at[1].label == offer.label]
     if not by_label:
         rule = "topic" if offer.source == "kafka" else "service"
-        labels = sorted(event.label for event in by_source if event.label is not None)
+        labels = sorted(event.label for _, event in by_source if event.label is not None)
         return Mismatch(Reason.LABEL_NOT_EXPECTED, Clause(rule, labels, offer.label))
     return _filtered(by_label, offer)
 
 
-def _filtered(events: list[Expected], offer: Offer) -> list[Expected] | Mismatch:
+def _filtered(places: list[Place], offer: Offer) -> list[Place] | Mismatch:
     document: Any = _UNREAD
-    passed: list[Expected] = []
+    passed: list[Place] = []
     nearest: Clause | None = None
-    for event in events:
-        if event.filter and document is _UNREAD:
+    for place in places:
+        filter_ = place[1].filter
+        if not filter_:
+            passed.append(place)
+            continue
+        if document is _UNREAD:
             document = document_of(offer.payload)
-        clause = failed_clause(event.filter, document)
+        clause = failed_clause(filter_, document)
         if clause is None:
-            passed.append(event)
+            passed.append(place)
         else:
             nearest = nearest or clause
     if passed or nearest is None:
-        return sorted(passed, key=lambda event: (event.label is None, -len(event.filter)))
+        return passed
     return Mismatch(Reason.FILTERED_OUT, nearest)
 
 

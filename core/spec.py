@@ -1,11 +1,11 @@
 """What a correlation waits for. Built once from configuration, then never changed."""
 
+import hashlib
 from enum import StrEnum
-from functools import lru_cache
-from typing import Any, assert_never
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias, assert_never
 
 import msgspec
-from msgspec.structs import force_setattr
 
 
 class Strategy(StrEnum):
@@ -58,8 +58,15 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     ids: IdFields = DEFAULT_IDS
 
 
-class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The enabled events and the rules that decide over them. Times are in seconds."""
+# An expected event and its index in the configuration.
+Place: TypeAlias = tuple[int, Expected]
+
+
+class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """The enabled events and the rules that decide over them. Times are in seconds.
+
+    Many waits share one spec, so what follows from it is worked out once and kept beside it.
+    """
 
     events: tuple[Expected, ...]
     strategy: Strategy = Strategy.ALL
@@ -69,17 +76,37 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
     output: dict[str, str] = {}
     call: dict[str, Any] | None = None
-    staggered: bool = False
-    """Derived: some event has an earlier deadline than the whole."""
 
-    def __post_init__(self) -> None:
-        """Look once, so that the usual case costs nothing on every turn."""
-        earlier = any(e.timeout is not None and e.timeout < self.timeout for e in self.events)
-        force_setattr(self, "staggered", earlier)
+    @cached_property
+    def staggered(self) -> bool:
+        """Whether some event has an earlier deadline than the whole."""
+        return any(e.timeout is not None and e.timeout < self.timeout for e in self.events)
 
+    @cached_property
+    def by_source(self) -> dict[Source, tuple[Place, ...]]:
+        """What each path may bring, the most particular first.
+
+        An event that names its origin or filters more takes precedence over one that takes
+        anything, so that a particular event is not used up where a general one would have done.
+        """
+        places = sorted(
+            enumerate(self.events), key=lambda at: (at[1].label is None, -len(at[1].filter))
+        )
+        found: dict[Source, tuple[Place, ...]] = {}
+        for place in places:
+            source = place[1].source
+            found[source] = (*found.get(source, ()), place)
+        return found
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All events, in the order of the configuration."""
+        return tuple(event.name for event in self.events)
+
+    @cached_property
     def needed(self) -> tuple[tuple[str, ...], int]:
         """The names the strategy looks at, and how many of them must be received."""
-        names = tuple([event.name for event in self.events])  # a list is built faster
+        names = self.names
         match self.strategy:
             case Strategy.ALL | Strategy.SETTLED:
                 return names, len(names)
@@ -95,9 +122,19 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
             case other:
                 assert_never(other)
 
+    @cached_property
+    def text(self) -> str:
+        """The JSON that Postgres keeps, once for all waits that share it."""
+        return encode_spec(self).decode()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Sixteen bytes that stand for the text."""
+        return hashlib.sha256(self.text.encode()).digest()[:16]
+
 
 def encode_spec(spec: WaitSpec) -> bytes:
-    """The spec as the JSON its row carries."""
+    """The spec as JSON: in a registration, and in Postgres."""
     return msgspec.json.encode(spec)
 
 

@@ -23,7 +23,7 @@ from core.messages import (
     Standing,
     Verdict,
 )
-from core.spec import Expected, decode_spec, same_spec
+from core.spec import Expected, Place, decode_spec, same_spec
 from core.wait import PENDING, Decision, Entry, Mark, Parked, Wait, to_stored
 
 
@@ -81,9 +81,18 @@ def _open(message: Register, now: float, early: Sequence[Parked]) -> Decision:
         spec=spec,
         registered_by=message.turn_id,
         opened_at=to_stored(now),
+        expires_at=to_stored(now + spec.timeout),
         marks=(PENDING,) * len(spec.events),
     )
-    wait = _conclude(wait, now)
+    if spec.needed[1] == 0:
+        wait = _conclude(wait, now)  # nothing to wait for
+    if not early:
+        return Decision(wait=wait, reply=_opened(wait, created=True))
+    return _open_with(wait, now, early)
+
+
+def _open_with(wait: Wait, now: float, early: Sequence[Parked]) -> Decision:
+    """What came before the registration is part of it, in the order it came."""
     entries: list[Entry] = []
     parked: list[Parked] = []
     for event in sorted(early, key=lambda parked: (parked.at, parked.event_id)):
@@ -150,10 +159,12 @@ def _offer(wait: Wait, offer: Offer, now: float) -> Decision:
         )
         return Decision(wait=wait, reply=reply, parked=(_parked(offer, reply, now),))
     if wait.ending is not None:
-        return _log_only(wait, offer, now, Verdict.LATE, Reason.WAIT_ENDED, found[0])
+        return _log_only(wait, offer, now, Verdict.LATE, Reason.WAIT_ENDED, found[0][1])
+    if now < wait.due_at:
+        return _fulfil(wait, offer, now, found)
     wait, timeouts = _give_up(wait, now)
     if wait.ending is not None:
-        late = _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, found[0])
+        late = _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, found[0][1])
     else:
         late = _fulfil(wait, offer, now, found)
     return replace(late, entries=timeouts + late.entries)
@@ -161,22 +172,22 @@ def _offer(wait: Wait, offer: Offer, now: float) -> Decision:
 
 def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
     """Answer a repeated event without touching anything."""
-    for expected, mark in zip(wait.spec.events, wait.marks, strict=True):
-        if not mark.event_id or mark.event_id != offer.event_id:
+    for index, mark in enumerate(wait.marks):
+        if mark.event_id != offer.event_id or not mark.event_id:
             continue
         again = mark.turn_id == offer.turn_id
         return Judged(
             verdict=Verdict.MATCHED if again else Verdict.DUPLICATE,
             reason=Reason.EXPECTED if again else Reason.ALREADY_RECEIVED,
-            event=expected.name,
+            event=wait.spec.events[index].name,
             status=wait.status,
             seq=mark.seq,
         )
     return None
 
 
-def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Expected]) -> Decision:
-    expected, index = _first_pending(wait, found)
+def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Place]) -> Decision:
+    index, expected = _first_pending(wait, found)
     outcome = wait.marks[index].outcome
     if outcome is Outcome.TIMED_OUT:
         return _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, expected)
@@ -196,17 +207,16 @@ def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Expected]) -> Deci
             status=changed.status,
             seq=seq,
         ),
-        entries=(_entry(offer, seq, offer.outcome.value, expected.name, now),),
+        entries=(_entry(offer, seq, offer.outcome, expected.name, now),),
     )
 
 
-def _first_pending(wait: Wait, found: list[Expected]) -> tuple[Expected, int]:
-    """The first of the candidates that is still awaited, else the first of all; and its place."""
-    places = [(expected, wait.spec.events.index(expected)) for expected in found]
-    for expected, index in places:
-        if wait.marks[index].outcome is Outcome.PENDING:
-            return expected, index
-    return places[0]
+def _first_pending(wait: Wait, found: list[Place]) -> Place:
+    """The first of the candidates that is still awaited, else the first of all."""
+    for place in found:
+        if wait.marks[place[0]].outcome is Outcome.PENDING:
+            return place
+    return found[0]
 
 
 def _log_only(
@@ -218,7 +228,7 @@ def _log_only(
         reply=Judged(
             verdict=verdict, reason=reason, event=expected.name, status=wait.status, seq=seq
         ),
-        entries=(_entry(offer, seq, verdict.value, expected.name, now),),
+        entries=(_entry(offer, seq, verdict, expected.name, now),),
     )
 
 

@@ -38,6 +38,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     spec: WaitSpec
     registered_by: str
     opened_at: float
+    expires_at: float
+    """The overall deadline."""
     version: int = 1
     marks: tuple[Mark, ...]
     log_length: int = 0
@@ -48,15 +50,12 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Waiting, or how it ended."""
         return self.ending.status if self.ending else Status.WAITING
 
-    @property
-    def expires_at(self) -> float:
-        """The overall deadline."""
-        return to_stored(self.opened_at + self.spec.timeout)
-
     def deadline_of(self, index: int) -> float:
         """When the event at this place in the configuration is given up."""
         timeout = self.spec.events[index].timeout
-        return to_stored(self.opened_at + min(self.spec.timeout, timeout or self.spec.timeout))
+        if timeout is None or timeout >= self.spec.timeout:
+            return self.expires_at
+        return to_stored(self.opened_at + timeout)
 
     @property
     def due_at(self) -> float:
@@ -73,7 +72,8 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """Event name → outcome."""
-        return {e.name: m.outcome for e, m in zip(self.spec.events, self.marks, strict=True)}
+        outcomes = [mark.outcome for mark in self.marks]
+        return dict(zip(self.spec.names, outcomes, strict=True))
 
     def index_of(self, name: str) -> int:
         """The place of a named event in the configuration."""

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from core.judgement import Status
-from core.spec import encode_spec
 from core.wait import Entry, Parked, Wait
 from storage.pool import Connection
 from storage.queries import Q
 from storage.rows import json_of
+from storage.specs import KnownSpecs, SpecRow
 
 NEW = 0
 
@@ -28,57 +28,60 @@ class Change(msgspec.Struct, gc=False):
     unparked: list[str] = []
 
 
-async def flush(
-    conn: Connection, changes: Sequence[Change], owner: str, early_ttl: float
-) -> set[bytes]:
-    """Write all changes; the keys whose state was kept. The rest lost their row to another owner.
+class Journal:
+    """Writes for one owner."""
 
-    Parked events are rare, so only a flush that has some pays for a transaction of two statements.
-    """
-    arguments = _arguments(changes, owner)
-    if not any(change.parked for change in changes):
-        return await _write(conn, arguments)
-    async with conn.transaction():
-        kept = await _write(conn, arguments)
-        await park(conn, _still_valid(changes, kept), early_ttl)
+    def __init__(self, owner: str, early_ttl: float) -> None:
+        self._owner = owner
+        self._early_ttl = early_ttl
+        self._specs = KnownSpecs()
+
+    async def flush(self, conn: Connection, changes: Sequence[Change]) -> set[bytes]:
+        """Write all; the keys whose state was kept. The rest lost their row to another owner.
+
+        Parked events are rare: only a flush that has some pays for a transaction of two statements.
+        """
+        specs = self._specs.unknown_to_postgres(
+            change.wait for change in changes if change.wait is not None and change.seen == NEW
+        )
+        if any(change.parked for change in changes):
+            async with conn.transaction():
+                kept = await self._write(conn, specs, changes)
+                await park(conn, _still_valid(changes, kept), self._early_ttl)
+        else:
+            kept = await self._write(conn, specs, changes)
+        self._specs.remember(specs)
         return kept
+
+    async def _write(
+        self, conn: Connection, specs: list[SpecRow], changes: Sequence[Change]
+    ) -> set[bytes]:
+        opened: list[tuple[Any, ...]] = []
+        saved: list[tuple[Any, ...]] = []
+        lines: list[tuple[Any, ...]] = []
+        taken: list[tuple[bytes, str]] = []
+        for change in changes:
+            key, wait = change.key, change.wait
+            if wait is None:
+                continue  # nothing but parked events
+            if change.seen == NEW:
+                opened.append(_opened(key, wait))
+            else:
+                saved.append(_saved(key, change.seen, wait))
+            lines += [_line(key, change.tenant, entry) for entry in change.entries]
+            taken += [(key, event_id) for event_id in change.unparked]
+        if not opened and not saved:
+            return set()
+        rows = await conn.fetch(Q["flush"], specs, opened, saved, lines, taken, self._owner)
+        return {row[0] for row in rows}
 
 
 async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_ttl: float) -> None:
     """Keep events in the inbox under their correlation's key (empty if an id was missing)."""
     if not events:
         return
-    columns = _columns(
-        [
-            (
-                key,
-                event.event_id,
-                event.address.tenant,
-                event.address.execution_id or None,
-                event.address.correlation_id or None,
-                event.turn_id,
-                event.source,
-                event.label,
-                event.content_type,
-                event.payload,
-                event.outcome,
-                event.verdict,
-                event.reason,
-                json_of(event.clause),
-                event.at,
-            )
-            for key, event in events
-        ],
-        width=15,
-    )
-    await conn.execute(Q["park"], *columns, early_ttl)
-
-
-async def _write(conn: Connection, arguments: list[Any]) -> set[bytes]:
-    if not arguments[0] and not arguments[17]:
-        return set()
-    rows = await conn.fetch(Q["flush"], *arguments)
-    return {row["wait_key"] for row in rows}
+    rows = [_parked(key, event) for key, event in events]
+    await conn.execute(Q["park"], rows, early_ttl)
 
 
 def _still_valid(changes: Sequence[Change], kept: set[bytes]) -> list[tuple[bytes, Parked]]:
@@ -88,20 +91,6 @@ def _still_valid(changes: Sequence[Change], kept: set[bytes]) -> list[tuple[byte
         for change in changes
         if change.wait is None or change.key in kept
         for event in change.parked
-    ]
-
-
-def _arguments(changes: Sequence[Change], owner: str) -> list[Any]:
-    opened = [_opened(c.key, c.wait) for c in changes if c.wait and c.seen == NEW]
-    saved = [_saved(c.key, c.seen, c.wait) for c in changes if c.wait and c.seen != NEW]
-    lines = [_line(c, entry) for c in changes for entry in c.entries]
-    unparked = [(c.key, event_id) for c in changes for event_id in c.unparked]
-    return [
-        *_columns(opened, width=17),
-        *_columns(saved, width=9),
-        *_columns(lines, width=11),
-        *_columns(unparked, width=2),
-        owner,
     ]
 
 
@@ -116,7 +105,7 @@ def _opened(key: bytes, wait: Wait) -> tuple[Any, ...]:
         wait.status,
         wait.version,
         wait.log_length,
-        encode_spec(wait.spec).decode(),
+        wait.spec.digest,
         json_of(wait.marks),
         json_of(wait.ending),
         wait.registered_by,
@@ -141,14 +130,14 @@ def _saved(key: bytes, seen: int, wait: Wait) -> tuple[Any, ...]:
     )
 
 
-def _line(change: Change, entry: Entry) -> tuple[Any, ...]:
+def _line(key: bytes, tenant: int, entry: Entry) -> tuple[Any, ...]:
     return (
-        change.key,
-        entry.event_id,
-        change.tenant,
+        key,
+        tenant,
         entry.seq,
         entry.kind,
         entry.event,
+        entry.event_id,
         entry.source,
         entry.label,
         entry.content_type,
@@ -163,5 +152,21 @@ def _resumed_at(wait: Wait) -> float | None:
     return ending.at if ending and ending.status is Status.COMPLETED else None
 
 
-def _columns(rows: list[tuple[Any, ...]], width: int) -> list[Sequence[Any]]:
-    return list(zip(*rows, strict=True)) if rows else [[] for _ in range(width)]
+def _parked(key: bytes, event: Parked) -> tuple[Any, ...]:
+    return (
+        key,
+        event.event_id,
+        event.address.tenant,
+        event.address.execution_id or None,
+        event.address.correlation_id or None,
+        event.turn_id,
+        event.source,
+        event.label,
+        event.content_type,
+        event.payload,
+        event.outcome,
+        event.verdict,
+        event.reason,
+        json_of(event.clause),
+        event.at,
+    )

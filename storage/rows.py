@@ -23,6 +23,7 @@ def wait_of(row: asyncpg.Record) -> Wait:
         spec=decode_spec(row["spec"]),
         registered_by=row["registered_by"],
         opened_at=row["opened_at"],
+        expires_at=row["expires_at"],
         version=row["version"],
         marks=_marks.decode(row["marks"]),
         log_length=row["log_length"],

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from core.address import Address
-from storage import journal, waits
+from storage import waits
+from storage.journal import Change, Journal
 from storage.pool import (
     CONNECTION_ERRORS,
     Connection,
@@ -21,8 +22,7 @@ class ShardStore:
 
     def __init__(self, options: PoolOptions, owner: str, early_ttl: float) -> None:
         self._options = options
-        self._owner = owner
-        self._early_ttl = early_ttl
+        self._journal = Journal(owner, early_ttl)
         self._writer: Connection | None = None
         self._pool: Pool | None = None
 
@@ -37,12 +37,12 @@ class ShardStore:
         async with (await self.pool()).acquire(timeout=5.0) as conn:
             return await waits.load(conn, keys)
 
-    async def flush(self, changes: Sequence[journal.Change]) -> set[bytes]:
+    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""
         if self._writer is None or self._writer.is_closed():
             self._writer = await open_connection(self._options)
         try:
-            return await journal.flush(self._writer, changes, self._owner, self._early_ttl)
+            return await self._journal.flush(self._writer, changes)
         except CONNECTION_ERRORS:
             # Its state is unknown now: never write through it again.
             self._writer.terminate()

@@ -124,6 +124,11 @@ async def forget_ended(pool: Pool, retention: float, limit: int) -> int:
     return len(await pool.fetch(Q["forget_ended"], retention, limit))
 
 
+async def forget_specs(pool: Pool, retention: float) -> None:
+    """Remove the specs that no wait has any more."""
+    await pool.execute(Q["forget_specs"], retention)
+
+
 async def census(pool: Pool) -> dict[str, int]:
     """How many waits there are, by status."""
     return {row["status"]: row["waits"] for row in await pool.fetch(Q["census"])}

@@ -8,7 +8,7 @@ from bench.stage import Stage
 from core.messages import Message
 from core.turns import take
 from core.wait import Wait
-from storage.journal import NEW, Change, flush
+from storage.journal import NEW, Change, Journal
 from storage.pool import PoolOptions, open_connection
 
 
@@ -20,13 +20,14 @@ async def measure(stage: Stage, correlations: int, batch: int) -> Measure:
     phases = [
         _changes(messages, waits) for messages in (load.registers, load.callbacks, load.events)
     ]
+    journal = Journal("bare", 60.0)
     conn = await open_connection(PoolOptions(dsn=dsn, name="bare"))
     try:
         cpu, started = stage.cpu_seconds(), time.perf_counter()
         for changes in phases:
             for start in range(0, len(changes), batch):
                 part = changes[start : start + batch]
-                assert len(await flush(conn, part, "bare", 60.0)) == len(part)
+                assert len(await journal.flush(conn, part)) == len(part)
         seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
     finally:
         await conn.close()

@@ -1,11 +1,13 @@
 -- name: load_waits
 -- The rows to rebuild these correlations from.
 -- Served by: execution_wait_states_pkey.
-select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_length,
-       spec, marks, ending, registered_by,
-       extract(epoch from created_at)::float8 as opened_at
-  from execution_wait_states
- where wait_key = any($1::bytea[]);
+select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
+       w.log_length, s.spec, w.marks, w.ending, w.registered_by,
+       extract(epoch from w.created_at)::float8 as opened_at,
+       extract(epoch from w.expires_at)::float8 as expires_at
+  from execution_wait_states w
+  join wait_specs s using (tenant_id, spec_id)
+ where w.wait_key = any($1::bytea[]);
 
 -- name: load_early
 -- Events that came before these correlations were registered.
@@ -40,24 +42,28 @@ select correlation_id
  where tenant_id = $1 and execution_id = $2 and node_id = $3;
 
 -- name: flush
--- One flush of a shard: new waits, changed waits, log lines, parked and unparked events.
+-- One flush of a shard: specs not yet known ($1), new waits ($2), changed waits ($3), log lines ($4)
+-- and events that leave the inbox ($5), written by $6.
 -- A changed row must still have the version it was read at; what hangs on a row that lost is
 -- left out as well. Returns the keys that were kept; the others must be read and decided again.
-with opened as (
+-- `(… in …) is true` keeps the planner from a join, which it would do by nested loops: it cannot
+-- know how many rows a flush has, and guesses ten.
+with specs as (
+    insert into wait_specs (tenant_id, spec_id, spec, last_deadline)
+    select s.tenant_id, s.spec_id, s.spec, to_timestamp(s.last_deadline)
+      from unnest($1::flushed_spec[]) as s
+        on conflict (tenant_id, spec_id) do update
+       set last_deadline = greatest(wait_specs.last_deadline, excluded.last_deadline)
+), opened as (
     insert into execution_wait_states
            (wait_key, tenant_id, execution_id, correlation_id, node_id, aggregation_strategy,
-            status, version, log_length, spec, marks, ending, registered_by,
+            status, version, log_length, spec_id, marks, ending, registered_by,
             created_at, updated_at, expires_at, due_at, resumed_at, resumed_by)
     select n.wait_key, n.tenant_id, n.execution_id, n.correlation_id, n.node_id, n.strategy,
-           n.status, n.version, n.log_length, n.spec, n.marks, n.ending, n.registered_by,
+           n.status, n.version, n.log_length, n.spec_id, n.marks, n.ending, n.registered_by,
            to_timestamp(n.opened_at), now(), to_timestamp(n.expires_at), to_timestamp(n.due_at),
-           to_timestamp(n.resumed_at), case when n.resumed_at is not null then $40::text end
-      from unnest($1::bytea[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[],
-                  $7::text[], $8::int[], $9::int[], $10::json[], $11::json[], $12::json[],
-                  $13::text[], $14::float8[], $15::float8[], $16::float8[], $17::float8[])
-           as n(wait_key, tenant_id, execution_id, correlation_id, node_id, strategy,
-                status, version, log_length, spec, marks, ending,
-                registered_by, opened_at, expires_at, due_at, resumed_at)
+           to_timestamp(n.resumed_at), case when n.resumed_at is not null then $6::text end
+      from unnest($2::opened_wait[]) as n
         on conflict do nothing
     returning wait_key
 ), saved as (
@@ -71,10 +77,8 @@ with opened as (
            due_at = case when c.status = 'waiting' then to_timestamp(c.due_at) else w.due_at end,
            resumed_at = to_timestamp(c.resumed_at),
            resumed_by = case when c.resumed_at is null then null
-                             else coalesce(w.resumed_by, $40::text) end
-      from unnest($18::bytea[], $19::int[], $20::int[], $21::int[], $22::text[], $23::json[],
-                  $24::json[], $25::float8[], $26::float8[])
-           as c(wait_key, seen, version, log_length, status, marks, ending, due_at, resumed_at)
+                             else coalesce(w.resumed_by, $6::text) end
+      from unnest($3::saved_wait[]) as c
      where w.wait_key = c.wait_key
        and w.version = c.seen
     returning w.wait_key
@@ -84,22 +88,22 @@ with opened as (
     select wait_key from saved
 ), logged as (
     insert into wait_state_events
-           (wait_key, event_id, tenant_id, seq, kind, event, source, label, content_type,
+           (wait_key, tenant_id, seq, kind, event, event_id, source, label, content_type,
             payload, at)
-    select l.wait_key, l.event_id, l.tenant_id, l.seq, l.kind, l.event, l.source, l.label,
+    select l.wait_key, l.tenant_id, l.seq, l.kind, l.event, l.event_id, l.source, l.label,
            l.content_type, l.payload, to_timestamp(l.at)
-      from unnest($27::bytea[], $28::text[], $29::int[], $30::int[], $31::text[], $32::text[],
-                  $33::text[], $34::text[], $35::text[], $36::bytea[], $37::float8[])
-           as l(wait_key, event_id, tenant_id, seq, kind, event, source, label, content_type,
-                payload, at)
-      join kept using (wait_key)
-        on conflict do nothing
+      from unnest($4::log_line[]) as l
+     where (l.wait_key in (select wait_key from kept)) is true
+       -- An event that counts can come once only; one that does not may be sent again and again.
+       and (l.kind not in ('late', 'duplicate')
+            or not exists (select from wait_state_events known
+                            where known.wait_key = l.wait_key and known.event_id = l.event_id))
 ), unparked as (
     delete from event_inbox i
-     using unnest($38::bytea[], $39::text[]) as u(wait_key, event_id), kept
+     using unnest($5::taken_event[]) as u
      where i.wait_key = u.wait_key
        and i.event_id = u.event_id
-       and kept.wait_key = u.wait_key
+       and (u.wait_key in (select wait_key from kept)) is true
 )
 select wait_key from kept;
 
@@ -111,12 +115,8 @@ insert into event_inbox
         content_type, payload, outcome, verdict, reason, clause, received_at, expires_at)
 select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.turn_id,
        p.source, p.label, p.content_type, p.payload, p.outcome, p.verdict, p.reason, p.clause,
-       to_timestamp(p.at), to_timestamp(p.at) + $16 * interval '1 second'
-  from unnest($1::bytea[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[],
-              $7::text[], $8::text[], $9::text[], $10::bytea[], $11::text[], $12::text[],
-              $13::text[], $14::json[], $15::float8[])
-       as p(wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
-            content_type, payload, outcome, verdict, reason, clause, at)
+       to_timestamp(p.at), to_timestamp(p.at) + $2 * interval '1 second'
+  from unnest($1::parked_event[]) as p
     on conflict (wait_key, event_id, tenant_id) do update
    set verdict = excluded.verdict, reason = excluded.reason, clause = excluded.clause
  where event_inbox.verdict = 'buffered' or event_inbox.reason = 'execution_mismatch';
@@ -124,28 +124,32 @@ select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.
 -- name: list_waits
 -- A page of a tenant's waits, newest first. Null filters are off; $6, $7 continue after a row.
 -- Served by: execution_wait_states_recent.
-select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_length,
-       spec, marks, ending, registered_by,
-       extract(epoch from created_at)::float8 as opened_at
-  from execution_wait_states
- where tenant_id = $1
-   and ($2::text is null or status = $2)
-   and ($3::text is null or execution_id = $3)
-   and ($4::text is null or aggregation_strategy = $4)
-   and ($5::float8 is null or created_at <= now() - $5 * interval '1 second')
-   and ($6::float8 is null or (created_at, wait_key) < (to_timestamp($6), $7::bytea))
- order by created_at desc, wait_key desc
+select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
+       w.log_length, s.spec, w.marks, w.ending, w.registered_by,
+       extract(epoch from w.created_at)::float8 as opened_at,
+       extract(epoch from w.expires_at)::float8 as expires_at
+  from execution_wait_states w
+  join wait_specs s using (tenant_id, spec_id)
+ where w.tenant_id = $1
+   and ($2::text is null or w.status = $2)
+   and ($3::text is null or w.execution_id = $3)
+   and ($4::text is null or w.aggregation_strategy = $4)
+   and ($5::float8 is null or w.created_at <= now() - $5 * interval '1 second')
+   and ($6::float8 is null or (w.created_at, w.wait_key) < (to_timestamp($6), $7::bytea))
+ order by w.created_at desc, w.wait_key desc
  limit $8;
 
 -- name: read_wait
 -- One wait with what its row alone knows.
 -- Served by: execution_wait_states_pkey.
-select wait_key, tenant_id, execution_id, correlation_id, node_id, version, log_length,
-       spec, marks, ending, registered_by,
-       extract(epoch from created_at)::float8 as opened_at,
-       extract(epoch from resumed_at)::float8 as resumed_at, resumed_by
-  from execution_wait_states
- where wait_key = $1 and tenant_id = $2;
+select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
+       w.log_length, s.spec, w.marks, w.ending, w.registered_by,
+       extract(epoch from w.created_at)::float8 as opened_at,
+       extract(epoch from w.expires_at)::float8 as expires_at,
+       extract(epoch from w.resumed_at)::float8 as resumed_at, w.resumed_by
+  from execution_wait_states w
+  join wait_specs s using (tenant_id, spec_id)
+ where w.wait_key = $1 and w.tenant_id = $2;
 
 -- name: read_log
 -- A correlation's log after line $2: as many lines as fit into $3 bytes of data, at least one.
@@ -183,6 +187,15 @@ with old as (
 )
 delete from execution_wait_states w using old where w.wait_key = old.wait_key
 returning w.wait_key;
+
+-- name: forget_specs
+-- Remove specs that no wait can have any more: their last deadline is past retention by a day, and
+-- no row as old as that is left.
+-- Served by: wait_specs_deadline, execution_wait_states_due.
+delete from wait_specs
+ where last_deadline < now() - $1 * interval '1 second' - interval '1 day'
+   and not exists (select from execution_wait_states
+                    where due_at < now() - $1 * interval '1 second');
 
 -- name: census
 -- How many waits there are by status, over what is still kept.

@@ -10,12 +10,16 @@ from core.spec import Source
 from core.turns import take
 from core.wait import Decision, Wait
 from storage import waits
-from storage.journal import NEW, Change, flush
+from storage.journal import NEW, Change, Journal
 from storage.pool import Connection, PoolOptions, open_connection, open_pool
 from tests.support.shards import address, api, kafka, register
 
 NOW = 1_800_000_000.0
 TTL = 3600.0
+
+
+async def flush(conn: Connection, changes: list[Change], owner: str, ttl: float) -> set[bytes]:
+    return await Journal(owner, ttl).flush(conn, changes)
 
 
 @pytest.fixture

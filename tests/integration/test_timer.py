@@ -16,7 +16,7 @@ from core.messages import Message, Opened, Reply
 from core.turns import take
 from storage.clock import DatabaseClock
 from storage.deadlines import DeadlineStore
-from storage.journal import Change, flush
+from storage.journal import Change, Journal
 from storage.pool import Pool, PoolOptions, open_pool
 from tests.support.shards import BOTH, address, api, ask, register, running_shard
 
@@ -132,7 +132,8 @@ async def test_the_sweeper_reoffers_what_two_owners_let_pass(database: str) -> N
         # As if `two` had looked before the registration was committed.
         async with pool.acquire() as conn:
             parked = list(take(None, event, 1.0).parked)
-            await flush(conn, [Change(where.key, 1, 0, None, [], parked, [])], "two", 10**10)
+            change = Change(where.key, 1, 0, None, [], parked, [])
+            await Journal("two", 10**10).flush(conn, [change])
         sweeper = Sweeper(Config(dsn=database), pool, two.handle)
         assert await sweeper.reoffer() == 1
         assert await sweeper.reoffer() == 0

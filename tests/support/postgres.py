@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ import pytest
 
 from storage import embedded
 from storage.embedded import EmbeddedServer
+from storage.embedded_place import Place
+from storage.embedded_postmaster import find_postmaster
 
 _TEMPLATE = "muster_template"
 
@@ -41,6 +44,12 @@ class BareServer:
     def kill(self) -> None:
         """As if the kernel ran out of memory: the postmaster gets no chance to clean up."""
         os.kill(self.server.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while (dying := find_postmaster(Place.at(self.server.data_dir))) is not None:
+            # A busy machine takes its time to bury the dead.
+            assert dying.pid == self.server.pid
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def database_dsn(server: EmbeddedServer, name: str) -> str:

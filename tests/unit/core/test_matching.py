@@ -18,7 +18,7 @@ BIG = Expected(name="big", source=Source.KAFKA, label="orders", filter={"kind": 
 def names(events: list[Expected], event: Offer) -> list[str]:
     found = candidates(WaitSpec(events=tuple(events)), event)
     assert isinstance(found, list), found
-    return [one.name for one in found]
+    return [one.name for _, one in found]
 
 
 def mismatch(events: list[Expected], event: Offer) -> Mismatch:

@@ -32,11 +32,11 @@ EVENTS = (
 )
 def test_what_a_strategy_looks_at(strategy: Strategy, needed: tuple[tuple[str, ...], int]) -> None:
     spec = WaitSpec(events=EVENTS, strategy=strategy, listed=("b",), quorum=2)
-    assert spec.needed() == needed
+    assert spec.needed == needed
 
 
 def test_any_of_nothing_needs_nothing() -> None:
-    assert WaitSpec(events=(), strategy=Strategy.ANY).needed() == ((), 0)
+    assert WaitSpec(events=(), strategy=Strategy.ANY).needed == ((), 0)
 
 
 @given(specs)

@@ -22,6 +22,7 @@ def wait_with(*outcomes: Outcome) -> Wait:
         spec=SPEC,
         registered_by="t",
         opened_at=1000.0,
+        expires_at=1060.0,
         marks=tuple(Mark(outcome) for outcome in outcomes),
     )
 

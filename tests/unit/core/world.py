@@ -109,6 +109,7 @@ def reloaded(wait: Wait) -> Wait:
         spec=decode_spec(encode_spec(wait.spec)),
         registered_by=wait.registered_by,
         opened_at=as_column(wait.opened_at),
+        expires_at=as_column(wait.expires_at),
         version=wait.version,
         marks=msgspec.json.decode(msgspec.json.encode(wait.marks), type=tuple[Mark, ...]),
         log_length=wait.log_length,
