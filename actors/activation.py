@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from core.judgement import Status
+from core.messages import Message
 from core.passivation import Stay, judge_stay
-from core.wait import Parked, Wait
+from core.turns import take
+from core.wait import Decision, Parked, Wait
 from storage.waits import Loaded
 
 
@@ -26,10 +27,23 @@ class Activation(msgspec.Struct, gc=False):
         early = {event.event_id: event for event in loaded.early}
         return cls(key, loaded.wait, early, loaded.elsewhere, now)
 
+    def take(self, message: Message, now: float) -> Decision:
+        """One turn: decide, and be what was decided."""
+        early = tuple(self.early.values()) if self.early else ()
+        decision = take(self.wait, message, now, early, self.elsewhere)
+        self.wait = decision.wait
+        if decision.wait is not None:
+            if early:
+                self.early.clear()
+        else:
+            for event in decision.parked:
+                self.early[event.event_id] = event
+        return decision
+
     @property
     def at_rest(self) -> bool:
         """Nothing is expected to happen to it soon: nobody registered it, or it has ended."""
-        return self.wait is None or self.wait.status is not Status.WAITING
+        return self.wait is None or self.wait.ending is not None
 
 
 class Residents:
@@ -72,6 +86,9 @@ class Residents:
         gone = list(self._leaving(unsaved, now))
         for key in gone:
             del self._by_key[key]
+        if len(gone) > len(self._by_key):
+            # A dict keeps the size of its fullest hour; a copy has the size it needs.
+            self._by_key = OrderedDict(self._by_key)
         return len(gone)
 
     def _leaving(self, unsaved: frozenset[bytes], now: float) -> Iterator[bytes]:

@@ -15,13 +15,11 @@ import structlog
 from actors.activation import Activation, Residents
 from actors.feed import Feeds
 from actors.tally import Tally
-from actors.turn import Batch, Turn, Unsaved
+from actors.turn import Batch, Moment, Turn, Unsaved
 from core.address import Address
 from core.backoff import backoff
 from core.config import Config
-from core.judgement import Status
 from core.messages import Message, Offer, RefusalKind, Refused, Register, Reply
-from core.turns import take
 from storage.journal import Change
 from storage.waits import Loaded
 from telemetry.logging import about
@@ -29,6 +27,7 @@ from telemetry.logging import about
 log = structlog.get_logger("shard")
 
 MAX_RACES = 20
+_LOG_FULL = Refused(kind=RefusalKind.OVERLOADED, detail="this wait's log is full")
 
 
 class Store(Protocol):
@@ -95,10 +94,10 @@ class Shard:
             return [full] * len(messages)
         batch = Batch(len(messages))
         self._pending += len(messages)
-        used_at = self._world.monotonic()
+        moment = self._moment()
         try:
             for index, message in enumerate(messages):
-                self._accept(Turn(message, batch, index), used_at)
+                self._accept(Turn(message, batch, index), moment)
             return await batch.done
         finally:
             self._pending -= len(messages)
@@ -128,19 +127,23 @@ class Shard:
 
     # Turns
 
-    def _accept(self, turn: Turn, used_at: float) -> None:
+    def _moment(self) -> Moment:
+        """All turns that follow without a wait in between happen at one moment."""
+        return Moment(self._world.now(), self._world.monotonic())
+
+    def _accept(self, turn: Turn, moment: Moment) -> None:
         if turn.key in self._loading:
             self._loading[turn.key].append(turn)
             return
-        resident = self._residents.get(turn.key, used_at)
+        resident = self._residents.get(turn.key, moment.monotonic)
         if resident is None and self._is_unheard_of(turn):
-            resident = Activation.of(turn.key, Loaded(), used_at)
+            resident = Activation.of(turn.key, Loaded(), moment.monotonic)
             self._residents.add(resident)
         if resident is None:
             self._strangers.setdefault(turn.key, []).append(turn)
             self._to_load.set()
         else:
-            self._turn(resident, turn)
+            self._turn(resident, turn, moment.now)
 
     def _is_unheard_of(self, turn: Turn) -> bool:
         """Nobody else has ever seen these ids, so there is no row and no early event to read."""
@@ -152,35 +155,23 @@ class Shard:
             and turn.key not in self._strangers
         )
 
-    def _turn(self, resident: Activation, turn: Turn) -> None:
+    def _turn(self, resident: Activation, turn: Turn, now: float) -> None:
         """One step of one correlation: read, decide, remember. Nothing here may wait."""
         before = resident.wait
-        if before is not None and self._log_is_full(turn.message, before.log_length):
-            turn.answer(Refused(kind=RefusalKind.OVERLOADED, detail="this wait's log is full"))
+        full = before is not None and before.log_length >= self._config.log_limit
+        if full and isinstance(turn.message, Offer):
+            turn.answer(_LOG_FULL)
             return
-        decision = take(
-            before,
-            turn.message,
-            self._world.now(),
-            early=tuple(resident.early.values()),
-            elsewhere=resident.elsewhere,
-        )
-        resident.wait = decision.wait
-        if decision.wait is not None:
-            resident.early.clear()
-        for event in decision.parked:
-            if decision.wait is None:
-                resident.early[event.event_id] = event
-        changed = decision.wait is not before
-        if changed or decision.parked or decision.entries:
-            unsaved = self._unsaved.get(turn.key)
-            if unsaved is None:
-                unsaved = Unsaved(turn.key, turn.message.address.tenant, before)
-                self._unsaved[turn.key] = unsaved
-            unsaved.fold(turn, decision, changed=changed)
-            self._to_write.set()
-        else:
+        decision = resident.take(turn.message, now)
+        if decision.wait is before and not decision.parked:
             self._answer_unchanged(turn, decision.reply)
+            return
+        unsaved = self._unsaved.get(turn.key)
+        if unsaved is None:
+            unsaved = Unsaved(turn.key, turn.message.address.tenant, before)
+            self._unsaved[turn.key] = unsaved
+        unsaved.fold(turn, decision, changed=decision.wait is not before)
+        self._to_write.set()
 
     def _answer_unchanged(self, turn: Turn, reply: Reply) -> None:
         """An answer that rests on state not yet stored waits for that state."""
@@ -188,12 +179,9 @@ class Shard:
         if holder is not None:
             holder.turns.append((turn, reply))
             return
-        self.tally.reply(reply)
+        self.tally.replies([(turn, reply)])
         turn.answer(reply)
         self._residents.leave_if_at_rest(turn.key)
-
-    def _log_is_full(self, message: Message, length: int) -> bool:
-        return isinstance(message, Offer) and length >= self._config.log_limit
 
     # Activation
 
@@ -214,17 +202,17 @@ class Shard:
         loaded = await self._persist(lambda: self._store.load(keys))
         self.tally.add("loads", len(keys))
         taken = await self._nodes_taken(loaded)
-        now = self._world.monotonic()
+        moment = self._moment()
         while self._loading:
             key, turns = self._loading.popitem()
-            resident = Activation.of(key, loaded[key], now)
+            resident = Activation.of(key, loaded[key], moment.monotonic)
             self._residents.add(resident)
             for turn in turns:
                 refusal = taken.get((key, turn.message.turn_id)) or self._refuse_impostor(
                     resident, turn
                 )
                 if refusal is None:
-                    self._turn(resident, turn)
+                    self._turn(resident, turn, moment.now)
                 else:
                     turn.answer(refusal)
 
@@ -309,35 +297,26 @@ class Shard:
 
     def _settle(self, flushed: Iterable[Unsaved], kept: set[bytes]) -> None:
         near: list[tuple[Address, float]] = []
+        # Up to here the timer may have looked already.
+        horizon = self._world.now() + 2 * self._config.timer_horizon
         for unsaved in flushed:
-            key, wait = unsaved.change.key, unsaved.change.wait
-            if wait is not None and key not in kept:
-                self._lost(unsaved)
-                continue
-            for _, reply in unsaved.turns:
-                self.tally.reply(reply)
+            key, before, wait = unsaved.change.key, unsaved.before, unsaved.change.wait
             if wait is not None:
-                self.tally.stored(unsaved.before, wait)
+                if key not in kept:
+                    self._lost(unsaved)
+                    continue
+                self.tally.stored(before, wait)
                 if wait.ending is not None:
-                    log.debug("wait.ended", status=wait.status.value, **about(wait.address))
-                if self._is_near(unsaved):
+                    log.debug("wait.ended", status=wait.status, **about(wait.address))
+                elif wait.due_at <= horizon and (before is None or before.due_at != wait.due_at):
                     near.append((wait.address, wait.due_at))
+            self.tally.replies(unsaved.turns)
             unsaved.commit()
             self.feeds.changed(key)
             if key not in self._unsaved:
                 self._residents.leave_if_at_rest(key)
         if near:
             self._world.alarm(near)
-
-    def _is_near(self, unsaved: Unsaved) -> bool:
-        """Whether the timer may have looked past this deadline already."""
-        wait, before = unsaved.change.wait, unsaved.before
-        if wait is None or wait.status is not Status.WAITING:
-            return False
-        due_at = wait.due_at
-        if due_at > self._world.now() + 2 * self._config.timer_horizon:
-            return False
-        return before is None or before.due_at != due_at
 
     def _lost(self, unsaved: Unsaved) -> None:
         """Another owner moved the row on: forget, read it again, decide again."""

@@ -3,11 +3,14 @@
 from bisect import bisect_left
 from typing import Any
 
+from actors.turn import Turn
 from core.judgement import Status
 from core.messages import Judged, Opened, Reply, Verdict
 from core.spec import Source
-from core.wait import Mark, Wait
+from core.wait import Wait
 from telemetry.metrics import FLUSH_BOUNDS
+
+_FIRST = {source: f"first_{source}" for source in Source}
 
 
 class Tally:
@@ -37,16 +40,17 @@ class Tally:
         """Count something that happened."""
         self._counts[name] += amount
 
-    def reply(self, reply: Reply) -> None:
-        """Count a committed answer."""
-        if isinstance(reply, Judged):
-            self._counts[reply.verdict.value] += 1
-        elif isinstance(reply, Opened) and reply.created:
-            self._counts["registered"] += 1
+    def replies(self, turns: list[tuple[Turn, Reply]]) -> None:
+        """Count committed answers."""
+        for _, reply in turns:
+            if isinstance(reply, Judged):
+                self._counts[reply.verdict] += 1
+            elif isinstance(reply, Opened) and reply.created:
+                self._counts["registered"] += 1
 
     def stored(self, before: Wait | None, after: Wait) -> None:
         """Count what a committed change means for its wait."""
-        if before is None or not any(mark.event_id for mark in before.marks):
+        if before is None or _nothing_came(before):
             self._first(after)
         if after.ending is not None and (before is None or before.ending is None):
             self._counts[f"ended_{after.ending.status}"] += 1
@@ -54,10 +58,10 @@ class Tally:
 
     def _first(self, wait: Wait) -> None:
         """Count by which path the first event of a wait came, if one did."""
-        came = [mark for mark in wait.marks if mark.event_id]
+        came = [(mark.seq, index) for index, mark in enumerate(wait.marks) if mark.event_id]
         if came:
-            source = wait.spec.events[wait.marks.index(min(came, key=_seq))].source
-            self._counts[f"first_{source}"] += 1
+            _, index = min(came)
+            self._counts[_FIRST[wait.spec.events[index].source]] += 1
 
     def flush(self, rows: int, seconds: float) -> None:
         """Count one flush."""
@@ -71,5 +75,5 @@ class Tally:
         return {**self._counts, "flush_seconds_buckets": list(self._flush_buckets)}
 
 
-def _seq(mark: Mark) -> int:
-    return mark.seq
+def _nothing_came(wait: Wait) -> bool:
+    return not [mark for mark in wait.marks if mark.event_id]

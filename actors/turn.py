@@ -1,10 +1,18 @@
 """A message on its way through a shard, and the batch it came in."""
 
 import asyncio
+from typing import NamedTuple
 
 from core.messages import Message, Refused, Reply
 from core.wait import Decision, Wait
 from storage.journal import NEW, Change
+
+
+class Moment(NamedTuple):
+    """The database's time, and a local clock that never jumps."""
+
+    now: float
+    monotonic: float
 
 
 class Batch:
@@ -57,16 +65,19 @@ class Unsaved:
         change = self.change
         if changed:
             change.wait = decision.wait
-        for entry in decision.entries:
+        if change.entries:
             # Late and sent again before the first was stored: one line is enough.
-            if not any(entry.event_id == known.event_id for known in change.entries):
-                change.entries.append(entry)
+            known = {entry.event_id for entry in change.entries}
+            change.entries += [entry for entry in decision.entries if entry.event_id not in known]
+        else:
+            change.entries.extend(decision.entries)
         if decision.unparked:
             # Parked and taken up again within one flush: it never needs to reach the inbox.
             taken = set(decision.unparked)
             change.parked = [event for event in change.parked if event.event_id not in taken]
             change.unparked.extend(decision.unparked)
-        change.parked.extend(decision.parked)
+        if decision.parked:
+            change.parked.extend(decision.parked)
         self.turns.append((turn, decision.reply))
 
     def commit(self) -> None:

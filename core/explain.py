@@ -41,7 +41,7 @@ def explain(wait: Wait, parked: Sequence[Parked], now: float) -> Explanation:
 
 def _summary(wait: Wait, now: float) -> str:
     if wait.ending is None:
-        names, enough = wait.spec.needed
+        names, enough = wait.spec.needed_names, wait.spec.needed[1]
         outcomes = wait.outcomes
         have = sum(outcomes[name] is Outcome.RECEIVED for name in names)
         pending = ", ".join(name for name in names if outcomes[name] is Outcome.PENDING)

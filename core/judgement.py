@@ -1,6 +1,6 @@
 """Strategy and outcomes decide; the timeout policy has the last word when they cannot."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import assert_never
 
@@ -56,12 +56,12 @@ _BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
 _SATISFIED = {strategy: f"strategy {strategy} is satisfied" for strategy in Strategy}
 
 
-def judge(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Judgement:
-    """Decide from strategy and outcomes alone."""
-    names, enough = spec.needed
+def judge(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Judgement:
+    """Decide from strategy and outcomes alone. Outcomes stand in the order of `spec.events`."""
+    places, enough = spec.needed
     pending = received = 0
-    for name in names:
-        outcome = outcomes[name]
+    for place in places:
+        outcome = outcomes[place]
         if outcome is Outcome.RECEIVED:
             received += 1
         elif outcome is Outcome.PENDING:
@@ -73,7 +73,7 @@ def judge(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Judgement:
     return Judgement.WAIT if received + pending >= enough else Judgement.IMPOSSIBLE
 
 
-def conclude(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending | None:
+def conclude(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending | None:
     """The ending these outcomes lead to, or None while the wait goes on."""
     match judge(spec, outcomes):
         case Judgement.WAIT:
@@ -86,7 +86,7 @@ def conclude(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending | None:
             assert_never(other)
 
 
-def _complete(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
+def _complete(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
     if not spec.events:
         return Ending(status=Status.COMPLETED, reason="nothing to wait for")
     reason = _SATISFIED[spec.strategy]
@@ -96,13 +96,13 @@ def _complete(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
     return Ending(
         status=Status.COMPLETED,
         reason=reason,
-        timed_out=any(outcomes[name] is Outcome.TIMED_OUT for name in missing),
+        timed_out=Outcome.TIMED_OUT in outcomes,
         partial=bool(missing),
         missing=missing,
     )
 
 
-def _undecided(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> bool:
+def _undecided(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
     """Whether the policy's answer still depends on events that can come.
 
     `all` with `continue` asks for the required events only: when an optional one is lost, it
@@ -110,18 +110,19 @@ def _undecided(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> bool:
     """
     if (spec.strategy, spec.on_timeout) != (Strategy.ALL, TimeoutPolicy.CONTINUE):
         return False
-    required = [outcomes[event.name] for event in spec.events if event.required]
+    required = _required(spec, outcomes)
     return Outcome.PENDING in required and set(required) <= {Outcome.PENDING, Outcome.RECEIVED}
 
 
-def _apply_policy(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
-    names, enough = spec.needed
+def _apply_policy(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
+    places, enough = spec.needed
     missing = _missing(spec, outcomes)
-    lost = ", ".join(f"{name} {outcomes[name]}" for name in missing)
-    why = f"strategy {spec.strategy} needs {enough} of {len(names)}; {lost}"
-    timed_out = Outcome.TIMED_OUT in outcomes.values()
+    stands = dict(zip(spec.names, outcomes, strict=True))
+    lost = ", ".join(f"{name} {stands[name]}" for name in missing)
+    why = f"strategy {spec.strategy} needs {enough} of {len(places)}; {lost}"
+    timed_out = Outcome.TIMED_OUT in outcomes
     if not _may_continue(spec, outcomes):
-        broken = any(outcomes[name] in _BROKEN for name in names)
+        broken = any(outcomes[place] in _BROKEN for place in places)
         return Ending(
             status=Status.FAILED if broken else Status.TIMEOUT,
             reason=f"{why}; onTimeout {spec.on_timeout} ends the wait",
@@ -139,19 +140,24 @@ def _apply_policy(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> Ending:
     )
 
 
-def _may_continue(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> bool:
+def _may_continue(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
     """Whether the policy lets the workflow go on although the strategy is out of reach."""
     if spec.on_timeout is not TimeoutPolicy.CONTINUE:
         return spec.on_timeout is TimeoutPolicy.CONTINUE_WITH_PARTIAL
     match spec.strategy:
         case Strategy.ALL:
-            required = [event.name for event in spec.events if event.required]
-            return all(outcomes[name] is Outcome.RECEIVED for name in required)
+            return all(outcome is Outcome.RECEIVED for outcome in _required(spec, outcomes))
         case Strategy.ANY | Strategy.REQUIRED_ONLY:
             return True
         case _:  # custom and quorum are unmet by definition; settled never gets here
             return False
 
 
-def _missing(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
-    return tuple(e.name for e in spec.events if outcomes[e.name] is not Outcome.RECEIVED)
+def _required(spec: WaitSpec, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    pairs = zip(spec.events, outcomes, strict=True)
+    return [outcome for event, outcome in pairs if event.required]
+
+
+def _missing(spec: WaitSpec, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    pairs = zip(spec.names, outcomes, strict=True)
+    return tuple(name for name, outcome in pairs if outcome is not Outcome.RECEIVED)

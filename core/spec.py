@@ -104,23 +104,28 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         return tuple(event.name for event in self.events)
 
     @cached_property
-    def needed(self) -> tuple[tuple[str, ...], int]:
-        """The names the strategy looks at, and how many of them must be received."""
-        names = self.names
+    def needed(self) -> tuple[tuple[int, ...], int]:
+        """Which events the strategy looks at, and how many of them must be received."""
+        every = tuple(range(len(self.events)))
         match self.strategy:
             case Strategy.ALL | Strategy.SETTLED:
-                return names, len(names)
+                return every, len(every)
             case Strategy.ANY:
-                return names, min(1, len(names))
+                return every, min(1, len(every))
             case Strategy.REQUIRED_ONLY:
-                required = tuple(event.name for event in self.events if event.required)
+                required = tuple(index for index in every if self.events[index].required)
                 return required, len(required)
             case Strategy.CUSTOM:
-                return self.listed, len(self.listed)
+                return tuple(self.names.index(name) for name in self.listed), len(self.listed)
             case Strategy.QUORUM:
-                return names, self.quorum
+                return every, self.quorum
             case other:
                 assert_never(other)
+
+    @property
+    def needed_names(self) -> list[str]:
+        """The names of the events the strategy looks at."""
+        return [self.names[index] for index in self.needed[0]]
 
     @cached_property
     def text(self) -> str:

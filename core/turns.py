@@ -266,7 +266,7 @@ def _cancel(wait: Wait, message: Cancel, now: float) -> Decision:
 
 
 def _conclude(wait: Wait, now: float) -> Wait:
-    ending = conclude(wait.spec, wait.outcomes)
+    ending = conclude(wait.spec, [mark.outcome for mark in wait.marks])
     return wait if ending is None else _ended(wait, ending, now)
 
 

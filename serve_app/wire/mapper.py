@@ -44,7 +44,7 @@ def required_events(spec: WaitSpec) -> list[str]:
     """The events that must come, as far as the strategy names any."""
     if spec.strategy in {Strategy.ANY, Strategy.QUORUM}:
         return []
-    return list(spec.needed[0])
+    return spec.needed_names
 
 
 def summary_document(wait: Wait) -> Document:

@@ -178,3 +178,42 @@ async def test_a_long_log_is_read_in_pages_that_fit(database: str, conn: Connect
     assert seen == [1, 2, 3, 4, 5, 6]
     assert [entry.seq for entry in await waits.read_counted(pool, wait)] == [1]
     await pool.close()
+
+
+async def test_a_spec_is_kept_once_and_as_long_as_a_wait_has_it(
+    database: str, conn: Connection
+) -> None:
+    journal = Journal("a", TTL)
+    now: float = await conn.fetchval("select extract(epoch from now())::float8")
+    for days_ago in (30.0, 0.0):
+        decision = take(None, register(address()), now - days_ago * 86_400)
+        assert decision.wait is not None
+        await journal.flush(conn, [change(None, decision, decision.wait.address.key)])
+    pool = await open_pool(PoolOptions(dsn=database, name="test"))
+    covered = "select last_deadline > now() from wait_specs"
+    assert [row[0] for row in await conn.fetch(covered)] == [True]
+    await conn.execute("update wait_specs set last_deadline = now() - interval '20 days'")
+    await waits.forget_specs(pool, retention=7 * 86_400)
+    assert await conn.fetchval("select count(*) from wait_specs") == 1  # an old row has it still
+    await conn.execute("delete from execution_wait_states")
+    await waits.forget_specs(pool, retention=7 * 86_400)
+    assert await conn.fetchval("select count(*) from wait_specs") == 0
+    await pool.close()
+
+
+async def test_a_late_event_sent_again_is_logged_once(conn: Connection) -> None:
+    wait = await opened(conn)
+    key = wait.address.key
+    for event in (api(wait.address), kafka(wait.address)):
+        decision = take(wait, event, NOW)
+        assert decision.wait is not None
+        await flush(conn, [change(wait, decision, key)], "a", TTL)
+        wait = decision.wait
+    late = api(wait.address, event_id="api/s/late")
+    for _ in range(2):
+        decision = take(wait, late, NOW)
+        assert decision.wait is not None
+        await flush(conn, [change(wait, decision, key)], "a", TTL)
+        wait = decision.wait
+    kinds = [row[0] for row in await conn.fetch("select kind from wait_state_events order by seq")]
+    assert kinds == ["received", "received", "late"]

@@ -386,7 +386,8 @@ def drawn(spec: WaitSpec) -> list[str]:
 
 
 def cell_of(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> str:
-    judgement, ending = judge(spec, outcomes), conclude(spec, outcomes)
+    stands = [outcomes[name] for name in spec.names]
+    judgement, ending = judge(spec, stands), conclude(spec, stands)
     if ending is None:
         return {Judgement.WAIT: "wait", Judgement.IMPOSSIBLE: "hold"}[judgement]
     kind = KINDS[judgement, ending.status, ending.partial, ending.warning is not None]

@@ -6,7 +6,7 @@ from core.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
 
 def test_nothing_to_wait_for_is_complete_at_once() -> None:
     for strategy in set(Strategy) - {Strategy.QUORUM, Strategy.CUSTOM}:
-        ending = conclude(WaitSpec(events=(), strategy=strategy), {})
+        ending = conclude(WaitSpec(events=(), strategy=strategy), [])
         assert ending == Ending(status=Status.COMPLETED, reason="nothing to wait for")
 
 
@@ -18,7 +18,7 @@ def test_an_ending_says_why_in_words() -> None:
         ),
         on_timeout=TimeoutPolicy.CONTINUE_WITH_PARTIAL,
     )
-    outcomes = {"api_response": Outcome.RECEIVED, "kafka_event": Outcome.TIMED_OUT}
+    outcomes = [Outcome.RECEIVED, Outcome.TIMED_OUT]
     assert conclude(spec, outcomes) == Ending(
         status=Status.COMPLETED,
         reason="strategy all needs 2 of 2; kafka_event timed_out; "
@@ -38,8 +38,8 @@ def test_settled_tells_a_timeout_from_a_refusal() -> None:
         ),
         strategy=Strategy.SETTLED,
     )
-    silent = conclude(spec, {"left": Outcome.RECEIVED, "right": Outcome.TIMED_OUT})
-    refused = conclude(spec, {"left": Outcome.RECEIVED, "right": Outcome.REJECTED})
+    silent = conclude(spec, [Outcome.RECEIVED, Outcome.TIMED_OUT])
+    refused = conclude(spec, [Outcome.RECEIVED, Outcome.REJECTED])
     assert silent is not None
     assert refused is not None
     assert (silent.timed_out, refused.timed_out) == (True, False)

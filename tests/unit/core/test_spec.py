@@ -1,3 +1,5 @@
+import hashlib
+
 import pytest
 from hypothesis import given
 
@@ -32,7 +34,7 @@ EVENTS = (
 )
 def test_what_a_strategy_looks_at(strategy: Strategy, needed: tuple[tuple[str, ...], int]) -> None:
     spec = WaitSpec(events=EVENTS, strategy=strategy, listed=("b",), quorum=2)
-    assert spec.needed == needed
+    assert (tuple(spec.needed_names), spec.needed[1]) == needed
 
 
 def test_any_of_nothing_needs_nothing() -> None:
@@ -46,7 +48,14 @@ def test_a_spec_survives_its_row(spec: WaitSpec) -> None:
 
 
 def test_a_small_spec_is_a_small_row() -> None:
-    assert encode_spec(WaitSpec(events=EVENTS[:1])) == b'{"events":[{"name":"a","source":"api"}]}'
+    spec = WaitSpec(events=EVENTS[:1])
+    assert encode_spec(spec).decode() == spec.text == '{"events":[{"name":"a","source":"api"}]}'
+
+
+def test_a_digest_stands_for_the_text() -> None:
+    one, other = WaitSpec(events=EVENTS), WaitSpec(events=EVENTS, timeout=1.0)
+    assert one.digest == hashlib.sha256(one.text.encode()).digest()[:16]
+    assert one.digest == decode_spec(one.text).digest != other.digest
 
 
 @pytest.mark.parametrize(
