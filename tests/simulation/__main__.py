@@ -1,31 +1,43 @@
 """Replay a seed, or try a range: `python -m tests.simulation 17` or `… 0 1000000`."""
 
 import sys
-import time
 
 import structlog
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from tests.simulation.clockwork import simulate
+from tests.simulation.many import LawBrokenError, try_seeds
 from tests.simulation.scenario import play
 
+err = Console(stderr=True)
 
-def main(first: int, last: int) -> int:
-    """Play seeds first..last; the first failing one ends it."""
+
+def replay(seed: int) -> int:
+    """Play one story in this process, where a debugger can follow it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    started = time.perf_counter()
-    for seed in range(first, last):
+    simulate(play(seed))
+    sys.stdout.write(f"seed {seed}: every law held\n")
+    return 0
+
+
+def explore(first: int, last: int) -> int:
+    """Play many on all cores; 1 if one broke a law."""
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task("seeds", total=last - first)
         try:
-            simulate(play(seed))
-        except Exception:
-            sys.stdout.write(f"seed {seed} breaks a law\n")
-            raise
-        if seed % 1000 == 999:
-            rate = (seed + 1 - first) / (time.perf_counter() - started)
-            sys.stdout.write(f"{seed + 1} seeds, {rate:.0f} a second\n")
-    sys.stdout.write(f"seeds {first}..{last - 1}: every law held\n")
+            tried = try_seeds(first, last, lambda so_far: bar.update(task, completed=so_far.seeds))
+        except LawBrokenError as broken:
+            err.print(str(broken), style="red", markup=False)
+            return 1
+    sys.stdout.write(
+        f"seeds {first}..{last - 1}: every law held; "
+        f"{tried.refused_writes} stale writes refused, {tried.log_lines} log lines\n"
+    )
     return 0
 
 
 if __name__ == "__main__":
-    start = int(sys.argv[1])
-    sys.exit(main(start, int(sys.argv[2]) if len(sys.argv) > 2 else start + 1))
+    given = [int(word) for word in sys.argv[1:3]]
+    sys.exit(replay(given[0]) if len(given) == 1 else explore(*given))

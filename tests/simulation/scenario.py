@@ -136,6 +136,8 @@ class Story:
         await asyncio.sleep(self.rng.random() * 2)
         while True:
             owner = self.rng.choice(self.owners)  # after a split, either may be asked
+            if self.trouble.strikes(0.1):
+                self.echo(message)
             try:
                 reply = (await asyncio.wait_for(owner.call([message]), 3))[0]
             except (TimeoutError, asyncio.CancelledError):
@@ -147,6 +149,14 @@ class Story:
                 continue
             self.answers[f"{type(message).__name__}{message.turn_id}"] = (message, reply)
             return
+
+    def echo(self, message: Message) -> None:
+        """The network delivers a call twice, the second time to whomever; nobody hears the answer.
+
+        The reply of an echo is dropped, so it may fail as it likes.
+        """
+        ghost = asyncio.create_task(self.rng.choice(self.owners).call([message]))
+        ghost.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def crash_now_and_then(self) -> None:
         """Kill an owner, split the ownership, or merge it again."""

@@ -21,6 +21,7 @@ class Tables:
         self.waits: dict[bytes, Wait] = {}
         self.nodes: dict[tuple[int, str, str], bytes] = {}
         self.log: dict[tuple[bytes, str], Entry] = {}
+        self.lines: set[tuple[bytes, int]] = set()
         self.inbox: dict[tuple[bytes, str], Parked] = {}
         self.refused_writes = 0
 
@@ -32,7 +33,7 @@ class Tables:
                 self.refused_writes += 1
                 continue
             for entry in change.entries:
-                self.log.setdefault((change.key, entry.event_id), entry)
+                self._log(change.key, entry)
             for event_id in change.unparked:
                 self.inbox.pop((change.key, event_id), None)
             for event in change.parked:
@@ -52,6 +53,14 @@ class Tables:
             _check_step(old, wait)
         self.waits[change.key] = wait
         return True
+
+    def _log(self, key: bytes, entry: Entry) -> None:
+        if (key, entry.event_id) in self.log:
+            assert entry.kind in {"late", "duplicate"}, "an event counts once"
+            return
+        assert (key, entry.seq) not in self.lines, "a line's number is its own"
+        self.lines.add((key, entry.seq))
+        self.log[key, entry.event_id] = entry
 
     def _park(self, key: bytes, event: Parked) -> None:
         known = self.inbox.get((key, event.event_id))

@@ -1,0 +1,63 @@
+"""Many seeds on all cores; the first one that breaks a law ends it and is named."""
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from tests.simulation.clockwork import simulate
+from tests.simulation.scenario import play
+
+STEP = 100
+
+
+class LawBrokenError(AssertionError):
+    """A seed whose story broke a law."""
+
+
+@dataclass(slots=True)
+class Tried:
+    """How many stories were played, and what happened in them."""
+
+    seeds: int = 0
+    refused_writes: int = 0
+    log_lines: int = 0
+
+    def add(self, other: "Tried") -> None:
+        """Count what another process has tried."""
+        self.seeds += other.seeds
+        self.refused_writes += other.refused_writes
+        self.log_lines += other.log_lines
+
+
+def try_seeds(first: int, last: int, progress: Callable[[Tried], None] | None = None) -> Tried:
+    """Play the stories of first..last-1.
+
+    Raises:
+        LawBrokenError: Names the seed; `python -m tests.simulation SEED` replays it.
+    """
+    total = Tried()
+    parts = [(start, min(start + STEP, last)) for start in range(first, last, STEP)]
+    # Spawned, not forked: whatever threads this process has stay out of it.
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        for tried in pool.imap_unordered(_try_some, parts):
+            total.add(tried)
+            if progress is not None:
+                progress(total)
+    return total
+
+
+def _try_some(part: tuple[int, int]) -> Tried:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    tried = Tried()
+    for seed in range(*part):
+        try:
+            story = simulate(play(seed))
+        except Exception as error:
+            raise LawBrokenError(
+                f"seed {seed} breaks a law: {error!r}; python -m tests.simulation {seed}"
+            ) from error
+        tried.add(Tried(1, story.tables.refused_writes, len(story.tables.log)))
+    return tried
