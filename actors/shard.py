@@ -84,6 +84,8 @@ class Shard:
         self._pending = 0
         self._to_load = asyncio.Event()
         self._to_write = asyncio.Event()
+        # Asked once: a logger that says nothing still costs as much as a turn.
+        self._tells_all = config.log_level.upper() == "DEBUG"
         self.feeds = Feeds(world.monotonic)
         self.tally = Tally()
 
@@ -307,7 +309,8 @@ class Shard:
                     continue
                 self.tally.stored(before, wait)
                 if wait.ending is not None:
-                    log.debug("wait.ended", status=wait.status, **about(wait.address))
+                    if self._tells_all:
+                        log.debug("wait.ended", status=wait.status, **about(wait.address))
                 elif wait.due_at <= horizon and (before is None or before.due_at != wait.due_at):
                     near.append((wait.address, wait.due_at))
             self.tally.replies(unsaved.turns)
