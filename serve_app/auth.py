@@ -7,11 +7,11 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from actors.cache import Cache
 from core.address import Address
 from core.errors import UnauthenticatedError
 from core.permissions import split_key
 from core.tokens import sign, verify
-from serve_app.cache import Cache
 from storage.access import Credential
 
 KEY_TTL = 10.0

@@ -8,9 +8,9 @@ from typing import Any
 import structlog
 from ray.exceptions import RayError
 
+from actors.cache import Cache
 from actors.gateway import Gateway
 from core.errors import TransientError
-from serve_app.cache import Cache
 from storage import inbox, waits
 from storage.pool import CONNECTION_ERRORS
 from telemetry.metrics import Snapshot

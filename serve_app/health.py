@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from actors.cache import Cache
 from actors.gateway import Gateway
 from core.config import Placement
-from serve_app.cache import Cache
 from serve_app.census import AWAY, Census, Report
 from storage.clock import DatabaseClock
 from storage.pool import CONNECTION_ERRORS

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from actors.gateway import Gateway
 from actors.process import mint
+from actors.profiles import Profiles
 from core.address import Address, correlation_for
 from core.errors import MusterError
 from core.messages import Judged, Message, Opened, Refused, Register, Reply, Standing
@@ -15,7 +16,6 @@ from core.spec import Source, WaitSpec, encode_spec
 from core.wait_config import API_RESPONSE
 from serve_app.auth import CallbackTokens
 from serve_app.problems import ProblemError, refusal
-from serve_app.profiles import Profiles
 from serve_app.wire.mapper import Document, ids_document, moment, required_events
 from serve_app.wire.requests import WaitRequest
 

@@ -7,6 +7,7 @@ from functools import partial
 import structlog
 
 from actors.gateway import Gateway
+from actors.profiles import Profiles
 from serve_app.auth import CallbackTokens, Keys
 from serve_app.census import Census, Rate
 from serve_app.database import Database
@@ -14,7 +15,6 @@ from serve_app.health import Health
 from serve_app.intake import Intake
 from serve_app.limits import Gate
 from serve_app.options import IngressOptions
-from serve_app.profiles import Profiles
 from serve_app.registrar import Registrar
 from storage import access
 from storage.pool import CONNECTION_ERRORS

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from core.arrival import Arrival
 from core.errors import InvalidError, MusterError
 from core.messages import Message, Offer, Reply
 from core.permissions import Permission
@@ -17,7 +18,7 @@ from core.spec import Source
 from serve_app.documents import answer, parse, parse_as, parse_items, read_body, split_body
 from serve_app.guards import caller_of, replica_of, requires, requires_or_token
 from serve_app.headers import headers_of
-from serve_app.intake import Arrival, Unaddressed
+from serve_app.intake import Unaddressed
 from serve_app.lean import LeanRoute
 from serve_app.openapi import any_body, body, described, parameter
 from serve_app.problems import Problem, ProblemError
@@ -33,6 +34,7 @@ class _Door:
     """One way in: the path parameter that names the origin, and which names are allowed."""
 
     source: Source
+    door: str
     parameter: str
     pattern: re.Pattern[str]
 
@@ -44,8 +46,8 @@ class _Door:
         return label
 
 
-_CALLBACKS = _Door(Source.API, "service", re.compile(r"[\w.:-]{1,255}"))
-_TOPICS = _Door(Source.KAFKA, "topic", re.compile(r"[A-Za-z0-9._-]{1,249}"))
+_CALLBACKS = _Door(Source.API, "api", "service", re.compile(r"[\w.:-]{1,255}"))
+_TOPICS = _Door(Source.KAFKA, "http", "topic", re.compile(r"[A-Za-z0-9._-]{1,249}"))
 _EVENT_ID_HEADERS = ("x-event-id", "idempotency-key")
 
 _IDS = [
@@ -120,6 +122,7 @@ async def _take(request: Request, door: _Door) -> Response:
     raw = await read_body(request, replica.config.request_timeout) or b"null"
     arrival = Arrival(
         source=door.source,
+        door=door.door,
         label=label,
         raw=raw,
         body=parse(raw),
@@ -177,6 +180,7 @@ def _arrival(door: _Door, label: str, content: bytes, item: EventItem) -> Arriva
     ids = {"x-execution-id": item.execution_id, "x-correlation-id": item.correlation_id}
     return Arrival(
         source=door.source,
+        door=door.door,
         label=label,
         raw=content,
         body=parse(content),

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, Request
 from msgspec.structs import replace
 from starlette.responses import Response
 
+from core.arrival import JSON, Arrival
 from core.errors import NotFoundError
 from core.messages import Offer, Verdict
 from core.permissions import Permission
@@ -14,7 +15,7 @@ from serve_app.auth import Caller
 from serve_app.cursors import read_inbox_cursor
 from serve_app.documents import answer, parse
 from serve_app.guards import caller_of, replica_of, requires
-from serve_app.intake import Arrival, Unaddressed
+from serve_app.intake import Unaddressed
 from serve_app.openapi import described
 from serve_app.problems import ProblemError
 from serve_app.replica import Replica
@@ -111,8 +112,9 @@ async def _offer(replica: Replica, caller: Caller, parked: Parked) -> Offer:
         source=parked.source,
         label=parked.label,
         raw=parked.payload,
-        body=parse(parked.payload),
+        body=parse(parked.payload) if parked.content_type == JSON else None,
         headers={},
+        content_type=parked.content_type,
     )
     offer = await replica.intake.address(caller, arrival)
     if isinstance(offer, Unaddressed):

@@ -2,16 +2,10 @@ from typing import Any
 
 import pytest
 
+from core.arrival import Arrival
 from core.intake import MissingId
 from core.spec import DEFAULT_IDS, IdFields, Source
-from serve_app.intake import (
-    Arrival,
-    _contradicts,
-    _offer,
-    _repeats,
-    event_id_of,
-    missing_id,
-)
+from serve_app.intake import _contradicts, _repeats, missing_id
 from tests.unit.serve_app.world import ADDRESS
 
 CUSTOM = IdFields("ref.id", "ref.run", "X-Ref", "X-Run")
@@ -28,32 +22,6 @@ def arrival(
         headers=headers or {},
         event_id=more.get("event_id"),
     )
-
-
-@pytest.mark.parametrize(
-    ("source", "given", "expected"),
-    [
-        (Source.API, "e1", "api/bank/e1"),
-        (Source.API, None, "api/bank/turn"),
-        (Source.KAFKA, "e1", "http/bank/e1"),
-    ],
-)
-def test_an_event_is_known_by_its_path_origin_and_id(
-    source: Source, given: str | None, expected: str
-) -> None:
-    assert event_id_of(arrival(source=source, event_id=given), "turn") == expected
-
-
-def test_data_without_ids_is_kept_to_the_byte() -> None:
-    raw = b'{"paid":  1.10}'
-    offer = _offer(ADDRESS, DEFAULT_IDS, arrival(raw, {"paid": 1.1}), "t", "e")
-    assert offer.payload == raw
-
-
-def test_ids_are_taken_out_of_the_data() -> None:
-    body = {"correlation_id": "order", "execution_id": "run", "paid": 10**30}
-    offer = _offer(ADDRESS, DEFAULT_IDS, arrival(b"...", body), "t", "e")
-    assert offer.payload == b'{"paid":1000000000000000000000000000000}'
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from serve_app.cache import Cache
+from actors.cache import Cache
 
 
 class Source:

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
+from actors.cache import Cache
 from core.errors import InvalidError
 from core.spec import DEFAULT_IDS, IdFields
-from serve_app.cache import Cache
 
 TTL = 10.0
 # Each callback looks under all of them.

@@ -1,8 +1,8 @@
 import pytest
 
+from actors.profiles import LIMIT, TTL, Profiles
 from core.errors import InvalidError
 from core.spec import DEFAULT_IDS, IdFields
-from serve_app.profiles import LIMIT, TTL, Profiles
 
 
 class Table:

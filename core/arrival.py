@@ -1,0 +1,66 @@
+"""An event as it came in, by whatever door; and the offer it becomes once its ids are known."""
+
+from typing import Any
+
+import msgspec
+
+from core.address import Address
+from core.intake import stripped
+from core.messages import Offer, Reason, Verdict
+from core.spec import IdFields, Source
+from core.wait import Parked
+
+JSON = "application/json"
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a sender sent. Header names are in lower case.
+
+    `door` and `label` tell where it came in; `event_id` is the sender's own id, if there is one.
+    """
+
+    source: Source
+    label: str
+    raw: bytes
+    body: Any
+    headers: dict[str, str]
+    door: str = "api"
+    event_id: str | None = None
+    content_type: str = JSON
+
+
+def event_id_of(arrival: Arrival, turn_id: str) -> str:
+    """The id an event is deduplicated by: the sender's own, or one for this request."""
+    return f"{arrival.door}/{arrival.label}/{arrival.event_id or turn_id}"
+
+
+def offer_of(address: Address, fields: IdFields, arrival: Arrival, turn_id: str) -> Offer:
+    """The offer to a correlation: the data without the ids that routed it."""
+    cleaned = stripped(arrival.body, fields)
+    return Offer(
+        address=address,
+        turn_id=turn_id,
+        event_id=event_id_of(arrival, turn_id),
+        source=arrival.source,
+        label=arrival.label,
+        # Data without ids in it is kept as it came, to the byte.
+        payload=arrival.raw if cleaned == arrival.body else msgspec.json.encode(cleaned),
+        content_type=arrival.content_type,
+    )
+
+
+def unplaced(tenant: int, arrival: Arrival, turn_id: str, now: float) -> Parked:
+    """How an event is kept that names no correlation."""
+    return Parked(
+        address=Address(tenant, "", ""),
+        turn_id=turn_id,
+        event_id=event_id_of(arrival, turn_id),
+        source=arrival.source,
+        label=arrival.label,
+        payload=arrival.raw,
+        content_type=arrival.content_type,
+        verdict=Verdict.REJECTED,
+        reason=Reason.MISSING_ID,
+        clause=None,
+        at=now,
+    )
