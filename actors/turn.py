@@ -4,6 +4,7 @@ import asyncio
 from typing import NamedTuple
 
 from core.messages import Message, Refused, Reply
+from core.outgoing import outgoing_of
 from core.wait import Decision, Wait
 from storage.journal import NEW, Change
 
@@ -64,6 +65,7 @@ class Unsaved:
         """Add one decision; only the last state is ever written."""
         change = self.change
         if changed:
+            change.outgoing += outgoing_of(change.wait or self.before, decision.wait)
             change.wait = decision.wait
         if change.entries:
             # Late and sent again before the first was stored: one line is enough.

@@ -76,6 +76,8 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
     output: dict[str, str] = {}
     call: dict[str, Any] | None = None
+    publish: str | None = None
+    """The topic that is told of the end."""
 
     @cached_property
     def staggered(self) -> bool:

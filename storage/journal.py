@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from core.judgement import Status
+from core.outgoing import Outgoing
 from core.wait import Entry, Parked, Wait
 from storage.pool import Connection
 from storage.queries import Q
@@ -26,6 +27,7 @@ class Change(msgspec.Struct, gc=False):
     entries: list[Entry] = []
     parked: list[Parked] = []
     unparked: list[str] = []
+    outgoing: list[Outgoing] = []
 
 
 class Journal:
@@ -60,6 +62,7 @@ class Journal:
         saved: list[tuple[Any, ...]] = []
         lines: list[tuple[Any, ...]] = []
         taken: list[tuple[bytes, str]] = []
+        outgoing: list[tuple[Any, ...]] = []
         for change in changes:
             key, wait = change.key, change.wait
             if wait is None:
@@ -70,9 +73,11 @@ class Journal:
                 saved.append(_saved(key, change.seen, wait))
             lines += [_line(key, change.tenant, entry) for entry in change.entries]
             taken += [(key, event_id) for event_id in change.unparked]
+            outgoing += [(key, change.tenant, o.topic, o.key, o.type) for o in change.outgoing]
         if not opened and not saved:
             return set()
-        rows = await conn.fetch(Q["flush"], specs, opened, saved, lines, taken, self._owner)
+        arguments = (specs, opened, saved, lines, taken, outgoing, self._owner)
+        rows = await conn.fetch(Q["flush"], *arguments)
         return {row[0] for row in rows}
 
 

@@ -42,8 +42,8 @@ select correlation_id
  where tenant_id = $1 and execution_id = $2 and node_id = $3;
 
 -- name: flush
--- One flush of a shard: specs not yet known ($1), new waits ($2), changed waits ($3), log lines ($4)
--- and events that leave the inbox ($5), written by $6.
+-- One flush of a shard: specs not yet known ($1), new waits ($2), changed waits ($3), log lines
+-- ($4), events that leave the inbox ($5) and events to publish ($6), written by $7.
 -- A changed row must still have the version it was read at; what hangs on a row that lost is
 -- left out as well. Returns the keys that were kept; the others must be read and decided again.
 -- `(… in …) is true` keeps the planner from a join, which it would do by nested loops: it cannot
@@ -62,7 +62,7 @@ with specs as (
     select n.wait_key, n.tenant_id, n.execution_id, n.correlation_id, n.node_id, n.strategy,
            n.status, n.version, n.log_length, n.spec_id, n.marks, n.ending, n.registered_by,
            to_timestamp(n.opened_at), now(), to_timestamp(n.expires_at), to_timestamp(n.due_at),
-           to_timestamp(n.resumed_at), case when n.resumed_at is not null then $6::text end
+           to_timestamp(n.resumed_at), case when n.resumed_at is not null then $7::text end
       from unnest($2::opened_wait[]) as n
         on conflict do nothing
     returning wait_key
@@ -77,7 +77,7 @@ with specs as (
            due_at = case when c.status = 'waiting' then to_timestamp(c.due_at) else w.due_at end,
            resumed_at = to_timestamp(c.resumed_at),
            resumed_by = case when c.resumed_at is null then null
-                             else coalesce(w.resumed_by, $6::text) end
+                             else coalesce(w.resumed_by, $7::text) end
       from unnest($3::saved_wait[]) as c
      where w.wait_key = c.wait_key
        and w.version = c.seen
@@ -104,6 +104,11 @@ with specs as (
      where i.wait_key = u.wait_key
        and i.event_id = u.event_id
        and (u.wait_key in (select wait_key from kept)) is true
+), published as (
+    insert into outbox (wait_key, tenant_id, topic, record_key, event_type)
+    select o.wait_key, o.tenant_id, o.topic, o.record_key, o.event_type
+      from unnest($6::outgoing_event[]) as o
+     where (o.wait_key in (select wait_key from kept)) is true
 )
 select wait_key from kept;
 

@@ -1,0 +1,142 @@
+"""Records that could not be handled, kept whole so that they can be tried again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncpg
+import msgspec
+
+from core.record import Record
+from storage.pool import Connection, Pool
+from storage.queries import Q
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A dead letter as listings show it; `record` is there where the whole was asked for."""
+
+    letter_id: int
+    topic: str
+    partition: int
+    offset: int
+    size: int | None
+    error: str
+    attempts: int
+    failed_at: float
+    redriven_at: float | None
+    record: Record | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterFilter:
+    """Which dead letters are meant; None leaves a filter off."""
+
+    topic: str | None = None
+    error: str | None = None
+    redriven: bool = False
+
+
+async def bury(conn: Connection | Pool, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+    """Keep records with the error that each met."""
+    rows = [
+        (
+            tenant,
+            record.topic,
+            record.partition,
+            record.offset,
+            record.key,
+            _headers_text(record.headers),
+            record.value,
+            _storable(error),
+        )
+        for record, error in failed
+    ]
+    await conn.execute(Q["bury"], rows)
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: LetterFilter, after: int | None, limit: int
+) -> list[Letter]:
+    """The next letters of a listing, newest first."""
+    rows = await pool.fetch(
+        Q["list_letters"], tenant, chosen.topic, chosen.error, chosen.redriven, after, limit
+    )
+    return [_letter(row, row["size"]) for row in rows]
+
+
+async def read(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[Letter]:
+    """These letters, whole."""
+    rows = await pool.fetch(Q["read_letters"], tenant, list(letter_ids))
+    return [_letter(row, len(row["payload"] or b""), whole=True) for row in rows]
+
+
+async def settle(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> None:
+    """These were handled after all."""
+    await pool.execute(Q["settle_letters"], tenant, list(letter_ids))
+
+
+async def fail(pool: Pool, tenant: int, errors: Sequence[tuple[int, str]]) -> None:
+    """These failed again."""
+    ids, texts = [letter_id for letter_id, _ in errors], [_storable(text) for _, text in errors]
+    await pool.execute(Q["fail_letters"], tenant, ids, texts)
+
+
+async def delete(pool: Pool, tenant: int, letter_id: int) -> bool:
+    """Forget one; False if there was none."""
+    return await pool.fetchval(Q["delete_letter"], tenant, letter_id) is not None
+
+
+async def forget(pool: Pool, retention: float, limit: int) -> int:
+    """Remove a batch that is past its time."""
+    return len(await pool.fetch(Q["forget_letters"], retention, limit))
+
+
+async def count(pool: Pool | Connection) -> dict[str, int]:
+    """How many are open, by topic."""
+    return {row["topic"]: row["letters"] for row in await pool.fetch(Q["count_letters"])}
+
+
+def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> Letter:
+    record = (
+        Record(
+            topic=row["topic"],
+            partition=row["kafka_partition"],
+            offset=row["kafka_offset"],
+            value=row["payload"],
+            key=row["record_key"],
+            headers=_headers_of(row["headers"]),
+        )
+        if whole
+        else None
+    )
+    return Letter(
+        letter_id=row["letter_id"],
+        topic=row["topic"],
+        partition=row["kafka_partition"],
+        offset=row["kafka_offset"],
+        size=size,
+        error=row["error"],
+        attempts=row["attempts"],
+        failed_at=row["failed_at"],
+        redriven_at=row["redriven_at"],
+        record=record,
+    )
+
+
+_HEADERS = msgspec.json.Decoder(tuple[tuple[str, bytes], ...])
+
+
+def _headers_text(headers: tuple[tuple[str, bytes], ...]) -> str:
+    """Names as they are, values in base64: they may be any bytes."""
+    return msgspec.json.encode(
+        [(name.replace("\x00", "\ufffd"), raw) for name, raw in headers]
+    ).decode()
+
+
+def _headers_of(text: str) -> tuple[tuple[str, bytes], ...]:
+    return _HEADERS.decode(text)
+
+
+def _storable(text: str) -> str:
+    # Postgres takes no NUL in text; an error may quote one.
+    return text.replace("\x00", "\ufffd")[:2000]

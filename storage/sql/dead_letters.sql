@@ -1,0 +1,69 @@
+-- name: bury
+-- Keep records that could not be handled. One that fails again counts its attempts.
+insert into dead_letters
+       (tenant_id, topic, kafka_partition, kafka_offset, record_key, headers, payload, error)
+select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.headers, l.payload,
+       l.error
+  from unnest($1::dead_letter[]) as l
+    on conflict (topic, kafka_partition, kafka_offset, tenant_id) do update
+   set error = excluded.error,
+       attempts = dead_letters.attempts + 1,
+       failed_at = now()
+ where dead_letters.redriven_at is null;
+
+-- name: list_letters
+-- A page of a tenant's dead letters, newest first. Null filters are off.
+-- Served by: dead_letters_recent.
+select letter_id, topic, kafka_partition, kafka_offset, record_key, headers,
+       octet_length(payload) as size, error, attempts,
+       extract(epoch from failed_at)::float8 as failed_at,
+       extract(epoch from redriven_at)::float8 as redriven_at
+  from dead_letters
+ where tenant_id = $1
+   and ($2::text is null or topic = $2)
+   and ($3::text is null or error ilike '%' || $3 || '%')
+   and ($4::boolean or redriven_at is null)
+   and ($5::bigint is null or letter_id < $5)
+ order by letter_id desc
+ limit $6;
+
+-- name: read_letters
+-- These dead letters, whole.
+select letter_id, tenant_id, topic, kafka_partition, kafka_offset, record_key, headers, payload,
+       error, attempts,
+       extract(epoch from failed_at)::float8 as failed_at,
+       extract(epoch from redriven_at)::float8 as redriven_at
+  from dead_letters
+ where tenant_id = $1 and letter_id = any($2::bigint[])
+ order by letter_id;
+
+-- name: settle_letters
+-- These were handled after all.
+update dead_letters set redriven_at = now()
+ where tenant_id = $1 and letter_id = any($2::bigint[]) and redriven_at is null;
+
+-- name: fail_letters
+-- These failed again.
+update dead_letters d
+   set error = f.error, attempts = d.attempts + 1, failed_at = now()
+  from unnest($2::bigint[], $3::text[]) as f(letter_id, error)
+ where d.tenant_id = $1 and d.letter_id = f.letter_id and d.redriven_at is null;
+
+-- name: delete_letter
+-- Forget one.
+delete from dead_letters where tenant_id = $1 and letter_id = $2 returning letter_id;
+
+-- name: forget_letters
+-- Forget a batch that was handled, or that nobody cared for, $1 seconds ago.
+delete from dead_letters
+ where letter_id in (select letter_id from dead_letters
+                      where coalesce(redriven_at, failed_at) < now() - $1 * interval '1 second'
+                      limit $2)
+returning letter_id;
+
+-- name: count_letters
+-- How many dead letters are open, by topic.
+select topic, count(*) as letters
+  from dead_letters
+ where redriven_at is null
+ group by topic;

@@ -1,0 +1,15 @@
+-- name: name_topics
+-- Waits of a tenant name these topics until $3.
+insert into wait_topics (tenant_id, topic, last_deadline)
+select $1, t.topic, to_timestamp($3)
+  from unnest($2::text[]) as t(topic)
+    on conflict (topic, tenant_id) do update
+   set last_deadline = greatest(wait_topics.last_deadline, excluded.last_deadline);
+
+-- name: named_topics
+-- The topics that waits name, with the tenants that do.
+select t.topic, n.slug
+  from wait_topics t
+  join tenants n using (tenant_id)
+ where t.last_deadline > now() - interval '1 day'
+ order by t.topic, n.slug;

@@ -1,0 +1,16 @@
+"""The topics that waits name."""
+
+from collections.abc import Iterable
+
+from storage.pool import Connection, Pool
+from storage.queries import Q
+
+
+async def name_topics(pool: Pool, tenant: int, topics: Iterable[str], last_deadline: float) -> None:
+    """Waits of this tenant await events on these topics, until then at the latest."""
+    await pool.execute(Q["name_topics"], tenant, sorted(topics), last_deadline)
+
+
+async def named_topics(pool: Pool | Connection) -> list[tuple[str, str]]:
+    """Every topic that a live wait may name, with the tenant's slug."""
+    return [(row["topic"], row["slug"]) for row in await pool.fetch(Q["named_topics"])]

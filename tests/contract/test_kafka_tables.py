@@ -1,0 +1,117 @@
+"""Outbox, dead letters and named topics, on a real Postgres."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec.structs import replace
+
+from core.outgoing import outgoing_of
+from core.record import Record
+from core.spec import decode_spec
+from core.turns import take
+from storage import dead_letters, outbox, topics
+from storage.dead_letters import LetterFilter
+from storage.journal import NEW, Change, Journal
+from storage.pool import Connection, Pool, PoolOptions, open_connection, open_pool
+from tests.support.shards import address, api, kafka, register
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(PoolOptions(dsn=database, name="test"))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def conn(database: str) -> AsyncIterator[Connection]:
+    connection = await open_connection(PoolOptions(dsn=database, name="test"))
+    yield connection
+    await connection.close()
+
+
+def letter(offset: int, value: bytes | None = b"\x00{", topic: str = "orders") -> Record:
+    return Record(
+        topic=topic, partition=1, offset=offset, value=value, key=b"k", headers=(("h", b"\xff"),)
+    )
+
+
+async def test_a_dead_letter_comes_back_whole(pool: Pool) -> None:
+    await dead_letters.bury(pool, 1, [(letter(5), "not JSON\x00"), (letter(6, None), "empty")])
+    found = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    assert [one.offset for one in found] == [6, 5]
+    (whole,) = await dead_letters.read(pool, 1, [found[1].letter_id])
+    assert whole.record == letter(5)
+    assert (whole.error, whole.attempts) == ("not JSON\ufffd", 1)
+    assert await dead_letters.read(pool, 2, [found[1].letter_id]) == []  # another tenant
+
+
+async def test_the_same_record_is_buried_once_and_its_attempts_count(pool: Pool) -> None:
+    for error in ("first", "second"):
+        await dead_letters.bury(pool, 1, [(letter(5), error)])
+    (one,) = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    assert (one.error, one.attempts) == ("second", 2)
+    await dead_letters.fail(pool, 1, [(one.letter_id, "third")])
+    await dead_letters.settle(pool, 1, [one.letter_id])
+    await dead_letters.bury(pool, 1, [(letter(5), "delivered again")])
+    assert await dead_letters.page(pool, 1, LetterFilter(), None, 10) == []
+    (done,) = await dead_letters.page(pool, 1, LetterFilter(redriven=True), None, 10)
+    assert (done.error, done.attempts) == ("third", 3)
+    assert await dead_letters.count(pool) == {}
+
+
+async def test_letters_are_found_by_topic_and_error_and_forgotten(pool: Pool) -> None:
+    await dead_letters.bury(pool, 1, [(letter(1), "bad JSON"), (letter(1, topic="x"), "refused")])
+    assert await dead_letters.count(pool) == {"orders": 1, "x": 1}
+    for chosen in (LetterFilter(topic="x"), LetterFilter(error="REFUSED")):
+        (one,) = await dead_letters.page(pool, 1, chosen, None, 10)
+        assert one.topic == "x"
+    assert await dead_letters.delete(pool, 1, one.letter_id)
+    assert not await dead_letters.delete(pool, 1, one.letter_id)
+    assert await dead_letters.forget(pool, 3600, 10) == 0
+    assert await dead_letters.forget(pool, -1, 10) == 1
+
+
+async def test_an_end_and_its_event_are_one_write(pool: Pool, conn: Connection) -> None:
+    message = register(address())
+    spec = replace(decode_spec(message.spec), publish="done")
+    wait = take(None, message, NOW).wait
+    assert wait is not None
+    wait = replace(wait, spec=spec)
+    key, journal = wait.address.key, Journal("a", 60.0)
+    one = take(wait, api(wait.address), NOW).wait
+    assert outgoing_of(wait, one) == ()
+    two = take(one, kafka(wait.address), NOW).wait
+    outgoing = list(outgoing_of(one, two))
+    assert outgoing_of(two, two) == ()
+    stale = Change(key, 1, 7, two, outgoing=outgoing)
+    assert await journal.flush(conn, [stale]) == set()
+    assert (await outbox.backlog(pool)).rows == 0  # the row lost, so did its event
+    await journal.flush(conn, [Change(key, 1, NEW, two, outgoing=outgoing)])
+    (row,) = await outbox.upcoming(conn, 0, 10)
+    assert (row.topic, row.record_key, row.wait_key) == ("done", wait.address.scoped_id, key)
+    assert row.event_type == "muster.correlation.completed"
+    assert (await outbox.backlog(pool)).rows == 1
+    await outbox.confirm(conn, [row.outbox_id])
+    assert await outbox.upcoming(conn, 0, 10) == []
+
+
+async def test_one_relay_at_a_time(database: str, conn: Connection) -> None:
+    assert await outbox.claim(conn)
+    other = await open_connection(PoolOptions(dsn=database, name="other"))
+    assert not await outbox.claim(other)
+    await conn.close()
+    while not await outbox.claim(other):  # the server notices a closed connection soon
+        pass
+    await other.close()
+
+
+async def test_topics_of_live_waits_are_known(pool: Pool) -> None:
+    tenant = await pool.fetchval("insert into tenants (slug) values ('acme') returning tenant_id")
+    now = await pool.fetchval("select extract(epoch from now())::float8")
+    await topics.name_topics(pool, tenant, {"b", "a"}, now + 60)
+    await topics.name_topics(pool, tenant, {"old"}, now - 90_000)
+    await topics.name_topics(pool, tenant, {"a"}, now - 90_000)  # never earlier than before
+    assert await topics.named_topics(pool) == [("a", "acme"), ("b", "acme")]
