@@ -20,17 +20,25 @@ class Addressing:
 
     async def find(self, tenant: int, arrival: Arrival) -> Ids | MissingId:
         """The ids that are meant, or what is missing for them."""
-        found = ids_of(arrival.headers, arrival.body, await self._profiles.known(tenant))
-        if isinstance(found, MissingId):
+        return (await self.find_all(tenant, [arrival]))[0]
+
+    async def find_all(self, tenant: int, arrivals: Sequence[Arrival]) -> list[Ids | MissingId]:
+        """The same for many: names are read anew at most once."""
+        known = await self._profiles.known(tenant)
+        found = [ids_of(arrival.headers, arrival.body, known) for arrival in arrivals]
+        if any(isinstance(one, MissingId) for one in found):
             # Another process may have registered a wait with names that are new to this one.
             current = await self._profiles.current(tenant)
-            found = ids_of(arrival.headers, arrival.body, current)
-        if isinstance(found, MissingId):
-            return found
-        return found[0] if len(found) == 1 else await self._choose(tenant, found)
+            if current != known:
+                found = [ids_of(arrival.headers, arrival.body, current) for arrival in arrivals]
+        return [
+            one if isinstance(one, MissingId) else await self._choose(tenant, one) for one in found
+        ]
 
     async def _choose(self, tenant: int, pairs: list[Ids]) -> Ids:
         """Several names may lead to ids: the pair that somebody waits for is meant."""
+        if len(pairs) == 1:
+            return pairs[0]
         keys = [Address(tenant, pair.execution_id, pair.correlation_id).key for pair in pairs]
         loaded = await self._load(keys)
         awaited = (pair for pair, key in zip(pairs, keys, strict=True) if loaded[key].wait)

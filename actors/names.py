@@ -6,12 +6,24 @@ from core.config import Config, Placement
 SUPERVISOR = "supervisor"
 TIMER = "timer"
 SHARD = "shard-"
+INGEST = "kafka-ingest-"
+RELAY = "kafka-relay"
 DEDICATED = "correlation:"
 
 
 def shard_name(index: int) -> str:
     """The name of one shard."""
     return f"{SHARD}{index}"
+
+
+def expected_actors(config: Config) -> list[str]:
+    """Every actor that must run all the time."""
+    names = [TIMER]
+    if config.placement is not Placement.DEDICATED:
+        names = [*(shard_name(index) for index in range(config.shards)), TIMER]
+    if config.kafka is not None:
+        names += [*(f"{INGEST}{index}" for index in range(config.kafka.ingest)), RELAY]
+    return names
 
 
 def home_of(key: bytes, config: Config) -> str:

@@ -8,9 +8,9 @@ import ray
 import structlog
 
 from actors.directory import ensure, find, named
-from actors.names import DEDICATED, SHARD, TIMER, shard_name
+from actors.names import DEDICATED, INGEST, RELAY, SHARD, expected_actors
 from actors.process import Process
-from core.config import Config, Placement
+from core.config import Config
 
 log = structlog.get_logger("supervisor")
 
@@ -66,9 +66,7 @@ class SupervisorActor:
             self._process.every(CHECK_EVERY, self._check)
 
     def _expected(self) -> list[str]:
-        if self._config.placement is Placement.DEDICATED:
-            return [TIMER]
-        return [*(shard_name(i) for i in range(self._config.shards)), TIMER]
+        return expected_actors(self._config)
 
     def _is_up(self, name: str) -> bool:
         return name in self._reports and not self._silent.get(name, 0)
@@ -85,7 +83,8 @@ class SupervisorActor:
         await asyncio.gather(*(self._check_one(name) for name in self._expected()))
         self._checked.set()
         names = await asyncio.to_thread(named, self._config.namespace)
-        surplus = [n for n in names if n.startswith(SHARD) and n not in self._expected()]
+        kinds = (SHARD, INGEST, RELAY)
+        surplus = [n for n in names if n.startswith(kinds) and n not in self._expected()]
         # Shards beyond the configured number only slow the others down.
         await asyncio.to_thread(self._dismiss, surplus)
         await self._visit([name for name in names if name.startswith(DEDICATED)])

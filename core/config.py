@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.kafka_config import KafkaConfig
+
 
 class Placement(StrEnum):
     """Where a correlation lives: in a shared shard, or in a Ray actor of its own."""
@@ -35,3 +37,4 @@ class Config:
     public_url: str = "http://127.0.0.1:8000"
     log_level: str = "INFO"
     log_json: bool = True
+    kafka: KafkaConfig | None = None

@@ -12,6 +12,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from core.errors import InvalidError
+from core.kafka_config import Completions, KafkaConfig
 from core.output import RESERVED
 from core.paths import parse_path
 from core.plain_json import check_plain
@@ -124,6 +126,8 @@ class WaitConfig(_Part):
     timeout: Seconds = 300.0
     on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
     output_mapping: dict[Path, Path] = {}
+    publish_completion: bool | None = None
+    completion_topic: Topic | None = None
 
     @model_validator(mode="after")
     def _is_decidable(self) -> Self:
@@ -155,6 +159,25 @@ class WaitConfig(_Part):
                 label = event.topic or event.service or event.name
                 events.append(_expected(event.name, source, label, event))
         return tuple(events)
+
+    def published_to(self, kafka: KafkaConfig | None) -> str | None:
+        """The topic that is told of the end: as this wait says, else as the setting does.
+
+        Raises:
+            InvalidError: It asks for what needs Kafka, and there is none.
+        """
+        if self.publish_completion is False:
+            return None
+        asked = self.publish_completion or self.completion_topic is not None
+        if kafka is None:
+            if asked:
+                raise InvalidError(
+                    "data.publishCompletion", "needs Kafka; MUSTER_KAFKA_BOOTSTRAP is not set"
+                )
+            return None
+        if asked or kafka.completions is Completions.ALL:
+            return self.completion_topic or kafka.completion_topic
+        return None
 
     def to_spec(self) -> WaitSpec:
         """What the actor needs of it."""

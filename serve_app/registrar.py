@@ -6,17 +6,22 @@ from dataclasses import dataclass
 from typing import assert_never
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
 from actors.gateway import Gateway
 from actors.process import mint
 from actors.profiles import Profiles
 from core.address import Address, correlation_for
 from core.errors import MusterError
+from core.kafka_config import KafkaConfig
 from core.messages import Judged, Message, Opened, Refused, Register, Reply, Standing
+from core.moment import moment
 from core.spec import Source, WaitSpec, encode_spec
 from core.wait_config import API_RESPONSE
 from serve_app.auth import CallbackTokens
+from serve_app.named_topics import NamedTopics
 from serve_app.problems import ProblemError, refusal
-from serve_app.wire.mapper import Document, ids_document, moment, required_events
+from serve_app.wire.mapper import Document, ids_document, required_events
 from serve_app.wire.requests import WaitRequest
 
 DEFAULT_SERVICE = "external-service"
@@ -45,14 +50,17 @@ class Plan:
 class Registrar:
     """Registers waits for one tenant at a time."""
 
-    def __init__(self, gateway: Gateway, profiles: Profiles, tokens: CallbackTokens) -> None:
+    def __init__(
+        self, gateway: Gateway, profiles: Profiles, topics: NamedTopics, tokens: CallbackTokens
+    ) -> None:
         self._gateway = gateway
         self._profiles = profiles
+        self._topics = topics
         self._tokens = tokens
 
     async def register(self, tenant: int, request: WaitRequest) -> tuple[int, Document]:
         """Register one wait; status and document of the answer."""
-        plan = plan_of(tenant, request)
+        plan = plan_of(tenant, request, self._gateway.config.kafka)
         await self._remember(tenant, [plan])
         return await self._answer(plan, await self._gateway.send(plan.message()))
 
@@ -60,7 +68,8 @@ class Registrar:
         self, tenant: int, requests: Sequence[WaitRequest]
     ) -> list[tuple[int, Document] | ProblemError]:
         """Register several waits; each gets an answer of its own."""
-        plans = [plan_of(tenant, request) for request in requests]
+        kafka = self._gateway.config.kafka
+        plans = [plan_of(tenant, request, kafka) for request in requests]
         await self._remember(tenant, plans)
         messages: list[Message] = [plan.message() for plan in plans]
         replies = await self._gateway.send_many(messages)
@@ -75,6 +84,7 @@ class Registrar:
     async def _remember(self, tenant: int, plans: Sequence[Plan]) -> None:
         used = {event.ids for plan in plans for event in plan.spec.events}
         await self._profiles.remember(tenant, used)
+        await self._topics.remember(tenant, [plan.spec for plan in plans])
 
     async def _answer(self, plan: Plan, reply: Reply) -> tuple[int, Document]:
         match reply:
@@ -115,7 +125,7 @@ class Registrar:
         return f"{base}/api/internal/callbacks/{quote(service, safe='')}?token={token}"
 
 
-def plan_of(tenant: int, request: WaitRequest) -> Plan:
+def plan_of(tenant: int, request: WaitRequest, kafka: KafkaConfig | None = None) -> Plan:
     """Give a registration the ids it lacks.
 
     Whoever names the execution may repeat the request: the correlation id then has to come out
@@ -132,6 +142,6 @@ def plan_of(tenant: int, request: WaitRequest) -> Plan:
     return Plan(
         address=Address(tenant, execution_id, correlation_id),
         node_id=request.node_id,
-        spec=request.data.to_spec(),
+        spec=replace(request.data.to_spec(), publish=request.data.published_to(kafka)),
         fresh=fresh,
     )

@@ -14,9 +14,10 @@ from serve_app.database import Database
 from serve_app.health import Health
 from serve_app.intake import Intake
 from serve_app.limits import Gate
+from serve_app.named_topics import NamedTopics
 from serve_app.options import IngressOptions
 from serve_app.registrar import Registrar
-from storage import access
+from storage import access, topics
 from storage.pool import CONNECTION_ERRORS
 from telemetry.metrics import Metrics
 
@@ -43,7 +44,8 @@ class Replica:
         self.tokens = CallbackTokens(asker(access.signing_secrets))
         profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
         self.intake = Intake(gateway, self.database, profiles)
-        self.registrar = Registrar(gateway, profiles, self.tokens)
+        named = NamedTopics(asker(topics.name_topics), gateway.clock.now)
+        self.registrar = Registrar(gateway, profiles, named, self.tokens)
         self.census = Census(gateway)
         self.health = Health(gateway, self.census)
         self.flush_rate = Rate()

@@ -38,6 +38,11 @@ async def create_tenant(pool: Pool, slug: str) -> int:
     return tenant
 
 
+async def tenants(pool: Pool) -> dict[str, int]:
+    """Every tenant's number by its slug."""
+    return {row["slug"]: row["tenant_id"] for row in await pool.fetch(Q["list_tenants"])}
+
+
 async def find_tenant(pool: Pool, slug: str) -> int | None:
     """The tenant's number, if there is one."""
     tenant: int | None = await pool.fetchval(Q["find_tenant"], slug)

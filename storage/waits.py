@@ -119,6 +119,16 @@ async def read_counted(pool: Pool, wait: Wait) -> list[Entry]:
     return [entry_of(row) for row in rows]
 
 
+async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, list[Entry]]:
+    """The lines whose data counts, of many waits, by their keys."""
+    asked = [(w.address.key, mark.seq) for w in waits for mark in w.marks if mark.event_id]
+    found: dict[bytes, list[Entry]] = {}
+    keys, numbers = [key for key, _ in asked], [seq for _, seq in asked]
+    for row in await pool.fetch(Q["read_lines_of_all"], keys, numbers):
+        found.setdefault(row["wait_key"], []).append(entry_of(row))
+    return found
+
+
 async def forget_ended(pool: Pool, retention: float, limit: int) -> int:
     """Remove a batch of waits that ended longer than `retention` ago."""
     return len(await pool.fetch(Q["forget_ended"], retention, limit))

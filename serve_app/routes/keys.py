@@ -8,13 +8,14 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from core.errors import ForbiddenError, NotFoundError
+from core.moment import moment
 from core.permissions import Permission
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.lean import LeanRoute
 from serve_app.openapi import body, described
 from serve_app.wire.admin import KeyCreated, KeyList
-from serve_app.wire.mapper import Document, key_document, moment
+from serve_app.wire.mapper import Document, key_document
 from serve_app.wire.requests import KeyRequest
 from storage import access
 from storage.access import NewKey

@@ -1,7 +1,6 @@
 """Core objects to the documents callers get. Stored JSON goes out byte for byte as it came in."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ from core.address import Address
 from core.explain import Explanation
 from core.judgement import Ending, Outcome, Status
 from core.messages import Clause, Judged, Offer, Reason
+from core.moment import moment
 from core.output import aggregate
 from core.paths import MISSING, document_of
 from core.spec import Strategy, WaitSpec
@@ -17,11 +17,6 @@ from core.wait import Entry, Mark, Parked, Wait
 from storage.waits import LogPage, Seen
 
 Document = dict[str, Any]
-
-
-def moment(at: float) -> str:
-    """A moment as RFC 3339, in UTC."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def data_of(payload: bytes) -> Any:

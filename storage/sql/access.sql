@@ -56,6 +56,9 @@ insert into signing_secrets (purpose, secret)
 select $1, $2
  where not exists (select from signing_secrets where purpose = $1 and retired_at is null);
 
+-- name: list_tenants
+select slug, tenant_id from tenants order by slug;
+
 -- name: list_profiles
 select correlation_field, execution_field, correlation_header, execution_header
   from id_profiles

@@ -177,6 +177,14 @@ select seq, kind, event, event_id, source, label, content_type, payload,
  where wait_key = $1 and seq = any($2::int[])
  order by seq;
 
+-- name: read_lines_of_all
+-- Lines of many logs, by wait ($1) and number ($2).
+-- Served by: wait_state_events_pkey.
+select l.wait_key, l.seq, l.kind, l.event, l.event_id, l.source, l.label, l.content_type,
+       l.payload, extract(epoch from l.at)::float8 as at
+  from unnest($1::bytea[], $2::int[]) as asked(wait_key, seq)
+  join wait_state_events l using (wait_key, seq);
+
 -- name: forget_ended
 -- Remove a batch of waits that ended before $1 seconds ago, with their logs.
 -- Served by: execution_wait_states_due.

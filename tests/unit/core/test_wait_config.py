@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from core.errors import InvalidError
+from core.kafka_config import Completions, KafkaConfig
 from core.spec import (
     DEFAULT_IDS,
     Expected,
@@ -398,3 +400,32 @@ def test_a_body_nested_without_end_is_refused() -> None:
         body = {"a": body}
     found = complaints({"apiCall": {**API, "body": body}})
     assert any("nested deeper than 32 levels" in what for what in found.values())
+
+
+KAFKA_ON = KafkaConfig(bootstrap="k:1")
+FOR_ALL = KafkaConfig(bootstrap="k:1", completions=Completions.ALL, completion_topic="ends")
+
+
+@pytest.mark.parametrize(
+    ("wish", "kafka", "topic"),
+    [
+        ({}, None, None),
+        ({}, KAFKA_ON, None),
+        ({}, FOR_ALL, "ends"),
+        ({"publishCompletion": False}, FOR_ALL, None),
+        ({"publishCompletion": False}, None, None),
+        ({"publishCompletion": True}, KAFKA_ON, "muster.correlation.completed"),
+        ({"completionTopic": "mine"}, KAFKA_ON, "mine"),
+        ({"completionTopic": "mine"}, FOR_ALL, "mine"),
+    ],
+)
+def test_who_is_told_of_the_end(
+    wish: dict[str, Any], kafka: KafkaConfig | None, topic: str | None
+) -> None:
+    assert WaitConfig.model_validate({"apiCall": API, **wish}).published_to(kafka) == topic
+
+
+def test_telling_kafka_needs_kafka() -> None:
+    config = WaitConfig.model_validate({"apiCall": API, "publishCompletion": True})
+    with pytest.raises(InvalidError, match="MUSTER_KAFKA_BOOTSTRAP"):
+        config.published_to(None)

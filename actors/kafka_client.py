@@ -1,0 +1,45 @@
+"""What consumer, producer and administration have in common: where Kafka is and who we are."""
+
+import ssl
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+
+from core.kafka_config import KafkaConfig
+
+
+def client_options(config: KafkaConfig) -> dict[str, Any]:
+    """The arguments every aiokafka client takes. Holds secrets: never log it."""
+    options: dict[str, Any] = {
+        "bootstrap_servers": config.bootstrap,
+        "client_id": config.client_id,
+        "security_protocol": config.security_protocol,
+    }
+    if config.security_protocol.startswith("SASL"):
+        options |= {
+            "sasl_mechanism": config.sasl_mechanism,
+            "sasl_plain_username": config.sasl_username,
+            "sasl_plain_password": config.sasl_password,
+        }
+    if config.security_protocol.endswith("SSL"):
+        options["ssl_context"] = _tls(config)
+    return options
+
+
+def make_producer(config: KafkaConfig, max_bytes: int) -> AIOKafkaProducer:
+    """A producer that keeps the order of each key and writes nothing twice by itself."""
+    return AIOKafkaProducer(
+        **client_options(config),
+        enable_idempotence=True,
+        acks="all",
+        linger_ms=5,
+        max_request_size=max_bytes,
+        request_timeout_ms=10_000,
+    )
+
+
+def _tls(config: KafkaConfig) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=config.tls_ca)
+    if config.tls_certificate is not None:
+        context.load_cert_chain(config.tls_certificate, config.tls_key)
+    return context

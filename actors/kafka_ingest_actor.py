@@ -1,0 +1,154 @@
+"""The Ray face of Kafka ingest: one consumer, its topics, what it stores."""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from aiokafka.errors import KafkaError
+
+from actors.addressing import Addressing
+from actors.dead_letter_topic import DeadLetterTopic
+from actors.directory import Directory
+from actors.ingest import Ingest, Means
+from actors.kafka_reader import KafkaReader
+from actors.kafka_tally import KafkaTally
+from actors.process import Process, mint, sync_until_done
+from actors.profiles import Profiles
+from actors.router import Router
+from core.config import Config
+from core.record import Record
+from core.topics import TopicBook
+from core.wait import Parked
+from storage import access, dead_letters, journal, topics, waits
+from storage.clock import DatabaseClock
+from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+
+log = structlog.get_logger("kafka")
+
+LOOK_FOR_TOPICS_EVERY = 2.0
+
+
+class _Store:
+    """Postgres as ingest sees it."""
+
+    def __init__(self, pool: Pool, early_ttl: float) -> None:
+        self._pool = pool
+        self._early_ttl = early_ttl
+
+    async def park(self, events: Sequence[Parked]) -> None:
+        async with self._pool.acquire() as conn:
+            await journal.park(conn, [(b"", event) for event in events], self._early_ttl)
+
+    async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+        await dead_letters.bury(self._pool, tenant, failed)
+
+
+class KafkaIngestActor:
+    """Reads its share of the partitions. Holds nothing that is not in Kafka or in Postgres."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        if config.kafka is None:
+            raise ValueError("Kafka is not configured")
+        self._process = Process(name, config)
+        self._config = config
+        self._kafka = config.kafka
+        own = filter(None, (self._kafka.completion_topic, self._kafka.dead_letter_topic))
+        self._book = TopicBook.parse(self._kafka.topics, self._kafka.tenant, own)
+        self._tally = KafkaTally()
+        self._tenants: dict[str, int] = {}
+        self._strangers: list[tuple[str, str, str]] = []
+        self._error: str | None = None
+        self._reader: KafkaReader | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    async def report(self) -> dict[str, Any]:
+        """Where it runs and how far it is. The first question starts it."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._process.watch)
+        reader = self._reader
+        stats = {
+            **self._tally.snapshot(),
+            "connected": reader is not None,
+            "error": self._error,
+            "in_flight": reader.under_way if reader else 0,
+            "held_back": self._ingest.held_back if reader else 0,
+            "partitions": reader.partitions() if reader else [],
+            "not_ours": [f"{topic}: {who} names it, it is {whose}'s"
+                         for topic, who, whose in self._strangers],
+        }  # fmt: skip
+        return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}
+
+    async def _start(self) -> None:
+        self._pool = await open_pool(
+            PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=3)
+        )
+        clock = DatabaseClock(time.monotonic, time.time)
+        await sync_until_done(clock, self._pool)
+        self._ingest = Ingest(self._means(clock), self._config.max_body)
+        self._dead_letter_topic = DeadLetterTopic(self._kafka, self._config.max_body)
+        reader = await self._connected()
+        await self._process.insist(partial(self._look_for_topics, reader))
+        self._reader = reader
+        self._process.spawn(reader.read_forever())
+        self._process.every(LOOK_FOR_TOPICS_EVERY, partial(self._look_for_topics, reader))
+        self._process.every(5.0, partial(clock.sync, self._pool))
+        self._process.settle_memory()
+
+    def _means(self, clock: DatabaseClock) -> Means:
+        profiles = Profiles(
+            partial(access.list_profiles, self._pool), partial(access.create_profile, self._pool)
+        )
+        router = Router(self._config, Directory(self._config).take)
+        return Means(
+            addressing=Addressing(profiles, partial(waits.load, self._pool)),
+            send_many=router.send_many,
+            store=_Store(self._pool, self._config.early_ttl),
+            now=clock.now,
+            chance=random.random,
+            mint=mint,
+            transient=(*CONNECTION_ERRORS, TimeoutError),
+        )
+
+    async def _connected(self) -> KafkaReader:
+        """A consumer that has reached a broker, however long that takes."""
+        while True:
+            reader = KafkaReader(self._kafka, self._handle, self._tally, time.monotonic)
+            try:
+                await reader.start()
+            except (KafkaError, OSError) as error:
+                self._error = f"{type(error).__name__}: {error}"
+                log.warning("kafka.unreachable", error=self._error)
+                await reader.stop()
+                await asyncio.sleep(1.0)
+            else:
+                self._error = None
+                return reader
+
+    async def _look_for_topics(self, reader: KafkaReader) -> None:
+        """Follow what is configured and what waits name, as far as it exists."""
+        self._tenants = await access.tenants(self._pool)
+        named = await topics.named_topics(self._pool)
+        self._strangers = self._book.strangers(named)
+        try:
+            existing = await reader.existing_topics()
+        except KafkaError as error:
+            self._error = f"{type(error).__name__}: {error}"
+            log.warning("kafka.topics_unknown", error=self._error)
+            return
+        self._error = None
+        reader.follow(self._book.wanted(existing, named, self._tenants))
+
+    async def _handle(self, records: list[Record]) -> None:
+        by_tenant: dict[int, list[Record]] = {}
+        for record in records:
+            tenant = self._tenants[self._book.tenant_of(record.topic)]
+            by_tenant.setdefault(tenant, []).append(record)
+        for tenant, group in by_tenant.items():
+            done = await self._ingest.handle(tenant, group)
+            await self._dead_letter_topic.publish(done.buried)
+            self._tally.handled(done)
