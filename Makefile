@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check format bench clean constraints
+.PHONY: help run test test-fast check format bench clean constraints kafka-jars
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,7 +14,7 @@ help: ## Print this help
 run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (Ctrl-C stops it)
 	@$(PY) -m cli.main up
 
-test: check ## Everything CI runs: checks, then every test
+test: check kafka-jars ## Everything CI runs: checks, then every test
 	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 	$(PY) -m pytest tests/unit --ignore=tests/unit/core
 	$(PY) -m pytest tests/contract tests/integration tests/simulation tests/acceptance
@@ -31,6 +31,9 @@ check: $(VENV)/.installed ## Ruff, mypy strict, import rules
 format: $(VENV)/.installed ## Let ruff format and fix
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
+
+kafka-jars: $(VENV)/.installed ## Fetch Apache Kafka for tests and `muster up --kafka embedded`, once
+	@$(PY) -m cli.host.kafka.jars
 
 bench: $(VENV)/.bench ## Every benchmark, against its peers
 	$(PY) -m bench all

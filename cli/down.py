@@ -7,7 +7,9 @@ import typer
 
 from cli.host import lifecycle
 from cli.host.errors import HostError
+from cli.host.places import places_of
 from cli.shell import DATA_DIR, complain, out
+from cli.up_kafka import stop_kafka
 from core.errors import MusterError
 from storage import embedded
 
@@ -20,8 +22,10 @@ def down(
     """Stop a Muster that was started here, and whatever a killed one left behind."""
     try:
         sentence = lifecycle.down(data_dir)
+        # What is left now had its host killed before it could stop it.
+        if stop_kafka(places_of(data_dir)):
+            sentence += " Stopped its Kafka."
         if embedded.running(data_dir) is not None:
-            # Its host was killed before it could stop the server.
             embedded.stop(data_dir)
             sentence += " Stopped its PostgreSQL."
     except (HostError, MusterError) as error:

@@ -1,4 +1,4 @@
-"""`muster up`: PostgreSQL, schema, first key, Ray, the actors and the HTTP API, in that order."""
+"""`muster up`: PostgreSQL, schema, first key, Kafka, Ray, the actors and the HTTP API, in order."""
 
 import asyncio
 import os
@@ -28,6 +28,7 @@ from cli.instance import KEY_FILE
 from cli.options import spread
 from cli.provision import prepare_database
 from cli.shell import JsonFlag, complain, err, out, print_json_line
+from cli.up_kafka import EMBEDDED, fetch_ahead, kafka_up, kill_kafka, load_settings
 from core.config import Placement
 from core.errors import MusterError
 from serve_app.settings import Settings
@@ -50,6 +51,13 @@ class UpFlags:
     placement: Annotated[
         Placement | None, typer.Option(help="Where a correlation lives; sharded if not given.")
     ] = None
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="embedded|off|HOST:PORT",
+            help="A broker of our own, none, or this one; MUSTER_KAFKA_BOOTSTRAP if not given.",
+        ),
+    ] = None
     dashboard: Annotated[
         bool | None, typer.Option("--dashboard", help="Start Ray's dashboard, on loopback.")
     ] = None
@@ -64,11 +72,13 @@ def up(
 ) -> None:
     """Start Muster here: PostgreSQL, Ray, the actors and the HTTP API. Ctrl-C stops it."""
     try:
-        settings = Settings.load(asdict(flags))
+        given = asdict(flags)
+        settings = load_settings(given, given.pop("kafka"))
         if detach:
             _run_detached(settings, flags, as_json=as_json)
         else:
-            _run_here(settings, _quiet if quiet else partial(_greet, as_json=as_json))
+            greet = _quiet if quiet else partial(_greet, as_json=as_json)
+            _run_here(settings, flags.kafka, greet)
     except StopRequested:
         err.print("Stopped.")
     except (HostError, MusterError, CommandError) as error:
@@ -77,6 +87,8 @@ def up(
 
 
 def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
+    if flags.kafka == EMBEDDED:
+        fetch_ahead(settings, _say)
     # Quiet: what it prints goes to a log file, and the key has no place there.
     command = [sys.executable, "-m", "cli.main", "up", "--quiet"]
     for name, value in asdict(flags).items():
@@ -88,7 +100,7 @@ def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
     _greet(instance, _key_of(places_of(settings.data_dir)), as_json=as_json)
 
 
-def _run_here(settings: Settings, greet: Greet) -> None:
+def _run_here(settings: Settings, kafka: str | None, greet: Greet) -> None:
     options = NodeOptions(host=settings.host, port=settings.port, dashboard=settings.dashboard)
     places = places_of(settings.data_dir)
     with (
@@ -97,24 +109,27 @@ def _run_here(settings: Settings, greet: Greet) -> None:
         _database(settings, places) as dsn,
     ):
         _provision(dsn, places)
-        with ray_up(places, options, signals, _say) as node:
-            instance = _serve(settings, dsn, node)
-            greet(instance, _key_of(places))
+        with (
+            kafka_up(settings, places, kafka, _say) as (connected, link),
+            ray_up(places, options, signals, _say) as node,
+        ):
+            _serve(connected, dsn, node)
+            greet(announce(places, node, link), _key_of(places))
             watch(node)
 
 
-def _serve(settings: Settings, dsn: str, node: RayNode) -> Instance:
+def _serve(settings: Settings, dsn: str, node: RayNode) -> None:
     started = time.monotonic()
     from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
 
     serve(node, make_app(settings, settings.to_config(dsn)), probe=READY)
     _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
-    return announce(node.places, node)
 
 
 def _kill(places: Places) -> None:
     """A second Ctrl-C: end everything now. Postgres recovers from its log at the next start."""
     kill(places)
+    kill_kafka(places)
     with suppress(MusterError):
         embedded.stop(places.data_dir, mode="immediate")
 
@@ -158,10 +173,14 @@ def _quiet(instance: Instance, key: str | None) -> None:
 def _greet(instance: Instance, key: str | None, *, as_json: bool) -> None:
     url = instance.url
     if as_json:
-        print_json_line({"url": url, "key": key, "pid": instance.pid})
+        kafka = instance.kafka and instance.kafka.bootstrap
+        print_json_line({"url": url, "key": key, "pid": instance.pid, "kafka": kafka})
         return
     body = '{"nodeId":"pay","data":{"apiCall":{"url":"http://127.0.0.1:9000/pay"},"timeout":60}}'
     out.print(f"\n  Muster   {url}   (API: {url}/docs)", markup=False, soft_wrap=True)
+    if instance.kafka is not None:
+        which = f"   ({instance.kafka.broker})" if instance.kafka.broker else ""
+        out.print(f"  Kafka    {instance.kafka.bootstrap}{which}", markup=False, soft_wrap=True)
     out.print(f"  Key      {key}\n", markup=False, soft_wrap=True)
     out.print("  Register a wait state:\n", markup=False)
     out.print(

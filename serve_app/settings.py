@@ -16,9 +16,13 @@ from pydantic_settings import (
 
 from core.config import Config, Placement
 from core.errors import InvalidError
+from core.kafka_config import KafkaConfig
 from serve_app.options import IngressOptions
 
 PREFIX = "MUSTER_"
+
+_BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,:\[\]/]+):\d{1,5}"
+_BROKERS = rf"^{_BROKER}(?:,{_BROKER})*$"
 
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -122,6 +126,38 @@ class Settings(BaseSettings):
         10.0, description="Seconds between sweeps for stranded and expired rows."
     )
 
+    # Kafka
+    kafka_bootstrap: str | None = Field(
+        None,
+        description="Kafka brokers (host:port,…). Default: none; events come in by HTTP only.",
+        pattern=_BROKERS,
+    )
+    kafka_client_id: str = Field(
+        "muster", description="Name under which the Kafka brokers see Muster.", min_length=1
+    )
+    kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT",
+        description="How the brokers are spoken to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "PLAIN", description="How the password is shown: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+    )
+    kafka_sasl_username: str | None = Field(None, description="User name for SASL.")
+    kafka_sasl_password: SecretStr | None = Field(None, description="Password for SASL.")
+    kafka_tls_ca: Path | None = Field(
+        None, description="File of the authorities (PEM) that sign the brokers' certificates."
+    )
+    kafka_tls_certificate: Path | None = Field(
+        None, description="File of our own certificate (PEM), where brokers ask for one."
+    )
+    kafka_tls_key: Path | None = Field(
+        None, description="File of the private key (PEM) of our own certificate."
+    )
+    kafka_jars: Path | None = Field(
+        None,
+        description="Folder of the embedded Kafka's jars. Default: ~/.cache/muster/kafka-VERSION.",
+    )
+
     # Logs
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         "INFO", description="Least level that is logged."
@@ -132,6 +168,19 @@ class Settings(BaseSettings):
     def _one_body_fits(self) -> Self:
         if self.body_budget < self.max_body:
             raise ValueError(f"{PREFIX}BODY_BUDGET must not be less than {PREFIX}MAX_BODY")
+        return self
+
+    @model_validator(mode="after")
+    def _kafka_access_is_whole(self) -> Self:
+        wanted = self.kafka_security_protocol.startswith("SASL_")
+        given = (self.kafka_sasl_username is not None, self.kafka_sasl_password is not None)
+        if given != (wanted, wanted):
+            raise ValueError(
+                f"{PREFIX}KAFKA_SECURITY_PROTOCOL SASL_… goes together with "
+                f"{PREFIX}KAFKA_SASL_USERNAME and {PREFIX}KAFKA_SASL_PASSWORD"
+            )
+        if (self.kafka_tls_certificate is None) != (self.kafka_tls_key is None):
+            raise ValueError(f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY go together")
         return self
 
     @classmethod
@@ -160,11 +209,31 @@ class Settings(BaseSettings):
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
+    def with_plain_kafka(self, bootstrap: str | None) -> Self:
+        """The same with a broker of our own, which asks nobody who they are; or with none."""
+        plain = {"kafka_security_protocol", "kafka_sasl_username", "kafka_sasl_password"}
+        plain |= {"kafka_tls_ca", "kafka_tls_certificate", "kafka_tls_key"}
+        defaults = {name: type(self).model_fields[name].default for name in plain}
+        return self.model_copy(update={**defaults, "kafka_bootstrap": bootstrap})
+
     def to_config(self, dsn: str) -> Config:
         """The part that every process gets, as plain data."""
-        shared = {field.name for field in fields(Config)} - {"dsn", "public_url"}
+        shared = {field.name for field in fields(Config)} - {"dsn", "public_url", "kafka"}
         values = {name: getattr(self, name) for name in shared}
-        return Config(dsn=dsn, public_url=self.url, **values)
+        return Config(dsn=dsn, public_url=self.url, kafka=self._kafka(), **values)
+
+    def _kafka(self) -> KafkaConfig | None:
+        """Each of its fields whose setting there is; none without a broker."""
+        if self.kafka_bootstrap is None:
+            return None
+        names = {field.name: f"kafka_{field.name}" for field in fields(KafkaConfig)}
+        return KafkaConfig(
+            **{
+                name: _plain(getattr(self, setting))
+                for name, setting in names.items()
+                if setting in type(self).model_fields
+            }
+        )
 
     def to_options(self) -> IngressOptions:
         """The part that only ingress replicas get."""
@@ -212,6 +281,16 @@ def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]
 
 def _given(flags: Mapping[str, object] | None) -> dict[str, Any]:
     return {name: value for name, value in (flags or {}).items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case Path():
+            return str(value)
+        case _:
+            return value
 
 
 def _shown(value: object) -> str:

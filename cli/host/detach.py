@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cli.host.errors import HostError
@@ -21,7 +21,7 @@ def spawn_detached(command: Sequence[str], data_dir: Path, *, within: float = 18
     prepare_data_dir(places)
     if is_locked(places):
         raise taken(places)
-    pid = _spawn(command, places.log)
+    pid = spawn(command, places.log, os.environ)
     try:
         return _wait_until_up(places, pid, within)
     except BaseException:
@@ -38,13 +38,14 @@ def tail(path: Path, lines: int = LINES_SHOWN) -> str:
         return ""
 
 
-def _spawn(command: Sequence[str], log: Path) -> int:
+def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
+    """Start `command` in a session of its own, its output in a fresh `log`; its process number."""
     # Not subprocess.Popen: it wants to own the child, and this one outlives us.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     return os.posix_spawnp(
         command[0],
         list(command),
-        os.environ,
+        environment,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
@@ -57,7 +58,7 @@ def _spawn(command: Sequence[str], log: Path) -> int:
 def _wait_until_up(places: Places, pid: int, within: float) -> Instance:
     deadline = time.monotonic() + within
     while (instance := _up(places, pid)) is None:
-        if _has_ended(pid):
+        if has_ended(pid):
             raise HostError(f"Muster did not start.\n{tail(places.log)}")
         if time.monotonic() > deadline:
             raise HostError(f"Muster was not up after {within:.0f} s.\n{tail(places.log)}")
@@ -72,17 +73,18 @@ def _up(places: Places, pid: int) -> Instance | None:
 
 
 def _give_up(pid: int) -> None:
-    if _has_ended(pid):
+    if has_ended(pid):
         return
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_WITHIN
-    while not _has_ended(pid):
+    while not has_ended(pid):
         if time.monotonic() > deadline:
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.1)
 
 
-def _has_ended(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
+    """Whether a child of ours has ended; takes note of its end."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:

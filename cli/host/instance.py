@@ -24,6 +24,13 @@ class Stage(StrEnum):
     STOPPING = "stopping"
 
 
+class KafkaLink(BaseModel, frozen=True):
+    """The Kafka that a host works with; `broker` tells which one it is where the host runs it."""
+
+    bootstrap: str
+    broker: str | None = None
+
+
 class Instance(BaseModel, frozen=True):
     """A running host, as other commands see it."""
 
@@ -37,6 +44,7 @@ class Instance(BaseModel, frozen=True):
     ray_address: str | None = None
     ray_session: str | None = None
     dashboard_url: str | None = None
+    kafka: KafkaLink | None = None
     processes: tuple[Mark, ...] = ()
 
     @property

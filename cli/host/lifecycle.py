@@ -12,6 +12,7 @@ import psutil
 from cli.host.errors import HostError
 from cli.host.instance import (
     Instance,
+    KafkaLink,
     Stage,
     is_locked,
     read_instance,
@@ -78,7 +79,7 @@ def ray_up(
         _take_down(node, say)
 
 
-def announce(places: Places, node: RayNode) -> Instance:
+def announce(places: Places, node: RayNode, kafka: KafkaLink | None = None) -> Instance:
     """Tell other commands that this host is up and healthy."""
     family = (mark_of(process.pid) for process in find_in(places.run_dir))
     instance = (read_instance(places) or _starting(places, node.options)).model_copy(
@@ -87,6 +88,7 @@ def announce(places: Places, node: RayNode) -> Instance:
             "ray_address": node.address,
             "ray_session": node.session,
             "dashboard_url": node.dashboard_url,
+            "kafka": kafka,
             "processes": tuple(mark for mark in family if mark is not None),
         }
     )

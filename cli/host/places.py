@@ -48,6 +48,11 @@ class Places:
         return self.data_dir / "ray-logs"
 
     @property
+    def kafka(self) -> Path:
+        """The embedded Kafka: its data, its settings and its log."""
+        return self.data_dir / "kafka"
+
+    @property
     def ray(self) -> Path:
         """Ray's temporary folder."""
         return self.run_dir / "ray"

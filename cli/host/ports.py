@@ -1,8 +1,11 @@
 """Ports: the one that was asked for, and free ones for what Ray would put on fixed numbers."""
 
 import errno
+import hashlib
+import os
 import socket
 from collections.abc import Iterable
+from pathlib import Path
 
 from cli.host.errors import HostError
 
@@ -45,16 +48,24 @@ def free_port() -> int:
     return _bind(LOOPBACK, 0)
 
 
+def usual_port(folder: Path, among: range) -> int:
+    """The same port for the same folder as long as it can be had, so that clients find it again."""
+    digest = hashlib.sha256(os.fsencode(folder)).digest()
+    usual = among[int.from_bytes(digest[:4]) % len(among)]
+    return usual if all_free([usual]) else free_port()
+
+
 def free_block(seed: int) -> range:
     """A block of ports of which the first are free; different seeds begin at different blocks."""
     first = seed % len(BLOCKS)
     for start in (*BLOCKS[first:], *BLOCKS[:first]):
-        if _all_free(range(start, start + 4)):
+        if all_free(range(start, start + 4)):
             return range(start, start + BLOCK_SIZE)
     raise HostError("No free ports between 20000 and 32000 for the Serve replicas.")
 
 
-def _all_free(ports: Iterable[int]) -> bool:
+def all_free(ports: Iterable[int]) -> bool:
+    """Whether nobody listens on any of these ports of loopback."""
     try:
         for port in ports:
             _bind(LOOPBACK, port)

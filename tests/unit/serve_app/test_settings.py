@@ -7,6 +7,7 @@ from pydantic import SecretStr
 
 from core.config import Config, Placement
 from core.errors import InvalidError
+from core.kafka_config import KafkaConfig
 from serve_app.options import IngressOptions
 from serve_app.settings import Settings, list_settings
 
@@ -48,7 +49,7 @@ def test_every_setting_says_what_it_is() -> None:
 
 def test_every_part_of_the_configuration_is_a_setting_with_the_same_default() -> None:
     settings = Settings.load({"shards": 2})
-    derived = {"dsn", "public_url"}
+    derived = {"dsn", "public_url", "kafka"}
     for field in fields(Config):
         if field.name not in derived:
             assert getattr(settings, field.name) == field.default, field.name
@@ -115,3 +116,53 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("MUSTER_DATABASE_URL", "")
     assert Settings.load().database_url is None
     assert source_of("database_url") == ("", "default")
+
+
+def test_without_a_broker_there_is_no_kafka() -> None:
+    assert Settings.load().to_config("d").kafka is None
+    settings = Settings.load({"kafka_bootstrap": "one:9092"})
+    assert settings.to_config("d").kafka == KafkaConfig(bootstrap="one:9092")
+
+
+def test_the_way_to_the_brokers_is_carried_whole_and_its_password_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MUSTER_KAFKA_SASL_PASSWORD", "s3cr3t")
+    flags = {
+        "kafka_bootstrap": "one:9092,[::1]:9093",
+        "kafka_client_id": "orders",
+        "kafka_security_protocol": "SASL_SSL",
+        "kafka_sasl_mechanism": "SCRAM-SHA-512",
+        "kafka_sasl_username": "muster",
+        "kafka_tls_ca": "ca.pem",
+        "kafka_tls_certificate": "own.pem",
+        "kafka_tls_key": "own.key",
+    }
+    config = Settings.load(flags).to_config("d")
+    assert config.kafka is not None
+    for setting, value in flags.items():
+        assert getattr(config.kafka, setting.removeprefix("kafka_")) == value
+    assert config.kafka.sasl_password == "s3cr3t"
+    assert "s3cr3t" not in repr(config) + repr(Settings.load(flags)) + repr(list_settings(flags))
+
+
+@pytest.mark.parametrize("text", ["broker", "one:9092,", "one:9092, two:9092", "kafka://one:9092"])
+def test_brokers_are_named_by_host_and_port(text: str) -> None:
+    with pytest.raises(InvalidError, match="MUSTER_KAFKA_BOOTSTRAP"):
+        Settings.load({"kafka_bootstrap": text})
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ({"kafka_security_protocol": "SASL_SSL"}, "MUSTER_KAFKA_SASL_PASSWORD"),
+        (
+            {"kafka_sasl_username": "muster", "kafka_sasl_password": "x"},
+            "MUSTER_KAFKA_SECURITY_PROTOCOL",
+        ),
+        ({"kafka_tls_certificate": "own.pem"}, "MUSTER_KAFKA_TLS_KEY"),
+    ],
+)
+def test_half_of_an_access_is_refused(flags: dict[str, str], named: str) -> None:
+    with pytest.raises(InvalidError, match=named):
+        Settings.load(flags)
