@@ -1,6 +1,7 @@
 """Every setting, read once from flags, `MUSTER_*` variables and `.env`; nothing else reads them."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,7 +17,8 @@ from pydantic_settings import (
 
 from core.config import Config, Placement
 from core.errors import InvalidError
-from core.kafka_config import KafkaConfig
+from core.kafka_config import Completions, KafkaConfig, Start
+from core.topics import TopicRule
 from serve_app.options import IngressOptions
 
 PREFIX = "MUSTER_"
@@ -25,6 +27,7 @@ _BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,:\[\]/]+):\d{1,5}"
 _BROKERS = rf"^{_BROKER}(?:,{_BROKER})*$"
 
 Count = Annotated[int, Field(ge=1)]
+Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=1024)]
 
@@ -132,6 +135,30 @@ class Settings(BaseSettings):
         description="Kafka brokers (host:port,…). Default: none; events come in by HTTP only.",
         pattern=_BROKERS,
     )
+    kafka_topics: str = Field(
+        "",
+        description="Topics to read beside those that waits name: names and ^patterns, separated by"
+        " commas; each may end in =TENANT.",
+    )
+    kafka_tenant: str = Field(
+        "default", description="Tenant whose events are on topics without =TENANT.", min_length=1
+    )
+    kafka_group: str = Field("muster", description="Consumer group.", min_length=1)
+    kafka_start: Start = Field(
+        Start.EARLIEST, description="Where a topic is begun: earliest or latest."
+    )
+    kafka_ingest: Count = Field(1, description="Ingest actors that share the partitions.")
+    kafka_batch: Count = Field(1_000, description="Most records that are read at once.")
+    kafka_completions: Completions = Field(
+        Completions.ASKED,
+        description="Which waits tell Kafka of their end: asked (those that say so) or all.",
+    )
+    kafka_completion_topic: Topic = Field(
+        "muster.correlation.completed", description="Topic that is told of ends."
+    )
+    kafka_dead_letter_topic: Topic | None = Field(
+        None, description="Topic that gets a copy of each dead letter. Default: none."
+    )
     kafka_client_id: str = Field(
         "muster", description="Name under which the Kafka brokers see Muster.", min_length=1
     )
@@ -179,6 +206,8 @@ class Settings(BaseSettings):
                 f"{PREFIX}KAFKA_SECURITY_PROTOCOL SASL_… goes together with "
                 f"{PREFIX}KAFKA_SASL_USERNAME and {PREFIX}KAFKA_SASL_PASSWORD"
             )
+        for entry in topic_entries(self.kafka_topics):
+            TopicRule.parse(entry)
         if (self.kafka_tls_certificate is None) != (self.kafka_tls_key is None):
             raise ValueError(f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY go together")
         return self
@@ -223,17 +252,12 @@ class Settings(BaseSettings):
         return Config(dsn=dsn, public_url=self.url, kafka=self._kafka(), **values)
 
     def _kafka(self) -> KafkaConfig | None:
-        """Each of its fields whose setting there is; none without a broker."""
+        """Its fields, each from the setting of its name; none without a broker."""
         if self.kafka_bootstrap is None:
             return None
         names = {field.name: f"kafka_{field.name}" for field in fields(KafkaConfig)}
-        return KafkaConfig(
-            **{
-                name: _plain(getattr(self, setting))
-                for name, setting in names.items()
-                if setting in type(self).model_fields
-            }
-        )
+        values = {name: _plain(getattr(self, setting)) for name, setting in names.items()}
+        return KafkaConfig(**values | {"topics": topic_entries(self.kafka_topics)})
 
     def to_options(self) -> IngressOptions:
         """The part that only ingress replicas get."""
@@ -277,6 +301,11 @@ def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]
         )
         for name, field in Settings.model_fields.items()
     ]
+
+
+def topic_entries(text: str) -> tuple[str, ...]:
+    """The entries of a list of topics; a comma within braces belongs to its pattern."""
+    return tuple(entry for entry in re.split(r"[,\s]+(?![^{]*\})", text) if entry)
 
 
 def _given(flags: Mapping[str, object] | None) -> dict[str, Any]:
