@@ -85,7 +85,9 @@ async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_t
     """Keep events in the inbox under their correlation's key (empty if an id was missing)."""
     if not events:
         return
-    rows = [_parked(key, event) for key, event in events]
+    # One statement may not touch a row twice: of two copies the later verdict counts.
+    last = {(key, event.address.tenant, event.event_id): (key, event) for key, event in events}
+    rows = [_parked(key, event) for key, event in last.values()]
     await conn.execute(Q["park"], rows, early_ttl)
 
 

@@ -217,3 +217,12 @@ async def test_a_late_event_sent_again_is_logged_once(conn: Connection) -> None:
         wait = decision.wait
     kinds = [row[0] for row in await conn.fetch("select kind from wait_state_events order by seq")]
     assert kinds == ["received", "received", "late"]
+
+
+async def test_two_copies_of_an_early_event_in_one_flush_are_kept_once(conn: Connection) -> None:
+    where = address()
+    event = api(where, event_id="api/s/twice")
+    one, two = take(None, event, NOW), take(None, event, NOW + 1)
+    both = Change(where.key, 1, NEW, None, [], [*one.parked, *two.parked], [])
+    await flush(conn, [both], "a", 10**9)
+    assert await conn.fetchval("select count(*) from event_inbox") == 1
