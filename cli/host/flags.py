@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cli.host.errors import HostError
+from cli.host.front_bounds import connections
 from cli.host.places import Places
 
 
@@ -118,6 +119,7 @@ def _front_flags(places: Places, front: ServeFront) -> dict[str, str]:
     return ports | {
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
         "RAY_SERVE_HAPROXY_BINARY_PATH": str(front.launcher),
+        "RAY_SERVE_HAPROXY_MAXCONN": str(connections()),
         "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(folder / "haproxy.cfg"),
         "RAY_SERVE_HAPROXY_SOCKET_PATH": str(folder / "admin.sock"),
         "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(folder / "metrics.sock"),

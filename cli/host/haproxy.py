@@ -7,11 +7,13 @@ import shutil
 from pathlib import Path
 
 from cli.host.front_answers import write_answers
+from cli.host.front_bounds import write_bounds
 from cli.host.places import Places
 
 # Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
 # every interface, each request is logged to a syslog port, callback tokens included, and what
-# HAProxy answers by itself is a web page or a bare 500.
+# HAProxy answers by itself is a web page or a bare 500. One that was killed comes back before it
+# knows of any replica, and would tell callers for a second that there is no such path.
 # Ray lets us name the program, so we name a small script that mends the file and becomes HAProxy.
 SCRIPT = r"""#!/bin/sh
 # Written by `muster up`: keeps HAProxy off the network, then becomes it.
@@ -24,8 +26,10 @@ for word in "$@"; do
             -e 's#^    bind 127\.0\.0\.1:{port}$#    bind {host}:{port}#' \
             -e 's#^    log .* local0 info$#    log stderr format raw local0 emerg#' \
             -e '/^    errorfile /d' \
+            -e 's#return status 404 .*#return status 503 default-errorfiles#' \
             -e 's#^defaults$#{defaults}#' \
             "$word"
+        awk -f {bounds} "$word" > "$word.bounded" && mv "$word.bounded" "$word"
     fi
     before=$word
 done
@@ -57,6 +61,7 @@ def write_launcher(places: Places, program: Path, *, host: str, port: int) -> Pa
             host=host,
             port=port,
             defaults=r"\n".join(["defaults", *defaults]),
+            bounds=write_bounds(places.haproxy),
             program=shlex.quote(str(program)),
         )
     )

@@ -34,6 +34,8 @@ class Muster:
     def answer(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         answer = self.answers[f"{request.method} {request.url.path}"]
+        if isinstance(answer, list):  # one after the other
+            answer = answer.pop(0)
         return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
 
     def run(self, *words: str, stdin: str | None = None) -> Result:

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cli.kafka.command import COMMANDS as KAFKA_COMMANDS
 from cli.main import COMMANDS
 from tests.unit.cli.conftest import Muster
 
@@ -56,6 +57,8 @@ def test_the_first_page_of_help_lists_every_command(muster: Muster) -> None:
         *([entry.name] for entry in COMMANDS),
         *(["wait", name] for name in ("register", "show", "list", "cancel", "explain")),
         *(["keys", name] for name in ("create", "list", "revoke")),
+        *(["kafka", entry.name] for entry in KAFKA_COMMANDS),
+        *(["kafka", "dead-letters", name] for name in ("list", "show", "delete")),
     ],
     ids=" ".join,
 )

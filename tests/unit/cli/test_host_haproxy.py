@@ -1,11 +1,13 @@
 import importlib.util
 import json
 import re
+import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from cli.host.front_bounds import AT_ONCE, MOST_CONNECTIONS, connections, write_bounds
 from cli.host.haproxy import find_program, write_launcher
 from cli.host.places import Places
 
@@ -19,6 +21,8 @@ frontend prometheus
 frontend http_frontend
     bind 127.0.0.1:8000
     log /tmp/metrics.sock len 8192 format rfc5424 local1 debug
+backend default_backend
+    http-request return status 404 content-type text/plain lf-string "Path '%[path]' not found."
 listen stats
   bind *:8404
 """
@@ -35,6 +39,10 @@ def test_the_launcher_mends_the_configuration_and_becomes_haproxy(tmp_path: Path
         ("bind :9101", f"bind unix@{tmp_path}/h/prometheus.sock mode 600"),
         ("bind *:8404", f"bind unix@{tmp_path}/h/stats.sock mode 600"),
         ("    errorfile 503 /tmp/ray/500.http\n", ""),
+        (
+            """return status 404 content-type text/plain lf-string "Path '%[path]' not found.\"""",
+            "return status 503 default-errorfiles",
+        ),
         (
             "defaults\n",
             f"defaults\n    timeout http-request 15s\n    option http-ignore-probes\n{files}",
@@ -53,6 +61,55 @@ def test_haproxy_answers_for_a_missing_replica_with_a_problem_document(tmp_path:
     assert b"Content-Length: %d\r\n" % len(body) in head
     assert b"Retry-After: 1\r\n" in head
     assert json.loads(body)["status"] == 503
+
+
+FRONT = """frontend http_frontend
+    use_backend http-muster if is_http-muster
+    default_backend default_backend
+backend default_backend
+    http-request return status 503 default-errorfiles
+backend http-muster
+    http-reuse always
+    server one 127.0.0.1:20001 check observe layer4 on-error mark-down
+    server two 127.0.0.1:20002 check backup
+listen stats
+    stats enable
+"""
+
+
+def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: Path) -> None:
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(FRONT)
+    awk = ["awk", "-f", str(write_bounds(tmp_path)), str(config)]
+    mended = subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10).stdout
+    assert f"mark-down maxconn {AT_ONCE}\n" in mended
+    assert f"check backup maxconn {AT_ONCE}\n" in mended
+    assert "backend http-muster\n    timeout queue 500ms\n" in mended
+    assert mended.index("use_backend lingering if") < mended.index("use_backend http-muster if")
+    assert mended.endswith(
+        "backend lingering\n    http-reuse always\n"
+        "    server one 127.0.0.1:20001 track http-muster/one\n"
+        "    server two 127.0.0.1:20002 track http-muster/two backup\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("most_files", "clients"),
+    [(1_048_576, MOST_CONNECTIONS), (resource.RLIM_INFINITY, MOST_CONNECTIONS), (4_096, 1_438)],
+)
+def test_haproxy_holds_as_many_clients_as_the_files_it_may_open(
+    most_files: int, clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, most_files))
+    assert connections() == clients
+
+
+def test_a_configuration_without_replicas_stays_as_it_is(tmp_path: Path) -> None:
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(CONFIG)
+    awk = ["awk", "-f", str(write_bounds(tmp_path)), str(config)]
+    done = subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10)
+    assert done.stdout == CONFIG
 
 
 def test_only_the_front_door_may_be_opened_to_the_network(tmp_path: Path) -> None:
@@ -75,6 +132,9 @@ def test_rays_template_still_has_the_lines_that_are_mended() -> None:
     assert "\n    log {{ config.log_target }} local0 info\n" in template
     assert template.count("\ndefaults\n") == 1
     assert template.count("\n    errorfile ") == 3
+    assert template.count("\n    http-request return status 404 ") == 1
+    assert "\n    use_backend {{ backend.name or 'unknown' }} if " in template
+    assert "\n    server {{ server.name }} {{ server.host }}:{{ server.port }} check" in template
 
 
 def test_a_program_that_is_not_there_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

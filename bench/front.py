@@ -1,0 +1,30 @@
+"""The product's front door as `muster up` opens it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bench.stage import Stage
+from bench.wire import Door
+from cli.host.serving import serve, stop_serving
+from cli.provision import prepare_database
+from cli.up import READY
+from serve_app.app import make_app
+from serve_app.settings import Settings
+
+
+@asynccontextmanager
+async def front_door(stage: Stage) -> AsyncIterator[Door]:
+    """Actors and HTTP API on the stage's Ray node, with a key for the first tenant."""
+    dsn = await stage.database()
+    provisioned = await prepare_database(dsn, None)
+    assert provisioned.new_key is not None
+    settings = Settings.load({"port": stage.node.options.port})
+    app = make_app(settings, settings.to_config(dsn))
+    try:
+        # Aside, because both block.
+        await asyncio.to_thread(serve, stage.node, app, probe=READY)
+        yield Door(settings.port, provisioned.new_key, dsn)
+    finally:
+        await asyncio.to_thread(stop_serving, stage.node)
+        await stage.drop(dsn)

@@ -1,0 +1,124 @@
+"""Whether it stays as fast: `aggregate` with many correlations open already, and on more shards."""
+
+import time
+from functools import partial
+
+import asyncpg
+
+from bench.actors import actors
+from bench.aggregate import _send_all, _warm
+from bench.fill import fill, register
+from bench.harness import Measure, Result, err, interleave, ratios_of, spread
+from bench.load import make_load
+from bench.stage import Stage
+from core.config import Config
+from core.judgement import Status
+from core.messages import Judged, Reply
+
+SHARDS = (1, 2, 4)
+WARM = 200  # correlations that `_warm` completes
+
+
+async def run(stage: Stage) -> Result:
+    """The rate at each size against that at the smallest, and on more shards against one."""
+    sizes = (10_000, 50_000) if stage.quick else (10_000, 100_000, 1_000_000)
+    load = 4_000 if stage.quick else 20_000
+    rounds = 1 if stage.quick else 5
+    result = Result("scale")
+    await _open_correlations(stage, sizes, load, rounds, result)
+    await _shards(stage, load, rounds, result)
+    return result
+
+
+async def _open_correlations(
+    stage: Stage, sizes: tuple[int, ...], load: int, rounds: int, result: Result
+) -> None:
+    templates = {size: await _template(stage, size) for size in sizes}
+    try:
+        arms = {
+            f"{size:,} open": partial(measure, stage, load, template=templates[size], size=size)
+            for size in sizes
+        }
+        found = await interleave(arms, rounds)
+    finally:
+        for dsn in templates.values():
+            await stage.drop(dsn)
+    first = f"{sizes[0]:,} open"
+    for name, seen in found.items():
+        result.ours[name] = _figures(seen)
+        if name != first:
+            result.ratios[f"{name} / {first}"] = ratios_of(seen, found[first])
+            result.goals[f"{name} / {first}"] = "≥ 0.8"
+
+
+async def _shards(stage: Stage, load: int, rounds: int, result: Result) -> None:
+    template = await stage.database()
+    try:
+        arms = {
+            _shards_name(count): partial(measure, stage, load, template=template, shards=count)
+            for count in SHARDS
+        }
+        found = await interleave(arms, rounds)
+    finally:
+        await stage.drop(template)
+    for name, seen in found.items():
+        result.ours[name] = _figures(seen)
+        if name != _shards_name(1):
+            result.ratios[f"{name} / {_shards_name(1)}"] = ratios_of(seen, found[_shards_name(1)])
+
+
+def _figures(seen: list[Measure]) -> dict[str, dict[str, float]]:
+    return {
+        "events_per_second": spread([measure.rate for measure in seen]),
+        "cpu_us_per_event": spread([measure.cpu_microseconds for measure in seen]),
+    }
+
+
+def _shards_name(count: int) -> str:
+    return f"{count} shard" if count == 1 else f"{count} shards"
+
+
+async def _template(stage: Stage, size: int) -> str:
+    """The part of the open correlations that has no place in memory, as rows."""
+    err.print(f"  filling {size - _hot(size):,} open correlations")
+    dsn = await stage.database()
+    await fill(dsn, size - _hot(size))
+    return dsn
+
+
+def _hot(size: int) -> int:
+    """Half of them in memory, as far as the default settings of one shard allow."""
+    return min(size // 2, Config(dsn="").hot_limit)
+
+
+async def measure(
+    stage: Stage, correlations: int, *, template: str, size: int = 0, shards: int = 1
+) -> Measure:
+    """The `aggregate` arm among `size` open correlations."""
+    dsn = await stage.copy_of(template)
+    load = make_load(correlations)
+    try:
+        async with actors(dsn, shards=shards) as gateway:
+            await register(gateway, _hot(size))
+            await _warm(gateway)
+            await stage.checkpoint()
+            cpu, started = stage.cpu_seconds(), time.perf_counter()
+            replies = await _send_all(gateway, load)
+            seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
+        await _check(dsn, replies, correlations, size)
+    finally:
+        await stage.drop(dsn)
+    return Measure(load.messages, seconds, cpu)
+
+
+async def _check(dsn: str, replies: list[Reply], correlations: int, size: int) -> None:
+    """All have completed, and those that were open before still are."""
+    done = sum(isinstance(r, Judged) and r.status is Status.COMPLETED for r in replies)
+    assert done == correlations, (done, correlations)
+    conn = await asyncpg.connect(dsn)
+    try:
+        rows = await conn.fetch("select status, count(*) from execution_wait_states group by 1")
+    finally:
+        await conn.close()
+    counted = {row["status"]: row["count"] for row in rows}
+    assert counted == {"completed": correlations + WARM} | ({"waiting": size} if size else {})

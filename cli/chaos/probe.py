@@ -1,0 +1,70 @@
+"""Is it serving? Asked from outside, by what callers need: writes, deadlines, and a report."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from cli.chaos.story import LONG
+from cli.client import Client, UnreachableError, wait_path
+from cli.problems import ProblemError
+
+Answer = TypeVar("Answer")
+_PAUSE = 0.05
+_PATIENCE = 15.0  # longer than the product's own: while it tries again for us, it is not serving
+_SOON = 0.1
+
+
+async def writes_again(client: Client, count: int) -> None:
+    """Return once `count` new correlations were registered: enough to meet every shard."""
+    async with asyncio.TaskGroup() as group:
+        for _ in range(count):
+            group.create_task(_insist(lambda: _register(client, LONG)))
+
+
+async def fires_again(client: Client) -> None:
+    """Return once a deadline has fired."""
+    ids = await _insist(lambda: _register(client, _SOON))
+
+    async def look() -> bool:
+        wait = await client.get(wait_path(*ids), {"wait": 5})
+        return bool(wait["status"] == "timeout")
+
+    await _insist(look)
+
+
+async def reports_again(client: Client) -> None:
+    """Return once the supervisor tells that every actor is up."""
+
+    async def look() -> bool:
+        report = await client.get("/api/status")
+        actors = report["actors"]
+        return len(actors) > 1 and all(actor["alive"] for actor in actors)
+
+    await _insist(look)
+
+
+async def shards_of(client: Client) -> int:
+    """How many shards the instance has."""
+    report = await _insist(lambda: client.get("/api/status"))
+    return sum(actor.get("kind") == "shard" for actor in report["actors"])
+
+
+async def _register(client: Client, timeout: float) -> tuple[str, str]:
+    ids = f"probe-{secrets.token_hex(8)}", secrets.token_hex(8)
+    data = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": timeout}
+    body = {"executionId": ids[0], "correlationId": ids[1], "nodeId": "wait", "data": data}
+    await client.post("/api/wait-states", body)
+    return ids
+
+
+async def _insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Ask until there is an answer, and not just a no."""
+    while True:
+        with contextlib.suppress(TimeoutError, UnreachableError, ProblemError):
+            async with asyncio.timeout(_PATIENCE):
+                answer = await call()
+            if answer:
+                return answer
+        await asyncio.sleep(_PAUSE)

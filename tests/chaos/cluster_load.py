@@ -1,0 +1,189 @@
+"""The same callers, stories and account as over HTTP, one step further in: at the router."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias
+
+from actors.names import home_of
+from cli.chaos.books import Books
+from cli.chaos.exercise import Drill, Plan
+from cli.chaos.ledger import Ledger
+from cli.chaos.load import Load
+from cli.chaos.receiver import Receiver
+from cli.chaos.story import SERVICE, TOPIC, Door, Shape, Step, Story
+from cli.problems import ProblemError
+from core.address import Address
+from core.config import Config
+from core.errors import OverloadedError, TransientError
+from core.messages import Judged, Message, Opened, Refused, Reply
+from core.turns import take
+from core.wait import Parked
+from storage.pool import Pool
+from tests.support.shards import api, kafka, register
+
+TENANT = 1
+Send: TypeAlias = Callable[[Message], Awaitable[Reply]]
+
+
+class WayIn(Protocol):
+    """A gateway, or the parts of one."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def pool(self) -> Pool: ...
+
+    @property
+    def send(self) -> Send: ...
+
+
+class RouterLoad(Load):
+    """Plays stories through a router."""
+
+    def __init__(self, config: Config, send: Send, ledger: Ledger, plan: Plan) -> None:
+        nobody: Any = None  # HTTP's client, which nothing here uses
+        super().__init__(nobody, ledger, run=plan.run, seed=plan.seed, rate=plan.rate)
+        self.config = config
+        self._deliver = send
+        self.unanswered: dict[str, set[tuple[Story, Step]]] = defaultdict(set)
+        """What each shard was asked and has not answered."""
+        self.untold: set[Shape] = set()
+        """Stories that are left out."""
+
+    def next_story(self) -> Story:
+        """One that was not told before."""
+        story = super().next_story()
+        return self.next_story() if story.shape in self.untold else story
+
+    async def _send(self, story: Story, step: Step) -> dict[str, object]:
+        where = _address(story)
+        unanswered = self.unanswered[home_of(where.key, self.config)]
+        unanswered.add((story, step))
+        try:
+            reply = await self._deliver(_message(where, story, step))
+        except TransientError as error:
+            status = 429 if isinstance(error, OverloadedError) else 503
+            document = {"detail": str(error), "retryAfter": error.retry_after}
+            raise ProblemError(status, document) from error
+        if isinstance(reply, Refused):
+            raise ProblemError(409, {"code": reply.kind, "detail": reply.detail})
+        unanswered.discard((story, step))
+        if isinstance(reply, Judged):
+            return {"verdict": reply.verdict, "reason": reply.reason}
+        assert isinstance(reply, Opened), reply
+        return {}
+
+
+class Crowd:
+    """Correlations of chosen shards that take their steps together, when they are told to."""
+
+    def __init__(self, load: RouterLoad, name: str, shards: list[str], size: int) -> None:
+        self.size = size
+        self._load = load
+        stories = (_plain_story(f"{name}-{number}") for number in itertools.count())
+        self._stories: list[Story] = []
+        self._strays: list[Story] = []
+        for shard in shards:
+            here = (s for s in stories if home_of(_address(s).key, load.config) == shard)
+            self._stories += itertools.islice(here, size)
+            self._strays.append(replace(next(here), shape=Shape.ORPHAN))
+
+    async def step(self, door: Door) -> None:
+        """Take one step each, and insist on the answers."""
+        await self._go(self._stories, door)
+
+    async def send_strays(self) -> None:
+        """Send each shard an event that nobody waits for, and insist on the answers."""
+        await self._go(self._strays, Door.API)
+
+    def strays_as_parked(self) -> list[Parked]:
+        """How the inbox will keep them."""
+        said = [_message(_address(one), one, _step_to(one, Door.API)) for one in self._strays]
+        return [take(None, message, time.time()).parked[0] for message in said]
+
+    async def _go(self, stories: list[Story], door: Door) -> None:
+        async with asyncio.TaskGroup() as group:
+            for story in stories:
+                group.create_task(self._load.insist(story, _step_to(story, door)))
+
+
+@contextlib.asynccontextmanager
+async def under_load(way_in: WayIn, plan: Plan) -> AsyncIterator[tuple[Drill, RouterLoad]]:
+    """Keep the actors under load for as long as the block lasts; then draw up the account."""
+    ledger = Ledger.create(plan.folder / f"{plan.run}.jsonl")
+    load = RouterLoad(way_in.config, way_in.send, ledger, plan)
+    nobody: Any = None  # streams are HTTP's part
+    drill = Drill(plan, ledger, load, Receiver(nobody, each=1))
+    flow = asyncio.create_task(load.flow())
+    try:
+        yield drill, load
+    finally:
+        flow.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await flow
+    try:
+        await drill.conclude(Books(way_in.pool, TENANT))
+    finally:
+        ledger.close()
+
+
+async def acknowledged(drill: Drill, more: int) -> None:
+    """Return once so many requests more were acknowledged."""
+    goal = len(drill.ledger.acks) + more
+    await until(f"{more} more acknowledged", lambda: len(drill.ledger.acks) >= goal)
+
+
+async def serves_again(way_in: WayIn, shard: str, since: float) -> float:
+    """Seconds from `since` until this shard has taken a new correlation."""
+    number = 0
+    while True:
+        number += 1
+        where = Address(TENANT, f"probe-{since}-{number}", f"probe-{since}")
+        if home_of(where.key, way_in.config) != shard:
+            continue
+        with contextlib.suppress(TransientError):
+            assert isinstance(await way_in.send(register(where)), Opened)
+            return time.monotonic() - since
+
+
+async def until(
+    what: str, check: Callable[[], bool | Awaitable[bool]], within: float = 60.0
+) -> None:
+    """Poll until `check` holds; say what was missing if it never does."""
+    deadline = time.monotonic() + within
+    while True:
+        holds = check()
+        if holds if isinstance(holds, bool) else await holds:
+            return
+        assert time.monotonic() < deadline, f"{what}: not within {within:g} s"
+        await asyncio.sleep(0.02)
+
+
+def _address(story: Story) -> Address:
+    return Address(TENANT, story.execution_id, story.correlation_id)
+
+
+def _plain_story(name: str) -> Story:
+    doors = (Step(Door.REGISTER), Step(Door.API, f"{name}-a"), Step(Door.KAFKA, f"{name}-k"))
+    waves = tuple((step,) for step in doors)
+    return Story(execution_id=name, correlation_id=name, shape=Shape.ALL, waves=waves)
+
+
+def _step_to(story: Story, door: Door) -> Step:
+    return next(step for wave in story.waves for step in wave if step.door is door)
+
+
+def _message(where: Address, story: Story, step: Step) -> Message:
+    if step.door is Door.REGISTER:
+        said = story.registration()
+        return register(where, said["data"], node_id=said["nodeId"])
+    offer, origin = (api, SERVICE) if step.door is Door.API else (kafka, TOPIC)
+    payload = json.dumps(story.payload(step)).encode()
+    return offer(where, payload, event_id=f"{step.door}/{origin}/{step.event_id}")
