@@ -38,6 +38,12 @@ def make_producer(config: KafkaConfig, max_bytes: int) -> AIOKafkaProducer:
     )
 
 
+def words_of(error: BaseException) -> str:
+    """An error with its kind, once: Kafka's own begin with it already."""
+    kind, text = type(error).__name__, str(error)
+    return text if kind in text else f"{kind}: {text}".rstrip(": ")
+
+
 def _tls(config: KafkaConfig) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=config.tls_ca)
     if config.tls_certificate is not None:

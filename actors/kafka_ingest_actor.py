@@ -14,9 +14,10 @@ from actors.addressing import Addressing
 from actors.dead_letter_topic import DeadLetterTopic
 from actors.directory import Directory
 from actors.ingest import Ingest, Means
+from actors.kafka_client import words_of
 from actors.kafka_reader import KafkaReader
 from actors.kafka_tally import KafkaTally
-from actors.process import Process, mint, sync_until_done
+from actors.process import Process, mint, settle_memory, sync_until_done
 from actors.profiles import Profiles
 from actors.router import Router
 from core.config import Config
@@ -56,11 +57,10 @@ class KafkaIngestActor:
         self._process = Process(name, config)
         self._config = config
         self._kafka = config.kafka
-        own = filter(None, (self._kafka.completion_topic, self._kafka.dead_letter_topic))
-        self._book = TopicBook.parse(self._kafka.topics, self._kafka.tenant, own)
+        self._book = TopicBook.of(self._kafka)
         self._tally = KafkaTally()
         self._tenants: dict[str, int] = {}
-        self._strangers: list[tuple[str, str, str]] = []
+        self._following: list[str] = []
         self._error: str | None = None
         self._reader: KafkaReader | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -78,9 +78,8 @@ class KafkaIngestActor:
             "in_flight": reader.under_way if reader else 0,
             "held_back": self._ingest.held_back if reader else 0,
             "partitions": reader.partitions() if reader else [],
-            "not_ours": [f"{topic}: {who} names it, it is {whose}'s"
-                         for topic, who, whose in self._strangers],
-        }  # fmt: skip
+            "following": self._following,
+        }
         return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}
 
     async def _start(self) -> None:
@@ -97,7 +96,7 @@ class KafkaIngestActor:
         self._process.spawn(reader.read_forever())
         self._process.every(LOOK_FOR_TOPICS_EVERY, partial(self._look_for_topics, reader))
         self._process.every(5.0, partial(clock.sync, self._pool))
-        self._process.settle_memory()
+        settle_memory()
 
     def _means(self, clock: DatabaseClock) -> Means:
         profiles = Profiles(
@@ -121,7 +120,7 @@ class KafkaIngestActor:
             try:
                 await reader.start()
             except (KafkaError, OSError) as error:
-                self._error = f"{type(error).__name__}: {error}"
+                self._error = words_of(error)
                 log.warning("kafka.unreachable", error=self._error)
                 await reader.stop()
                 await asyncio.sleep(1.0)
@@ -133,15 +132,16 @@ class KafkaIngestActor:
         """Follow what is configured and what waits name, as far as it exists."""
         self._tenants = await access.tenants(self._pool)
         named = await topics.named_topics(self._pool)
-        self._strangers = self._book.strangers(named)
         try:
             existing = await reader.existing_topics()
         except KafkaError as error:
-            self._error = f"{type(error).__name__}: {error}"
+            self._error = words_of(error)
             log.warning("kafka.topics_unknown", error=self._error)
             return
         self._error = None
-        reader.follow(self._book.wanted(existing, named, self._tenants))
+        wanted = self._book.wanted(existing, named, self._tenants)
+        self._following = sorted(wanted)
+        reader.follow(wanted)
 
     async def _handle(self, records: list[Record]) -> None:
         by_tenant: dict[int, list[Record]] = {}

@@ -5,7 +5,6 @@ import gc
 import os
 import socket
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -21,12 +20,19 @@ log = structlog.get_logger("process")
 
 def mint() -> str:
     """A new id for a turn."""
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()  # a fifth of what uuid4 costs
 
 
 def owner_name(name: str) -> str:
     """Who wrote a row: this incarnation of this actor."""
     return f"{name}@{socket.gethostname()}:{os.getpid()}"
+
+
+def settle_memory() -> None:
+    """What is loaded by now stays for good: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
 
 
 class Process:
@@ -37,12 +43,6 @@ class Process:
         self.name = name
         self.started_at = time.time()
         self._tasks: list[asyncio.Task[None]] = []
-
-    def settle_memory(self) -> None:
-        """What is loaded by now stays for good: the collector need not look at it again."""
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 50, 50)
 
     def spawn(self, loop: Coroutine[Any, Any, None]) -> None:
         """Run a loop that must never end."""

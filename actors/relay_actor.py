@@ -8,8 +8,8 @@ import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from actors.kafka_client import make_producer
-from actors.process import Process
+from actors.kafka_client import make_producer, words_of
+from actors.process import Process, settle_memory
 from actors.relay import Relay
 from core.completion import Completion, completion_of
 from core.config import Config
@@ -100,7 +100,7 @@ class RelayActor:
         options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=2)
         self._pool = await open_pool(options)
         self._process.spawn(self._publish_forever(options, self._pool))
-        self._process.settle_memory()
+        settle_memory()
 
     async def _publish_forever(self, options: PoolOptions, pool: Pool) -> None:
         """Connect, claim, publish; begin again when Postgres or Kafka was away."""
@@ -113,7 +113,7 @@ class RelayActor:
                 finally:
                     conn.terminate()
             except (KafkaError, TimeoutError, *CONNECTION_ERRORS) as error:
-                self._error = f"{type(error).__name__}: {error}"
+                self._error = words_of(error)
                 log.warning("relay.away", error=self._error)
                 await asyncio.sleep(1.0)
 

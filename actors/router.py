@@ -43,7 +43,14 @@ class Router:
         """
         parcel = Parcel([message])
         self._sender(home_of(message.address.key, self._config)).put(parcel)
-        reply = (await self._answers([parcel]))[0][0]
+        # asyncio.timeout would cost as much as all of this together.
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(self._config.request_timeout, lambda: parcel.fail(_late()))
+        try:
+            reply = (await parcel.future)[0]
+        finally:
+            timer.cancel()
+            parcel.abandon()
         if isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED:
             raise OverloadedError(reply.detail)
         return reply
@@ -78,7 +85,7 @@ class Router:
             async with asyncio.timeout(self._config.request_timeout):
                 return [await parcel.future for parcel in parcels]
         except TimeoutError:
-            raise UnavailableError("no answer from the shard in time", 2) from None
+            raise _late() from None
         finally:
             for parcel in parcels:
                 parcel.abandon()
@@ -110,6 +117,10 @@ class Router:
                     raise UnavailableError(f"{target} failed", 2) from error
 
         return call
+
+
+def _late() -> UnavailableError:
+    return UnavailableError("no answer from the shard in time", 2)
 
 
 _FULL = Refused(kind=RefusalKind.OVERLOADED, detail="too many messages wait for this shard")

@@ -16,6 +16,8 @@ from core.messages import Message, Reply, decode_replies, encode
 Call: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
 UNDER_WAY = 2
+# A call costs more than what is in it: a second one beside the first must carry this much.
+WORTH_A_CALL = 64
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
 
@@ -34,6 +36,11 @@ class Parcel:
         """The caller looks no further, whether this was answered or not."""
         if not self.future.cancel() and not self.future.cancelled():
             self.future.exception()  # else asyncio complains that nobody looked
+
+    def fail(self, error: Exception) -> None:
+        """There will be no answer."""
+        if not self.abandoned:
+            self.future.set_exception(error)
 
     @property
     def abandoned(self) -> bool:
@@ -57,7 +64,7 @@ class Sender:
             raise OverloadedError("too many messages wait for this shard")
         self._queue.append(parcel)
         self._queued += len(parcel.messages)
-        if len(self._tasks) < UNDER_WAY:
+        if not self._tasks or (len(self._tasks) < UNDER_WAY and self._queued >= WORTH_A_CALL):
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -74,7 +81,7 @@ class Sender:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         for parcel in self._queue:
-            _fail(parcel, UnavailableError("shutting down"))
+            parcel.fail(UnavailableError("shutting down"))
 
     async def _drain(self) -> None:
         while self._queue:
@@ -86,7 +93,7 @@ class Sender:
                 replies = decode_replies(await self._call(encode(messages)))
             except Exception as error:
                 for parcel in parcels:
-                    _fail(parcel, error)
+                    parcel.fail(error)
                 continue
             start = 0
             for parcel in parcels:
@@ -111,8 +118,3 @@ class Sender:
             messages += len(parcel.messages)
             weight += parcel.weight
         return parcels
-
-
-def _fail(parcel: Parcel, error: Exception) -> None:
-    if not parcel.abandoned:
-        parcel.future.set_exception(error)

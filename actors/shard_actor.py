@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 from actors.names import DEDICATED, TIMER
-from actors.process import Process, owner_name, sync_until_done
+from actors.process import Process, owner_name, settle_memory, sync_until_done
 from actors.shard import Shard
 from core.address import Address
 from core.config import Config
@@ -98,7 +98,7 @@ class ShardActor:
         self._process.every(1.0, self._rest)
         self._process.every(5.0, lambda: self._world.clock.sync(pool))
         self._process.every(2.0, self._world.find_timer)
-        self._process.settle_memory()
+        settle_memory()
         self._shard = shard
         return shard
 

@@ -6,7 +6,7 @@ import structlog
 
 from core.config import Config
 from core.messages import Judged, Message, Reply, Verdict
-from storage import inbox, waits
+from storage import dead_letters, inbox, waits
 from storage.pool import Pool
 
 log = structlog.get_logger("sweeper")
@@ -44,11 +44,13 @@ class Sweeper:
         return len(taken)
 
     async def forget(self) -> int:
-        """Remove parked events and ended waits that are past their time; how many rows."""
+        """Remove parked events, ended waits and dead letters past their time; how many rows."""
         gone = 0
         while expired := await inbox.expire(self._pool, BATCH):
             gone += expired
         while ended := await waits.forget_ended(self._pool, self._config.retention, BATCH):
             gone += ended
+        while buried := await dead_letters.forget(self._pool, self._config.retention, BATCH):
+            gone += buried
         await waits.forget_specs(self._pool, self._config.retention)
         return gone

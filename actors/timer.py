@@ -21,6 +21,8 @@ log = structlog.get_logger("timer")
 
 READ_LIMIT = 20_000
 FIRE_CHUNK = 500
+# Chunks under way: past this a crowd only fills the queues before the shards.
+UNDER_WAY = 8
 # A row can be committed this much later than its deadline was computed.
 SLACK = 60.0
 
@@ -93,17 +95,26 @@ class Timer:
         await self._deadlines.write_mark(min(open_since))
 
     def tick(self) -> None:
-        """Send off everything that is due now."""
-        while due := self._wheel.take_due(self._now(), FIRE_CHUNK):
+        """Send off what is due now, as much as shards can take at once; the rest as they answer."""
+        while len(self._tasks) < UNDER_WAY:
+            due = self._wheel.take_due(self._now(), FIRE_CHUNK)
+            if not due:
+                return
             for address, due_at in due:
                 self._firing[address.key] = due_at
             task = asyncio.create_task(self._fire(due))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self.tick()
 
     async def settled(self) -> None:
-        """Wait until everything sent off so far is answered."""
-        await asyncio.gather(*self._tasks)
+        """Wait until everything that is due by now is answered."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
 
     async def _read(self, after: float, *, keep_horizon: bool = False) -> None:
         until = self._now() + self._config.timer_horizon

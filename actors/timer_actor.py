@@ -6,7 +6,7 @@ from typing import Any
 
 from actors.directory import Directory
 from actors.names import SUPERVISOR
-from actors.process import Process, mint, sync_until_done
+from actors.process import Process, mint, settle_memory, sync_until_done
 from actors.router import Router
 from actors.sweeper import Sweeper
 from actors.timer import Timer
@@ -62,7 +62,7 @@ class TimerActor:
         self._process.every(5.0, lambda: self._clock.sync(pool))
         # The supervisor watches over everyone; this call watches over the supervisor.
         self._process.every(2.0, lambda: directory.report(SUPERVISOR))
-        self._process.settle_memory()
+        settle_memory()
 
     async def _tick_forever(self, timer: Timer) -> None:
         while True:

@@ -1,8 +1,8 @@
 """`muster status`: how the instance is doing."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.status import Status
 from rich.text import Text
 
-from cli.client import Client, UnreachableError
+from cli.client import Client
 from cli.errors import CommandError
-from cli.problems import ProblemError
+from cli.looks import looks
 from cli.rates import Sample, rates_by_actor, total
 from cli.shell import Shell, command, complain, err, out, print_json, print_json_line
 from cli.status_view import status_view
@@ -47,7 +47,7 @@ async def status(
 async def _watch_live(client: Client, every: float) -> None:
     before = await _look(client)
     with Live(Text("Looking …"), console=out, auto_refresh=False) as live:
-        async for after in _looks(client, every):
+        async for after in looks(partial(_look, client), every):
             if isinstance(after, CommandError):
                 live.update(Text(after.sentence, style="bold red"), refresh=True)
                 continue
@@ -58,22 +58,12 @@ async def _watch_live(client: Client, every: float) -> None:
 
 async def _watch_as_lines(client: Client, every: float) -> None:
     before = await _look(client)
-    async for after in _looks(client, every):
+    async for after in looks(partial(_look, client), every):
         if isinstance(after, CommandError):
             complain(after.sentence)
             continue
         print_json_line(_document(before, after))
         before = after
-
-
-async def _looks(client: Client, every: float) -> AsyncIterator[Sample | CommandError]:
-    """Samples without end; an instance that restarts is just what one wants to watch."""
-    while True:
-        await asyncio.sleep(every)
-        try:
-            yield await _look(client)
-        except (UnreachableError, ProblemError) as error:
-            yield error
 
 
 async def _look_twice(client: Client, every: float) -> tuple[Sample, Sample]:

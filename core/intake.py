@@ -39,15 +39,18 @@ def ids_of(
         correlation = _look(headers, body, fields.correlation_header, fields.correlation_field)
         execution = _look(headers, body, fields.execution_header, fields.execution_field)
         if isinstance(correlation, str) and isinstance(execution, str):
-            pair = Ids(execution, correlation, fields)
-            if all((p.execution_id, p.correlation_id) != (execution, correlation) for p in pairs):
-                pairs.append(pair)
+            if not pairs or not _is_among(execution, correlation, pairs):
+                pairs.append(Ids(execution, correlation, fields))
         elif missing is None:
             missing = correlation if isinstance(correlation, MissingId) else None
             missing = missing or (execution if isinstance(execution, MissingId) else None)
     if pairs or missing is None:
         return pairs
     return missing
+
+
+def _is_among(execution: str, correlation: str, pairs: list[Ids]) -> bool:
+    return any((p.execution_id, p.correlation_id) == (execution, correlation) for p in pairs)
 
 
 def stripped(body: Any, fields: IdFields) -> Any:

@@ -12,6 +12,9 @@ class Permission(StrEnum):
     CALLBACKS_WRITE = "callbacks:write"
     INBOX_READ = "inbox:read"
     INBOX_WRITE = "inbox:write"
+    DEAD_LETTERS_READ = "dead_letters:read"
+    DEAD_LETTERS_WRITE = "dead_letters:write"
+    KAFKA_READ = "kafka:read"
     METRICS_READ = "metrics:read"
     KEYS_WRITE = "keys:write"
 

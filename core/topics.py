@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core.kafka_config import KafkaConfig
+
 NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -57,6 +59,18 @@ class TopicBook:
     def parse(cls, entries: Iterable[str], tenant: str, own: Iterable[str] = ()) -> "TopicBook":
         """Read the configured list. `tenant` owns every topic that no entry gives to another."""
         return cls(tuple(TopicRule.parse(entry) for entry in entries), tenant, frozenset(own))
+
+    @classmethod
+    def of(cls, config: KafkaConfig) -> "TopicBook":
+        """The book of one configuration."""
+        own = filter(None, (config.completion_topic, config.dead_letter_topic))
+        return cls.parse(config.topics, config.tenant, own)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The topics that entries name in full, with whose they are."""
+        exact = [rule.exact for rule in self.rules if rule.exact is not None]
+        return [(topic, self.tenant_of(topic)) for topic in exact]
 
     def tenant_of(self, topic: str) -> str:
         """Whose events are on this topic."""

@@ -8,14 +8,30 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from actors.gateway import Gateway
+from actors.process import settle_memory
 from core.config import Config
 from serve_app import openapi, problems
+from serve_app.express import Express, short_ways
+from serve_app.lean import LeanRoute
 from serve_app.limits import Gate, Guard
 from serve_app.options import IngressOptions
 from serve_app.replica import Replica
-from serve_app.routes import docs, events, health, inbox, keys, metrics, status, stream, waits
+from serve_app.routes import (
+    dead_letters,
+    docs,
+    events,
+    health,
+    inbox,
+    kafka,
+    keys,
+    metrics,
+    status,
+    stream,
+    waits,
+)
 from telemetry.metrics import Metrics
 
 OpenGateway = Callable[[], Awaitable[Gateway]]
@@ -27,6 +43,9 @@ _ROUTERS = (
     waits.router,
     stream.router,
     inbox.router,
+    dead_letters.lean,
+    dead_letters.router,
+    kafka.router,
     keys.lean,
     keys.router,
     status.router,
@@ -40,6 +59,9 @@ class Api(FastAPI):
     """The app with its own OpenAPI document. It has its replica from start to stop."""
 
     replica: Replica
+    gate: Gate
+    counters: Metrics
+    max_body: int
 
     @property
     def api_routes(self) -> list[APIRoute]:
@@ -68,6 +90,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: Api) -> AsyncIterator[None]:
         app.replica = Replica(await open_gateway(), limits, gate, counters)
+        settle_memory()
         try:
             yield
         finally:
@@ -83,9 +106,26 @@ def create_app(
         # Else FastAPI asks the environment for OpenTelemetry, several times a request.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
+    app.gate, app.counters, app.max_body = gate, counters, config.max_body
     for router in _ROUTERS:
         # Not include_router: that nests the routers, and each request then pays for the search.
         app.router.routes.extend(router.routes)
     problems.install(app)
     app.add_middleware(Guard, gate=gate, max_body=config.max_body, metrics=counters)
     return app
+
+
+def express(app: Api) -> ASGIApp:
+    """The app as a replica serves it: single events go the short way, within the same bounds."""
+    routes = [route for route in events.router.routes if isinstance(route, LeanRoute)]
+    way = Express(app, short_ways(routes))
+    guarded = Guard(way, gate=app.gate, max_body=app.max_body, metrics=app.counters)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if way.route_of(scope) is None:
+            await app(scope, receive, send)
+        else:
+            scope["app"] = app
+            await guarded(scope, receive, send)
+
+    return serve

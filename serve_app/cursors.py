@@ -29,8 +29,8 @@ def read_wait_cursor(text: str | None) -> tuple[float, bytes] | None:
     return opened_at, key
 
 
-def read_inbox_cursor(text: str | None) -> int | None:
-    """The inbox id that a cursor names."""
+def read_id_cursor(text: str | None) -> int | None:
+    """The id that a cursor names."""
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):

@@ -106,6 +106,26 @@ def parse_items(raw: bytes, most: int) -> list[msgspec.Raw]:
     return items
 
 
+class Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """An item of a batch of events, as nearly all of them are."""
+
+    execution_id: str | None = None
+    correlation_id: str | None = None
+    event_id: str | None = None
+    body: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_ITEM = msgspec.json.Decoder(Item)
+
+
+def read_item(raw: msgspec.Raw) -> Item | None:
+    """The item, or None if it takes a closer look to say what is wrong with it."""
+    try:
+        return _ITEM.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
     """An item of a batch as two: its `body`, to the byte as it came, and all the rest."""
     try:

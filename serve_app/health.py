@@ -1,4 +1,4 @@
-"""Whether requests can be served: the database, the shards, the timer."""
+"""Whether requests can be served: the database, the shards, the timer; and how Kafka is."""
 
 import asyncio
 import time
@@ -9,6 +9,7 @@ from actors.cache import Cache
 from actors.gateway import Gateway
 from core.config import Placement
 from serve_app.census import AWAY, Census, Report
+from serve_app.kafka_view import INGEST, RELAY, is_connected, stats_of, trouble_of
 from storage.clock import DatabaseClock
 from storage.pool import CONNECTION_ERRORS
 
@@ -16,6 +17,7 @@ TTL = 1.0
 PATIENCE = 2.0
 
 UP, DOWN = "UP", "DOWN"
+KAFKA = "kafka"
 Component = dict[str, Any]
 
 
@@ -34,9 +36,13 @@ class Health:
         self._checked = Cache(self._check, ttl=lambda _: TTL, monotonic=monotonic, limit=1)
 
     async def look(self) -> dict[str, Any]:
-        """The whole picture: DOWN if any part is."""
+        """The whole picture: DOWN if any part is that requests need.
+
+        Without Kafka, requests are served and events come in by HTTP: it is told, no more.
+        """
         components = await self._checked.get("components")
-        is_up = all(part["status"] == UP for part in components.values())
+        needed = [part for name, part in components.items() if name != KAFKA]
+        is_up = all(part["status"] == UP for part in needed)
         return {"status": UP if is_up else DOWN, "components": components}
 
     async def _check(self, _: str) -> dict[str, Component]:
@@ -53,16 +59,40 @@ class Health:
         return {"status": UP}
 
     async def _actors(self) -> dict[str, Component]:
+        config = self._gateway.config
         try:
             report = await self._census.report()
         except AWAY:
             down = {"status": DOWN, "detail": "the supervisor does not answer"}
-            return {"shards": down, "timer": down}
-        config = self._gateway.config
+            parts = ("shards", "timer") if config.kafka is None else ("shards", "timer", KAFKA)
+            return dict.fromkeys(parts, down)
         expected = 0 if config.placement is Placement.DEDICATED else config.shards
-        return {"shards": _group(report, "shard", expected), "timer": _group(report, "timer", 1)}
+        shards, timer = _group(report, "shard", expected), _group(report, "timer", 1)
+        components = {"shards": shards, "timer": timer}
+        if config.kafka is not None:
+            components[KAFKA] = kafka_component(report, config.kafka.ingest)
+        return components
 
 
 def _group(report: Report, kind: str, expected: int) -> Component:
     up = sum(actor["kind"] == kind and bool(actor["alive"]) for actor in report["actors"])
     return {"status": UP if up >= expected else DOWN, "up": up, "expected": expected}
+
+
+def kafka_component(report: Report, expected: int) -> Component:
+    """UP when every consumer and the relay are connected; else which is not, and why.
+
+    Anybody may ask, so only the kind of an error is told: its text may name hosts.
+    """
+    actors = [actor for actor in report["actors"] if actor["kind"] in {INGEST, RELAY}]
+    up = sum(actor["kind"] == INGEST and is_connected(actor) for actor in actors)
+    details = [f"{actor['name']} {_in_short(actor)}" for actor in actors if trouble_of(actor)]
+    is_up = up >= expected and not details
+    component: Component = {"status": UP if is_up else DOWN, "up": up, "expected": expected}
+    return component | ({"detail": "; ".join(details)} if details else {})
+
+
+def _in_short(actor: Report) -> str:
+    if actor.get("alive") and stats_of(actor).get("error"):
+        return f"cannot use the brokers ({str(stats_of(actor)['error']).partition(':')[0]})"
+    return str(trouble_of(actor))

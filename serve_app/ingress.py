@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI
 from ray import serve
+from starlette.types import ASGIApp
 
 from actors.gateway import Gateway
 from core.config import Config
-from serve_app.api import create_app
+from serve_app.api import create_app, express
 from serve_app.options import IngressOptions
 from telemetry.logging import configure_logging
 
@@ -21,11 +21,12 @@ class Ingress:
         self._config = config
         self._options = options
 
-    async def __serve_build_asgi_app__(self) -> FastAPI:
+    async def __serve_build_asgi_app__(self) -> ASGIApp:
         name = serve.get_replica_context().replica_id.unique_id
-        return create_app(
+        app = create_app(
             partial(Gateway.open, self._config), self._config, self._options, replica_name=name
         )
+        return express(app)
 
     async def check_health(self) -> None:
         """Answering is enough. A replica is not better after a restart when Postgres is away."""

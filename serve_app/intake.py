@@ -10,7 +10,7 @@ from actors.profiles import Profiles
 from core.address import Address, check_id
 from core.arrival import Arrival, offer_of, unplaced
 from core.errors import ForbiddenError
-from core.intake import MissingId
+from core.intake import Ids, MissingId
 from core.messages import Offer
 from core.paths import MISSING, find
 from core.spec import DEFAULT_IDS, IdFields
@@ -42,23 +42,38 @@ class Intake:
 
     async def address(self, caller: Caller, arrival: Arrival) -> Offer | Unaddressed:
         """The offer to make, or what is missing for one."""
-        turn_id = mint()
+        return (await self.address_all(caller, [arrival]))[0]
+
+    async def address_all(
+        self, caller: Caller, arrivals: Sequence[Arrival]
+    ) -> list[Offer | Unaddressed]:
+        """The same for many of one caller."""
         if caller.address is not None:
-            fields = await self._fields_of_holder(caller.address, arrival)
-            return offer_of(caller.address, fields, arrival, turn_id)
-        found = await self._addressing.find(caller.tenant, arrival)
-        if isinstance(found, MissingId):
-            parked = unplaced(caller.tenant, arrival, turn_id, self._gateway.clock.now())
-            return Unaddressed(parked, missing_id(found))
-        address = Address(caller.tenant, found.execution_id, found.correlation_id)
-        return offer_of(address, found.fields, arrival, turn_id)
+            return [await self._address_of_holder(caller.address, one) for one in arrivals]
+        found = await self._addressing.find_all(caller.tenant, arrivals)
+        return [
+            self._placed(caller.tenant, arrival, ids)
+            for arrival, ids in zip(arrivals, found, strict=True)
+        ]
+
+    async def _address_of_holder(self, address: Address, arrival: Arrival) -> Offer:
+        fields = await self._fields_of_holder(address, arrival)
+        return offer_of(address, fields, arrival, mint())
+
+    def _placed(self, tenant: int, arrival: Arrival, ids: Ids | MissingId) -> Offer | Unaddressed:
+        turn_id = mint()
+        if isinstance(ids, MissingId):
+            parked = unplaced(tenant, arrival, turn_id, self._gateway.clock.now())
+            return Unaddressed(parked, missing_id(ids))
+        address = Address(tenant, ids.execution_id, ids.correlation_id)
+        return offer_of(address, ids.fields, arrival, turn_id)
 
     async def park(self, events: Sequence[Unaddressed]) -> None:
         """Keep events without ids in the inbox, before their senders are told."""
         if not events:
             return
         parked = [(b"", event.parked) for event in events]
-        await self._database.ask(_park, parked, self._gateway.config.early_ttl)
+        await self._database.ask(park_rows, parked, self._gateway.config.early_ttl)
 
     async def _fields_of_holder(self, address: Address, arrival: Arrival) -> IdFields:
         """The names under which a token's holder repeats the ids; it must not name others."""
@@ -73,7 +88,8 @@ class Intake:
         return next((f for f in profiles if _repeats(arrival, f, address)), DEFAULT_IDS)
 
 
-async def _park(pool: Pool, parked: list[tuple[bytes, Parked]], early_ttl: float) -> None:
+async def park_rows(pool: Pool, parked: list[tuple[bytes, Parked]], early_ttl: float) -> None:
+    """Keep events in the inbox under the key of their correlation."""
     async with pool.acquire() as conn:
         await journal.park(conn, parked, early_ttl)
 

@@ -30,4 +30,5 @@ class LeanRoute(APIRoute):
                 await check(request)
             return await call(request)
 
+        self.call = handle
         self.app = request_response(handle)

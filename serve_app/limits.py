@@ -3,9 +3,9 @@
 A flood must cost the flooder, not our memory: what is over a bound is refused before it is read.
 """
 
+import os
 import re
 import time
-import uuid
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -36,15 +36,17 @@ class Gate:
     def __init__(self, options: IngressOptions) -> None:
         self._options = options
         self.requests = 0
+        self.urgent = 0
         self.streams = 0
         self.body_bytes = 0
 
     def enter(self, *, urgent: bool = False) -> "Passage":
-        """Let one request in; one that is urgent always."""
-        if self.requests >= self._options.request_limit and not urgent:
+        """Let one request in; one that is urgent always, and it takes no place from the others."""
+        if self.requests - self.urgent >= self._options.request_limit and not urgent:
             raise OverloadedError("this replica has enough requests under way")
         self.requests += 1
-        return Passage(self)
+        self.urgent += urgent
+        return Passage(self, urgent=urgent)
 
     def linger(self) -> None:
         """Turn one request into a stream."""
@@ -63,11 +65,12 @@ class Gate:
 class Passage:
     """One request's share of the gate."""
 
-    __slots__ = ("_gate", "_held", "lingers")
+    __slots__ = ("_gate", "_held", "_urgent", "lingers")
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, *, urgent: bool = False) -> None:
         self._gate = gate
         self._held = 0
+        self._urgent = urgent
         self.lingers = False
 
     def linger(self) -> None:
@@ -84,6 +87,7 @@ class Passage:
     def leave(self) -> None:
         """Give everything back."""
         self._gate.body_bytes -= self._held
+        self._gate.urgent -= self._urgent
         if self.lingers:
             self._gate.streams -= 1
         else:
@@ -212,7 +216,7 @@ def _facts(scope: Scope) -> _Facts:
         elif name == b"x-request-id":
             request_id = value.decode("latin-1")
     if not _REQUEST_ID.fullmatch(request_id):
-        request_id = uuid.uuid4().hex
+        request_id = os.urandom(16).hex()
     return _Facts(request_id, length, encoding)
 
 
@@ -229,4 +233,4 @@ def _method(scope: Scope) -> str:
 
 
 def _route(scope: Scope) -> str:
-    return getattr(scope.get("route"), "path", "unmatched")
+    return getattr(scope.get("route"), "path_format", "unmatched")

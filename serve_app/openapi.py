@@ -12,11 +12,18 @@ from pydantic.json_schema import models_json_schema
 
 from serve_app.guards import Requires, RequiresOrToken
 from serve_app.problems import MEDIA_TYPE
+from serve_app.wire.dead_letters import RedriveRequest
 from serve_app.wire.problem import ProblemView
 from serve_app.wire.requests import EventBatch, KeyRequest, WaitBatch, WaitRequest
 
 _REF = "#/components/schemas/{model}"
-_BODIES: tuple[type[BaseModel], ...] = (WaitRequest, WaitBatch, EventBatch, KeyRequest)
+_BODIES: tuple[type[BaseModel], ...] = (
+    WaitRequest,
+    WaitBatch,
+    EventBatch,
+    KeyRequest,
+    RedriveRequest,
+)
 # What any route may answer, and what any route with a permission may.
 _ALWAYS = (429, 500, 503)
 _WITH_KEY = (401, 403)

@@ -2,22 +2,28 @@
 
 import asyncio
 import contextlib
+import random
 from functools import partial
 
 import structlog
 
+from actors.addressing import Addressing
 from actors.gateway import Gateway
+from actors.ingest import Means
+from actors.process import mint
 from actors.profiles import Profiles
 from serve_app.auth import CallbackTokens, Keys
 from serve_app.census import Census, Rate
 from serve_app.database import Database
 from serve_app.health import Health
 from serve_app.intake import Intake
+from serve_app.kafka_view import KafkaSight
 from serve_app.limits import Gate
 from serve_app.named_topics import NamedTopics
 from serve_app.options import IngressOptions
+from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
-from storage import access, topics
+from storage import access, topics, waits
 from storage.pool import CONNECTION_ERRORS
 from telemetry.metrics import Metrics
 
@@ -48,8 +54,22 @@ class Replica:
         self.registrar = Registrar(gateway, profiles, named, self.tokens)
         self.census = Census(gateway)
         self.health = Health(gateway, self.census)
+        self.kafka = KafkaSight(gateway.config.kafka, self.census, self.database)
+        self.redrive = self._make_redrive(profiles)
         self.flush_rate = Rate()
         self._writing = asyncio.create_task(self._write_used_forever())
+
+    def _make_redrive(self, profiles: Profiles) -> Redrive:
+        means = Means(
+            addressing=Addressing(profiles, self.database.asker(waits.load)),
+            send_many=self.gateway.send_many,
+            store=InboxStore(self.database, self.config.early_ttl),
+            now=self.gateway.clock.now,
+            chance=random.random,
+            mint=mint,
+            transient=CONNECTION_ERRORS,
+        )
+        return Redrive(means, self.database, self.config.max_body, self.config.request_timeout)
 
     async def close(self) -> None:
         """Store what is still in memory, then let go."""

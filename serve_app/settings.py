@@ -119,7 +119,8 @@ class Settings(BaseSettings):
         86_400.0, description="Seconds an event is kept that came before its wait or was refused."
     )
     retention: Seconds = Field(
-        7 * 86_400.0, description="Seconds an ended wait is kept; its callback URL lives as long."
+        7 * 86_400.0,
+        description="Seconds ended waits, with their callback URLs, and dead letters are kept.",
     )
     timer_horizon: Seconds = Field(
         5.0, description="Seconds ahead for which the timer holds deadlines in memory."

@@ -49,6 +49,12 @@ async def find_tenant(pool: Pool, slug: str) -> int | None:
     return tenant
 
 
+async def slug_of(pool: Pool, tenant: int) -> str | None:
+    """How people call a tenant."""
+    slug: str | None = await pool.fetchval(Q["tenant_slug"], tenant)
+    return slug
+
+
 async def create_key(pool: Pool, key: NewKey) -> str:
     """Store the hash of a new key; the key itself is returned once and never again."""
     await pool.execute(

@@ -26,14 +26,31 @@ class Letter:
     redriven_at: float | None
     record: Record | None = None
 
+    @property
+    def settled(self) -> bool:
+        """Whether it was handled after all."""
+        return self.redriven_at is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFilter:
-    """Which dead letters are meant; None leaves a filter off."""
+    """Which dead letters are meant; None leaves a filter off.
+
+    `error` is part of the error's text, in any case. `redriven` means those that were handled after
+    all, instead of the open ones.
+    """
 
     topic: str | None = None
     error: str | None = None
     redriven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A dead letter by its weight: what reading it whole will cost."""
+
+    letter_id: int
+    size: int
 
 
 async def bury(conn: Connection | Pool, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
@@ -70,6 +87,28 @@ async def read(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[Lette
     return [_letter(row, len(row["payload"] or b""), whole=True) for row in rows]
 
 
+async def upcoming(
+    pool: Pool, tenant: int, chosen: LetterFilter, after: int, limit: int
+) -> list[Weighed]:
+    """The open letters that come next, oldest first: their order is that of their topics."""
+    rows = await pool.fetch(Q["next_letters"], tenant, chosen.topic, chosen.error, after, limit)
+    return [Weighed(*row) for row in rows]
+
+
+async def count_upcoming(pool: Pool, tenant: int, chosen: LetterFilter, after: int) -> int:
+    """How many open letters come after this one."""
+    count: int = await pool.fetchval(
+        Q["count_next_letters"], tenant, chosen.topic, chosen.error, after
+    )
+    return count
+
+
+async def weigh(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[Weighed]:
+    """Those of these letters that exist, in the order of their ids."""
+    rows = await pool.fetch(Q["size_letters"], tenant, list(letter_ids))
+    return [Weighed(*row) for row in rows]
+
+
 async def settle(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> None:
     """These were handled after all."""
     await pool.execute(Q["settle_letters"], tenant, list(letter_ids))
@@ -91,9 +130,9 @@ async def forget(pool: Pool, retention: float, limit: int) -> int:
     return len(await pool.fetch(Q["forget_letters"], retention, limit))
 
 
-async def count(pool: Pool | Connection) -> dict[str, int]:
-    """How many are open, by topic."""
-    return {row["topic"]: row["letters"] for row in await pool.fetch(Q["count_letters"])}
+async def count(pool: Pool | Connection, tenant: int) -> dict[str, int]:
+    """How many of a tenant are open, by topic."""
+    return {row["topic"]: row["letters"] for row in await pool.fetch(Q["count_letters"], tenant)}
 
 
 def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> Letter:

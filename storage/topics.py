@@ -14,3 +14,8 @@ async def name_topics(pool: Pool, tenant: int, topics: Iterable[str], last_deadl
 async def named_topics(pool: Pool | Connection) -> list[tuple[str, str]]:
     """Every topic that a live wait may name, with the tenant's slug."""
     return [(row["topic"], row["slug"]) for row in await pool.fetch(Q["named_topics"])]
+
+
+async def named_by(pool: Pool, tenant: int, limit: int) -> list[str]:
+    """The topics that live waits of one tenant may name."""
+    return [row["topic"] for row in await pool.fetch(Q["topics_named_by"], tenant, limit)]

@@ -19,6 +19,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from telemetry.kafka_metrics import Lag, kafka_arrivals, kafka_families
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 # Upper bounds in seconds of `flush_seconds_buckets` in a shard's stats. The list there holds one
@@ -36,6 +38,9 @@ class Snapshot:
     actors: tuple[Mapping[str, Any], ...] = ()
     waits: Mapping[str, int] | None = None
     inbox: Mapping[tuple[str, str], int] | None = None
+    # Of the asking tenant, because they name topics.
+    lags: tuple[Lag, ...] = ()
+    letters: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,9 @@ class Metrics:
     """One replica's registry."""
 
     def __init__(self, replica: str) -> None:
-        self._shards = _SnapshotCollector()
+        # By path and verdict. Plain numbers: this is counted for every event.
+        self._arrivals: dict[tuple[str, str], int] = {}
+        self._shards = _SnapshotCollector(replica, self._arrivals)
         self._registry = CollectorRegistry()
         self._registry.register(self._shards)
         self._replica = replica
@@ -136,6 +143,11 @@ class Metrics:
         if seconds is not None:
             counters[1].observe(seconds)
 
+    def arrived(self, path: str, verdict: str) -> None:
+        """Count one event that came in by HTTP."""
+        key = (path, verdict)
+        self._arrivals[key] = self._arrivals.get(key, 0) + 1
+
     def shed(self) -> None:
         """Count one request that was refused for load."""
         self._shed.labels(self._replica).inc()
@@ -151,8 +163,10 @@ class Metrics:
 class _SnapshotCollector(Collector):
     """Turns the latest snapshot into metric families."""
 
-    def __init__(self) -> None:
+    def __init__(self, replica: str, arrivals: Mapping[tuple[str, str], int]) -> None:
         self.snapshot = Snapshot()
+        self._replica = replica
+        self._arrivals = arrivals
 
     def collect(self) -> Iterator[Metric]:
         yield from _census(self.snapshot)
@@ -167,6 +181,21 @@ class _SnapshotCollector(Collector):
         for name, text, stat in _LEVELS:
             yield _gauge(name, text, shards, stat)
         yield from _times(shards)
+        yield self._by_path()
+        snapshot = self.snapshot
+        yield from kafka_families(snapshot.actors, snapshot.lags, snapshot.letters)
+
+    def _by_path(self) -> Metric:
+        family = CounterMetricFamily(
+            "muster_arrivals",
+            "Events by who took them, the path they came by and their verdict.",
+            labels=["receiver", "path", "verdict"],
+        )
+        for (path, verdict), count in sorted(self._arrivals.items()):
+            family.add_metric([self._replica, path, verdict], count)
+        for actor, verdict, count in kafka_arrivals(self.snapshot.actors):
+            family.add_metric([actor, "kafka", verdict], count)
+        return family
 
 
 def _census(snapshot: Snapshot) -> Iterator[Metric]:

@@ -7,15 +7,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from core.arrival import Arrival
 from core.errors import InvalidError, MusterError
-from core.messages import Message, Offer, Reply
+from core.messages import Message, Offer, Reply, Verdict
 from core.permissions import Permission
 from core.spec import Source
-from serve_app.documents import answer, parse, parse_as, parse_items, read_body, split_body
+from serve_app.documents import (
+    Item,
+    answer,
+    parse,
+    parse_as,
+    parse_items,
+    read_body,
+    read_item,
+    split_body,
+)
 from serve_app.guards import caller_of, replica_of, requires, requires_or_token
 from serve_app.headers import headers_of
 from serve_app.intake import Unaddressed
@@ -26,7 +36,13 @@ from serve_app.replica import Replica
 from serve_app.replies import judged_document
 from serve_app.wire.events import EventReply, EventResults
 from serve_app.wire.mapper import Document
-from serve_app.wire.requests import EVENT_ID_LENGTH, MAX_ITEMS, EventBatch, EventItem
+from serve_app.wire.requests import (
+    EVENT_ID_LENGTH,
+    MAX_ITEMS,
+    EventBatch,
+    EventItem,
+    is_usual,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,23 +148,39 @@ async def _take(request: Request, door: _Door) -> Response:
     offer = await replica.intake.address(caller_of(request), arrival)
     if isinstance(offer, Unaddressed):
         await replica.intake.park([offer])
+        replica.metrics.arrived(door.door, Verdict.REJECTED)
         raise ProblemError(offer.problem)
-    return answer(judged_document(offer, await replica.gateway.send(offer)))
+    document = judged_document(offer, await replica.gateway.send(offer))
+    replica.metrics.arrived(door.door, document["verdict"])
+    return answer(document)
 
 
 async def _take_many(request: Request, door: _Door) -> Response:
     replica, caller, label = replica_of(request), caller_of(request), door.label_in(request)
     raw = await read_body(request, replica.config.request_timeout)
-    offers: list[Offer | Unaddressed | Problem] = []
-    for item in parse_items(raw, MAX_ITEMS):
-        try:
-            content, rest = split_body(item)
-            arrival = _arrival(door, label, content, parse_as(EventItem, rest))
-            offers.append(await replica.intake.address(caller, arrival))
-        except ProblemError as error:
-            offers.append(error.problem)
-    await replica.intake.park([offer for offer in offers if isinstance(offer, Unaddressed)])
-    return answer({"results": await _results(replica, offers)})
+    read = [_read(door, label, item) for item in parse_items(raw, MAX_ITEMS)]
+    arrivals = [one for one in read if isinstance(one, Arrival)]
+    addressed = iter(await replica.intake.address_all(caller, arrivals))
+    offers = [next(addressed) if isinstance(one, Arrival) else one for one in read]
+    unaddressed = [offer for offer in offers if isinstance(offer, Unaddressed)]
+    await replica.intake.park(unaddressed)
+    results = await _results(replica, offers)
+    told = [result["body"]["verdict"] for result in results if "body" in result]
+    for verdict in [*told, *(Verdict.REJECTED for _ in unaddressed)]:
+        replica.metrics.arrived(door.door, verdict)
+    return answer({"results": results})
+
+
+def _read(door: _Door, label: str, raw: msgspec.Raw) -> Arrival | Problem:
+    """One item of a batch; what is wrong with it concerns no other."""
+    try:
+        item = read_item(raw)
+        if item is not None and is_usual(item.execution_id, item.correlation_id, item.event_id):
+            return _arrival(door, label, bytes(item.body), item)
+        content, rest = split_body(raw)
+        return _arrival(door, label, content, parse_as(EventItem, rest))
+    except ProblemError as error:
+        return error.problem
 
 
 async def _results(
@@ -176,7 +208,7 @@ def _result(offer: Offer | Unaddressed | Problem, reply: Reply | None) -> Docume
     return {"status": problem.status, "problem": problem.document()}
 
 
-def _arrival(door: _Door, label: str, content: bytes, item: EventItem) -> Arrival:
+def _arrival(door: _Door, label: str, content: bytes, item: EventItem | Item) -> Arrival:
     ids = {"x-execution-id": item.execution_id, "x-correlation-id": item.correlation_id}
     return Arrival(
         source=door.source,

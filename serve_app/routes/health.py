@@ -21,7 +21,7 @@ _LOOKED: dict[int | str, Any] = {
 
 @router.get("", operation_id="showHealth", responses=_LOOKED)
 async def show_health(request: Request) -> Response:
-    """Tell how the database, the shards and the timer are."""
+    """Tell how the database, the shards, the timer and, where there is one, Kafka are."""
     return await _look(request)
 
 

@@ -12,7 +12,7 @@ from core.messages import Offer, Verdict
 from core.permissions import Permission
 from core.wait import Parked
 from serve_app.auth import Caller
-from serve_app.cursors import read_inbox_cursor
+from serve_app.cursors import read_id_cursor
 from serve_app.documents import answer, parse
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.intake import Unaddressed
@@ -45,7 +45,7 @@ async def list_inbox(request: Request, query: Annotated[InboxQuery, Query()]) ->
     chosen = InboxFilter(
         verdict=query.verdict, reason=query.reason, correlation_id=query.correlation_id
     )
-    before = read_inbox_cursor(query.cursor)
+    before = read_id_cursor(query.cursor)
     rows = await replica.database.ask(inbox.page, tenant, chosen, before, query.limit)
     more = str(rows[-1]["inbox_id"]) if len(rows) == query.limit else None
     return answer({"items": [inbox_document(row) for row in rows], "nextCursor": more})

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from core.permissions import Permission
-from serve_app.guards import replica_of, requires
+from serve_app.guards import caller_of, replica_of, requires
 from telemetry.metrics import CONTENT_TYPE
 
 router = APIRouter(tags=["operations"])
@@ -26,6 +26,7 @@ async def scrape_metrics(request: Request) -> Response:
     """Tell Prometheus what happened."""
     replica = replica_of(request)
     snapshot = await replica.census.snapshot()
+    snapshot = await replica.kafka.complete(snapshot, caller_of(request).tenant)
     gate = replica.gate
     page = replica.metrics.render(snapshot, requests=gate.requests, streams=gate.streams)
     return Response(page, headers={"Content-Type": CONTENT_TYPE})

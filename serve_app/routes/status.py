@@ -14,6 +14,8 @@ from serve_app.wire.admin import StatusView
 
 router = APIRouter(tags=["operations"])
 
+# They name topics, which are their tenants' own: GET /api/kafka shows each tenant its part.
+_PRIVATE = frozenset({"partitions", "following"})
 _SUMS = ("hot", "pending", "registered", "matched", "buffered", "duplicate", "late", "rejected")
 
 
@@ -42,8 +44,12 @@ def status_document(report: Report, flushes_per_second: float) -> dict[str, Any]
 
 
 def _actor(actor: Report) -> dict[str, Any]:
-    shown = ("name", "kind", "alive", "pid", "node", "restarts", "uptime", "stats")
-    return {name: actor[name] for name in shown if name in actor}
+    shown = ("name", "kind", "alive", "pid", "node", "restarts", "uptime")
+    document = {name: actor[name] for name in shown if name in actor}
+    if "stats" in actor:
+        stats = actor["stats"].items()
+        document["stats"] = {name: value for name, value in stats if name not in _PRIVATE}
+    return document
 
 
 def _stat(actor: Report, name: str) -> int:

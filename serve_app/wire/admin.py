@@ -73,7 +73,7 @@ class StatusView(Wire):
 
 
 class ComponentView(Wire):
-    """One part that the product needs."""
+    """One part of the product; all but kafka are needed to serve requests."""
 
     status: Literal["UP", "DOWN"]
     up: int | None = None

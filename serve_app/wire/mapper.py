@@ -228,7 +228,7 @@ def inbox_document(row: Mapping[str, Any]) -> Document:
     }
     if row["clause"] is not None:
         document["clause"] = clause_document(_clauses.decode(row["clause"]))
-    return _known(document)
+    return known(document)
 
 
 def parked_document(inbox_id: int, parked: Parked) -> Document:
@@ -247,12 +247,12 @@ def parked_document(inbox_id: int, parked: Parked) -> Document:
         "receivedAt": moment(parked.at),
         "data": data_of(parked.payload),
     }
-    return _known(document)
+    return known(document)
 
 
 def key_document(row: Mapping[str, Any]) -> Document:
     """One API key of a listing."""
-    return _known(
+    return known(
         {
             "prefix": row["prefix"],
             "name": row["name"],
@@ -280,7 +280,7 @@ def _event(wait: Wait, index: int, payloads: Mapping[str, bytes]) -> Document:
         "eventId": mark.event_id or None,
         "data": data_of(payloads[event.name]) if event.name in payloads else None,
     }
-    return _known(document)
+    return known(document)
 
 
 def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Document:
@@ -290,7 +290,7 @@ def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Docume
         "warning": ending.warning,
         "output": aggregate(wait, payloads) if ending.status is Status.COMPLETED else None,
     }
-    return _known(document)
+    return known(document)
 
 
 def _has_data(mark: Mark) -> bool:
@@ -301,7 +301,7 @@ def _as_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _known(document: Document) -> Document:
+def known(document: Document) -> Document:
     """A value that is not there is left out."""
     return {name: value for name, value in document.items() if value is not None}
 

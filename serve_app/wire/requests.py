@@ -23,7 +23,8 @@ def _is_id(value: str) -> str:
     return value
 
 
-def _is_printable(value: str) -> str:
+def is_printable(value: str) -> str:
+    """Let pass what can be shown on one line."""
     if not value.isprintable():
         raise ValueError("printable characters")
     return value
@@ -31,8 +32,17 @@ def _is_printable(value: str) -> str:
 
 Id = Annotated[str, Field(min_length=1, max_length=ID_LENGTH), AfterValidator(_is_id)]
 EventId = Annotated[
-    str, Field(min_length=1, max_length=EVENT_ID_LENGTH), AfterValidator(_is_printable)
+    str, Field(min_length=1, max_length=EVENT_ID_LENGTH), AfterValidator(is_printable)
 ]
+
+
+def is_usual(execution: str | None, correlation: str | None, event: str | None) -> bool:
+    """Whether these ids are such as `EventItem` lets pass; else it says what is wrong with them."""
+    return (
+        (execution is None or check_id(execution) is not None)
+        and (correlation is None or check_id(correlation) is not None)
+        and (event is None or (0 < len(event) <= EVENT_ID_LENGTH and event.isprintable()))
+    )
 
 
 class WaitRequest(Wire):
@@ -73,7 +83,7 @@ class EventBatch(Wire):
 class KeyRequest(Wire):
     """An API key to create."""
 
-    name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_is_printable)]
+    name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
     permissions: Annotated[
         list[Permission],
         Field(min_length=1, max_length=len(Permission), description="Only what the caller has."),

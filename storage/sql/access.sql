@@ -7,6 +7,9 @@ returning tenant_id;
 -- name: find_tenant
 select tenant_id from tenants where slug = $1;
 
+-- name: tenant_slug
+select slug from tenants where tenant_id = $1;
+
 -- name: create_key
 insert into api_keys (prefix, tenant_id, name, secret_hash, permissions, expires_at)
 values ($1, $2, $3, $4, $5, now() + $6 * interval '1 second');

@@ -12,20 +12,53 @@ select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.
  where dead_letters.redriven_at is null;
 
 -- name: list_letters
--- A page of a tenant's dead letters, newest first. Null filters are off.
+-- A page of a tenant's dead letters, newest first: open ones, or ($4) those handled after all.
+-- Null filters are off.
 -- Served by: dead_letters_recent.
-select letter_id, topic, kafka_partition, kafka_offset, record_key, headers,
+select letter_id, topic, kafka_partition, kafka_offset,
        octet_length(payload) as size, error, attempts,
        extract(epoch from failed_at)::float8 as failed_at,
        extract(epoch from redriven_at)::float8 as redriven_at
   from dead_letters
  where tenant_id = $1
    and ($2::text is null or topic = $2)
-   and ($3::text is null or error ilike '%' || $3 || '%')
-   and ($4::boolean or redriven_at is null)
+   and ($3::text is null or position(lower($3) in lower(error)) > 0)
+   and $4::boolean = (redriven_at is not null)
    and ($5::bigint is null or letter_id < $5)
  order by letter_id desc
  limit $6;
+
+-- name: next_letters
+-- The next open dead letters to try again, oldest first, as they were on their topics.
+-- Served by: dead_letters_recent.
+select letter_id, coalesce(octet_length(payload), 0) as size
+  from dead_letters
+ where tenant_id = $1
+   and redriven_at is null
+   and ($2::text is null or topic = $2)
+   and ($3::text is null or position(lower($3) in lower(error)) > 0)
+   and letter_id > $4
+ order by letter_id
+ limit $5;
+
+-- name: count_next_letters
+-- How many open dead letters come after $4.
+-- Served by: dead_letters_recent.
+select count(*)
+  from dead_letters
+ where tenant_id = $1
+   and redriven_at is null
+   and ($2::text is null or topic = $2)
+   and ($3::text is null or position(lower($3) in lower(error)) > 0)
+   and letter_id > $4;
+
+-- name: size_letters
+-- These dead letters, handled or not, by their sizes.
+-- Served by: dead_letters_pkey.
+select letter_id, coalesce(octet_length(payload), 0) as size
+  from dead_letters
+ where tenant_id = $1 and letter_id = any($2::bigint[])
+ order by letter_id;
 
 -- name: read_letters
 -- These dead letters, whole.
@@ -62,8 +95,10 @@ delete from dead_letters
 returning letter_id;
 
 -- name: count_letters
--- How many dead letters are open, by topic.
+-- How many dead letters of a tenant are open, by topic.
+-- Served by: dead_letters_recent.
 select topic, count(*) as letters
   from dead_letters
- where redriven_at is null
- group by topic;
+ where tenant_id = $1 and redriven_at is null
+ group by topic
+ order by topic;

@@ -13,3 +13,11 @@ select t.topic, n.slug
   join tenants n using (tenant_id)
  where t.last_deadline > now() - interval '1 day'
  order by t.topic, n.slug;
+
+-- name: topics_named_by
+-- The topics that waits of one tenant name.
+select topic
+  from wait_topics
+ where tenant_id = $1 and last_deadline > now() - interval '1 day'
+ order by topic
+ limit $2;

@@ -19,7 +19,19 @@ from tests.support.commands import Ids, read, refused
 from tests.support.product import BOTH, Product, free_port, new_id, run_cli, until
 
 CALL = json.dumps({"apiCall": BOTH["apiCall"], "timeout": 60})
-COMMANDS = ("up", "down", "status", "demo", "wait", "send", "tail", "keys", "migrate", "config")
+COMMANDS = (
+    "up",
+    "down",
+    "status",
+    "demo",
+    "wait",
+    "send",
+    "tail",
+    "kafka",
+    "keys",
+    "migrate",
+    "config",
+)
 
 
 # Waits

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from core.permissions import ALL_PERMISSIONS
+from tests.support.letters import broken, bury, new_topic
 from tests.support.operations import Operation
 from tests.support.problem import assert_problem
 from tests.support.product import BOTH, Product, new_id
@@ -23,6 +24,8 @@ class Belongings:
     owner: Product
     wait: dict[str, Any]
     inbox_id: int
+    letter_id: int
+    topic: str
     prefix: str
 
     @property
@@ -48,7 +51,10 @@ def belongings(product: Product) -> Belongings:
     product.callback(early, {"secret": "early"})
     found = product.http.get("/api/inbox", params={"correlationId": early["correlationId"]})
     inbox_id = found.json()["items"][0]["inboxId"]
-    return Belongings(product, wait, inbox_id, create_key(product, ["waits:read"])["prefix"])
+    topic = new_topic()
+    (letter_id,) = bury(product, [broken(topic)])
+    prefix = create_key(product, ["waits:read"])["prefix"]
+    return Belongings(product, wait, inbox_id, letter_id, topic, prefix)
 
 
 def _cannot_see(method: str, rest: str = "") -> Callable[[Product, Belongings], None]:
@@ -66,6 +72,36 @@ def _cannot_touch(method: str, rest: str = "") -> Callable[[Product, Belongings]
         assert theirs.owner.http.get(path).json()["data"] == {"secret": "early"}
 
     return check
+
+
+def _cannot_reach_letter(method: str, rest: str = "") -> Callable[[Product, Belongings], None]:
+    def check(other: Product, theirs: Belongings) -> None:
+        path = f"/api/dead-letters/{theirs.letter_id}"
+        assert_problem(other.http.request(method, path + rest), 404, "not_found")
+        assert theirs.owner.http.get(path).json()["attempts"] == 1
+
+    return check
+
+
+def _lists_no_letter_of_it(other: Product, theirs: Belongings) -> None:
+    looks: list[dict[str, Any]] = [
+        {},
+        {"topic": theirs.topic},
+        {"cursor": theirs.letter_id + 1},
+        {"redriven": True, "limit": 500},
+    ]
+    for params in looks:
+        page = other.http.get("/api/dead-letters", params=params)
+        assert page.status_code == 200
+        assert theirs.topic not in page.text
+
+
+def _redrives_no_letter_of_it(other: Product, theirs: Belongings) -> None:
+    for wish in ({"ids": [theirs.letter_id]}, {"topic": theirs.topic}, {"all": True}):
+        reply = other.http.post("/api/dead-letters/redrive", json=wish).json()
+        assert (reply["handled"], reply["failed"], reply["remaining"]) == (0, 0, 0)
+    path = f"/api/dead-letters/{theirs.letter_id}"
+    assert theirs.owner.http.get(path).json()["attempts"] == 1
 
 
 def _registers_its_own(other: Product, theirs: Belongings) -> None:
@@ -155,6 +191,7 @@ def _counts_but_names_nobody(path: str) -> Callable[[Product, Belongings], None]
         page = other.http.get(path)
         assert page.status_code == 200
         assert not [value for value in theirs.ids.values() if value in page.text]
+        assert theirs.topic not in page.text
 
     return check
 
@@ -176,6 +213,12 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     "showInboxEvent": _cannot_touch("GET"),
     "retryInboxEvent": _cannot_touch("POST", "/retry"),
     "deleteInboxEvent": _cannot_touch("DELETE"),
+    "listDeadLetters": _lists_no_letter_of_it,
+    "showDeadLetter": _cannot_reach_letter("GET"),
+    "redriveDeadLetter": _cannot_reach_letter("POST", "/redrive"),
+    "redriveDeadLetters": _redrives_no_letter_of_it,
+    "deleteDeadLetter": _cannot_reach_letter("DELETE"),
+    "showKafka": _counts_but_names_nobody("/api/kafka"),
     "listKeys": _lists_no_key_of_it,
     "createKey": _creates_keys_for_itself,
     "revokeKey": _cannot_revoke,

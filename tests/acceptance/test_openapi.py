@@ -162,7 +162,8 @@ def test_the_whole_story_of_a_wait_conforms(fuzzed: Product) -> None:
     fuzzed.event(wait)
     one = "/api/wait-states/{executionId}/{correlationId}"
     paths = {f"{one}{rest}": ids for rest in ("", "/log", "/explain", "/stream")}
-    paths |= {path: {} for path in ("/api/wait-states", "/api/inbox", "/api/keys", "/api/status")}
+    lists = ("wait-states", "inbox", "dead-letters", "keys", "status", "kafka")
+    paths |= {f"/api/{name}": {} for name in lists}
     for path, parameters in paths.items():
         case = schema[path]["GET"].Case(path_parameters=parameters)
         reply = case.call_and_validate(headers={"Authorization": f"Bearer {fuzzed.key}"})

@@ -26,7 +26,7 @@ from core.messages import decode_messages, encode
 from storage import embedded
 from storage.embedded_place import Place
 from storage.migrate import migrate
-from storage.pool import Pool, PoolOptions, open_pool
+from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 from tests.chaos.cluster_load import Send, under_load, until
 from tests.support.product import running_product
 from tests.support.shards import running_shard
@@ -98,13 +98,25 @@ class Bench:
         await until(f"{more} more refused", lambda: refused[503] >= goal)
 
     async def end_log_segment(self) -> None:
-        """Let PostgreSQL need a new file for its log with the next write."""
-        assert self.server is not None
-        conn = await asyncpg.connect(self.server.dsn, user="postgres")
+        """Let PostgreSQL need the next file of its log with the next write."""
+        if (server := self.server) is None:
+            return
         # If that write comes before the answer, the answer is lost.
-        with contextlib.suppress(asyncpg.PostgresConnectionError):
-            await conn.execute("select pg_switch_wal()")
-        conn.terminate()
+        with contextlib.suppress(*CONNECTION_ERRORS):
+            conn = await asyncpg.connect(server.dsn, user="postgres")
+            try:
+                await conn.execute("select pg_switch_wal()")
+            finally:
+                conn.terminate()
+
+    async def exhaust_log(self) -> None:
+        """PostgreSQL may have some files in store: use them up."""
+
+        async def ended() -> bool:
+            await self.end_log_segment()
+            return self.server is None
+
+        await until("PostgreSQL ends", ended)
 
     async def bring_back(self) -> None:
         """What whoever owns the server does when there is space again."""
@@ -132,8 +144,7 @@ async def fill_the_tables(bench: Bench) -> None:
 async def fill_the_log(bench: Bench) -> None:
     await bench.acknowledged(WARM)
     bench.disk.fill()
-    await bench.end_log_segment()
-    await until("PostgreSQL ends", lambda: bench.server is None)
+    await bench.exhaust_log()
     await bench.refused(20)
     bench.disk.empty()
     await bench.bring_back()

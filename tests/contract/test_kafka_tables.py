@@ -9,7 +9,7 @@ from core.outgoing import outgoing_of
 from core.record import Record
 from core.spec import decode_spec
 from core.turns import take
-from storage import dead_letters, outbox, topics
+from storage import access, dead_letters, outbox, topics
 from storage.dead_letters import LetterFilter
 from storage.journal import NEW, Change, Journal
 from storage.pool import Connection, Pool, PoolOptions, open_connection, open_pool
@@ -59,12 +59,13 @@ async def test_the_same_record_is_buried_once_and_its_attempts_count(pool: Pool)
     assert await dead_letters.page(pool, 1, LetterFilter(), None, 10) == []
     (done,) = await dead_letters.page(pool, 1, LetterFilter(redriven=True), None, 10)
     assert (done.error, done.attempts) == ("third", 3)
-    assert await dead_letters.count(pool) == {}
+    assert await dead_letters.count(pool, 1) == {}
 
 
 async def test_letters_are_found_by_topic_and_error_and_forgotten(pool: Pool) -> None:
     await dead_letters.bury(pool, 1, [(letter(1), "bad JSON"), (letter(1, topic="x"), "refused")])
-    assert await dead_letters.count(pool) == {"orders": 1, "x": 1}
+    assert await dead_letters.count(pool, 1) == {"orders": 1, "x": 1}
+    assert await dead_letters.count(pool, 2) == {}
     for chosen in (LetterFilter(topic="x"), LetterFilter(error="REFUSED")):
         (one,) = await dead_letters.page(pool, 1, chosen, None, 10)
         assert one.topic == "x"
@@ -72,6 +73,21 @@ async def test_letters_are_found_by_topic_and_error_and_forgotten(pool: Pool) ->
     assert not await dead_letters.delete(pool, 1, one.letter_id)
     assert await dead_letters.forget(pool, 3600, 10) == 0
     assert await dead_letters.forget(pool, -1, 10) == 1
+
+
+async def test_letters_to_try_again_come_oldest_first_with_their_weight(pool: Pool) -> None:
+    await dead_letters.bury(pool, 1, [(letter(n, b"x" * n), "boom") for n in range(4)])
+    await dead_letters.bury(pool, 2, [(letter(9), "boom")])
+    found = await dead_letters.upcoming(pool, 1, LetterFilter(), 0, 3)
+    assert [one.size for one in found] == [0, 1, 2]
+    ids = [one.letter_id for one in found]
+    assert await dead_letters.count_upcoming(pool, 1, LetterFilter(), ids[0]) == 3
+    await dead_letters.settle(pool, 1, ids[1:])
+    assert await dead_letters.count_upcoming(pool, 1, LetterFilter(), ids[0]) == 1
+    assert await dead_letters.count_upcoming(pool, 1, LetterFilter(topic="x"), 0) == 0
+    weighed = await dead_letters.weigh(pool, 1, [*reversed(ids), 10**9])
+    assert [one.letter_id for one in weighed] == ids  # the settled ones too
+    assert await dead_letters.weigh(pool, 2, ids) == []
 
 
 async def test_an_end_and_its_event_are_one_write(pool: Pool, conn: Connection) -> None:
@@ -115,3 +131,8 @@ async def test_topics_of_live_waits_are_known(pool: Pool) -> None:
     await topics.name_topics(pool, tenant, {"old"}, now - 90_000)
     await topics.name_topics(pool, tenant, {"a"}, now - 90_000)  # never earlier than before
     assert await topics.named_topics(pool) == [("a", "acme"), ("b", "acme")]
+    assert await topics.named_by(pool, tenant, 10) == ["a", "b"]
+    assert await topics.named_by(pool, tenant, 1) == ["a"]
+    assert await topics.named_by(pool, tenant + 1, 10) == []
+    assert await access.slug_of(pool, tenant) == "acme"
+    assert await access.slug_of(pool, tenant + 1) is None

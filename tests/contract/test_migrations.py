@@ -3,6 +3,7 @@
 import asyncpg
 
 from core.judgement import Outcome
+from core.permissions import Permission
 from core.spec import encode_spec
 from core.turns import take
 from core.wait import Wait
@@ -20,6 +21,12 @@ insert into execution_wait_states
         created_at, updated_at, expires_at, due_at)
 values ($1, 1, $2, $3, $4, 'all', 'waiting', 1, 0, $5, '[["pending"],["pending"]]', null, $6,
         to_timestamp($7), now(), to_timestamp($8), to_timestamp($8))
+"""
+
+
+OLD_KEY = """
+insert into api_keys (prefix, tenant_id, name, secret_hash, permissions)
+values ($1, 1, $1, '', $2)
 """
 
 
@@ -43,6 +50,25 @@ async def test_waits_of_the_first_schema_go_on_in_the_newest(bare_server: BareSe
             assert two.outcomes["api_response"] is Outcome.RECEIVED
             assert two.ending is not None
         assert await conn.fetchval("select count(*) from wait_specs") == 1
+    finally:
+        await conn.close()
+
+
+async def test_a_key_that_allowed_everything_still_does(bare_server: BareServer) -> None:
+    conn = await asyncpg.connect(bare_server.dsn)
+    try:
+        await conn.execute(Q["create_migrations"])
+        for one in known()[:3]:
+            await conn.execute(one.sql)
+            await conn.execute("insert into schema_migrations (name) values ($1)", one.name)
+        await conn.execute("insert into tenants (slug) values ('acme')")
+        everything = "waits:read waits:write callbacks:write inbox:read inbox:write metrics:read"
+        for name, allowed in (("all", f"{everything} keys:write"), ("some", everything)):
+            await conn.execute(OLD_KEY, name, allowed.split())
+        await migrate(bare_server.dsn)
+        rows = await conn.fetch("select name, permissions from api_keys")
+        found = {row["name"]: set(row["permissions"]) for row in rows}
+        assert found == {"all": {*Permission}, "some": set(everything.split())}
     finally:
         await conn.close()
 

@@ -29,6 +29,9 @@ async def test_every_query_prepares(database: str, name: str) -> None:
         ("list_waits", (1, None, None, None, None, None, None, 10), "execution_wait_states_recent"),
         ("read_log", (b"k" * 16, 0, 1), "wait_state_events_pkey"),
         ("list_inbox", (1, None, None, None, None, 10), "event_inbox_recent"),
+        ("list_letters", (1, None, None, False, None, 10), "dead_letters_recent"),
+        ("next_letters", (1, None, None, 0, 10), "dead_letters_recent"),
+        ("count_next_letters", (1, None, None, 0), "dead_letters_recent"),
     ],
 )
 async def test_hot_queries_use_their_index(

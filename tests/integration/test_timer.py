@@ -13,7 +13,9 @@ from actors.timer import Timer
 from core.config import Config
 from core.errors import UnavailableError
 from core.messages import Message, Opened, Reply
+from core.record import Record
 from core.turns import take
+from storage import dead_letters
 from storage.clock import DatabaseClock
 from storage.deadlines import DeadlineStore
 from storage.journal import Change, Journal
@@ -152,8 +154,15 @@ async def test_the_sweeper_forgets_what_is_past_its_time(database: str) -> None:
             " updated_at = now() - interval '30 days'"
         )
         await pool.execute("update event_inbox set expires_at = now()")
+        for offset in (1, 2):
+            record = Record(topic="t", partition=0, offset=offset, value=b"{")
+            await dead_letters.bury(pool, 1, [(record, "not JSON")])
+        await pool.execute(
+            "update dead_letters set failed_at = now() - interval '30 days' where kafka_offset = 1"
+        )
         sweeper = Sweeper(Config(dsn=database), pool, shard.handle)
-        assert await sweeper.forget() == 2
+        assert await sweeper.forget() == 3
+        assert await dead_letters.count(pool, 1) == {"t": 1}
         assert await statuses(pool) == {"waiting": 1}
         assert await pool.fetchval("select count(*) from wait_state_events") == 0
 

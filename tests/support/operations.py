@@ -20,7 +20,9 @@ class Operation:
 
     def call(self, http: httpx.Client, **options: Any) -> httpx.Response:
         """Call it with ids that mean nothing."""
-        path = self.path.replace("{inboxId}", "999999999")
+        path = self.path
+        for number in ("{inboxId}", "{letterId}"):
+            path = path.replace(number, "999999999")
         for parameter in ("{executionId}", "{correlationId}", "{service}", "{topic}", "{prefix}"):
             path = path.replace(parameter, "nobody")
         assert "{" not in path, f"{self.name} has a parameter that is not known here"

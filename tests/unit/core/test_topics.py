@@ -1,5 +1,6 @@
 import pytest
 
+from core.kafka_config import KafkaConfig
 from core.topics import TopicBook, TopicRule
 
 BOOK = TopicBook.parse(["orders", r"^acme\..*=acme", "shared=beta"], "default")
@@ -56,3 +57,13 @@ def test_a_pattern_does_not_make_it_read_its_own_words() -> None:
     assert every.wanted(existing, [], ["one"]) == {"orders"}
     asked = TopicBook.parse(["^.*", "done"], "one", own=["done"])
     assert asked.wanted(existing, [], ["one"]) == {"orders", "done"}
+
+
+def test_the_book_of_a_configuration_leaves_out_its_own_topics() -> None:
+    config = KafkaConfig(
+        bootstrap="b:1", topics=("^.*", "x=two"), tenant="one", dead_letter_topic="dead"
+    )
+    book = TopicBook.of(config)
+    assert book.own == {"muster.correlation.completed", "dead"}
+    assert book.names == [("x", "two")]
+    assert TopicBook.of(KafkaConfig(bootstrap="b:1")).own == {"muster.correlation.completed"}

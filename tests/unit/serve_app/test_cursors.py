@@ -4,7 +4,7 @@ import struct
 import pytest
 
 from core.errors import InvalidError
-from serve_app.cursors import read_inbox_cursor, read_wait_cursor, wait_cursor
+from serve_app.cursors import read_id_cursor, read_wait_cursor, wait_cursor
 from tests.unit.serve_app.world import Story
 
 
@@ -15,9 +15,9 @@ def packed(opened_at: float) -> str:
 def test_a_listing_goes_on_where_it_stopped() -> None:
     wait = Story().now
     assert read_wait_cursor(wait_cursor(wait)) == (wait.opened_at, wait.address.key)
-    assert read_inbox_cursor("17") == 17
+    assert read_id_cursor("17") == 17
     assert read_wait_cursor(None) is None
-    assert read_inbox_cursor(None) is None
+    assert read_id_cursor(None) is None
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ def test_a_cursor_that_we_did_not_make_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "²", "9" * 19])
 def test_an_inbox_cursor_is_a_number(text: str) -> None:
     with pytest.raises(InvalidError, match="cursor"):
-        read_inbox_cursor(text)
+        read_id_cursor(text)

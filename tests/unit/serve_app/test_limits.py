@@ -138,6 +138,19 @@ async def test_one_request_too_many_is_told_to_come_back() -> None:
     assert (await ask(guard)).status == 204
 
 
+async def test_who_looks_after_a_full_replica_gets_in_and_takes_no_place() -> None:
+    guard, gate = guarded(Inner())
+    looking = gate.enter(urgent=True)
+    gate.enter()
+    assert (await ask(guard)).status == 204
+    gate.enter()
+    assert (await ask(guard)).status == 429
+    gate.enter(urgent=True).leave()
+    looking.leave()
+    assert (gate.requests, gate.urgent) == (2, 0)
+    assert (await ask(guard)).status == 429
+
+
 async def test_bodies_that_do_not_fit_together_are_told_to_come_back() -> None:
     guard, gate = guarded(Inner())
     first = gate.enter()

@@ -1,0 +1,57 @@
+"""The group of commands; each is imported when it is called."""
+
+import typer
+
+from cli.lazy import SETTINGS, Entry, group_of
+
+_PANEL = "Kafka"
+
+COMMANDS = (
+    Entry(
+        name="status",
+        target="cli.kafka.status:status",
+        summary="Show brokers, topics, consumers and the relay.",
+        example="muster kafka status --watch",
+        panel=_PANEL,
+    ),
+    Entry(
+        name="lag",
+        target="cli.kafka.status:lag",
+        summary="Show how far each partition is stored.",
+        example="muster kafka lag",
+        panel=_PANEL,
+    ),
+    Entry(
+        name="dead-letters",
+        target="cli.kafka.letters:app",
+        summary="List, show and delete records that could not be handled.",
+        example="muster kafka dead-letters list --topic payments",
+        panel=_PANEL,
+    ),
+    Entry(
+        name="redrive",
+        target="cli.kafka.redrive:redrive",
+        summary="Handle dead letters again.",
+        example="muster kafka redrive --topic payments",
+        panel=_PANEL,
+    ),
+    Entry(
+        name="produce",
+        target="cli.kafka.produce:produce",
+        summary="Send records to a topic.",
+        example="""muster kafka produce payments -d '{"order": "17"}' --key 17""",
+        panel=_PANEL,
+    ),
+)
+
+app = typer.Typer(
+    cls=group_of(COMMANDS),
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings=SETTINGS,
+    help="Look at Kafka, try dead letters again, send records.",
+)
+
+
+@app.callback()
+def _root() -> None: ...

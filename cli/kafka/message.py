@@ -1,0 +1,83 @@
+"""A record as it is typed, and as it is sent."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.documents import read_json_text
+from cli.errors import InputError
+
+NUMBER = b"{n}"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A record to send."""
+
+    value: bytes
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    def copies(self, count: int) -> Iterator["Message"]:
+        """The same so often; of several, each has its number where {n} asks for it."""
+        if count == 1:
+            yield self
+            return
+        for number in range(1, count + 1):
+            text = str(number).encode()
+            yield Message(
+                self.value.replace(NUMBER, text),
+                self.key.replace(NUMBER, text) if self.key is not None else None,
+                tuple((name, value.replace(NUMBER, text)) for name, value in self.headers),
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What to send, as it was typed."""
+
+    data: Annotated[
+        str | None,
+        typer.Option("--data", "-d", help="Value: JSON, @file, or - for standard input."),
+    ] = None
+    file: Annotated[
+        Path | None, typer.Option(help="Value: the bytes of this file, whatever they are.")
+    ] = None
+    key: Annotated[str | None, typer.Option(help="Key; records of one key keep their order.")] = (
+        None
+    )
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; once for each.")
+    ] = None
+    count: Annotated[
+        int, typer.Option(min=1, max=10_000_000, help="How many; {n} becomes the number of each.")
+    ] = 1
+
+    def message(self) -> Message:
+        """What was meant.
+
+        Raises:
+            InputError: It cannot be sent.
+        """
+        key = None if self.key is None else self.key.encode()
+        return Message(self._value(), key, self._headers())
+
+    def _value(self) -> bytes:
+        if self.file is None:
+            return read_json_text("{}" if self.data is None else self.data).encode()
+        if self.data is not None:
+            raise InputError("Give --data or --file, not both.")
+        try:
+            return self.file.read_bytes()
+        except OSError as error:
+            raise InputError(f"Cannot read {self.file}: {error.strerror}.") from error
+
+    def _headers(self) -> tuple[tuple[str, bytes], ...]:
+        pairs = [given.partition("=") for given in self.header or ()]
+        for name, equals, _ in pairs:
+            if not name or not equals:
+                raise InputError(f"'{name}' is no header: write for example X-Correlation-Id=c-17.")
+        return tuple((name, value.encode()) for name, _, value in pairs)
