@@ -31,7 +31,7 @@ async def run(stage: Stage) -> Result:
     """Ours against consumers that store nothing, and one that stores as one would by hand."""
     size, pairs = (15_000, 1) if stage.quick else (60_000, 5)
     result = Result("kafka", goals=GOALS)
-    with broker_of(stage) as broker:
+    async with broker_of(stage) as broker:
         ours = partial(measure_ours, stage, broker.bootstrap, size)
         for name, peer in (("raw aiokafka", consumers.raw), ("confluent", consumers.confluent)):
             found = await duel(ours, partial(_read, stage, broker.bootstrap, size, peer), pairs)

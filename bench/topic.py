@@ -1,10 +1,12 @@
 """A broker for benchmarks, and topics that are full before the clock starts."""
 
+import asyncio
 import json
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -27,17 +29,17 @@ class Topic:
     name: str
 
 
-@contextmanager
-def broker_of(stage: Stage) -> Iterator[Broker]:
+@asynccontextmanager
+async def broker_of(stage: Stage) -> AsyncIterator[Broker]:
     """A broker of this run's own."""
-    broker = embedded.start(
-        stage.places.data_dir / "kafka", ApacheOptions(), jars_folder=None, say=err.print
-    )
+    folder = stage.places.data_dir / "kafka"
+    start = partial(embedded.start, folder, ApacheOptions(), jars_folder=None, say=err.print)
+    broker = await asyncio.to_thread(start)
     err.print(f"  {broker.describe()}")
     try:
         yield broker
     finally:
-        stop(broker)
+        await asyncio.to_thread(stop, broker)
 
 
 async def new_topic(bootstrap: str) -> Topic:

@@ -1,6 +1,6 @@
 """Finding the two ids in what a sender sent: headers first, then the body."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ class MissingId(msgspec.Struct, frozen=True):
 
 
 def ids_of(
-    headers: Mapping[str, str], body: Any, profiles: Iterable[IdFields] = ()
+    headers: Mapping[str, str], body: Any, profiles: Collection[IdFields] = ()
 ) -> list[Ids] | MissingId:
     """Every pair of ids the known field names lead to, the default names first.
 
@@ -35,7 +35,7 @@ def ids_of(
     """
     pairs: list[Ids] = []
     missing: MissingId | None = None
-    for fields in dict.fromkeys((DEFAULT_IDS, *profiles)):
+    for fields in dict.fromkeys((DEFAULT_IDS, *profiles)) if profiles else (DEFAULT_IDS,):
         correlation = _look(headers, body, fields.correlation_header, fields.correlation_field)
         execution = _look(headers, body, fields.execution_header, fields.execution_field)
         if isinstance(correlation, str) and isinstance(execution, str):
@@ -55,17 +55,23 @@ def _is_among(execution: str, correlation: str, pairs: list[Ids]) -> bool:
 
 def stripped(body: Any, fields: IdFields) -> Any:
     """The body as it is stored: without the ids that routed it."""
+    if not isinstance(body, dict | list):
+        return body
     places = (fields.correlation_field, fields.execution_field)
     for path in places:
-        body = without_path(body, path)
+        if not path.isidentifier():  # a plain name is taken out below, wherever it stands
+            body = without_path(body, path)
     return without(body, places)
 
 
 def _look(headers: Mapping[str, str], body: Any, header: str, path: str) -> str | MissingId:
-    value: Any = headers.get(header.lower(), MISSING)
+    value: Any = headers.get(header.lower(), MISSING) if headers else MISSING
     if value is MISSING:
         value = find(body, path)
+    found = None if value is MISSING or value is None else check_id(value)
+    if found is not None:
+        return found
     places = (f"header {header}", f"body field {path}")
     if value is MISSING or value is None:
         return MissingId(path, places)
-    return check_id(value) or MissingId(path, places, type(value).__name__)
+    return MissingId(path, places, type(value).__name__)

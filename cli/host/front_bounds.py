@@ -16,6 +16,8 @@ _OTHER_FILES = 500  # sockets of its own, checks, connections to spare
 # As many as a busy replica answers in a fraction of a second; more of them only make each slower.
 AT_ONCE = 128
 QUEUE_MILLISECONDS = 500
+# What the kernel keeps for a client that has stopped reading; left to itself, that is megabytes.
+BUFFER_BYTES = 131_072
 # Answers that are held open take no turn from the others, and who looks after a busy instance must
 # see that it is busy.
 _LINGERING = (
@@ -23,6 +25,7 @@ _LINGERING = (
 )
 
 _AWK = r"""
+/^global/ { $0 = $0 "\n    tune.sndbuf.client @buffer\n    tune.rcvbuf.server @buffer" }
 /^    use_backend http-/ { print "    use_backend lingering if @lingering" }
 /^backend / { name = $2; bounded = ($2 ~ /^http-/) }
 bounded && /^    server / {
@@ -48,6 +51,7 @@ def write_bounds(folder: Path) -> Path:
     """Write the program for awk that puts the bounds into HAProxy's configuration."""
     program = _AWK.lstrip().replace("@lingering", _LINGERING)
     program = program.replace("@at_once", str(AT_ONCE)).replace("@queue", f"{QUEUE_MILLISECONDS}ms")
+    program = program.replace("@buffer", str(BUFFER_BYTES))
     file = folder / "bounds.awk"
     file.write_text(program, encoding="ascii")
     return file

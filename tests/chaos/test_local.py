@@ -19,11 +19,11 @@ from tests.support.tenants import in_database
 
 LONG = os.environ.get("MUSTER_CHAOS") == "long"
 SHORT = {
-    "kills": ["--kills", "3"],
-    "postgres-restart": ["--times", "2"],
-    "postgres-gone": ["--seconds", "6"],
-    "overload": ["--seconds", "4", "--rate", "10"],
-    "slow-readers": ["--times", "40", "--seconds", "4", "--rate", "10"],
+    "kills": ["--kills", "2"],
+    "postgres-restart": ["--times", "1"],
+    "postgres-gone": ["--seconds", "5"],
+    "overload": ["--seconds", "3", "--rate", "10"],
+    "slow-readers": ["--times", "20", "--seconds", "3", "--rate", "10"],
 }
 PATIENCE = 1_500 if LONG else 120
 
