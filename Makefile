@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check format bench clean constraints kafka-jars
+.PHONY: help run test test-fast check format chaos bench clean constraints kafka-jars
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,7 +17,7 @@ run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (C
 test: check kafka-jars ## Everything CI runs: checks, then every test
 	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 	$(PY) -m pytest tests/unit --ignore=tests/unit/core
-	$(PY) -m pytest tests/contract tests/integration tests/simulation tests/acceptance
+	$(PY) -m pytest tests/contract tests/integration tests/simulation tests/acceptance tests/chaos
 
 test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
 	$(PY) -m pytest tests/unit tests/contract
@@ -34,6 +34,10 @@ format: $(VENV)/.installed ## Let ruff format and fix
 
 kafka-jars: $(VENV)/.installed ## Fetch Apache Kafka for tests and `muster up --kafka embedded`, once
 	@$(PY) -m cli.host.kafka.jars
+
+chaos: $(VENV)/.installed ## The faults with their full numbers, and a million simulated stories: hours
+	MUSTER_CHAOS=long $(PY) -m pytest tests/chaos
+	$(PY) -m tests.simulation 0 1000000
 
 bench: $(VENV)/.bench ## Every benchmark, against its peers
 	$(PY) -m bench all
