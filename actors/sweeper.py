@@ -6,7 +6,7 @@ import structlog
 
 from core.config import Config
 from core.messages import Judged, Message, Reply, Verdict
-from storage import dead_letters, inbox, waits
+from storage import dead_letters, inbox, topics, waits
 from storage.pool import Pool
 
 log = structlog.get_logger("sweeper")
@@ -53,4 +53,5 @@ class Sweeper:
         while buried := await dead_letters.forget(self._pool, self._config.retention, BATCH):
             gone += buried
         await waits.forget_specs(self._pool, self._config.retention)
+        await topics.forget_topics(self._pool, self._config.retention)
         return gone

@@ -142,6 +142,10 @@ class Timer:
         except TransientError as error:
             log.warning("timer.fire_failed", error=str(error), waits=len(due))
             replies = [_AGAIN] * len(due)
+        except Exception:
+            # Whatever it was: a deadline that is under way for ever would never fire.
+            log.exception("timer.fire_crashed", waits=len(due))
+            replies = [_AGAIN] * len(due)
         for (address, due_at), reply in zip(due, replies, strict=True):
             self._firing.pop(address.key, None)
             if isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED:

@@ -19,3 +19,8 @@ async def named_topics(pool: Pool | Connection) -> list[tuple[str, str]]:
 async def named_by(pool: Pool, tenant: int, limit: int) -> list[str]:
     """The topics that live waits of one tenant may name."""
     return [row["topic"] for row in await pool.fetch(Q["topics_named_by"], tenant, limit)]
+
+
+async def forget_topics(pool: Pool, retention: float) -> None:
+    """Remove topics that no wait has named for long."""
+    await pool.execute(Q["forget_topics"], retention)

@@ -21,8 +21,8 @@ from cli.client import Client, wait_path
 from cli.sse import EventDecoder
 
 MAY_GROW = 256 * MEGABYTE
-SLOWER = 5  # times the median of before
-ALWAYS_ALLOWED = 1.0  # seconds, however fast it was before
+SLOWER = 5  # times the median without them
+ALWAYS_ALLOWED = 1.0  # seconds, however fast it is without
 _GONE_WITHIN = 30.0
 _LINES, _LINE_BYTES = 150, 32_768  # a log that no socket's buffers can swallow
 _BUFFER = 4_096
@@ -48,9 +48,10 @@ async def slow_readers(scene: Scene) -> None:
             await _latencies(client, f"{run}-settling", scene.seconds / 2)
             during = await _latencies(client, f"{run}-during", scene.seconds)
         scene.note(Blow(f"they are gone; {crowd.vanished:,} had vanished", scene.elapsed))
-    _check_latency(scene, before, during)
-    scene.check("memory is bounded", *memory.within(MAY_GROW))
     await _check_gone(scene)
+    scene.check("memory is bounded", *memory.within(MAY_GROW))
+    after = await _latencies(client, f"{run}-after", scene.seconds / 3)
+    _check_latency(scene, during, max(before, after, key=statistics.median))
 
 
 @dataclass(slots=True)
@@ -180,13 +181,14 @@ def _addressed(ids: tuple[str, str]) -> dict[str, str]:
     return {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1]}
 
 
-def _check_latency(scene: Scene, before: list[float], during: list[float]) -> None:
-    usual, felt = statistics.median(before), statistics.median(during)
+def _check_latency(scene: Scene, during: list[float], without: list[float]) -> None:
+    """A machine that others use may slow down meanwhile: so it is asked before and after."""
+    usual, felt = statistics.median(without), statistics.median(during)
     bound = max(ALWAYS_ALLOWED, SLOWER * usual)
     scene.check(
-        "a good reader's news come as before",
+        "a good reader has its news as soon as without them",
         felt <= bound,
-        f"after {felt * 1000:.0f} ms (p50 of {len(during)}), {usual * 1000:.0f} ms before; the "
+        f"after {felt * 1000:.0f} ms (p50 of {len(during)}), {usual * 1000:.0f} ms without; the "
         f"bound is {bound * 1000:.0f} ms",
     )
 

@@ -21,3 +21,7 @@ select topic
  where tenant_id = $1 and last_deadline > now() - interval '1 day'
  order by topic
  limit $2;
+
+-- name: forget_topics
+-- Topics that no wait has named for $1 seconds.
+delete from wait_topics where last_deadline < now() - $1 * interval '1 second' - interval '1 day';

@@ -136,3 +136,5 @@ async def test_topics_of_live_waits_are_known(pool: Pool) -> None:
     assert await topics.named_by(pool, tenant + 1, 10) == []
     assert await access.slug_of(pool, tenant) == "acme"
     assert await access.slug_of(pool, tenant + 1) is None
+    await topics.forget_topics(pool, retention=0)
+    assert await pool.fetchval("select count(*) from wait_topics") == 2
