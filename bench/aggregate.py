@@ -14,7 +14,7 @@ from bench.load import Load, make_load
 from bench.peers import bare, dbos, rowlock
 from bench.stage import Stage
 from core.judgement import Status
-from core.messages import Judged, Message, Opened, Reply
+from core.messages import Judged, Opened, Reply
 
 BATCH = 200
 LANES = 8
@@ -51,9 +51,9 @@ async def measure_ours(stage: Stage, correlations: int) -> Measure:
     load = make_load(correlations)
     try:
         async with actors(dsn, shards=SHARDS) as gateway:
-            await _warm(gateway)
+            await warm(gateway)
             cpu, started = stage.cpu_seconds(), time.perf_counter()
-            replies = await _send_all(gateway, load)
+            replies = await send_all(gateway, load)
             seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
         await _check(dsn, correlations, replies)
     finally:
@@ -61,22 +61,28 @@ async def measure_ours(stage: Stage, correlations: int) -> Measure:
     return Measure(load.messages, seconds, cpu)
 
 
-SHARDS = int(os.environ.get("BENCH_SHARDS", "1"))
+# As many as the product starts.
+SHARDS = int(os.environ.get("BENCH_SHARDS", os.cpu_count() or 1))
 
 
-async def _warm(gateway: Gateway) -> None:
-    await _send_all(gateway, make_load(200))
+async def warm(gateway: Gateway) -> None:
+    await send_all(gateway, make_load(200))
 
 
-async def _send_all(gateway: Gateway, load: Load) -> list[Reply]:
+async def send_all(gateway: Gateway, load: Load) -> list[Reply]:
+    """Each lane takes a batch of correlations through its three steps, then the next batch.
+
+    As the peers do: whoever calls a service has registered first, and the answers come after.
+    """
     replies: list[Reply] = []
 
-    async def lane(messages: list[Message]) -> None:
-        for start in range(0, len(messages), BATCH):
-            replies.extend(await gateway.send_many(messages[start : start + BATCH]))
+    async def lane(number: int) -> None:
+        mine = [phase[number::LANES] for phase in (load.registers, load.callbacks, load.events)]
+        for start in range(0, len(mine[0]), BATCH):
+            for phase in mine:
+                replies.extend(await gateway.send_many(phase[start : start + BATCH]))
 
-    for phase in (load.registers, load.callbacks, load.events):
-        await asyncio.gather(*(lane(phase[n::LANES]) for n in range(LANES)))
+    await asyncio.gather(*(lane(number) for number in range(LANES)))
     return replies
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import asyncpg
 
 from bench.actors import actors
-from bench.aggregate import _send_all, _warm
+from bench.aggregate import send_all, warm
 from bench.fill import fill, register
 from bench.harness import Measure, Result, err, interleave, ratios_of, spread
 from bench.load import make_load
@@ -16,7 +16,7 @@ from core.judgement import Status
 from core.messages import Judged, Reply
 
 SHARDS = (1, 2, 4)
-WARM = 200  # correlations that `_warm` completes
+WARM = 200  # correlations that `warm` completes
 
 
 async def run(stage: Stage) -> Result:
@@ -100,10 +100,10 @@ async def measure(
     try:
         async with actors(dsn, shards=shards) as gateway:
             await register(gateway, _hot(size))
-            await _warm(gateway)
+            await warm(gateway)
             await stage.checkpoint()
             cpu, started = stage.cpu_seconds(), time.perf_counter()
-            replies = await _send_all(gateway, load)
+            replies = await send_all(gateway, load)
             seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
         await _check(dsn, replies, correlations, size)
     finally:

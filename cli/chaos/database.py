@@ -26,7 +26,8 @@ async def restart(scene: Scene) -> None:
     """Immediate stop and start, again and again."""
     probes = _PROBES_PER_SHARD * max(1, await shards_of(scene.client))
     after_up: list[float] = []
-    for _ in range(scene.times):
+    for number in range(scene.times):
+        scene.share = number / scene.times
         await asyncio.sleep(scene.chance.uniform(*_BETWEEN))
         at, began = scene.elapsed, time.monotonic()
         async with _without_postgres(scene.local.data_dir):
@@ -47,7 +48,7 @@ async def gone(scene: Scene) -> None:
         at, began = scene.elapsed, time.monotonic()
         async with _without_postgres(scene.local.data_dir):
             scene.note(Blow(f"PostgreSQL is gone for {scene.seconds:g} s", at))
-            alive, ready = await _look(scene.client, began + scene.seconds)
+            alive, ready = await _look(scene, began)
         at, up = scene.elapsed, time.monotonic()
         if not await _served(scene, "PostgreSQL is back", (at, up), probes):
             return
@@ -66,8 +67,7 @@ async def _without_postgres(data_dir: Path) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # Not in a thread: after a Ctrl-C nobody would wait for it.
-        embedded.start(data_dir)
+        await asyncio.to_thread(embedded.start, data_dir)
 
 
 async def _served(scene: Scene, what: str, since: tuple[float, float], probes: int) -> bool:
@@ -89,12 +89,13 @@ def _check_return(scene: Scene, after_up: list[float]) -> None:
     scene.check("serves soon after PostgreSQL is up", longest <= SERVES_WITHIN, seen)
 
 
-async def _look(client: Client, until: float) -> tuple[bool, bool]:
+async def _look(scene: Scene, began: float) -> tuple[bool, bool]:
     """Whether liveness never failed, and whether readiness said yes at the end."""
     alive, ready = True, True
-    while time.monotonic() < until:
-        alive = alive and await _says_yes(client, "liveness")
-        ready = await _says_yes(client, "readiness")
+    while (elapsed := time.monotonic() - began) < scene.seconds:
+        scene.share = elapsed / scene.seconds
+        alive = alive and await _says_yes(scene.client, "liveness")
+        ready = await _says_yes(scene.client, "readiness")
         await asyncio.sleep(_LOOK_EVERY)
     return alive, ready
 

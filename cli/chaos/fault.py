@@ -54,6 +54,8 @@ class Scene:
     times: int
     seconds: float
     say: Callable[[str], None] = lambda _: None
+    share: float | None = None
+    """How much of the fault is done, where that can be told."""
     blows: list[Blow] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)

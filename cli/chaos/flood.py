@@ -17,6 +17,7 @@ import uvloop
 
 from cli.chaos.ledger import Ledger, ack_of
 from cli.chaos.story import Door, Shape, Step, Story
+from cli.errors import CommandError
 
 _TICK = 0.002
 _LINGER = 15.0  # seconds for answers that are still under way at the end
@@ -89,7 +90,7 @@ async def pour(order: Order) -> Outcome:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise RuntimeError(f"the flood ended with {process.returncode}")
+        raise CommandError("The flood broke off: its last words are above.")
     return msgspec.json.decode(_outcome_file(order).read_bytes(), type=Outcome)
 
 

@@ -31,6 +31,7 @@ def killer_of(*kinds: Kind) -> Strike:
             if not await _kill(scene, doomed, probes):
                 return
             killed.update(victim.kind for victim in doomed)
+            scene.share = killed.total() / scene.times
 
     return strike
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +24,8 @@ def progress_view(fault: Fault, scene: Scene) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     doing = fault.name if drill.phase == "load" else drill.phase
     table.add_row(Text(doing, style="bold"), f"{scene.elapsed:.0f} s", *_counts(drill))
+    if drill.phase == "load" and scene.share is not None:
+        table.add_row("", f"{scene.share:.0%}", ProgressBar(completed=scene.share * 100, width=28))
     for blow in scene.blows[-_LAST:]:
         felt = "" if blow.back_after is None else f"back after {blow.back_after:.1f} s"
         table.add_row("", Text(f"{blow.at:.0f} s", style="dim"), Text(blow.what), Text(felt))

@@ -123,12 +123,12 @@ async def under_load(way_in: WayIn, plan: Plan) -> AsyncIterator[tuple[Drill, Ro
     drill = Drill(plan, ledger, load, Receiver(nobody, each=1))
     flow = asyncio.create_task(load.flow())
     try:
-        yield drill, load
-    finally:
-        flow.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await flow
-    try:
+        try:
+            yield drill, load
+        finally:
+            flow.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await flow
         await drill.conclude(Books(way_in.pool, TENANT))
     finally:
         ledger.close()

@@ -25,6 +25,8 @@ SHORT = {
     "overload": ["--seconds", "3", "--rate", "10"],
     "slow-readers": ["--times", "20", "--seconds", "3", "--rate", "10"],
 }
+# `kills` meets these now and then; on their own they have their turn by `make chaos`.
+LONG_ONLY = {"kill-controller", "kill-proxy"}
 PATIENCE = 1_500 if LONG else 120
 
 
@@ -52,7 +54,7 @@ def strike(product: Product, name: str, *flags: str) -> dict[str, Any]:
 
 
 @pytest.mark.timeout(PATIENCE + 60)
-@pytest.mark.parametrize("name", list(FAULTS))
+@pytest.mark.parametrize("name", [n for n in FAULTS if LONG or n not in LONG_ONLY])
 def test_nothing_is_lost_doubled_or_contaminated_by(name: str, mortal: Product) -> None:
     flags = [] if LONG else SHORT.get(name, ["--kills", "1"])
     account = strike(mortal, name, *flags)
