@@ -52,7 +52,8 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
         "server_settings": {
             "application_name": f"muster {options.name}",
             "statement_timeout": str(int(options.statement_timeout * 1000)),
-            "idle_in_transaction_session_timeout": "60000",
+            # Whoever is frozen in the middle of a transaction must not hold its locks for long.
+            "idle_in_transaction_session_timeout": "10000",
             "synchronous_commit": "on",
             "jit": "off",
             "TimeZone": "UTC",

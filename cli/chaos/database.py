@@ -17,7 +17,7 @@ _BETWEEN = (0.5, 2.0)
 _BACK_WITHIN = 60.0
 _LOOK_EVERY = 0.5
 _PROBES_PER_SHARD = 4
-SERVES_WITHIN = 5.0
+SERVES_WITHIN = 10.0
 """Seconds after PostgreSQL is up again."""
 MAY_GROW = 128 * MEGABYTE
 

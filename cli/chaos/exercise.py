@@ -131,12 +131,17 @@ async def exercise(target: Target, plan: Plan) -> AsyncIterator[Drill]:
             drill = Drill(plan, ledger, load, receiver)
             flow = asyncio.create_task(load.flow())
             try:
-                yield drill
+                try:
+                    yield drill
+                finally:
+                    flow.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await flow
+                await drill.conclude(books)
             finally:
-                flow.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await flow
-            await drill.conclude(books)
+                # After a Ctrl-C or a mistake they are still at it.
+                await load.finish(within=0)
+                await receiver.finish(within=0)
     finally:
         ledger.close()
 

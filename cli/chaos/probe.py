@@ -20,18 +20,18 @@ async def writes_again(client: Client, count: int) -> None:
     """Return once `count` new correlations were registered: enough to meet every shard."""
     async with asyncio.TaskGroup() as group:
         for _ in range(count):
-            group.create_task(_insist(lambda: _register(client, LONG)))
+            group.create_task(insist(lambda: _register(client, LONG)))
 
 
 async def fires_again(client: Client) -> None:
     """Return once a deadline has fired."""
-    ids = await _insist(lambda: _register(client, _SOON))
+    ids = await insist(lambda: _register(client, _SOON))
 
     async def look() -> bool:
         wait = await client.get(wait_path(*ids), {"wait": 5})
         return bool(wait["status"] == "timeout")
 
-    await _insist(look)
+    await insist(look)
 
 
 async def reports_again(client: Client) -> None:
@@ -42,24 +42,16 @@ async def reports_again(client: Client) -> None:
         actors = report["actors"]
         return len(actors) > 1 and all(actor["alive"] for actor in actors)
 
-    await _insist(look)
+    await insist(look)
 
 
 async def shards_of(client: Client) -> int:
     """How many shards the instance has."""
-    report = await _insist(lambda: client.get("/api/status"))
+    report = await insist(lambda: client.get("/api/status"))
     return sum(actor.get("kind") == "shard" for actor in report["actors"])
 
 
-async def _register(client: Client, timeout: float) -> tuple[str, str]:
-    ids = f"probe-{secrets.token_hex(8)}", secrets.token_hex(8)
-    data = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": timeout}
-    body = {"executionId": ids[0], "correlationId": ids[1], "nodeId": "wait", "data": data}
-    await client.post("/api/wait-states", body)
-    return ids
-
-
-async def _insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
+async def insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
     """Ask until there is an answer, and not just a no."""
     while True:
         with contextlib.suppress(TimeoutError, UnreachableError, ProblemError):
@@ -68,3 +60,11 @@ async def _insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
             if answer:
                 return answer
         await asyncio.sleep(_PAUSE)
+
+
+async def _register(client: Client, timeout: float) -> tuple[str, str]:
+    ids = f"probe-{secrets.token_hex(8)}", secrets.token_hex(8)
+    data = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": timeout}
+    body = {"executionId": ids[0], "correlationId": ids[1], "nodeId": "wait", "data": data}
+    await client.post("/api/wait-states", body)
+    return ids

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import re
 import socket
@@ -16,6 +17,7 @@ import httpx
 
 from cli.chaos.fault import Blow, Fault, Local, Scene
 from cli.chaos.memory import MEGABYTE, watched_memory
+from cli.chaos.probe import insist
 from cli.chaos.story import SERVICE
 from cli.client import Client, wait_path
 from cli.sse import EventDecoder
@@ -140,45 +142,45 @@ async def _long_log(client: Client, run: str) -> str:
     """The stream of a wait whose log is too long for any buffer between us and it."""
     ids = await _register(client, f"{run}-long")
     for number in range(_LINES):
-        headers = _addressed(ids) | {"X-Event-Id": f"long-{number}"}
-        line = {"text": "x" * _LINE_BYTES}
-        await client.post(f"/api/internal/callbacks/{SERVICE}", line, headers)
+        await _send(client, ids, f"long-{number}", "x" * _LINE_BYTES)
     return wait_path(*ids, "stream")
 
 
 async def _latencies(client: Client, name: str, seconds: float) -> list[float]:
-    """How long a good reader waits for news, from the sending of an event to its sight."""
+    """How long a good reader takes to open a stream, cause an event, and have its news."""
     took: list[float] = []
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while not took or time.monotonic() < until:
         ids = await _register(client, f"{name}-{len(took)}")
-        took.append(await _news(client, ids))
+        began = time.monotonic()
+        await insist(functools.partial(_has_news, client, ids))
+        took.append(time.monotonic() - began)
     return took
 
 
-async def _news(client: Client, ids: tuple[str, str]) -> float:
-    decoder, began = EventDecoder(), 0.0
-    path = wait_path(*ids, "stream")
-    async with client.stream(path, {"Accept": "text/event-stream"}, quiet=30) as chunks:
+async def _has_news(client: Client, ids: tuple[str, str]) -> bool:
+    decoder = EventDecoder()
+    headers = {"Accept": "text/event-stream"}
+    async with client.stream(wait_path(*ids, "stream"), headers, quiet=30) as chunks:
         async for chunk in chunks:
             for event in decoder.feed(chunk):
                 if event.kind == "received":
-                    return time.monotonic() - began
-                began = time.monotonic()
-                headers = _addressed(ids) | {"X-Event-Id": "news"}
-                await client.post(f"/api/internal/callbacks/{SERVICE}", {}, headers)
-    raise RuntimeError(f"the stream {path} ended before its wait")
+                    return True
+                await _send(client, ids, "news", "")
+    return False
 
 
 async def _register(client: Client, name: str) -> tuple[str, str]:
     ids = f"chaos-{name}", f"c-{name}"
     body = {"executionId": ids[0], "correlationId": ids[1], "nodeId": "wait", "data": _CONFIG}
-    await client.post("/api/wait-states", body)
+    await insist(lambda: client.post("/api/wait-states", body))
     return ids
 
 
-def _addressed(ids: tuple[str, str]) -> dict[str, str]:
-    return {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1]}
+async def _send(client: Client, ids: tuple[str, str], event_id: str, text: str) -> None:
+    headers = {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1], "X-Event-Id": event_id}
+    path = f"/api/internal/callbacks/{SERVICE}"
+    await insist(lambda: client.post(path, {"text": text}, headers))
 
 
 def _check_latency(scene: Scene, during: list[float], without: list[float]) -> None:

@@ -24,7 +24,13 @@ _LINGERING = (
     "{ path_end /stream } || { url_param(wait) -m found } || { path_beg /actuator/ /metrics }"
 )
 
+# When a replica dies, Serve's own proxy tells its callers of an error of ours, without a word on
+# whether to come back. Our own errors are problem documents; this one becomes what it is: a part
+# that is away.
+_BARE = "{ status 500 } !{ res.hdr(content-type) -m sub problem+json }"
+
 _AWK = r"""
+BEGIN { mended = "    http-response return status 503 default-errorfiles if @bare" }
 /^global/ { $0 = $0 "\n    tune.sndbuf.client @buffer\n    tune.rcvbuf.server @buffer" }
 /^    use_backend http-/ { print "    use_backend lingering if @lingering" }
 /^backend / { name = $2; bounded = ($2 ~ /^http-/) }
@@ -34,8 +40,8 @@ bounded && /^    server / {
     $0 = $0 " maxconn @at_once"
 }
 { print }
-bounded && /^backend / { print "    timeout queue @queue" }
-END { if (tracked) printf "backend lingering\n    http-reuse always\n%s", tracked }
+bounded && /^backend / { print "    timeout queue @queue"; print mended }
+END { if (tracked) printf "backend lingering\n    http-reuse always\n%s\n%s", mended, tracked }
 """
 
 
@@ -49,7 +55,7 @@ def connections() -> int:
 
 def write_bounds(folder: Path) -> Path:
     """Write the program for awk that puts the bounds into HAProxy's configuration."""
-    program = _AWK.lstrip().replace("@lingering", _LINGERING)
+    program = _AWK.lstrip().replace("@lingering", _LINGERING).replace("@bare", _BARE)
     program = program.replace("@at_once", str(AT_ONCE)).replace("@queue", f"{QUEUE_MILLISECONDS}ms")
     program = program.replace("@buffer", str(BUFFER_BYTES))
     file = folder / "bounds.awk"

@@ -1,5 +1,6 @@
 """One instance for all faults: each has to leave it as it found it."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,3 +14,12 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     folder = tmp_path_factory.mktemp("chaos") / ".muster"
     with running_product(folder, "--shards", "2", request_timeout="4", sweep_every="2") as running:
         yield running
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked `long` belongs to `make chaos`."""
+    if os.environ.get("MUSTER_CHAOS") == "long":
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    items[:] = [item for item in items if item not in long]
+    config.hook.pytest_deselected(items=long)

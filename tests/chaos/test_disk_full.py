@@ -7,7 +7,6 @@ cannot grow, it panics, cannot recover either, and ends.
 
 import asyncio
 import contextlib
-import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -31,7 +30,6 @@ from tests.chaos.cluster_load import Send, under_load, until
 from tests.support.product import running_product
 from tests.support.shards import running_shard
 
-LONG = os.environ.get("MUSTER_CHAOS") == "long"
 MEGABYTES = 128
 WARM = 100  # acknowledged requests before and after
 
@@ -197,7 +195,7 @@ async def test_no_space_is_refused_in_words_and_loses_nothing(
         bench.assert_clean()
 
 
-@pytest.mark.skipif(not LONG, reason="long: `make chaos`")
+@pytest.mark.long
 async def test_the_whole_product_does_so_over_http(tmp_path: Path, made_data: Path) -> None:
     data_dir = tmp_path / ".muster"
     with (

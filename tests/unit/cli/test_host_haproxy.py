@@ -65,6 +65,10 @@ def test_haproxy_answers_for_a_missing_replica_with_a_problem_document(tmp_path:
 
 
 BUFFERS = "    tune.sndbuf.client 131072\n    tune.rcvbuf.server 131072\n"
+BARE = (
+    "    http-response return status 503 default-errorfiles if { status 500 } "
+    "!{ res.hdr(content-type) -m sub problem+json }\n"
+)
 FRONT = """global
 frontend http_frontend
     use_backend http-muster if is_http-muster
@@ -88,10 +92,10 @@ def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: 
     assert f"mark-down maxconn {AT_ONCE}\n" in mended
     assert f"check backup maxconn {AT_ONCE}\n" in mended
     assert f"global\n{BUFFERS}" in mended
-    assert "backend http-muster\n    timeout queue 500ms\n" in mended
+    assert f"backend http-muster\n    timeout queue 500ms\n{BARE}" in mended
     assert mended.index("use_backend lingering if") < mended.index("use_backend http-muster if")
     assert mended.endswith(
-        "backend lingering\n    http-reuse always\n"
+        f"backend lingering\n    http-reuse always\n{BARE}"
         "    server one 127.0.0.1:20001 track http-muster/one\n"
         "    server two 127.0.0.1:20002 track http-muster/two backup\n"
     )
