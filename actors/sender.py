@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from core.errors import OverloadedError, UnavailableError
 from core.messages import Message, Reply, decode_replies, encode
@@ -67,7 +67,6 @@ class Sender:
         if not self._tasks or (len(self._tasks) < UNDER_WAY and self._queued >= WORTH_A_CALL):
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
 
     @property
     def idle(self) -> bool:
@@ -84,23 +83,30 @@ class Sender:
             parcel.fail(UnavailableError("shutting down"))
 
     async def _drain(self) -> None:
-        while self._queue:
-            parcels = self._next_batch()
-            if not parcels:
-                continue
-            messages = [message for parcel in parcels for message in parcel.messages]
-            try:
-                replies = decode_replies(await self._call(encode(messages)))
-            except Exception as error:
-                for parcel in parcels:
-                    parcel.fail(error)
-                continue
-            start = 0
+        try:
+            while self._queue:
+                parcels = self._next_batch()
+                if parcels:
+                    await self._send(parcels)
+        finally:
+            # Here and not in a callback: a caller that sends again the moment it is answered runs
+            # before any callback would, and would count on a task that has already ended.
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _send(self, parcels: list[Parcel]) -> None:
+        messages = [message for parcel in parcels for message in parcel.messages]
+        try:
+            replies = decode_replies(await self._call(encode(messages)))
+        except Exception as error:
             for parcel in parcels:
-                end = start + len(parcel.messages)
-                if not parcel.abandoned:
-                    parcel.future.set_result(replies[start:end])
-                start = end
+                parcel.fail(error)
+            return
+        start = 0
+        for parcel in parcels:
+            end = start + len(parcel.messages)
+            if not parcel.abandoned:
+                parcel.future.set_result(replies[start:end])
+            start = end
 
     def _next_batch(self) -> list[Parcel]:
         parcels: list[Parcel] = []

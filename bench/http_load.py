@@ -90,7 +90,8 @@ class Run:
         self.clock = time.perf_counter
         self.began = 0.0
         self.due: deque[int] = deque()
-        self.idle: list[Lane] = []
+        # Longest idle first, so that none is idle for so long that a server gives it up.
+        self.idle: deque[Lane] = deque()
         self.sent_at = [0.0] * len(plan.requests)
         self.done_at = [0.0] * len(plan.requests)
         self.answers: list[tuple[int, bytes]] = []
@@ -144,7 +145,7 @@ class Run:
         self.due.extend(range(self.next, self.next + count))
         self.next += count
         while self.due and self.idle:
-            self._send(self.idle.pop(), self.due.popleft())
+            self._send(self.idle.popleft(), self.due.popleft())
 
     def _send(self, lane: "Lane", number: int) -> None:
         lane.number = number

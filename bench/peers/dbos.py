@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from dbos import DBOS, SetWorkflowID
 
@@ -47,5 +48,7 @@ async def measure(stage: Stage, correlations: int) -> Measure:
         seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
     finally:
         DBOS.destroy(destroy_registry=True)
+        # It had made its own threads the loop's, and has just ended them.
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
         await stage.drop(dsn)
     return Measure(3 * correlations, seconds, cpu)

@@ -64,6 +64,12 @@ async def test_what_gathers_during_a_call_goes_together() -> None:
     assert len(target.batches) <= 2
 
 
+async def test_a_caller_that_sends_again_the_moment_it_is_answered_is_not_forgotten() -> None:
+    router = router_to(Target(), request_timeout=0.5)
+    for _ in range(20):
+        assert isinstance(await router.send(api(address())), Judged)
+
+
 async def test_a_gone_actor_is_asked_again() -> None:
     target = Target()
     target.failures = 3
