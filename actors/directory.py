@@ -10,6 +10,7 @@ from typing import Any
 
 import ray
 
+from actors.lines import Lines
 from actors.names import DEDICATED, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
 from core.config import Config
 from core.errors import OverloadedError, UnavailableError
@@ -76,6 +77,10 @@ class Directory:
         self._config = config
         self._handles: dict[str, Handle] = {}
         self._looking: dict[str, asyncio.Task[Handle]] = {}
+        lines = Lines(self.handle, self.forget)
+        # Let this actor handle one batch.
+        self.take = lines.take
+        self.close = lines.close
         self._dedicated_seen = (0.0, 0)
 
     async def handle(self, name: str) -> Handle:
@@ -89,16 +94,6 @@ class Directory:
             self._looking[name] = task
             task.add_done_callback(lambda _: self._looking.pop(name, None))
         return await asyncio.shield(task)
-
-    async def take(self, name: str, batch: bytes) -> bytes:
-        """Let this actor handle one batch."""
-        handle = await self.handle(name)
-        try:
-            replies: bytes = await handle.take.remote(batch)
-        except ray.exceptions.RayActorError:
-            self.forget(name)
-            raise
-        return replies
 
     async def report(self, name: str) -> dict[str, Any]:
         """What this actor tells of itself.

@@ -87,4 +87,5 @@ class Gateway:
         """Let go of everything this process holds."""
         await self._watches.close()
         await self._router.close()
+        await self._directory.close()
         self.pool.terminate()

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import structlog
 from ray.exceptions import RayActorError, RayError
 
+from actors.line import LineFailedError, LineLostError
 from actors.names import home_of
 from actors.sender import Call, Parcel, Sender
 from core.backoff import backoff
@@ -21,7 +22,8 @@ from core.messages import Message, RefusalKind, Refused, Reply
 
 log = structlog.get_logger("router")
 
-# Calls one batch on the actor of this name; raises RayActorError while the actor is gone.
+# Calls one batch on the actor of this name; raises RayActorError or LineLostError while the
+# actor is gone.
 Deliver: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 KEEP_SENDERS = 256
 
@@ -106,14 +108,14 @@ class Router:
             while True:
                 try:
                     return await self._deliver(target, batch)
-                except (RayActorError, ValueError, TimeoutError) as error:
+                except (RayActorError, LineLostError, ValueError, TimeoutError) as error:
                     pause = backoff(attempt, base=0.05, cap=1.0, jitter=random.random())  # noqa: S311
                     if time.monotonic() + pause > deadline:
                         raise UnavailableError(f"{target} is away", 2) from error
                     log.warning("router.actor_away", target=target, attempt=attempt)
                     attempt += 1
                     await asyncio.sleep(pause)
-                except RayError as error:
+                except (RayError, LineFailedError) as error:
                     raise UnavailableError(f"{target} failed", 2) from error
 
         return call

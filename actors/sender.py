@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from core.errors import OverloadedError, UnavailableError
 from core.messages import Message, Reply, decode_replies, encode
@@ -56,6 +56,7 @@ class Sender:
         self._limit = limit
         self._queue: deque[Parcel] = deque()
         self._queued = 0
+        self._draining = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, parcel: Parcel) -> None:
@@ -64,14 +65,16 @@ class Sender:
             raise OverloadedError("too many messages wait for this shard")
         self._queue.append(parcel)
         self._queued += len(parcel.messages)
-        if not self._tasks or (len(self._tasks) < UNDER_WAY and self._queued >= WORTH_A_CALL):
+        if not self._draining or (self._draining < UNDER_WAY and self._queued >= WORTH_A_CALL):
+            self._draining += 1
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     @property
     def idle(self) -> bool:
         """Nothing is queued or under way."""
-        return not self._queue and not self._tasks
+        return not self._queue and not self._draining
 
     async def close(self) -> None:
         """Stop; callers still waiting are told."""
@@ -91,7 +94,7 @@ class Sender:
         finally:
             # Here and not in a callback: a caller that sends again the moment it is answered runs
             # before any callback would, and would count on a task that has already ended.
-            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+            self._draining -= 1
 
     async def _send(self, parcels: list[Parcel]) -> None:
         messages = [message for parcel in parcels for message in parcel.messages]

@@ -1,12 +1,14 @@
 """The Ray face of a shard. Everything interesting is in `Shard`."""
 
 import asyncio
+import os
 import random
 import time
 from typing import Any
 
 import ray
 
+from actors.line import Endpoint, Exchange
 from actors.names import DEDICATED, TIMER
 from actors.process import Process, owner_name, settle_memory, sync_until_done
 from actors.shard import Shard
@@ -63,12 +65,26 @@ class ShardActor:
         self._world = _World(config.namespace)
         self._shard: Shard | None = None
         self._starting: asyncio.Task[Shard] | None = None
+        self._listening: asyncio.Task[Endpoint] | None = None
         self._idle_since: float | None = None
 
     async def take(self, batch: bytes) -> bytes:
         """Handle one batch of messages; the answers, after commit."""
         shard = self._shard or await self._started()
         return encode(await shard.handle(decode_messages(batch)))
+
+    async def endpoint(self) -> Endpoint | None:
+        """Where batches can come in past Ray. Nowhere if Ray's own traffic is to be encrypted."""
+        if os.environ.get("RAY_USE_TLS", "0") != "0":
+            return None
+        if self._listening is None:
+            exchange = Exchange(self.take)
+            self._listening = asyncio.create_task(exchange.listen(ray.util.get_node_ip_address()))
+        return await asyncio.shield(self._listening)
+
+    async def hold(self) -> None:
+        """Never return: Ray tells the caller when this actor is gone."""
+        await asyncio.Event().wait()
 
     async def listen(
         self, feed: str, watch: list[bytes], unwatch: list[bytes], wait: float

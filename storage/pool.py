@@ -30,6 +30,18 @@ CONNECTION_ERRORS = (
 )
 
 
+# Readers with optional filters plan with the values at hand. Writers plan once, and always go by
+# key: a plan made while a table is new and empty would read it whole, and stay until Postgres has
+# counted its rows. Ten thousand waits later each flush would still read all of them.
+_READER = {"plan_cache_mode": "force_custom_plan"}
+_WRITER = {
+    "plan_cache_mode": "auto",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
     """How one process talks to Postgres."""
@@ -57,8 +69,7 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
             "synchronous_commit": "on",
             "jit": "off",
             "TimeZone": "UTC",
-            # Readers with optional filters plan with the values at hand; writers plan once.
-            "plan_cache_mode": "force_custom_plan" if options.plan_each_time else "auto",
+            **(_READER if options.plan_each_time else _WRITER),
         },
     }
 
