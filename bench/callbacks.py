@@ -20,7 +20,7 @@ from cli.host.ports import free_port
 from cli.host.processes import find_in
 
 CONNECTIONS = 64
-BATCH = 100
+BATCH = 500
 BATCH_CONNECTIONS = 8
 MATCHED = b'"verdict":"matched"'
 GOALS = {

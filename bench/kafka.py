@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaProducer
 
 from actors.gateway import Gateway
 from bench.actors import actors
+from bench.aggregate import SHARDS
 from bench.harness import Measure, Result, duel, err, spread
 from bench.peers import consumers
 from bench.stage import Stage
@@ -58,7 +59,7 @@ async def measure_ours(stage: Stage, bootstrap: str, size: int) -> Measure:
     await fill_topic(topic, places)
     dsn = await stage.database()
     try:
-        async with actors(dsn, shards=1, kafka=_config(topic), hot_limit=2 * size) as gateway:
+        async with actors(dsn, shards=SHARDS, kafka=_config(topic), hot_limit=2 * size) as gateway:
             await _register(gateway, topic, places)
             await stage.checkpoint()
             cpu = stage.cpu_seconds()
@@ -149,7 +150,7 @@ async def _latency(stage: Stage, bootstrap: str, rate: float, seconds: int) -> d
     topic, dsn = await new_topic(bootstrap), await stage.database()
     places = [Address(1, uuid.uuid4().hex, uuid.uuid4().hex) for _ in range(size)]
     try:
-        async with actors(dsn, shards=1, kafka=_config(topic), hot_limit=2 * size) as gateway:
+        async with actors(dsn, shards=SHARDS, kafka=_config(topic), hot_limit=2 * size) as gateway:
             await _register(gateway, topic, places)
             await _follow(gateway, topic)
             await asyncio.sleep(4)  # until the group has its partitions

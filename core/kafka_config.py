@@ -31,7 +31,7 @@ class KafkaConfig:
     """Whose events they are on a topic that names no tenant."""
     start: Start = Start.EARLIEST
     ingest: int = 1
-    batch: int = 1_000
+    batch: int = 2_000
     completions: Completions = Completions.ASKED
     completion_topic: str = "muster.correlation.completed"
     dead_letter_topic: str | None = None

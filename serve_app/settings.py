@@ -149,7 +149,7 @@ class Settings(BaseSettings):
         Start.EARLIEST, description="Where a topic is begun: earliest or latest."
     )
     kafka_ingest: Count = Field(1, description="Ingest actors that share the partitions.")
-    kafka_batch: Count = Field(1_000, description="Most records that are read at once.")
+    kafka_batch: Count = Field(2_000, description="Most records that are read at once.")
     kafka_completions: Completions = Field(
         Completions.ASKED,
         description="Which waits tell Kafka of their end: asked (those that say so) or all.",

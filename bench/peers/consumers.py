@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 import orjson
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from confluent_kafka import Consumer
 
 from bench.harness import Measure
@@ -19,20 +19,36 @@ from core.address import Address
 
 async def raw(stage: Stage, topic: Topic, count: int) -> Measure:
     """Read with aiokafka, decode, forget: what the client alone costs."""
-    consumer = _consumer(topic)
+    assigned = _Assigned()
+    consumer = _consumer(topic, assigned)
     await consumer.start()
     try:
-        seen, started, cpu = 0, 0.0, 0.0
+        await assigned.seen.wait()
+        cpu, seen = stage.cpu_seconds(), 0
         while seen < count:
             for messages in (await consumer.getmany(timeout_ms=500, max_records=1_000)).values():
-                if not started:
-                    started, cpu = time.perf_counter(), stage.cpu_seconds()
                 for message in messages:
                     orjson.loads(message.value)
                 seen += len(messages)
-        return Measure(seen, time.perf_counter() - started, stage.cpu_seconds() - cpu)
+        return Measure(seen, time.perf_counter() - assigned.at, stage.cpu_seconds() - cpu)
     finally:
         await consumer.stop()
+
+
+class _Assigned(ConsumerRebalanceListener):
+    """Starts the clock when the partitions are ours: what is fetched ahead counts, too."""
+
+    def __init__(self) -> None:
+        self.seen = asyncio.Event()
+        self.at = 0.0
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        """None is, in such a short run."""
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        """The first fetch goes out after this."""
+        self.at = time.perf_counter()
+        self.seen.set()
 
 
 async def confluent(stage: Stage, topic: Topic, count: int) -> Measure:
@@ -49,13 +65,16 @@ def _confluent(stage: Stage, topic: Topic, count: int) -> Measure:
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe([topic.name])
+    seen, started, cpu = 0, 0.0, 0.0
+
+    def begin(_: Consumer, __: object) -> None:
+        nonlocal started, cpu
+        started, cpu = time.perf_counter(), stage.cpu_seconds()
+
+    consumer.subscribe([topic.name], on_assign=begin)
     try:
-        seen, started, cpu = 0, 0.0, 0.0
         while seen < count:
             messages = consumer.consume(500, timeout=0.5)
-            if messages and not started:
-                started, cpu = time.perf_counter(), stage.cpu_seconds()
             for message in messages:
                 orjson.loads(message.value())
             seen += len(messages)
@@ -68,21 +87,21 @@ async def plain(stage: Stage, topic: Topic, places: list[Address]) -> Measure:
     """What one would write: a transaction with a row lock for each event, then the next event."""
     dsn = await stage.empty_database()
     conn = await asyncpg.connect(dsn)
-    consumer = _consumer(topic)
+    assigned = _Assigned()
+    consumer = _consumer(topic, assigned)
     try:
         await conn.execute(rowlock.SCHEMA)
         rows = [(p.scoped_id, p.execution_id, "n", p.correlation_id) for p in places]
         await conn.executemany(rowlock.REGISTER, rows)
         await consumer.start()
-        seen, started, cpu = 0, 0.0, 0.0
+        await assigned.seen.wait()
+        cpu, seen = stage.cpu_seconds(), 0
         async for message in consumer:
-            if not started:
-                started, cpu = time.perf_counter(), stage.cpu_seconds()
             await _handle(conn, orjson.loads(message.value))
             seen += 1
             if seen == len(places):
                 break
-        measure = Measure(seen, time.perf_counter() - started, stage.cpu_seconds() - cpu)
+        measure = Measure(seen, time.perf_counter() - assigned.at, stage.cpu_seconds() - cpu)
         done = await conn.fetchval("select count(*) from wait_states where version = 2")
         assert done == len(places), done
     finally:
@@ -100,11 +119,12 @@ async def _handle(conn: "asyncpg.Connection", event: dict[str, Any]) -> None:
             await conn.execute(statement, *ids, orjson.dumps(event).decode(), "kafka_event")
 
 
-def _consumer(topic: Topic) -> AIOKafkaConsumer:
-    return AIOKafkaConsumer(
-        topic.name,
+def _consumer(topic: Topic, listener: _Assigned) -> AIOKafkaConsumer:
+    consumer = AIOKafkaConsumer(
         bootstrap_servers=topic.bootstrap,
         group_id=uuid.uuid4().hex,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     )
+    consumer.subscribe([topic.name], listener=listener)
+    return consumer
