@@ -40,6 +40,11 @@ class DeadLetterTopic:
         except (KafkaError, OSError) as error:
             log.warning("kafka.dead_letter_not_copied", error=repr(error), letters=len(letters))
 
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._producer is not None:
+            await self._producer.stop()
+
 
 def _origin(record: Record, error: str) -> list[tuple[str, bytes]]:
     return [

@@ -1,11 +1,15 @@
 """What consumer, producer and administration have in common: where Kafka is and who we are."""
 
+import logging
 import ssl
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
 from core.kafka_config import KafkaConfig
+
+# At DEBUG it writes every request out, and so the password that logs in.
+logging.getLogger("aiokafka.conn").setLevel(logging.INFO)
 
 
 def client_options(config: KafkaConfig) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-pytest_plugins = ["tests.support.kafka", "tests.support.postgres"]
+pytest_plugins = ["tests.support.kafka", "tests.support.postgres", "tests.support.secured_kafka"]

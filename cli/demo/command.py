@@ -10,13 +10,14 @@ from rich.console import Console
 from rich.panel import Panel
 
 from cli.client import Client, connect
+from cli.demo.broker import Broker, open_broker
 from cli.demo.scene import TOPIC
 from cli.demo.screen import summary_view
-from cli.demo.script import SCENES
 from cli.demo.service import ExternalService
 from cli.demo.stage import Performance, Stage
 from cli.errors import CommandError
 from cli.instance import Instance
+from cli.kafka.broker import find_broker
 from cli.problems import ProblemError
 from cli.shell import Shell, command, err, out, print_json
 
@@ -34,6 +35,7 @@ async def demo(
     Plays the five configuration examples and the three timeout policies against the running
     instance and a small external service that it starts: both arrival orders, a duplicate, an
     early event, a late one, an event of another execution, and what explain says about them.
+    Where Muster has a Kafka broker, one more scene goes by it.
 
     Ends with exit code 1 if any scene did not end as expected.
     """
@@ -42,8 +44,9 @@ async def demo(
         muster = await stack.enter_async_context(shell.connect())
         await _require_ready(muster)
         anonymous = await stack.enter_async_context(connect(Instance(muster.instance.url)))
+        broker = await _broker(stack, muster, shell)
         service = await stack.enter_async_context(
-            ExternalService(muster, anonymous, pace=_FAST if fast else 1.0)
+            ExternalService(muster, anonymous, pace=_FAST if fast else 1.0, broker=broker)
         )
         caller = await stack.enter_async_context(connect(Instance(service.url)))
         stage = Stage(
@@ -52,6 +55,7 @@ async def demo(
             service=service,
             console=console,
             run_id=secrets.token_hex(3),
+            broker=broker,
         )
         _introduce(console, stage)
         performances = await _play_all(stage, rest=0 if fast else _REST)
@@ -74,10 +78,21 @@ async def _require_ready(muster: Client) -> None:
         ) from problem
 
 
+async def _broker(stack: AsyncExitStack, muster: Client, shell: Shell) -> Broker | None:
+    """The broker that Muster reads from, if it has one."""
+    kafka = await muster.get("/api/kafka")
+    if not kafka.get("connected"):
+        return None
+    config = find_broker(None, shell.data_dir)
+    return await stack.enter_async_context(
+        open_broker(muster, config, str(kafka["completionTopic"]))
+    )
+
+
 async def _play_all(stage: Stage, *, rest: float) -> list[Performance]:
     performances: list[Performance] = []
-    for number, scene in enumerate(SCENES, 1):
-        performances.append(await stage.play(scene, f"{number}/{len(SCENES)}"))
+    for number, scene in enumerate(stage.scenes, 1):
+        performances.append(await stage.play(scene, f"{number}/{len(stage.scenes)}"))
         await asyncio.sleep(rest)
     return performances
 
@@ -91,11 +106,17 @@ def _introduce(console: Console, stage: Stage) -> None:
             "completes exactly once.\n\n"
             f"[dim]Muster            {stage.muster.instance.url}\n"
             f"External service  {stage.service.url} (a fake one, in this process)\n"
-            "Kafka             by HTTP, as everywhere without a broker[/]",
+            f"Kafka             {_kafka_of(stage)}[/]",
             title="Muster",
             title_align="left",
         )
     )
+
+
+def _kafka_of(stage: Stage) -> str:
+    if stage.broker is None:
+        return "by HTTP, as everywhere without a broker"
+    return "by HTTP, and in the last scene by the broker"
 
 
 def _conclude(console: Console, performances: list[Performance]) -> None:

@@ -14,7 +14,8 @@ class Via(StrEnum):
     """The path an event takes."""
 
     CALLBACK = "callback"
-    KAFKA = "kafka"
+    KAFKA = "kafka"  # the same as a topic's event, handed in by HTTP
+    TOPIC = "topic"  # a record on a real broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,11 @@ class Scene:
     def calls_api(self) -> bool:
         """Whether the workflow calls the external service at all."""
         return bool(self.config.get("apiCall", {}).get("enabled"))
+
+    @property
+    def publishes(self) -> bool:
+        """Whether the end of its wait is told to a topic."""
+        return bool(self.config.get("publishCompletion"))
 
     @property
     def expected(self) -> Outcome:

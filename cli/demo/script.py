@@ -168,3 +168,15 @@ _SAFETY = (
 )
 
 SCENES: tuple[Scene, ...] = (*_EXAMPLES, *_TIMEOUTS, *_SAFETY)
+
+# Played where Muster has a broker.
+BROKER_SCENES = (
+    Scene(
+        key="kafka-topic",
+        title="By a real broker: a record in, a completion event out",
+        story="The event is a record on the topic that the wait names; its end is told to another.",
+        config=_config("all", api=True, kafka=True, timeout=60, publishCompletion=True),
+        arrivals=(_callback(0.4), Arrival(via=Via.TOPIC, at=0.8, data=_SHIPPED)),
+        ends=Outcome(status="completed", received=_BOTH),
+    ),
+)

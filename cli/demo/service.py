@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cli.client import Client
+from cli.demo.broker import Broker
 from cli.demo.scene import TOPIC, Arrival, Via
 from cli.errors import CommandError
 
@@ -46,10 +47,13 @@ class Delivery:
 class ExternalService:
     """Listens on a free port of this machine and plays the arrivals it was given for a call."""
 
-    def __init__(self, muster: Client, anonymous: Client, *, pace: float = 1.0) -> None:
+    def __init__(
+        self, muster: Client, anonymous: Client, *, pace: float = 1.0, broker: Broker | None = None
+    ) -> None:
         self._producer = muster  # publishes events, with a key
         self._caller = anonymous  # calls back with nothing but the signed URL
         self._pace = pace
+        self._broker = broker
         self._plans: dict[str, tuple[Sequence[Arrival], Callable[[Delivery], None]]] = {}
         self._acts: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -104,6 +108,10 @@ class ExternalService:
     async def _post(
         self, call: Call, arrival: Arrival, body: dict[str, Any], headers: dict[str, str]
     ) -> dict[str, Any]:
+        if arrival.via is Via.TOPIC:
+            if self._broker is None:
+                raise CommandError("This scene needs a broker.")
+            return await self._broker.produce(TOPIC, call.execution_id, call.correlation_id, body)
         if arrival.via is Via.KAFKA:
             path = f"/api/internal/events/{quote(TOPIC, safe='')}"
             reply = await self._producer.post(path, body, headers)

@@ -10,14 +10,16 @@ from rich.console import Console
 from rich.live import Live
 
 from cli.client import Client, wait_path
+from cli.demo.broker import PATIENCE, Broker
 from cli.demo.scene import Outcome, Scene, told
 from cli.demo.screen import SceneView
-from cli.demo.script import SERVICE_URL
+from cli.demo.script import BROKER_SCENES, SCENES, SERVICE_URL
 from cli.demo.service import Call, Delivery, ExternalService
 from cli.errors import CommandError
 from cli.follow import follow
 
 _LIMIT = 15.0  # seconds after which a scene has failed
+_BROKER_LIMIT = 2 * PATIENCE
 NOTHING_SEEN: tuple[Outcome, dict[str, Any]] = (Outcome(status="no answer"), {})
 
 
@@ -68,6 +70,12 @@ class Stage:
     service: ExternalService
     console: Console
     run_id: str
+    broker: Broker | None = None
+
+    @property
+    def scenes(self) -> tuple[Scene, ...]:
+        """What can be played here."""
+        return SCENES if self.broker is None else (*SCENES, *BROKER_SCENES)
 
     async def play(self, scene: Scene, place: str) -> Performance:
         """Play one scene to its end."""
@@ -108,15 +116,17 @@ class _Act:
     async def run(self) -> str | None:
         """Everything until the end of the wait; what went wrong, if it did."""
         try:
-            async with asyncio.timeout(_LIMIT):
+            async with asyncio.timeout(self._limit):
                 await self._send_early()
                 call = await self._register()
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._watch())
                     group.create_task(self._listen())
                     await self._call(call)
+                if self._scene.publishes:
+                    await self._hear_of_it()
         except TimeoutError:
-            return f"still waiting after {_LIMIT:g} s"
+            return f"still waiting after {self._limit:g} s"
         except CommandError as error:
             return error.sentence
         except ExceptionGroup as group_error:
@@ -170,6 +180,16 @@ class _Act:
             "callbackUrl": call.callback_url,
         }
         await self._stage.caller.post("/process", body)
+
+    async def _hear_of_it(self) -> None:
+        broker = self._stage.broker
+        if broker is not None:
+            told_at = await broker.told_of(self.execution_id, self.correlation_id)
+            self.view.note("completed", f"told to {told_at}")
+
+    @property
+    def _limit(self) -> float:
+        return _BROKER_LIMIT if self._scene.publishes else _LIMIT
 
     async def _watch(self) -> None:
         async for event in follow(self._stage.muster, self.execution_id, self.correlation_id):

@@ -18,6 +18,7 @@ from tests.support.product import Product, running_product, until
 from tests.support.tenants import another_tenant
 
 LATE = "late-orders"
+DEAD, ENDS = "dead-letters", "muster.correlation.completed"
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,8 @@ def broker(
     folder = tmp_path_factory.mktemp("kafka")
     started = apache.start(folder, IN_TESTS, kafka_runtime.java, kafka_runtime.jars)
     own = OwnKafka(started, kafka_runtime)
+    for topic in (DEAD, ENDS):
+        asyncio.run(own.create_topic(topic, partitions=1))
     yield own
     asyncio.run(own.kill())
 
@@ -38,7 +41,12 @@ def broker(
 def muster(broker: OwnKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """Muster, reading from it."""
     folder = tmp_path_factory.mktemp("muster") / ".muster"
-    settings = {"kafka_topics": f"{LATE},^theirs.*=theirs", "shards": "1"}
+    settings = {
+        "kafka_topics": f"{LATE},^theirs.*=theirs",
+        "kafka_completions": "all",
+        "kafka_dead_letter_topic": DEAD,
+        "shards": "1",
+    }
     with running_product(folder, "--kafka", broker.bootstrap, **settings) as running:
         yield running
 
@@ -77,6 +85,9 @@ def test_an_event_from_the_shell_completes_its_wait(muster: Product, broker: Own
     assert done["status"] == "completed"
     event = done["events"]["kafka_event"]
     assert event["eventId"] == f"kafka/{topic}/{place['partition']}/{place['first']}"
+    # All ends are told, also of a wait that did not ask for it.
+    (told,) = asyncio.run(broker.consume(ENDS, 1))
+    assert json.loads(told.value)["correlationId"] == wait["correlationId"]
 
 
 def test_many_are_numbered_and_the_lag_goes_to_nothing(muster: Product, broker: OwnKafka) -> None:
@@ -114,6 +125,8 @@ def test_poison_is_a_dead_letter_that_can_be_tried_and_forgotten(
     (letter,) = until("it is buried", lambda: read(muster.cli(*listing, "--json"))["items"])
     number = str(letter["letterId"])
     assert "not the JSON" in muster.cli(*listing).stdout
+    (copy,) = asyncio.run(broker.consume(DEAD, 1))
+    assert (copy.value, dict(copy.headers)["muster-topic"]) == (b"{", topic.encode())
     assert "base64: no JSON" in muster.cli("kafka", "dead-letters", "show", number).stdout
 
     again = muster.cli("kafka", "redrive", "--topic", topic, check=False)
@@ -126,6 +139,14 @@ def test_poison_is_a_dead_letter_that_can_be_tried_and_forgotten(
 
     muster.cli("kafka", "dead-letters", "delete", number)
     assert muster.cli(*listing).stdout == "No dead letters.\n"
+
+
+def test_the_demo_has_a_scene_by_the_broker(muster: Product, broker: OwnKafka) -> None:
+    asyncio.run(broker.create_topic("process.completed", partitions=1))
+    told = read(muster.cli("demo", "--fast", "--json"))
+    last = told["scenes"][-1]
+    assert (told["ok"], last["scene"]) == (True, "kafka-topic"), last
+    assert last["verdicts"] == ["callback matched", "topic matched"]
 
 
 def test_a_topic_that_is_made_late_is_followed(muster: Product, broker: OwnKafka) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from cli.demo.scene import API, KAFKA, Arrival, Outcome, Scene, Via, told
 from cli.demo.screen import ended_text, rules_of, summary_view
-from cli.demo.script import SCENES, SERVICE_URL
+from cli.demo.script import BROKER_SCENES, SCENES, SERVICE_URL
 from cli.demo.service import Call, Delivery, read_call
 from cli.demo.stage import Performance, foreign_data, outcome_of, with_service
 from core.address import Address
@@ -18,7 +18,7 @@ from core.turns import take
 from core.wait import Parked, Wait
 from core.wait_config import WaitConfig
 
-SOURCES = {Via.CALLBACK: Source.API, Via.KAFKA: Source.KAFKA}
+SOURCES = {Via.CALLBACK: Source.API, Via.KAFKA: Source.KAFKA, Via.TOPIC: Source.KAFKA}
 
 
 class Rehearsal:
@@ -82,7 +82,7 @@ class Rehearsal:
         self.verdicts.append(told(arrival.via, reply.verdict.value, reply.reason.value))
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.key)
+@pytest.mark.parametrize("scene", [*SCENES, *BROKER_SCENES], ids=lambda scene: scene.key)
 def test_every_scene_promises_what_the_rules_say(scene: Scene) -> None:
     assert Rehearsal(scene).play() == scene.expected
 
