@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from actors.gateway import Gateway
 from actors.process import settle_memory
@@ -118,14 +118,5 @@ def create_app(
 def express(app: Api) -> ASGIApp:
     """The app as a replica serves it: single events go the short way, within the same bounds."""
     routes = [route for route in events.router.routes if isinstance(route, LeanRoute)]
-    way = Express(app, short_ways(routes))
-    guarded = Guard(way, gate=app.gate, max_body=app.max_body, metrics=app.counters)
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        if way.route_of(scope) is None:
-            await app(scope, receive, send)
-        else:
-            scope["app"] = app
-            await guarded(scope, receive, send)
-
-    return serve
+    bound = partial(Guard, gate=app.gate, max_body=app.max_body, metrics=app.counters)
+    return Express(app, short_ways(routes), bound)

@@ -5,6 +5,8 @@ Starlette's layers are what can be left out. The route is the same object that s
 permissions, documents and metrics are too.
 """
 
+from collections.abc import Callable
+
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -12,11 +14,17 @@ from serve_app.lean import LeanRoute
 
 
 class Express:
-    """Sends `POST PREFIX/name` straight to its route, everything else to the app."""
+    """Sends `POST PREFIX/name` straight to its route, within bounds; all else to the app."""
 
-    def __init__(self, app: ASGIApp, routes: dict[str, tuple[str, LeanRoute]]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        routes: dict[str, tuple[str, LeanRoute]],
+        bound: Callable[[ASGIApp], ASGIApp],
+    ) -> None:
         self._app = app
         self._routes = routes
+        self._bounded = bound(_run)
 
     def route_of(self, scope: Scope) -> tuple[LeanRoute, dict[str, str]] | None:
         """The route and its path parameter, if this request can take the short way."""
@@ -31,10 +39,15 @@ class Express:
         found = self.route_of(scope)
         if found is None:
             await self._app(scope, receive, send)
-            return
-        scope["route"], scope["path_params"] = found
-        response = await found[0].call(Request(scope, receive, send))
-        await response(scope, receive, send)
+        else:
+            scope["app"] = self._app
+            scope["route"], scope["path_params"] = found
+            await self._bounded(scope, receive, send)
+
+
+async def _run(scope: Scope, receive: Receive, send: Send) -> None:
+    response = await scope["route"].call(Request(scope, receive, send))
+    await response(scope, receive, send)
 
 
 def short_ways(routes: list[LeanRoute]) -> dict[str, tuple[str, LeanRoute]]:

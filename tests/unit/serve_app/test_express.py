@@ -14,7 +14,7 @@ async def _app(*_: Any) -> None:
 
 
 def way(method: str, path: str) -> str | None:
-    express = Express(_app, short_ways(ROUTES))
+    express = Express(_app, short_ways(ROUTES), lambda app: app)
     found = express.route_of({"type": "http", "method": method, "path": path})
     return None if found is None else f"{found[0].operation_id} {found[1]}"
 
@@ -42,4 +42,4 @@ def test_everything_else_goes_through_the_app(method: str, path: str) -> None:
 
 
 def test_what_is_no_request_goes_through_the_app() -> None:
-    assert Express(_app, short_ways(ROUTES)).route_of({"type": "lifespan"}) is None
+    assert Express(_app, short_ways(ROUTES), lambda app: app).route_of({"type": "lifespan"}) is None
