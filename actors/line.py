@@ -8,9 +8,11 @@ starts it anew, tells where its line is, and says when it is gone, even behind a
 import asyncio
 import hmac
 import secrets
+import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
-from typing import NamedTuple, TypeAlias, cast
+from dataclasses import dataclass, field
+from typing import TypeAlias, cast
 
 import structlog
 
@@ -25,12 +27,23 @@ _CONNECT_WITHIN = 2.0
 _GREET_WITHIN = 5.0
 
 
-class Endpoint(NamedTuple):
+# A peer that is gone tells so, but not a path that is gone: a firewall that forgot us, say.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
     """Where an actor's line is; only those who could ask it through Ray know the secret."""
 
     host: str
     port: int
-    secret: bytes
+    secret: bytes = field(repr=False)
 
 
 class LineLostError(ConnectionError):
@@ -94,6 +107,8 @@ class Line(asyncio.Protocol):
         """
         if self._transport is None:
             raise LineLostError("the line is closed")
+        if len(batch) > _MOST_BYTES:
+            raise LineFailedError(f"a batch of {len(batch)} bytes")
         self._last += 1
         number = self._last
         answer = asyncio.get_running_loop().create_future()
@@ -117,7 +132,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember where to write."""
-        self._transport = cast("asyncio.Transport", transport)
+        self._transport = _kept_alive(transport)
 
     def data_received(self, data: bytes) -> None:
         """Hand out the answers that have come."""
@@ -136,6 +151,13 @@ class Line(asyncio.Protocol):
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(LineLostError(str(exc) if exc else "the line was closed"))
+
+
+def _kept_alive(transport: asyncio.BaseTransport) -> asyncio.Transport:
+    held = transport.get_extra_info("socket")
+    for level, option, value in _KEEPALIVE:
+        held.setsockopt(level, option, value)
+    return cast("asyncio.Transport", transport)
 
 
 class Exchange:
@@ -172,7 +194,10 @@ class Exchange:
             reply, good = await self._take(batch), True
         except Exception as error:
             log.exception("line.take_failed")
-            reply, good = f"{type(error).__name__}: {error}".encode(), False
+            reply, good = f"{type(error).__name__}: {error}".encode(errors="replace"), False
+        except BaseException:
+            peer.hang_up("line.given_up")  # else the caller would wait for ever
+            raise
         peer.send(number, reply, good=good)
 
 
@@ -187,7 +212,7 @@ class _Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give it a moment to say who it is."""
-        self._transport = cast("asyncio.Transport", transport)
+        self._transport = _kept_alive(transport)
         asyncio.get_running_loop().call_later(_GREET_WITHIN, self._expect_greeted)
 
     def data_received(self, data: bytes) -> None:
@@ -199,14 +224,14 @@ class _Peer(asyncio.Protocol):
             if len(self._greeting) < _SECRET_BYTES:
                 return
             if not self._exchange.knows(self._greeting):
-                self._hang_up("line.stranger")
+                self.hang_up("line.stranger")
                 return
             self._greeting = None
         try:
             for number, _, batch in self._frames.feed(data):
                 self._exchange.answer(self, number, batch)
         except LineLostError:
-            self._hang_up("line.garbled")
+            self.hang_up("line.garbled")
 
     def send(self, number: int, reply: bytes, *, good: bool) -> None:
         """Answer, if the caller is still there."""
@@ -219,9 +244,10 @@ class _Peer(asyncio.Protocol):
 
     def _expect_greeted(self) -> None:
         if self._greeting is not None:
-            self._hang_up("line.silent")
+            self.hang_up("line.silent")
 
-    def _hang_up(self, event: str) -> None:
+    def hang_up(self, event: str) -> None:
+        """End it, and say why."""
         if self._transport is not None:
             log.warning(event, peer=self._transport.get_extra_info("peername"))
             self._transport.abort()

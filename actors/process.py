@@ -83,7 +83,7 @@ class Process:
             else:
                 return
 
-    def watch(self, task: asyncio.Task[None]) -> None:
+    def watch(self, task: asyncio.Task[Any]) -> None:
         """A start that failed for any other reason ends the process; Ray starts it anew."""
         if not task.cancelled() and task.exception() is not None:
             self._ended(task)
@@ -101,7 +101,7 @@ class Process:
             "uptime": time.time() - self.started_at,
         }
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             log.error("process.loop_ended", actor=self.name, exc_info=task.exception())
             os._exit(1)

@@ -14,7 +14,7 @@ from ray.exceptions import RayActorError, RayError
 
 from actors.line import LineFailedError, LineLostError
 from actors.names import home_of
-from actors.sender import Call, Parcel, Sender
+from actors.sender import PARCEL_BYTES, Call, Parcel, Sender, weight_of
 from core.backoff import backoff
 from core.config import Config
 from core.errors import OverloadedError, UnavailableError
@@ -64,7 +64,10 @@ class Router:
             groups.setdefault(home_of(message.address.key, self._config), []).append(index)
         replies: list[Reply] = [_FULL] * len(messages)
         parcels: list[tuple[Parcel, list[int]]] = []
-        for target, indices in groups.items():
+        portions = (
+            (target, part) for target, all_ in groups.items() for part in _cut(messages, all_)
+        )
+        for target, indices in portions:
             parcel = Parcel([messages[index] for index in indices])
             try:
                 self._sender(target).put(parcel)
@@ -119,6 +122,19 @@ class Router:
                     raise UnavailableError(f"{target} failed", 2) from error
 
         return call
+
+
+def _cut(messages: list[Message], indices: list[int]) -> list[list[int]]:
+    """Indices of messages in portions that are not too heavy."""
+    portions: list[list[int]] = [[]]
+    weight = 0
+    for index in indices:
+        weight += weight_of(messages[index])
+        if weight > PARCEL_BYTES and portions[-1]:
+            portions.append([])
+            weight = weight_of(messages[index])
+        portions[-1].append(index)
+    return portions
 
 
 def _late() -> UnavailableError:

@@ -20,6 +20,13 @@ UNDER_WAY = 2
 WORTH_A_CALL = 64
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
+# A parcel travels whole; what is heavier becomes several.
+PARCEL_BYTES = 32 * 1024 * 1024
+
+
+def weight_of(message: Message) -> int:
+    """About how many bytes it takes."""
+    return len(getattr(message, "payload", b"")) + 300
 
 
 class Parcel:
@@ -29,7 +36,7 @@ class Parcel:
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
-        self.weight = sum(len(getattr(message, "payload", b"")) + 300 for message in messages)
+        self.weight = sum(map(weight_of, messages))
         self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
     def abandon(self) -> None:
@@ -104,6 +111,10 @@ class Sender:
             for parcel in parcels:
                 parcel.fail(error)
             return
+        except asyncio.CancelledError:
+            for parcel in parcels:
+                parcel.fail(UnavailableError("shutting down"))
+            raise
         start = 0
         for parcel in parcels:
             end = start + len(parcel.messages)

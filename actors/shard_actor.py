@@ -7,8 +7,9 @@ import time
 from typing import Any
 
 import ray
+import structlog
 
-from actors.line import Endpoint, Exchange
+from actors.line import Endpoint, Exchange, LineLostError
 from actors.names import DEDICATED, TIMER
 from actors.process import Process, owner_name, settle_memory, sync_until_done
 from actors.shard import Shard
@@ -18,6 +19,11 @@ from core.messages import decode_messages, encode
 from storage.clock import DatabaseClock
 from storage.pool import PoolOptions
 from storage.shard_store import ShardStore
+
+log = structlog.get_logger("shard")
+
+# Not for ever: a caller that dies cannot take its call back.
+HOLD_FOR = 30.0
 
 
 class _World:
@@ -65,7 +71,8 @@ class ShardActor:
         self._world = _World(config.namespace)
         self._shard: Shard | None = None
         self._starting: asyncio.Task[Shard] | None = None
-        self._listening: asyncio.Task[Endpoint] | None = None
+        self._endpoint: Endpoint | None = None
+        self._opening = asyncio.Lock()
         self._idle_since: float | None = None
 
     async def take(self, batch: bytes) -> bytes:
@@ -75,16 +82,29 @@ class ShardActor:
 
     async def endpoint(self) -> Endpoint | None:
         """Where batches can come in past Ray. Nowhere if Ray's own traffic is to be encrypted."""
-        if os.environ.get("RAY_USE_TLS", "0") != "0":
-            return None
-        if self._listening is None:
-            exchange = Exchange(self.take)
-            self._listening = asyncio.create_task(exchange.listen(ray.util.get_node_ip_address()))
-        return await asyncio.shield(self._listening)
+        self._begin()
+        if self._endpoint is None and os.environ.get("RAY_USE_TLS", "0") == "0":
+            async with self._opening:
+                if self._endpoint is None:
+                    self._endpoint = await self._listen()
+        return self._endpoint
 
-    async def hold(self) -> None:
-        """Never return: Ray tells the caller when this actor is gone."""
-        await asyncio.Event().wait()
+    async def _listen(self) -> Endpoint | None:
+        try:
+            return await Exchange(self.take).listen(ray.util.get_node_ip_address())
+        except OSError as error:
+            log.warning("shard.no_line", actor=self._process.name, error=str(error))
+            return None
+
+    async def hold(self, secret: bytes) -> None:
+        """Return only after a while: until then Ray tells the caller if this actor is gone.
+
+        Raises:
+            LineLostError: The line of this secret was another incarnation's.
+        """
+        if self._endpoint is None or self._endpoint.secret != secret:
+            raise LineLostError("another incarnation")
+        await asyncio.sleep(HOLD_FOR)
 
     async def listen(
         self, feed: str, watch: list[bytes], unwatch: list[bytes], wait: float
@@ -99,9 +119,13 @@ class ShardActor:
         return {**self._process.describe(), "kind": "shard", "stats": stats}
 
     async def _started(self) -> Shard:
+        return await asyncio.shield(self._begin())
+
+    def _begin(self) -> "asyncio.Task[Shard]":
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
-        return await asyncio.shield(self._starting)
+            self._starting.add_done_callback(self._process.watch)
+        return self._starting
 
     async def _start(self) -> Shard:
         pool = await self._store.pool()

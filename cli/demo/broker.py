@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -39,7 +38,10 @@ class Broker:
     ) -> dict[str, Any]:
         """Send a record. Kafka says where it is, and the correlation what became of it."""
         value = json.dumps(body).encode()
-        sent = await self._producer.send_and_wait(topic, value, key=correlation_id.encode())
+        try:
+            sent = await self._producer.send_and_wait(topic, value, key=correlation_id.encode())
+        except KafkaError as error:
+            raise CommandError(f"Kafka refused the record: {error!r}.") from error
         place = f"{sent.topic}, partition {sent.partition}, offset {sent.offset}"
         path = wait_path(execution_id, correlation_id)
         deadline = asyncio.get_running_loop().time() + PATIENCE
@@ -74,17 +76,27 @@ async def open_broker(muster: Client, config: KafkaConfig, topic: str) -> AsyncI
     completions = AIOKafkaConsumer(
         topic,
         **client_options(config),
-        group_id=f"muster-demo-{uuid.uuid4().hex[:8]}",
+        group_id=None,  # it reads for itself and leaves no group behind
         enable_auto_commit=False,
+        # A topic that has never been told of an end yet has nothing behind us.
         auto_offset_reset="earliest",
     )
+    try:
+        await _connect(producer, completions, config.bootstrap)
+        yield Broker(muster, producer, completions)
+    finally:
+        await producer.stop()
+        await completions.stop()
+
+
+async def _connect(
+    producer: AIOKafkaProducer, completions: AIOKafkaConsumer, bootstrap: str
+) -> None:
     try:
         async with asyncio.timeout(_CONNECT_WITHIN):
             await producer.start()
             await completions.start()
-        yield Broker(muster, producer, completions)
+            if completions.assignment():
+                await completions.seek_to_end()  # what came before is none of our business
     except (KafkaError, TimeoutError, OSError) as error:
-        raise CommandError(f"No broker can be used at {config.bootstrap}: {error!r}.") from error
-    finally:
-        await producer.stop()
-        await completions.stop()
+        raise CommandError(f"No broker can be used at {bootstrap}: {error!r}.") from error

@@ -83,7 +83,10 @@ async def _broker(stack: AsyncExitStack, muster: Client, shell: Shell) -> Broker
     kafka = await muster.get("/api/kafka")
     if not kafka.get("connected"):
         return None
-    config = find_broker(None, shell.data_dir)
+    try:
+        config = find_broker(None, shell.data_dir)
+    except CommandError:
+        return None  # another machine's, whose broker is not ours to know
     return await stack.enter_async_context(
         open_broker(muster, config, str(kafka["completionTopic"]))
     )

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -97,7 +98,7 @@ async def test_a_closed_line_fails_who_waits_and_who_comes_later() -> None:
 async def test_a_stranger_is_hung_up_on_and_nothing_is_taken() -> None:
     actor = Actor()
     async with lines(actor) as (endpoint, _):
-        line = await Line.open(endpoint._replace(secret=b"x" * len(endpoint.secret)))
+        line = await Line.open(replace(endpoint, secret=b"x" * len(endpoint.secret)))
         with pytest.raises(LineLostError):
             await line.call(b"abc")
     assert actor.taken == []
@@ -135,6 +136,20 @@ async def test_a_frame_that_cannot_be_is_the_end_of_the_line() -> None:
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
+
+
+async def test_a_batch_that_no_frame_can_carry_fails_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_MOST_BYTES", 10)
+    async with lines(Actor()) as (_, [line]):
+        with pytest.raises(LineFailedError):
+            await line.call(b"12345678901")
+        assert await line.call(b"abc") == b"cba"
+
+
+def test_the_secret_is_not_shown() -> None:
+    assert "hush" not in repr(Endpoint(HOST, 1, b"hush"))
 
 
 async def test_nobody_there_is_an_error_of_the_system() -> None:
