@@ -77,10 +77,7 @@ class Directory:
         self._config = config
         self._handles: dict[str, Handle] = {}
         self._looking: dict[str, asyncio.Task[Handle]] = {}
-        lines = Lines(self.handle, self.forget)
-        # Let this actor handle one batch.
-        self.take = lines.take
-        self.close = lines.close
+        self._lines = Lines(self.handle, self.forget)
         self._dedicated_seen = (0.0, 0)
 
     async def handle(self, name: str) -> Handle:
@@ -94,6 +91,14 @@ class Directory:
             self._looking[name] = task
             task.add_done_callback(lambda _: self._looking.pop(name, None))
         return await asyncio.shield(task)
+
+    async def take(self, name: str, batch: bytes) -> bytes:
+        """Let this actor handle one batch."""
+        return await self._lines.take(name, batch)
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        await self._lines.close()
 
     async def report(self, name: str) -> dict[str, Any]:
         """What this actor tells of itself.

@@ -26,15 +26,14 @@ _SECRET_BYTES = 32
 _CONNECT_WITHIN = 2.0
 _GREET_WITHIN = 5.0
 
-
-# A peer that is gone tells so, but not a path that is gone: a firewall that forgot us, say.
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 20_000),
-)
+# A peer that is gone tells so, but not a path that is gone: a firewall that forgot us, say. Not
+# every system knows all of these.
+_KEEPALIVE = {
+    "TCP_KEEPIDLE": 5,
+    "TCP_KEEPINTVL": 5,
+    "TCP_KEEPCNT": 3,
+    "TCP_USER_TIMEOUT": 20_000,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +154,10 @@ class Line(asyncio.Protocol):
 
 def _kept_alive(transport: asyncio.BaseTransport) -> asyncio.Transport:
     held = transport.get_extra_info("socket")
-    for level, option, value in _KEEPALIVE:
-        held.setsockopt(level, option, value)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            held.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return cast("asyncio.Transport", transport)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -61,6 +62,14 @@ async def test_a_large_batch_and_an_empty_one_arrive_whole() -> None:
     async with lines(Actor()) as (_, [line]):
         assert await line.call(large) == large[::-1]
         assert await line.call(b"") == b""
+
+
+async def test_a_path_that_is_gone_is_noticed_by_the_socket() -> None:
+    async with lines(Actor()) as (_, [line]):
+        assert line._transport is not None
+        held = line._transport.get_extra_info("socket")
+        assert held.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert held.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 20_000
 
 
 async def test_many_callers_at_once_each_get_their_own_answer() -> None:

@@ -26,7 +26,7 @@ class Actor:
 
     def __init__(self) -> None:
         self.by_line = self.by_ray = self.asked = 0
-        self.gone = asyncio.Event()
+        self.busy, self.gone = asyncio.Event(), asyncio.Event()
         self.told: Endpoint | None = None
         self.exchange = Exchange(self._take_by_line)
         self.endpoint = Method(self._endpoint)
@@ -40,6 +40,7 @@ class Actor:
     async def _take_by_line(self, batch: bytes) -> bytes:
         self.by_line += 1
         if batch == b"slow":
+            self.busy.set()
             await asyncio.Event().wait()
         return batch
 
@@ -95,8 +96,7 @@ async def test_when_ray_says_it_is_gone_callers_are_told_and_the_next_one_finds_
     ray = Ray(await Actor().open())
     old = ray.actor
     waiting = asyncio.create_task(ray.lines.take(NAME, b"slow"))
-    while not old.by_line:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    await asyncio.wait_for(old.busy.wait(), 5)
     ray.actor = await Actor().open()
     old.gone.set()  # its socket is still open, as behind a frozen node
     with pytest.raises(LineLostError):

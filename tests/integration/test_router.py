@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from ray.exceptions import ActorUnavailableError
 
-from actors.router import Router
+from actors.router import Router, _cut
 from core.config import Config
 from core.errors import OverloadedError, UnavailableError
 from core.judgement import Status
@@ -68,6 +68,20 @@ async def test_a_caller_that_sends_again_the_moment_it_is_answered_is_not_forgot
     router = router_to(Target(), request_timeout=0.5)
     for _ in range(20):
         assert isinstance(await router.send(api(address())), Judged)
+
+
+async def test_what_is_too_heavy_for_one_parcel_goes_in_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actors.router.PARCEL_BYTES", 1_000)
+    target = Target()
+    messages = [api(address()) for _ in range(20)]
+    parts = _cut(messages, list(range(20)))
+    assert len(parts) > 1
+    assert [index for part in parts for index in part] == list(range(20))
+    replies = await router_to(target).send_many(messages)
+    assert [type(reply) for reply in replies] == [Judged] * 20
+    assert sum(target.batches) == 20
 
 
 async def test_a_gone_actor_is_asked_again() -> None:
