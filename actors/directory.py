@@ -11,7 +11,7 @@ from typing import Any
 import ray
 
 from actors.lines import Lines
-from actors.names import DEDICATED, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
+from actors.names import CALLS, DEDICATED, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
 from core.config import Config
 from core.errors import OverloadedError, UnavailableError
 
@@ -26,6 +26,7 @@ _CLASSES = {
     TIMER: "actors.timer_actor:TimerActor",
     INGEST: "actors.kafka_ingest_actor:KafkaIngestActor",
     RELAY: "actors.relay_actor:RelayActor",
+    CALLS: "actors.pool_actor:PoolActor",
     SUPERVISOR: "actors.supervisor_actor:SupervisorActor",
 }
 

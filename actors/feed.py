@@ -51,6 +51,10 @@ class Feeds:
         feed.last_heard = self._monotonic()
         return changed
 
+    def is_watched_beside(self, name: str, key: bytes) -> bool:
+        """Whether another feed than this one watches a correlation."""
+        return bool(self._watchers.get(key, set()) - {name})
+
     def changed(self, key: bytes) -> None:
         """Something about this correlation was committed."""
         for name in self._watchers.get(key, ()):

@@ -10,17 +10,20 @@ import ray
 import structlog
 
 from actors.directory import Directory
-from actors.names import SUPERVISOR
+from actors.names import SUPERVISOR, pool_of
 from actors.process import mint
 from actors.router import Router
 from actors.watch import Watch, Watches
 from core.address import Address
 from core.config import Config
-from core.messages import Message, Reply
+from core.gather import Call, encode_calls
+from core.messages import Abandon, Message, Reply
 from storage.clock import DatabaseClock
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 
 log = structlog.get_logger("gateway")
+
+HAND_OVER_WITHIN = 2.0
 
 
 class Gateway:
@@ -32,7 +35,8 @@ class Gateway:
         self.clock = DatabaseClock(time.monotonic, time.time)
         self._directory = Directory(config)
         self._router = Router(config, self._directory.take)
-        self._watches = Watches(config, self._directory, feed=mint())
+        self._feed = mint()
+        self._watches = Watches(config, self._directory, self._feed)
 
     @classmethod
     async def open(cls, config: Config) -> "Gateway":
@@ -73,6 +77,36 @@ class Gateway:
     async def send_many(self, messages: list[Message]) -> list[Reply]:
         """Send many; the answers in their order."""
         return await self._router.send_many(messages)
+
+    async def begin_calls(self, calls: list[Call], patience: float) -> int:
+        """Hand calls to their pools; how many were agreed to within `patience` seconds.
+
+        A pool that is away finds them in Postgres when it is back.
+        """
+        groups: dict[str, list[Call]] = {}
+        for call in calls:
+            name = pool_of(call.address.tenant, call.name, self.config)
+            groups.setdefault(name, []).append(call)
+        agreed = await asyncio.gather(
+            *(self._begin(name, group, patience) for name, group in groups.items())
+        )
+        return sum(agreed)
+
+    async def _begin(self, pool: str, calls: list[Call], patience: float) -> int:
+        try:
+            handle = await self._directory.handle(pool)
+            begun = handle.begin.remote(encode_calls(calls), patience)
+            agreed: int = await asyncio.wait_for(begun, patience + HAND_OVER_WITHIN)
+        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
+            log.warning("gateway.pool_away", pool=pool, error=type(error).__name__)
+            self._directory.forget(pool)
+            return 0
+        return agreed
+
+    async def abandon(self, address: Address) -> Reply:
+        """The last reader here went away; without others, the correlation is cancelled."""
+        message = Abandon(address=address, turn_id=mint(), feed=self._feed)
+        return await self._router.send(message)
 
     def watch(self, address: Address) -> AbstractAsyncContextManager[Watch]:
         """Be told when this correlation may have changed."""

@@ -1,5 +1,7 @@
 """What the actors are called, and which of them a correlation lives in."""
 
+import zlib
+
 from core.address import shard_of
 from core.config import Config, Placement
 
@@ -8,6 +10,8 @@ TIMER = "timer"
 SHARD = "shard-"
 INGEST = "kafka-ingest-"
 RELAY = "kafka-relay"
+POOL = "pool-"
+CALLS = "pool-calls-"
 DEDICATED = "correlation:"
 
 
@@ -21,9 +25,21 @@ def expected_actors(config: Config) -> list[str]:
     names = [TIMER]
     if config.placement is not Placement.DEDICATED:
         names = [*(shard_name(index) for index in range(config.shards)), TIMER]
+    names += call_pools(config)
     if config.kafka is not None:
         names += [*(f"{INGEST}{index}" for index in range(config.kafka.ingest)), RELAY]
     return names
+
+
+def call_pools(config: Config) -> list[str]:
+    """The pools that call resources."""
+    return [f"{CALLS}{index}" for index in range(config.call_pools)]
+
+
+def pool_of(tenant: int, resource: str, config: Config) -> str:
+    """The pool that calls this resource: one only, so that its rate has one keeper."""
+    place = zlib.crc32(f"{tenant}/{resource}".encode()) % config.call_pools
+    return f"{CALLS}{place}"
 
 
 def home_of(key: bytes, config: Config) -> str:

@@ -14,12 +14,24 @@ import structlog
 
 from actors.activation import Activation, Residents
 from actors.feed import Feeds
+from actors.gather_tally import GatherTally
 from actors.tally import Tally
 from actors.turn import Batch, Moment, Turn, Unsaved
 from core.address import Address
 from core.backoff import backoff
 from core.config import Config
-from core.messages import Message, Offer, RefusalKind, Refused, Register, Reply
+from core.judgement import Status
+from core.messages import (
+    Abandon,
+    Message,
+    Offer,
+    RefusalKind,
+    Refused,
+    Register,
+    Reply,
+    Standing,
+)
+from core.wait import Wait
 from storage.journal import Change
 from storage.waits import Loaded
 from telemetry.logging import about
@@ -68,6 +80,10 @@ class Surroundings(Protocol):
         """Tell the timer of deadlines it may not have seen."""
         ...
 
+    def call_off(self, gathers: list[bytes]) -> None:
+        """Tell the pools that nobody waits for these calls any more."""
+        ...
+
 
 class Shard:
     """Hosts the correlations whose keys hash to it."""
@@ -88,6 +104,7 @@ class Shard:
         self._tells_all = config.log_level.upper() == "DEBUG"
         self.feeds = Feeds(world.monotonic)
         self.tally = Tally()
+        self.gathers = GatherTally()
 
     async def handle(self, messages: list[Message]) -> list[Reply]:
         """Take a batch; the answers, once all of it is in Postgres."""
@@ -112,6 +129,7 @@ class Shard:
             "pending": self._pending,
             "unsaved": len(self._unsaved) + len(self._in_flight),
             "watched": len(self.feeds),
+            "gathers": self.gathers.snapshot(),
         }
 
     def rest(self) -> int:
@@ -164,6 +182,9 @@ class Shard:
         if full and isinstance(turn.message, Offer):
             turn.answer(_LOG_FULL)
             return
+        if before is not None and self._is_read_elsewhere(turn):
+            turn.answer(Standing(status=before.status, changed=False))
+            return
         decision = resident.take(turn.message, now)
         if decision.wait is before and not decision.parked:
             self._answer_unchanged(turn, decision.reply)
@@ -174,6 +195,10 @@ class Shard:
             self._unsaved[turn.key] = unsaved
         unsaved.fold(turn, decision, changed=decision.wait is not before)
         self._to_write.set()
+
+    def _is_read_elsewhere(self, turn: Turn) -> bool:
+        message = turn.message
+        return isinstance(message, Abandon) and self.feeds.is_watched_beside(message.feed, turn.key)
 
     def _answer_unchanged(self, turn: Turn, reply: Reply) -> None:
         """An answer that rests on state not yet stored waits for that state."""
@@ -299,6 +324,7 @@ class Shard:
 
     def _settle(self, flushed: Iterable[Unsaved], kept: set[bytes]) -> None:
         near: list[tuple[Address, float]] = []
+        cancelled: list[bytes] = []
         # Up to here the timer may have looked already.
         horizon = self._world.now() + 2 * self._config.timer_horizon
         for unsaved in flushed:
@@ -307,12 +333,12 @@ class Shard:
                 if key not in kept:
                     self._lost(unsaved)
                     continue
-                self.tally.stored(before, wait)
-                if wait.ending is not None:
-                    if self._tells_all:
-                        log.debug("wait.ended", status=wait.status, **about(wait.address))
-                elif wait.due_at <= horizon and (before is None or before.due_at != wait.due_at):
-                    near.append((wait.address, wait.due_at))
+                self._count(unsaved, before, wait)
+                if wait.ending is None:
+                    if wait.due_at <= horizon and (before is None or before.due_at != wait.due_at):
+                        near.append((wait.address, wait.due_at))
+                elif wait.spec.gather and wait.status is Status.CANCELLED:
+                    cancelled.append(key)
             self.tally.replies(unsaved.turns)
             unsaved.commit()
             self.feeds.changed(key)
@@ -320,6 +346,15 @@ class Shard:
                 self._residents.leave_if_at_rest(key)
         if near:
             self._world.alarm(near)
+        if cancelled:
+            self._world.call_off(cancelled)
+
+    def _count(self, unsaved: Unsaved, before: Wait | None, wait: Wait) -> None:
+        self.tally.stored(before, wait)
+        if wait.spec.gather:
+            self.gathers.stored(before, wait, unsaved.turns)
+        if self._tells_all and wait.ending is not None:
+            log.debug("wait.ended", status=wait.status, **about(wait.address))
 
     def _lost(self, unsaved: Unsaved) -> None:
         """Another owner moved the row on: forget, read it again, decide again."""

@@ -9,8 +9,9 @@ from typing import Any
 import ray
 import structlog
 
+from actors.directory import find
 from actors.line import Endpoint, Exchange, LineLostError
-from actors.names import DEDICATED, TIMER
+from actors.names import DEDICATED, TIMER, call_pools
 from actors.process import Process, owner_name, settle_memory, sync_until_done
 from actors.shard import Shard
 from core.address import Address
@@ -27,31 +28,35 @@ HOLD_FOR = 30.0
 
 
 class _World:
-    """The real time, chance and timer."""
+    """The real time, chance, timer and pools."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, config: Config) -> None:
         self.clock = DatabaseClock(time.monotonic, time.time)
         self.now = self.clock.now
         self.monotonic = time.monotonic
         self.chance = random.random
-        self._namespace = namespace
+        self._config = config
         self._timer: Any = None
+        self._pools: list[Any] = []
 
     def alarm(self, due: list[tuple[Address, float]]) -> None:
         # One way: if the timer is away it reads these rows when it is back.
         if self._timer is not None:
             self._timer.arm.remote(due)
 
-    async def find_timer(self) -> None:
+    def call_off(self, gathers: list[bytes]) -> None:
+        # One way: a call that goes on for nobody ends at its deadline.
+        for pool in self._pools:
+            pool.call_off.remote(gathers)
+
+    async def find_others(self) -> None:
         """Ray's look-up blocks, so it runs in a thread."""
         if self._timer is None:
-            self._timer = await asyncio.to_thread(self._look)
-
-    def _look(self) -> Any:
-        try:
-            return ray.get_actor(TIMER, namespace=self._namespace)
-        except ValueError:
-            return None
+            self._timer = await asyncio.to_thread(find, TIMER, self._config.namespace)
+        names = call_pools(self._config)
+        if len(self._pools) < len(names):
+            found = [await asyncio.to_thread(find, n, self._config.namespace) for n in names]
+            self._pools = [pool for pool in found if pool is not None]
 
 
 class ShardActor:
@@ -68,7 +73,7 @@ class ShardActor:
             statement_timeout=10.0,
         )
         self._store = ShardStore(self._options, owner_name(name), config.early_ttl)
-        self._world = _World(config.namespace)
+        self._world = _World(config)
         self._shard: Shard | None = None
         self._starting: asyncio.Task[Shard] | None = None
         self._endpoint: Endpoint | None = None
@@ -131,13 +136,13 @@ class ShardActor:
         pool = await self._store.pool()
         await sync_until_done(self._world.clock, pool)
         # Before the first turn: a deadline nearer than the timer has read must reach it.
-        await self._world.find_timer()
+        await self._world.find_others()
         shard = Shard(self._config, self._store, self._world)
         self._process.spawn(shard.load_forever())
         self._process.spawn(shard.write_forever())
         self._process.every(1.0, self._rest)
         self._process.every(5.0, lambda: self._world.clock.sync(pool))
-        self._process.every(2.0, self._world.find_timer)
+        self._process.every(2.0, self._world.find_others)
         settle_memory()
         self._shard = shard
         return shard

@@ -8,7 +8,7 @@ import ray
 import structlog
 
 from actors.directory import ensure, find, named
-from actors.names import DEDICATED, INGEST, RELAY, SHARD, expected_actors
+from actors.names import DEDICATED, INGEST, POOL, RELAY, SHARD, expected_actors
 from actors.process import Process
 from core.config import Config
 
@@ -83,7 +83,7 @@ class SupervisorActor:
         await asyncio.gather(*(self._check_one(name) for name in self._expected()))
         self._checked.set()
         names = await asyncio.to_thread(named, self._config.namespace)
-        kinds = (SHARD, INGEST, RELAY)
+        kinds = (SHARD, INGEST, RELAY, POOL)
         surplus = [n for n in names if n.startswith(kinds) and n not in self._expected()]
         # Shards beyond the configured number only slow the others down.
         await asyncio.to_thread(self._dismiss, surplus)

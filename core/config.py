@@ -38,3 +38,7 @@ class Config:
     log_level: str = "INFO"
     log_json: bool = True
     kafka: KafkaConfig | None = None
+    call_pools: int = 1
+    call_limit: int = 1_000
+    call_networks: tuple[str, ...] = ()
+    journal_urls: tuple[str, ...] = ()

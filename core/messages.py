@@ -48,6 +48,8 @@ class Register(_Message, frozen=True, tag="register"):
     node_id: str
     spec: bytes
     fresh: bool = False
+    asked: bytes = b""
+    """What Muster is to ask for, kept as the first line of the log."""
 
 
 class Offer(_Message, frozen=True, tag="offer"):
@@ -67,11 +69,23 @@ class Expire(_Message, frozen=True, tag="expire"):
     at: float
 
 
+class Accept(_Message, frozen=True, tag="accept"):
+    """The one who was asked for this event has agreed to send it."""
+
+    event: str
+
+
 class Cancel(_Message, frozen=True, tag="cancel"):
     """Nobody needs the result any more."""
 
 
-Message: TypeAlias = Register | Offer | Expire | Cancel
+class Abandon(_Message, frozen=True, tag="abandon"):
+    """The last reader that `feed` knows of went away; others may still be there."""
+
+    feed: str
+
+
+Message: TypeAlias = Register | Offer | Accept | Expire | Cancel | Abandon
 
 
 class Clause(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -106,7 +120,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 class Standing(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="standing", gc=False
 ):
-    """Answer to Cancel and Expire: how the wait stands now."""
+    """Answer to Accept, Cancel, Abandon and Expire: how the wait stands now."""
 
     status: Status
     changed: bool

@@ -15,6 +15,10 @@ class Permission(StrEnum):
     DEAD_LETTERS_READ = "dead_letters:read"
     DEAD_LETTERS_WRITE = "dead_letters:write"
     KAFKA_READ = "kafka:read"
+    GATHERS_READ = "gathers:read"
+    GATHERS_WRITE = "gathers:write"
+    RESOURCES_READ = "resources:read"
+    RESOURCES_WRITE = "resources:write"
     METRICS_READ = "metrics:read"
     KEYS_WRITE = "keys:write"
 

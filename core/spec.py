@@ -78,6 +78,8 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     call: dict[str, Any] | None = None
     publish: str | None = None
     """The topic that is told of the end."""
+    gather: bool = False
+    """Whether Muster itself asks for the events: the correlation's log begins with whom and how."""
 
     @cached_property
     def staggered(self) -> bool:

@@ -1,4 +1,4 @@
-"""Signed callback tokens: proof that the holder may answer one correlation, and no other."""
+"""Signed tokens: proof that the holder may do one thing to one correlation, and no other."""
 
 import base64
 import hashlib
@@ -19,14 +19,18 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Claims)
 _SIGNATURE = 16
 
+# What a token may be for.
+CALLBACK = "callback"
+STREAM = "stream"
 
-def sign(address: Address, expires_at: float, secret: bytes) -> str:
+
+def sign(address: Address, expires_at: float, secret: bytes, purpose: str = CALLBACK) -> str:
     """A token for this address that ends at `expires_at`."""
     claims = _encoder.encode(_Claims(address, math.ceil(expires_at)))
-    return base64.urlsafe_b64encode(_mac(claims, secret) + claims).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(_mac(claims, secret, purpose) + claims).rstrip(b"=").decode()
 
 
-def verify(token: str, now: float, secrets: list[bytes]) -> Address | None:
+def verify(token: str, now: float, secrets: list[bytes], purpose: str = CALLBACK) -> Address | None:
     """The address a token speaks for, or None if it is forged, broken or over."""
     try:
         raw = base64.b64decode(token.encode() + b"=" * (-len(token) % 4), b"-_", validate=True)
@@ -34,11 +38,12 @@ def verify(token: str, now: float, secrets: list[bytes]) -> Address | None:
         return None
     signature, signed = raw[:_SIGNATURE], raw[_SIGNATURE:]
     # Nothing is read out of a token before its signature is known to be ours.
-    if not any(hmac.compare_digest(signature, _mac(signed, secret)) for secret in secrets):
+    if not any(hmac.compare_digest(signature, _mac(signed, s, purpose)) for s in secrets):
         return None
     claims = _decoder.decode(signed)
     return claims.address if now < claims.expires_at else None
 
 
-def _mac(claims: bytes, secret: bytes) -> bytes:
-    return hmac.digest(secret, b"muster-callback\x00" + claims, hashlib.sha256)[:_SIGNATURE]
+def _mac(claims: bytes, secret: bytes, purpose: str) -> bytes:
+    signed = f"muster-{purpose}\x00".encode() + claims
+    return hmac.digest(secret, signed, hashlib.sha256)[:_SIGNATURE]

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from core.judgement import Ending, Outcome, Status, conclude
 from core.matching import Mismatch, candidates
 from core.messages import (
+    Abandon,
+    Accept,
     Cancel,
     Clause,
     Expire,
@@ -24,7 +26,7 @@ from core.messages import (
     Verdict,
 )
 from core.spec import Expected, Place, decode_spec, same_spec
-from core.wait import PENDING, Decision, Entry, Mark, Parked, Wait, to_stored
+from core.wait import ASKED, PENDING, Decision, Entry, Mark, Parked, Wait, to_stored
 
 
 def take(
@@ -52,8 +54,12 @@ def take(
             return _offer(wait, message, now)
         case Expire():
             return _expire(wait, max(now, message.at))
+        case Accept():
+            return _accept(wait, message, now)
         case Cancel():
-            return _cancel(wait, message, now)
+            return _cancel(wait, message, now, "cancelled by a caller")
+        case Abandon():
+            return _cancel(wait, message, now, "its reader went away")
         case _:
             assert_never(message)
 
@@ -66,7 +72,7 @@ def _first_contact(
             return _open(message, now, early)
         case Offer():
             return _park(message, now, elsewhere)
-        case Expire() | Cancel():
+        case Expire() | Accept() | Cancel() | Abandon():
             detail = f"no wait state {message.address.scoped_id}"
             return Decision(wait=None, reply=Refused(kind=RefusalKind.UNKNOWN, detail=detail))
         case _:
@@ -84,16 +90,22 @@ def _open(message: Register, now: float, early: Sequence[Parked]) -> Decision:
         expires_at=to_stored(now + spec.timeout),
         marks=(PENDING,) * len(spec.events),
     )
+    asked: tuple[Entry, ...] = ()
+    if message.asked:
+        wait = replace(wait, log_length=1)
+        asked = (_asked_entry(message, now),)
     if spec.needed[1] == 0:
         wait = _conclude(wait, now)  # nothing to wait for
     if not early:
-        return Decision(wait=wait, reply=_opened(wait, created=True))
-    return _open_with(wait, now, early)
+        return Decision(wait=wait, reply=_opened(wait, created=True), entries=asked)
+    return _open_with(wait, now, early, asked)
 
 
-def _open_with(wait: Wait, now: float, early: Sequence[Parked]) -> Decision:
+def _open_with(
+    wait: Wait, now: float, early: Sequence[Parked], asked: tuple[Entry, ...]
+) -> Decision:
     """What came before the registration is part of it, in the order it came."""
-    entries: list[Entry] = []
+    entries: list[Entry] = [*asked]
     parked: list[Parked] = []
     for event in sorted(early, key=lambda parked: (parked.at, parked.event_id)):
         decision = _offer(wait, event.to_offer(), now)
@@ -254,13 +266,21 @@ def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[Entry, ...]]:
     return changed, tuple(entries)
 
 
-def _cancel(wait: Wait, message: Cancel, now: float) -> Decision:
+def _accept(wait: Wait, message: Accept, now: float) -> Decision:
+    """Remember who agreed, so that nobody is asked again after a restart."""
+    stands = dict(zip(wait.spec.names, wait.marks, strict=True)).get(message.event)
+    if wait.ending is not None or stands != PENDING:
+        return Decision(wait=wait, reply=Standing(status=wait.status, changed=False))
+    changed = _marked(wait, message.event, Mark(Outcome.PENDING, now))
+    changed = replace(changed, version=wait.version + 1)
+    return Decision(wait=changed, reply=Standing(status=wait.status, changed=True))
+
+
+def _cancel(wait: Wait, message: Cancel | Abandon, now: float, reason: str) -> Decision:
     if wait.ending is not None:
         again = wait.ending.turn_id == message.turn_id
         return Decision(wait=wait, reply=Standing(status=wait.status, changed=again))
-    ending = Ending(
-        status=Status.CANCELLED, reason="cancelled by a caller", turn_id=message.turn_id
-    )
+    ending = Ending(status=Status.CANCELLED, reason=reason, turn_id=message.turn_id)
     changed = _ended(replace(wait, version=wait.version + 1), ending, now)
     return Decision(wait=changed, reply=Standing(status=changed.status, changed=True))
 
@@ -291,6 +311,20 @@ def _entry(offer: Offer, seq: int, kind: str, name: str, now: float) -> Entry:
         label=offer.label,
         payload=offer.payload,
         content_type=offer.content_type,
+        at=now,
+    )
+
+
+def _asked_entry(message: Register, now: float) -> Entry:
+    return Entry(
+        seq=1,
+        kind=ASKED,
+        event=None,
+        event_id=ASKED,
+        source=None,
+        label="",
+        payload=message.asked,
+        content_type="application/json",
         at=now,
     )
 

@@ -9,7 +9,10 @@ from core.spec import Source, WaitSpec
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How one expected event stands, and which event made it so."""
+    """How one expected event stands, and which event made it so.
+
+    A pending one with a time was promised then.
+    """
 
     outcome: Outcome = Outcome.PENDING
     at: float = 0.0
@@ -19,6 +22,8 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 PENDING = Mark()
+# The kind of a log's first line where Muster itself asks for the events.
+ASKED = "asked"
 
 
 def to_stored(moment: float) -> float:

@@ -20,14 +20,18 @@ from serve_app.limits import Gate, Guard
 from serve_app.options import IngressOptions
 from serve_app.replica import Replica
 from serve_app.routes import (
+    aggregate,
     dead_letters,
     docs,
     events,
+    gathers,
     health,
     inbox,
     kafka,
     keys,
     metrics,
+    pages,
+    resources,
     status,
     stream,
     waits,
@@ -42,6 +46,9 @@ _ROUTERS = (
     waits.lean,
     waits.router,
     stream.router,
+    aggregate.router,
+    gathers.router,
+    resources.router,
     inbox.router,
     dead_letters.lean,
     dead_letters.router,
@@ -52,6 +59,7 @@ _ROUTERS = (
     health.router,
     metrics.router,
     docs.router,
+    pages.router,
 )
 
 

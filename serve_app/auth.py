@@ -11,14 +11,13 @@ from actors.cache import Cache
 from core.address import Address
 from core.errors import UnauthenticatedError
 from core.permissions import split_key
-from core.tokens import sign, verify
+from core.tokens import CALLBACK, sign, verify
 from storage.access import Credential
 
 KEY_TTL = 10.0
 UNKNOWN_KEY_TTL = 1.0
 SECRETS_TTL = 60.0
 SECRETS_RETRY = 1.0
-_PURPOSE = "callback"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +88,16 @@ def _ttl(found: Credential | None) -> float:
     return KEY_TTL if found.lives is None else min(KEY_TTL, found.lives)
 
 
-class CallbackTokens:
-    """Signs and verifies the tokens in callback URLs with the secrets that Postgres keeps."""
+class Tokens:
+    """Signs and verifies the tokens in URLs with the secrets that Postgres keeps."""
 
     def __init__(
         self,
         read: Callable[[str, bytes], Awaitable[list[bytes]]],
+        purpose: str = CALLBACK,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._purpose = purpose
         self._monotonic = monotonic
         self._looked_again = -SECRETS_RETRY
 
@@ -107,8 +108,8 @@ class CallbackTokens:
 
     async def sign(self, address: Address, expires_at: float) -> str:
         """A token for this address."""
-        live = await self._secrets.get(_PURPOSE)
-        return sign(address, expires_at, live[0])
+        live = await self._secrets.get(self._purpose)
+        return sign(address, expires_at, live[0], self._purpose)
 
     async def caller(self, token: str, now: float) -> Caller:
         """The caller a token stands for.
@@ -116,12 +117,13 @@ class CallbackTokens:
         Raises:
             UnauthenticatedError: The token is not ours, or its time is over.
         """
-        address = verify(token, now, await self._secrets.get(_PURPOSE))
+        purpose = self._purpose
+        address = verify(token, now, await self._secrets.get(purpose), purpose)
         if address is None and self._may_look_again():
             # Another replica may have begun to sign with a secret that is new to us.
-            address = verify(token, now, await self._secrets.refresh(_PURPOSE))
+            address = verify(token, now, await self._secrets.refresh(purpose), purpose)
         if address is None:
-            raise UnauthenticatedError("this callback token is forged, broken or over")
+            raise UnauthenticatedError(f"this {purpose} token is forged, broken or over")
         return Caller(address.tenant, frozenset(), address=address)
 
     def _may_look_again(self) -> bool:

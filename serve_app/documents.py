@@ -1,6 +1,7 @@
 """JSON in and out. msgspec, because it keeps numbers exact whatever their length."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -151,9 +152,10 @@ def is_deeper(document: Any, levels: int) -> bool:
     return bool(layer)
 
 
-def answer(document: Any, status: int = 200) -> Response:
+def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer."""
-    return Response(msgspec.json.encode(document), status_code=status, media_type=JSON)
+    raw = msgspec.json.encode(document)
+    return Response(raw, status_code=status, headers=headers, media_type=JSON)
 
 
 def _malformed(detail: str) -> ProblemError:

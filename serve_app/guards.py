@@ -8,6 +8,7 @@ from fastapi.params import Depends
 from core.address import Address, check_id
 from core.errors import ForbiddenError, NotFoundError
 from core.permissions import Permission
+from core.tokens import CALLBACK
 from serve_app.auth import Caller
 from serve_app.headers import headers_of
 from serve_app.limits import PASSAGE, SLASH, Passage
@@ -34,7 +35,11 @@ class Requires:
 
 
 class RequiresOrToken(Requires):
-    """The same, or the signed token of one callback URL."""
+    """The same, or the signed token of one URL."""
+
+    def __init__(self, permission: Permission, purpose: str) -> None:
+        super().__init__(permission)
+        self.purpose = purpose
 
     async def __call__(self, request: Request) -> None:
         """A token goes before a key: it allows less."""
@@ -44,7 +49,7 @@ class RequiresOrToken(Requires):
             return
         replica = replica_of(request)
         now = replica.gateway.clock.now()
-        request.scope[CALLER] = await replica.tokens.caller(token, now)
+        request.scope[CALLER] = await replica.tokens[self.purpose].caller(token, now)
 
 
 def requires(permission: Permission) -> Depends:
@@ -52,9 +57,9 @@ def requires(permission: Permission) -> Depends:
     return Depends(Requires(permission))
 
 
-def requires_or_token(permission: Permission) -> Depends:
-    """For a route that a callback URL leads to."""
-    return Depends(RequiresOrToken(permission))
+def requires_or_token(permission: Permission, purpose: str = CALLBACK) -> Depends:
+    """For a route that a signed URL leads to."""
+    return Depends(RequiresOrToken(permission, purpose))
 
 
 def replica_of(request: Request) -> Replica:

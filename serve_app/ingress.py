@@ -1,5 +1,6 @@
 """The Serve deployment: one replica is one event loop with one gateway and one FastAPI app."""
 
+import sys
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ class Ingress:
     """Serve calls `__serve_build_asgi_app__` in the replica's own loop, then starts the app."""
 
     def __init__(self, config: Config, options: IngressOptions) -> None:
+        # Serve takes what is written to stderr for its own log at INFO, which it does not keep.
+        sys.stderr = sys.__stderr__
         configure_logging(config.log_level, as_json=config.log_json)
         self._config = config
         self._options = options

@@ -13,6 +13,12 @@ from pydantic.json_schema import models_json_schema
 from serve_app.guards import Requires, RequiresOrToken
 from serve_app.problems import MEDIA_TYPE
 from serve_app.wire.dead_letters import RedriveRequest
+from serve_app.wire.gathers import (
+    GatherRequest,
+    JournalCallback,
+    JournalsRequest,
+    ResourceRequest,
+)
 from serve_app.wire.problem import ProblemView
 from serve_app.wire.requests import EventBatch, KeyRequest, WaitBatch, WaitRequest
 
@@ -23,6 +29,10 @@ _BODIES: tuple[type[BaseModel], ...] = (
     EventBatch,
     KeyRequest,
     RedriveRequest,
+    ResourceRequest,
+    GatherRequest,
+    JournalsRequest,
+    JournalCallback,
 )
 # What any route may answer, and what any route with a permission may.
 _ALWAYS = (429, 500, 503)
@@ -38,7 +48,7 @@ _SCHEMES = {
         "type": "apiKey",
         "in": "query",
         "name": "token",
-        "description": "The token of a callback URL; stands for one wait.",
+        "description": "The token of a callback or stream URL; stands for one correlation.",
     },
     "callbackTokenHeader": {
         "type": "apiKey",

@@ -18,7 +18,7 @@ from core.messages import Judged, Message, Opened, Refused, Register, Reply, Sta
 from core.moment import moment
 from core.spec import Source, WaitSpec, encode_spec
 from core.wait_config import API_RESPONSE
-from serve_app.auth import CallbackTokens
+from serve_app.auth import Tokens
 from serve_app.named_topics import NamedTopics
 from serve_app.problems import ProblemError, refusal
 from serve_app.wire.mapper import Document, ids_document, required_events
@@ -51,7 +51,7 @@ class Registrar:
     """Registers waits for one tenant at a time."""
 
     def __init__(
-        self, gateway: Gateway, profiles: Profiles, topics: NamedTopics, tokens: CallbackTokens
+        self, gateway: Gateway, profiles: Profiles, topics: NamedTopics, tokens: Tokens
     ) -> None:
         self._gateway = gateway
         self._profiles = profiles

@@ -12,9 +12,12 @@ from actors.gateway import Gateway
 from actors.ingest import Means
 from actors.process import mint
 from actors.profiles import Profiles
-from serve_app.auth import CallbackTokens, Keys
+from core.tokens import CALLBACK, STREAM
+from serve_app.auth import Keys, Tokens
 from serve_app.census import Census, Rate
+from serve_app.channels import Hub
 from serve_app.database import Database
+from serve_app.gatherer import Gatherer
 from serve_app.health import Health
 from serve_app.intake import Intake
 from serve_app.kafka_view import KafkaSight
@@ -47,11 +50,14 @@ class Replica:
         asker = self.database.asker
         # When a key was last used is not worth waiting for.
         self.keys = Keys(asker(access.find_key), partial(access.touch_keys, gateway.pool))
-        self.tokens = CallbackTokens(asker(access.signing_secrets))
+        secrets = asker(access.signing_secrets)
+        self.tokens = {purpose: Tokens(secrets, purpose) for purpose in (CALLBACK, STREAM)}
         profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
         self.intake = Intake(gateway, self.database, profiles)
         named = NamedTopics(asker(topics.name_topics), gateway.clock.now)
-        self.registrar = Registrar(gateway, profiles, named, self.tokens)
+        self.registrar = Registrar(gateway, profiles, named, self.tokens[CALLBACK])
+        self.hub = Hub(gateway, options.heartbeat)
+        self.gatherer = Gatherer(gateway, self.database, self.tokens)
         self.census = Census(gateway)
         self.health = Health(gateway, self.census)
         self.kafka = KafkaSight(gateway.config.kafka, self.census, self.database)
@@ -77,6 +83,7 @@ class Replica:
         with contextlib.suppress(asyncio.CancelledError):
             await self._writing
         await self._write_used()
+        await self.hub.close()
         await self.gateway.close()
 
     async def _write_used_forever(self) -> None:

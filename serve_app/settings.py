@@ -16,6 +16,7 @@ from pydantic_settings import (
 )
 
 from core.config import Config, Placement
+from core.destinations import LOOPBACK, parse_networks
 from core.errors import InvalidError
 from core.kafka_config import Completions, KafkaConfig, Start
 from core.topics import TopicRule
@@ -25,6 +26,8 @@ PREFIX = "MUSTER_"
 
 _BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,:\[\]/]+):\d{1,5}"
 _BROKERS = rf"^{_BROKER}(?:,{_BROKER})*$"
+
+_URL = re.compile(r"https?://[^\s/?#]+[^\s#]*")
 
 Count = Annotated[int, Field(ge=1)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
@@ -130,6 +133,20 @@ class Settings(BaseSettings):
         10.0, description="Seconds between sweeps for stranded and expired rows."
     )
 
+    # Calls to resources
+    call_pools: Count = Field(1, description="Pool actors that call resources.")
+    call_limit: Count = Field(1_000, description="Most calls that one pool has under way.")
+    call_networks: str | None = Field(
+        None,
+        description="Networks that may be called beside public addresses (10.1.0.0/16,loopback). "
+        "Default: none; loopback where the HTTP API itself listens on loopback only.",
+    )
+    journal_urls: str = Field(
+        "",
+        description="Addresses of the journal resources, separated by commas. "
+        "Default: each tenant's resources resource-1, resource-2 and resource-3.",
+    )
+
     # Kafka
     kafka_bootstrap: str | None = Field(
         None,
@@ -213,6 +230,14 @@ class Settings(BaseSettings):
             raise ValueError(f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY go together")
         return self
 
+    @model_validator(mode="after")
+    def _calls_can_be_made(self) -> Self:
+        parse_networks(self.call_networks or "")
+        wrong = [url for url in _listed(self.journal_urls) if not _URL.fullmatch(url)]
+        if wrong:
+            raise ValueError(f"{PREFIX}JOURNAL_URLS: {wrong[0]} is no http address")
+        return self
+
     @classmethod
     def load(cls, flags: Mapping[str, object] | None = None) -> Self:
         """Read everything; a flag of None was not given.
@@ -248,9 +273,22 @@ class Settings(BaseSettings):
 
     def to_config(self, dsn: str) -> Config:
         """The part that every process gets, as plain data."""
-        shared = {field.name for field in fields(Config)} - {"dsn", "public_url", "kafka"}
-        values = {name: getattr(self, name) for name in shared}
-        return Config(dsn=dsn, public_url=self.url, kafka=self._kafka(), **values)
+        own = {"dsn", "public_url", "kafka", "call_networks", "journal_urls"}
+        shared = {field.name for field in fields(Config)} - own
+        return Config(
+            dsn=dsn,
+            public_url=self.url,
+            kafka=self._kafka(),
+            call_networks=self._networks(),
+            journal_urls=_listed(self.journal_urls),
+            **{name: getattr(self, name) for name in shared},
+        )
+
+    def _networks(self) -> tuple[str, ...]:
+        """Whoever can reach an API on loopback can call loopback without its help."""
+        if self.call_networks is not None:
+            return parse_networks(self.call_networks)
+        return LOOPBACK if self.host in {"127.0.0.1", "::1", "localhost"} else ()
 
     def _kafka(self) -> KafkaConfig | None:
         """Its fields, each from the setting of its name; none without a broker."""
@@ -307,6 +345,10 @@ def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]
 def topic_entries(text: str) -> tuple[str, ...]:
     """The entries of a list of topics; a comma within braces belongs to its pattern."""
     return tuple(entry for entry in re.split(r"[,\s]+(?![^{]*\})", text) if entry)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part for part in re.split(r"[,\s]+", text) if part)
 
 
 def _given(flags: Mapping[str, object] | None) -> dict[str, Any]:

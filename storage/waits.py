@@ -112,11 +112,15 @@ async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET)
     return LogPage(entries, more=sum(len(entry.payload) for entry in entries) >= budget)
 
 
+async def read_lines(pool: Pool, key: bytes, numbers: list[int]) -> list[Entry]:
+    """These lines of a correlation's log."""
+    return [entry_of(row) for row in await pool.fetch(Q["read_lines"], key, numbers)]
+
+
 async def read_counted(pool: Pool, wait: Wait) -> list[Entry]:
     """The lines whose data counts: one for each event that came."""
     numbers = [mark.seq for mark in wait.marks if mark.event_id]
-    rows = await pool.fetch(Q["read_lines"], wait.address.key, numbers) if numbers else []
-    return [entry_of(row) for row in rows]
+    return await read_lines(pool, wait.address.key, numbers) if numbers else []
 
 
 async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, list[Entry]]:

@@ -87,8 +87,11 @@ def _logger_to_stderr(*args: Any) -> "_StderrLogger":
     return _StderrLogger(args[0] if args else "muster")
 
 
-class _StderrLogger(structlog.PrintLogger):
-    """Looks stderr up anew, so that redirecting it works; remembers the name it was asked by."""
+class _StderrLogger(structlog.WriteLogger):
+    """Looks stderr up anew, so that redirecting it works; remembers the name it was asked by.
+
+    Not by `print`: in its replicas Serve puts another in its place.
+    """
 
     def __init__(self, name: str) -> None:
         super().__init__(file=sys.stderr)

@@ -52,6 +52,14 @@ def find_in(run_dir: Path) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if _works_in(process, run_dir)]
 
 
+def name_of(process: psutil.Process) -> str:
+    """What it is called; empty if it has ended."""
+    try:
+        return process.name()
+    except GONE:
+        return ""
+
+
 def end_all(
     look: Callable[[], Iterable[psutil.Process]], *, grace: float, within: float = 10.0
 ) -> list[psutil.Process]:

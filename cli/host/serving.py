@@ -13,7 +13,7 @@ import psutil
 
 from cli.host.errors import HostError
 from cli.host.ports import LOOPBACK, dialled, url_of
-from cli.host.processes import find_in
+from cli.host.processes import find_in, name_of
 from cli.host.ray_node import RayNode
 
 APPLICATION = "muster"
@@ -132,7 +132,7 @@ def _until(met: Callable[[], bool], deadline: float, what: str) -> None:
 def _drain_haproxy(node: RayNode, drain: float) -> None:
     # SIGUSR1 closes HAProxy's port and lets it end by itself once the last request is answered.
     # Serve's own shutdown kills it with requests under way.
-    fronts = [process for process in find_in(node.places.run_dir) if process.name() == "haproxy"]
+    fronts = [process for process in find_in(node.places.run_dir) if name_of(process) == "haproxy"]
     for process in fronts:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGUSR1)

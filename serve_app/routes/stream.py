@@ -1,17 +1,23 @@
 """One wait's story: live, as a log, and in words."""
 
+import contextlib
+from collections.abc import AsyncGenerator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
+from core.address import Address
 from core.explain import explain
 from core.permissions import Permission
+from serve_app.channels import has_all
 from serve_app.documents import answer
 from serve_app.guards import Target, passage_of, replica_of, requires
 from serve_app.openapi import described
+from serve_app.replica import Replica
 from serve_app.routes.waits import read_wait
-from serve_app.sse import FROM_START, MEDIA_TYPE, EventStream, has_all, stream
+from serve_app.sse import FROM_START, MEDIA_TYPE, EventStream
+from serve_app.stories import frames_of_wait
 from serve_app.wire.mapper import explanation_document, log_documents
 from serve_app.wire.waits import ExplainView, LogView
 from storage import inbox, waits
@@ -67,7 +73,16 @@ async def stream_wait(
     if has_all(cursor, seen.wait):
         return Response(status_code=204)  # what makes a browser stop coming back
     passage_of(request).linger()
-    return EventStream(stream(replica.gateway, address, cursor, replica.options.heartbeat))
+    return EventStream(_frames(replica, address, cursor))
+
+
+async def _frames(replica: Replica, address: Address, cursor: int) -> AsyncGenerator[bytes]:
+    async with (
+        replica.hub.open(address, "wait", frames_of_wait) as channel,
+        contextlib.aclosing(channel.frames(cursor)) as frames,
+    ):
+        async for frame in frames:
+            yield frame
 
 
 @router.get(

@@ -39,6 +39,9 @@ class World:
     def alarm(self, due: list[tuple[Address, float]]) -> None:
         """The scenario fires deadlines itself."""
 
+    def call_off(self, gathers: list[bytes]) -> None:
+        """Nobody makes calls here."""
+
 
 class Owner:
     """A shard and its loops: can be killed at any await, or left running as a zombie."""

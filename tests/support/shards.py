@@ -34,9 +34,13 @@ class World:
         self.monotonic = time.monotonic
         self.chance = random.random
         self.alarms: list[tuple[Address, float]] = []
+        self.called_off: list[bytes] = []
 
     def alarm(self, due: list[tuple[Address, float]]) -> None:
         self.alarms.extend(due)
+
+    def call_off(self, gathers: list[bytes]) -> None:
+        self.called_off.extend(gathers)
 
 
 @contextlib.asynccontextmanager

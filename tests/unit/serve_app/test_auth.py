@@ -3,7 +3,7 @@ import pytest
 from core.address import Address
 from core.errors import UnauthenticatedError
 from core.permissions import Permission, compose_key, hash_secret
-from serve_app.auth import KEY_TTL, UNKNOWN_KEY_TTL, CallbackTokens, Keys
+from serve_app.auth import KEY_TTL, UNKNOWN_KEY_TTL, Keys, Tokens
 from storage.access import Credential
 
 ADDRESS = Address(7, "run", "order")
@@ -40,8 +40,8 @@ class Access:
     def keys(self) -> Keys:
         return Keys(self.find, self.touch, lambda: self.now)
 
-    def tokens(self) -> CallbackTokens:
-        return CallbackTokens(self.signing_secrets, lambda: self.now)
+    def tokens(self) -> Tokens:
+        return Tokens(self.signing_secrets, monotonic=lambda: self.now)
 
 
 GOOD = f"Bearer {compose_key('abc', 's_1')}"

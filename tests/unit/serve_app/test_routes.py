@@ -7,6 +7,7 @@ from fastapi.routing import APIRoute
 
 from core.config import Config
 from core.permissions import Permission
+from core.tokens import CALLBACK, STREAM
 from serve_app.api import Api, create_app
 from serve_app.guards import RequiresOrToken
 from serve_app.openapi import permit_of
@@ -16,6 +17,9 @@ PUBLIC = {
     "/actuator/health/liveness",
     "/actuator/health/readiness",
     "/docs",
+    "/gather",
+    "/gather.css",
+    "/gather.js",
     "/openapi.json",
 }
 
@@ -51,9 +55,18 @@ def test_every_permission_opens_something() -> None:
     assert {permit.permission for permit in permits} == set(Permission)
 
 
-def test_a_token_opens_one_route_only() -> None:
-    opened = [route.path for route in ROUTES if isinstance(permit_of(route), RequiresOrToken)]
-    assert opened == ["/api/internal/callbacks/{service}"]
+def test_a_token_opens_what_it_is_for_only() -> None:
+    opened = {
+        route.path: permit.purpose
+        for route in ROUTES
+        if isinstance(permit := permit_of(route), RequiresOrToken)
+    }
+    assert opened == {
+        "/api/internal/callbacks/{service}": CALLBACK,
+        "/aggregate/callback": CALLBACK,
+        "/aggregate/stream": STREAM,
+        "/api/gathers/{id}/stream": STREAM,
+    }
 
 
 def test_writing_needs_a_permission_to_write() -> None:

@@ -49,7 +49,7 @@ def test_every_setting_says_what_it_is() -> None:
 
 def test_every_part_of_the_configuration_is_a_setting_with_the_same_default() -> None:
     settings = Settings.load({"shards": 2})
-    derived = {"dsn", "public_url", "kafka"}
+    derived = {"dsn", "public_url", "kafka", "call_networks", "journal_urls"}
     for field in fields(Config):
         if field.name not in derived:
             assert getattr(settings, field.name) == field.default, field.name

@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.sse import EventDecoder, ServerEvent
-from serve_app.sse import BEAT, FROM_START, OPENING, frame, frames_after, has_all
+from core.wait import Entry, Wait
+from serve_app.channels import Frame, News, has_all
+from serve_app.sse import BEAT, FROM_START, OPENING, frame
+from serve_app.stories import frames_of_wait
 from tests.unit.serve_app.world import Story, numbers
+
+
+def frames_after(
+    cursor: int, wait: Wait, entries: list[Entry], counted: list[Entry] | None = None
+) -> list[Frame]:
+    return frames_of_wait(cursor, News(wait, entries, counted))
 
 
 def events(chunk: bytes) -> list[ServerEvent]:

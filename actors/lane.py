@@ -1,0 +1,103 @@
+"""One resource as a pool sees it: so many calls at once, so many a minute, and how it fares."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from core.allowance import Allowance
+from core.gather import Resource, State
+
+MINUTE = 60.0
+# A resource is judged by its latest calls, as far as they are not too long ago.
+RECENT_CALLS = 10
+RECENT = 300.0
+
+_FAILED = frozenset({State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR})
+
+
+class Lane:
+    """Calls wait here for their turn, in the order they came."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._allowance: Allowance | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._room = 0
+        self.under_way = 0
+        self.last_used = monotonic()
+        self._counts: dict[str, int] = {}
+        self._seconds = 0.0
+        self._recent: deque[tuple[float, bool]] = deque(maxlen=RECENT_CALLS)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, resource: Resource) -> AsyncIterator[None]:
+        """Hold one of the resource's places; its limits are those it has now."""
+        self._room = resource.concurrency
+        self.last_used = self._monotonic()
+        await self._enter()
+        try:
+            await self._keep_rate(resource.rate_per_minute)
+            yield
+        finally:
+            self.under_way -= 1
+            self._admit()
+
+    def count(self, state: State, seconds: float) -> None:
+        """Remember how a call went."""
+        self._counts[state] = self._counts.get(state, 0) + 1
+        self._seconds += seconds
+        self._recent.append((self._monotonic(), state not in _FAILED))
+
+    @property
+    def is_up(self) -> bool | None:
+        """Whether most of its latest calls were answered; None if there were none lately."""
+        horizon = self._monotonic() - RECENT
+        answered = [ok for at, ok in self._recent if at > horizon]
+        return None if not answered else sum(answered) * 2 > len(answered)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All numbers, as they are now."""
+        return {
+            "calls": dict(self._counts),
+            "seconds": self._seconds,
+            "under_way": self.under_way,
+            "waiting": len(self._waiting),
+            "up": self.is_up,
+        }
+
+    async def _enter(self) -> None:
+        if self.under_way < self._room and not self._waiting:
+            self.under_way += 1
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        self._admit()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.under_way -= 1  # it was let in while it left
+                self._admit()
+            raise
+
+    def _admit(self) -> None:
+        while self._waiting and self.under_way < self._room:
+            place = self._waiting.popleft()
+            if not place.done():
+                self.under_way += 1
+                place.set_result(None)
+
+    async def _keep_rate(self, limit: int | None) -> None:
+        if limit is None:
+            self._allowance = None
+            return
+        allowance = self._allowance = self._allowance or Allowance(limit, MINUTE)
+        allowance.resize(limit)
+        pause = allowance.wait(self._monotonic())
+        while pause > 0:
+            await asyncio.sleep(pause)
+            # Another call may have been quicker.
+            pause = allowance.wait(self._monotonic())
+        allowance.take(self._monotonic())

@@ -1,0 +1,230 @@
+"""A pool's mind: it makes the calls it is given and tells their correlations how they went.
+
+A call is known by its gather and its resource, so that being told twice means calling once. What
+was called and by whom is in Postgres: a pool that comes back reads there what is still to do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from actors.lane import Lane
+from core.backoff import backoff
+from core.errors import TransientError
+from core.gather import Call, ReplyBy, State, failure, outcome_said, state_of_outcome
+from core.judgement import Outcome
+from core.messages import Accept, Message, Offer, Reply
+from core.paths import MISSING, document_of
+from core.spec import Source
+from handlers.outbound import Answer, Failure, Request
+from telemetry.logging import about
+
+log = structlog.get_logger("pool")
+
+LANES = 10_000
+_OUTCOMES = {
+    State.REJECTED: Outcome.REJECTED,
+    State.TIMEOUT: Outcome.TIMED_OUT,
+    State.CONNECTION_CLOSED: Outcome.FAILED,
+    State.ERROR: Outcome.FAILED,
+}
+
+
+class World(Protocol):
+    """Everything a pool depends on."""
+
+    def now(self) -> float:
+        """The database's time."""
+        ...
+
+    def monotonic(self) -> float:
+        """A local clock that never jumps."""
+        ...
+
+    def mint(self) -> str:
+        """A new id for a turn."""
+        ...
+
+    def chance(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+
+class Pool:
+    """Makes calls, as many at once as it may."""
+
+    def __init__(
+        self,
+        call: Callable[[Request], Awaitable[Answer | Failure]],
+        send: Callable[[Message], Awaitable[Reply]],
+        world: World,
+        limit: int,
+    ) -> None:
+        self._call = call
+        self._send = send
+        self._world = world
+        self._limit = asyncio.Semaphore(limit)
+        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._running: dict[tuple[bytes, str], asyncio.Task[None]] = {}
+        # Until when a finished call must not be begun again.
+        self._done: dict[tuple[bytes, str], float] = {}
+
+    def begin(self, calls: Iterable[Call]) -> list["asyncio.Future[State]"]:
+        """Begin those that are new; for each, how its resource first answered."""
+        answered: list[asyncio.Future[State]] = []
+        for call in calls:
+            if call.place in self._running or call.place in self._done:
+                continue
+            first: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+            task = asyncio.create_task(self._make(call, first))
+            self._running[call.place] = task
+            task.add_done_callback(partial(self._over, call, first))
+            answered.append(first)
+        return answered
+
+    def call_off(self, gathers: Iterable[bytes]) -> int:
+        """Stop the calls of these gathers; how many there were."""
+        wanted = set(gathers)
+        tasks = [task for (key, _), task in self._running.items() if key in wanted]
+        for task in tasks:
+            task.cancel()
+        return len(tasks)
+
+    def is_known(self, key: bytes, name: str) -> bool:
+        """Whether this call was begun here."""
+        return (key, name) in self._running or (key, name) in self._done
+
+    def forget(self) -> None:
+        """Let go of what is over for good."""
+        now = self._world.now()
+        self._done = {place: until for place, until in self._done.items() if until > now}
+        if len(self._lanes) > LANES:
+            idle = sorted(self._lanes, key=lambda k: self._lanes[k].last_used)
+            for key in [k for k in idle if not self._lanes[k].under_way][: len(idle) // 2]:
+                del self._lanes[key]
+
+    def snapshot(self) -> dict[str, Any]:
+        """How busy it is, and how each resource fares."""
+        return {
+            "under_way": len(self._running),
+            "resources": [
+                {"tenant": tenant, "name": name, **lane.snapshot()}
+                for (tenant, name), lane in self._lanes.items()
+            ],
+        }
+
+    async def close(self) -> None:
+        """Stop everything."""
+        for task in list(self._running.values()):
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    def _over(self, call: Call, first: "asyncio.Future[State]", task: "asyncio.Task[None]") -> None:
+        del self._running[call.place]
+        self._done[call.place] = call.expires_at
+        if not first.done():
+            first.set_result(State.ERROR if not task.cancelled() else State.TIMEOUT)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("pool.call_crashed", exc_info=task.exception(), **about(call.address))
+
+    async def _make(self, call: Call, first: "asyncio.Future[State]") -> None:
+        """One call; past its gather's deadline there is nobody left to tell."""
+        left = call.expires_at - self._world.now()
+        try:
+            async with asyncio.timeout(left):
+                async with self._lane(call).turn(call.resource), self._limit:
+                    answer = await self._call(request_of(call))
+                message, state = self._read(call, answer)
+                self._lane(call).count(state, answer.seconds)
+                if not first.done():
+                    first.set_result(state)
+                await self._tell(message)
+        except TimeoutError:
+            log.debug("pool.deadline", resource=call.name, **about(call.address))
+
+    def _read(self, call: Call, answer: Answer | Failure) -> tuple[Message, State]:
+        """What the answer means for the correlation."""
+        match answer:
+            case Failure(state=state, detail=detail):
+                return self._offer(call, _OUTCOMES[state], failure(state, detail)), state
+            case Answer(status=401):
+                refused = failure(State.REJECTED, "HTTP 401")
+                return self._offer(call, Outcome.REJECTED, refused), State.REJECTED
+            case Answer(status=status) if not 200 <= status < 300:
+                broken = failure(State.ERROR, f"HTTP {status}")
+                return self._offer(call, Outcome.FAILED, broken), State.ERROR
+            case _ if call.resource.reply is ReplyBy.CALLBACK:
+                accept = Accept(address=call.address, turn_id=self._world.mint(), event=call.name)
+                return accept, State.ACCEPTED
+            case _:
+                return self._direct(call, answer)
+
+    def _direct(self, call: Call, answer: Answer) -> tuple[Message, State]:
+        outcome, document = Outcome.RECEIVED, None
+        if call.journals:
+            document = document_of(answer.body)
+            outcome = outcome_said(None if document is MISSING else document)
+        offer = self._offer(call, outcome, answer.body or b"null", answer.content_type)
+        return offer, state_of_outcome(outcome, document)
+
+    def _offer(
+        self, call: Call, outcome: Outcome, payload: bytes, content_type: str = "application/json"
+    ) -> Offer:
+        return Offer(
+            address=call.address,
+            turn_id=self._world.mint(),
+            event_id=f"call/{call.name}",
+            source=Source.API,
+            label=call.name,
+            payload=payload,
+            content_type=content_type,
+            outcome=outcome,
+        )
+
+    async def _tell(self, message: Message) -> None:
+        """Until the correlation has it, or its time is over."""
+        attempt = 0
+        while True:
+            try:
+                await self._send(message)
+            except TransientError as error:
+                log.warning("pool.shard_away", error=str(error), **about(message.address))
+                jitter = self._world.chance()
+                await asyncio.sleep(backoff(attempt, base=0.05, cap=1.0, jitter=jitter))
+                attempt += 1
+            else:
+                return
+
+    def _lane(self, call: Call) -> Lane:
+        key = (call.address.tenant, call.name)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(self._world.monotonic)
+        return lane
+
+
+def request_of(call: Call) -> Request:
+    """The call on the wire. What makes it known to its receiver comes last, and stays."""
+    resource = call.resource
+    headers = {"Content-Type": "application/json", **resource.headers}
+    if resource.authorization is not None:
+        headers["Authorization"] = resource.authorization
+    headers |= {
+        "X-Correlation-Id": call.address.correlation_id,
+        "Idempotency-Key": f"{call.address.correlation_id}/{call.name}",
+    }
+    if resource.reply is ReplyBy.CALLBACK:
+        headers["X-Callback-Url"] = call.callback_url
+    if call.trace:
+        headers["traceparent"] = call.trace
+    return Request(
+        url=resource.url,
+        method=resource.method,
+        headers=headers,
+        body=call.body if resource.method not in {"GET", "HEAD"} else b"",
+        connect_timeout=resource.connect_timeout,
+        read_timeout=resource.read_timeout,
+    )

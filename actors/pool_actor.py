@@ -1,0 +1,133 @@
+"""The Ray face of a pool: it begins what replicas hand over, and finds what they could not."""
+
+import asyncio
+import contextlib
+import random
+import secrets
+import time
+from functools import partial
+from typing import Any
+
+import structlog
+
+from actors.directory import Directory
+from actors.names import pool_of
+from actors.pool import Pool
+from actors.process import Process, mint, settle_memory, sync_until_done
+from actors.router import Router
+from core.config import Config
+from core.destinations import Destinations
+from core.gather import Call, State, callback_url, calls_of, decode_calls
+from core.tokens import CALLBACK, sign
+from core.wait import PENDING
+from handlers.outbound import Outbound
+from storage import access, resources
+from storage.clock import DatabaseClock
+from storage.pool import PoolOptions, open_pool
+from storage.resources import OpenGather
+
+log = structlog.get_logger("pool")
+
+LOOK_EVERY = 2.0
+# Younger gathers are being handed over by the replica that took them.
+OLDER_THAN = 2.0
+MOST_AT_ONCE = 5_000
+_AGREED = frozenset({State.ACCEPTED, State.OK})
+
+
+class _World:
+    """The real time and chance."""
+
+    def __init__(self) -> None:
+        self.clock = DatabaseClock(time.monotonic, time.time)
+        self.now = self.clock.now
+        self.monotonic = time.monotonic
+        self.mint = mint
+        self.chance = random.random
+
+
+class PoolActor:
+    """Makes the calls of its resources. Holds nothing that is not in Postgres."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._process = Process(name, config)
+        self._config = config
+        self._world = _World()
+        self._pool: Pool | None = None
+        self._starting: asyncio.Task[Pool] | None = None
+
+    async def begin(self, calls: bytes, patience: float) -> int:
+        """Make these calls; how many resources have agreed after `patience` seconds at most."""
+        pool = self._pool or await self._started()
+        answered = pool.begin(decode_calls(calls))
+        if not answered or patience <= 0:
+            return 0
+        done, _ = await asyncio.wait(answered, timeout=patience)
+        return sum(first.result() in _AGREED for first in done)
+
+    async def call_off(self, gathers: list[bytes]) -> None:
+        """Stop the calls of these gathers."""
+        if self._pool is not None:
+            self._pool.call_off(gathers)
+
+    async def report(self) -> dict[str, Any]:
+        """Where it runs and how its resources fare. The first question starts it."""
+        self._begin()
+        stats = self._pool.snapshot() if self._pool else {"under_way": 0, "resources": []}
+        return {**self._process.describe(), "kind": "pool", "stats": stats}
+
+    async def _started(self) -> Pool:
+        return await asyncio.shield(self._begin())
+
+    def _begin(self) -> "asyncio.Task[Pool]":
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._process.watch)
+        return self._starting
+
+    async def _start(self) -> Pool:
+        config = self._config
+        self._database = await open_pool(
+            PoolOptions(dsn=config.dsn, name=self._process.name, max_size=2, plan_each_time=True)
+        )
+        await sync_until_done(self._world.clock, self._database)
+        outbound = Outbound(Destinations(config.call_networks), config.max_body)
+        await contextlib.AsyncExitStack().enter_async_context(outbound)
+        router = Router(config, Directory(config).take)
+        pool = Pool(outbound.call, router.send, self._world, config.call_limit)
+        self._process.every(LOOK_EVERY, partial(self._look, pool))
+        self._process.every(5.0, partial(self._world.clock.sync, self._database))
+        settle_memory()
+        self._pool = pool
+        return pool
+
+    async def _look(self, pool: Pool) -> None:
+        """Begin what no replica handed over: it died, or this pool was away."""
+        pool.forget()
+        opened = await resources.open_gathers(self._database, OLDER_THAN, MOST_AT_ONCE)
+        calls = [call for gather in opened for call in await self._missed(pool, gather)]
+        if calls:
+            log.warning("pool.calls_found", calls=len(calls))
+            pool.begin(calls)
+
+    async def _missed(self, pool: Pool, gather: OpenGather) -> list[Call]:
+        address = gather.address
+        missed = {
+            ask.name
+            for ask in gather.asked.asks
+            if gather.marks.get(ask.name) == PENDING
+            and not pool.is_known(address.key, ask.name)
+            and pool_of(address.tenant, ask.name, self._config) == self._process.name
+        }
+        if not missed:
+            return []
+        names = [ask.name for ask in gather.asked.asks]
+        known = await resources.find(self._database, address.tenant, names)
+        live = await access.signing_secrets(self._database, CALLBACK, secrets.token_bytes(32))
+        token = sign(address, gather.expires_at + self._config.retention, live[0])
+        urls = [
+            callback_url(self._config.public_url, name, token, journals=gather.asked.journals)
+            for name in names
+        ]
+        calls = calls_of(gather.asked, address, gather.expires_at, known, urls)
+        return [call for call in calls if call.name in missed]

@@ -1,0 +1,278 @@
+"""Streams of one replica: each correlation is read once, however many read it here.
+
+The log in Postgres is the buffer. A channel reads what is committed, makes frames of it once and
+wakes its readers; each of them remembers one number and takes what comes after it at its own pace.
+A reader that is further behind than the channel remembers reads the log for itself.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import structlog
+
+from actors.gateway import Gateway
+from core.address import Address
+from core.errors import TransientError
+from core.wait import Entry, Wait
+from serve_app.sse import BEAT, FROM_START, OPENING
+from storage import waits
+from storage.pool import CONNECTION_ERRORS
+from telemetry.logging import about
+
+log = structlog.get_logger("stream")
+
+RETRY_AFTER = 1.0
+# What is read at once, and about what a channel remembers: no correlation may cost much more.
+READ_AHEAD = 256 * 1024
+
+Frame: TypeAlias = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What was read at once; `counted` only if that was all there is."""
+
+    wait: Wait
+    entries: list[Entry]
+    counted: list[Entry] | None
+
+    def lines_after(self, cursor: int) -> list[Entry]:
+        """The lines that a reader at `cursor` has not seen.
+
+        The wait was read before them: lines up to its length are complete. Lines beyond it may
+        lie after an end that the wait does not show yet, so they are left for later.
+        """
+        end = end_of(self.wait)
+        return [entry for entry in self.entries if cursor < entry.seq < end]
+
+
+def end_of(wait: Wait) -> int:
+    """The number that no line of the story has yet."""
+    return wait.ending.seq if wait.ending is not None else wait.log_length + 1
+
+
+# The frames for a reader at a number.
+Teller: TypeAlias = Callable[[int, News], list[Frame]]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What happens when nobody reads any more: after `grace` seconds the correlation is told."""
+
+    grace: float
+
+
+def has_all(cursor: int, wait: Wait) -> bool:
+    """Whether nothing more will come for a reader at `cursor`."""
+    return wait.ending is not None and cursor >= wait.ending.seq
+
+
+class Channel:
+    """One correlation in one form of words."""
+
+    def __init__(self, gateway: Gateway, address: Address, tell: Teller, heartbeat: float) -> None:
+        self._gateway = gateway
+        self._address = address
+        self._tell = tell
+        self._heartbeat = heartbeat
+        self._frames: list[Frame] = []
+        self._size = 0
+        self._from = FROM_START
+        self._read_to = FROM_START
+        self._changed = asyncio.Event()
+        self._beats = 0
+        self.over = False
+        self.readers = 0
+        self._task = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        """Stop following."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def frames(self, cursor: int) -> AsyncGenerator[bytes]:
+        """Everything after `cursor`, until the correlation has ended."""
+        yield OPENING
+        beats = self._beats
+        while True:
+            changed = self._changed
+            if cursor < self._from:
+                frames, cursor = await self._catch_up(cursor)
+            else:
+                frames = [frame for frame in self._frames if frame[0] > cursor]
+                cursor = frames[-1][0] if frames else cursor
+            if frames:
+                yield b"".join(chunk for _, chunk in frames)
+            elif cursor < self._from:
+                continue
+            elif self.over:
+                return
+            elif beats != self._beats:
+                beats = self._beats
+                yield BEAT
+            else:
+                await changed.wait()
+
+    async def _catch_up(self, cursor: int) -> tuple[list[Frame], int]:
+        """What this channel has forgotten already; and the number the reader is at then."""
+        try:
+            news = await read_news(self._gateway, self._address, cursor)
+        except (*CONNECTION_ERRORS, TimeoutError):
+            await asyncio.sleep(RETRY_AFTER)
+            return [], cursor
+        if news is None:
+            return [], self._from
+        return self._tell(cursor, news), _read_to(cursor, news)
+
+    async def ended(self) -> None:
+        """Return when the correlation has ended."""
+        while not self.over:
+            await self._changed.wait()
+
+    async def _follow(self) -> None:
+        pause = self._heartbeat
+        async with self._gateway.watch(self._address) as watch:
+            while not self.over:
+                if not await watch.changed(timeout=pause):
+                    self._beats += 1
+                # Read after a beat as well, should a change ever go unheard.
+                pause = self._heartbeat
+                try:
+                    news = await read_news(self._gateway, self._address, self._read_to)
+                except (*CONNECTION_ERRORS, TimeoutError) as error:
+                    away = type(error).__name__
+                    log.warning("stream.database_away", error=away, **about(self._address))
+                    pause = RETRY_AFTER
+                    continue
+                self._take(news)
+                if news is not None and news.counted is None:
+                    watch.wake()  # only a part was read: go on at once
+                self._wake()
+
+    def _take(self, news: News | None) -> None:
+        if news is None:  # past retention
+            self.over = True
+            return
+        for frame in self._tell(self._read_to, news):
+            self._frames.append(frame)
+            self._size += len(frame[1])
+        self._read_to = _read_to(self._read_to, news)
+        while self._size > READ_AHEAD and len(self._frames) > 1:
+            number, chunk = self._frames.pop(0)
+            self._size -= len(chunk)
+            self._from = number
+        self.over = has_all(self._read_to, news.wait)
+
+    def _wake(self) -> None:
+        woken, self._changed = self._changed, asyncio.Event()
+        woken.set()
+
+
+def _read_to(cursor: int, news: News) -> int:
+    """Up to which number everything is known now."""
+    wait, lines = news.wait, news.lines_after(cursor)
+    if news.counted is None:
+        return lines[-1].seq if lines else cursor
+    return wait.ending.seq if wait.ending is not None else max(cursor, wait.log_length)
+
+
+async def read_news(gateway: Gateway, address: Address, cursor: int) -> News | None:
+    """What is committed after `cursor`; None if the correlation is gone."""
+    async with asyncio.timeout(gateway.config.request_timeout):
+        seen = await waits.read(gateway.pool, address)
+        if seen is None:
+            return None
+        wait = seen.wait
+        page = waits.LogPage([], more=False)
+        if wait.log_length > max(cursor, 0):
+            page = await waits.read_log(gateway.pool, address.key, max(cursor, 0), READ_AHEAD)
+        if page.more and page.entries[-1].seq + 1 < end_of(wait):
+            return News(wait, page.entries, None)
+        counted = await waits.read_counted(gateway.pool, wait) if wait.ending else []
+        return News(wait, page.entries, counted)
+
+
+# A correlation's key, and the name of the story that is told of it.
+_Place: TypeAlias = tuple[bytes, str]
+
+
+class Hub:
+    """All channels of this replica, each for as long as it has readers."""
+
+    def __init__(self, gateway: Gateway, heartbeat: float) -> None:
+        self._gateway = gateway
+        self._heartbeat = heartbeat
+        self._channels: dict[_Place, Channel] = {}
+        self._readers: dict[bytes, int] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self.left = 0
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, address: Address, story: str, tell: Teller, leaving: Leaving | None = None
+    ) -> AsyncIterator[Channel]:
+        """Read a correlation for as long as the context lasts; `story` names what `tell` tells."""
+        place = (address.key, story)
+        channel = self._enter(place, address, tell)
+        try:
+            yield channel
+        finally:
+            if not channel.over:
+                self.left += 1
+            if leaving is not None and not channel.over and self._readers[address.key] == 1:
+                self._see_off(place, address, leaving)
+            else:
+                await self._exit(place)
+
+    @property
+    def readers(self) -> int:
+        """How many read here."""
+        return sum(self._readers.values())
+
+    async def close(self) -> None:
+        """Stop everything."""
+        for task in self._leaving:
+            task.cancel()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+        for channel in list(self._channels.values()):
+            await channel.close()
+
+    def _enter(self, place: _Place, address: Address, tell: Teller) -> Channel:
+        channel = self._channels.get(place)
+        if channel is None:
+            channel = Channel(self._gateway, address, tell, self._heartbeat)
+            self._channels[place] = channel
+        channel.readers += 1
+        self._readers[place[0]] = self._readers.get(place[0], 0) + 1
+        return channel
+
+    async def _exit(self, place: _Place) -> None:
+        key, channel = place[0], self._channels[place]
+        channel.readers -= 1
+        self._readers[key] -= 1
+        if not self._readers[key]:
+            del self._readers[key]
+        if not channel.readers:
+            del self._channels[place]
+            await channel.close()
+
+    def _see_off(self, place: _Place, address: Address, leaving: Leaving) -> None:
+        task = asyncio.create_task(self._wait_and_abandon(place, address, leaving.grace))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _wait_and_abandon(self, place: _Place, address: Address, grace: float) -> None:
+        """The last reader's place is kept for a while: it may come back."""
+        channel = self._channels[place]
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(channel.ended(), grace)
+            if not channel.over and self._readers[address.key] == 1:
+                with contextlib.suppress(TransientError):
+                    await self._gateway.abandon(address)
+        finally:
+            await self._exit(place)

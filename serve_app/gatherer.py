@@ -1,0 +1,166 @@
+"""Beginning a gather: its correlation first, committed, then the calls."""
+
+import re
+import secrets
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+from urllib.parse import quote
+
+import msgspec
+
+from actors.gateway import Gateway
+from actors.process import mint
+from core.address import Address
+from core.errors import InvalidError, MusterError, NotFoundError
+from core.gather import (
+    LONGEST_TIMEOUT_MS,
+    NODE,
+    Asked,
+    Mode,
+    OnDisconnect,
+    Resource,
+    callback_url,
+    calls_of,
+    decode_asked,
+    encode_asked,
+    spec_of,
+)
+from core.messages import Judged, Opened, Refused, Register, Standing
+from core.spec import encode_spec
+from core.tokens import CALLBACK, STREAM
+from core.wait import ASKED
+from serve_app.auth import Tokens
+from serve_app.channels import Leaving
+from serve_app.database import Database
+from serve_app.problems import refusal
+from storage import resources, waits
+from storage.waits import Seen
+
+# How long a first answer waits for the resources to agree.
+AGREE_WITHIN = 0.25
+
+_TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A gather that is committed and being asked for."""
+
+    address: Address
+    opened: Opened
+    agreed: int
+    stream_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """A gather as its rows have it."""
+
+    seen: Seen
+    asked: Asked
+
+    @property
+    def leaving(self) -> Leaving | None:
+        """What happens when its last reader goes away."""
+        if self.asked.on_disconnect is OnDisconnect.DETACH:
+            return None
+        return Leaving(self.asked.grace)
+
+
+class Gatherer:
+    """Begins gathers and finds them again."""
+
+    def __init__(self, gateway: Gateway, database: Database, tokens: Mapping[str, Tokens]) -> None:
+        self._gateway = gateway
+        self._database = database
+        self._tokens = tokens
+
+    async def begin(self, tenant: int, asked: Asked, timeout_ms: int) -> Begun:
+        """Register the correlation, then have everybody asked.
+
+        Raises:
+            InvalidError: A resource is not registered.
+        """
+        known = await self._known(tenant, asked)
+        gather_id = str(uuid.uuid4())
+        address = Address(tenant, gather_id, gather_id)
+        opened = await self._register(address, asked, timeout_ms / 1000)
+        kept_until = opened.expires_at + self._gateway.config.retention
+        token = await self._tokens[CALLBACK].sign(address, kept_until)
+        public_url = self._gateway.config.public_url
+        urls = [
+            callback_url(public_url, quote(ask.name, safe=""), token, journals=asked.journals)
+            for ask in asked.asks
+        ]
+        calls = calls_of(asked, address, opened.expires_at, known, urls)
+        patience = AGREE_WITHIN if asked.mode is Mode.STREAM else 0.0
+        agreed = await self._gateway.begin_calls(calls, patience)
+        stream_token = await self._tokens[STREAM].sign(address, kept_until)
+        return Begun(address, opened, agreed, stream_token)
+
+    async def find(self, address: Address) -> Gathering:
+        """One gather; raises NotFoundError."""
+        seen = await self._database.ask(waits.read, address)
+        if seen is None or not seen.wait.spec.gather:
+            raise NotFoundError(f"gather {address.correlation_id}")
+        page = await self._database.ask(waits.read_lines, address.key, [1])
+        asked = next(entry.payload for entry in page if entry.kind == ASKED)
+        return Gathering(seen, decode_asked(asked))
+
+    async def missing(self, tenant: int, names: list[str]) -> list[str]:
+        """Those of the names that are not registered."""
+        known = await self._database.ask(resources.find, tenant, names)
+        return [name for name in names if name not in known]
+
+    async def _known(self, tenant: int, asked: Asked) -> dict[str, Resource]:
+        names = [ask.name for ask in asked.asks if ask.inline is None]
+        known = await self._database.ask(resources.find, tenant, names) if names else {}
+        for index, ask in enumerate(asked.asks):
+            if ask.inline is None and ask.name not in known:
+                where = f"PUT /api/resources/{ask.name}"
+                raise InvalidError(f"resources.{index}", f"{ask.name} is not registered: {where}")
+        return known
+
+    async def _register(self, address: Address, asked: Asked, timeout: float) -> Opened:
+        message = Register(
+            address=address,
+            turn_id=mint(),
+            node_id=NODE,
+            spec=encode_spec(spec_of(asked.asks, timeout)),
+            fresh=True,
+            asked=encode_asked(asked),
+        )
+        reply = await self._gateway.send(message)
+        match reply:
+            case Opened():
+                return reply
+            case Refused():
+                raise refusal(reply)
+            case Judged() | Standing():
+                raise MusterError(f"a gather was answered with {type(reply).__name__}")
+            case _:
+                assert_never(reply)
+
+
+def capped(timeout_ms: int) -> tuple[int, dict[str, str]]:
+    """The time a gather gets, and the header that tells if that is less than was asked for."""
+    if timeout_ms <= LONGEST_TIMEOUT_MS:
+        return timeout_ms, {}
+    warning = f'299 muster "timeoutMs {timeout_ms} was capped at {LONGEST_TIMEOUT_MS}"'
+    return LONGEST_TIMEOUT_MS, {"Warning": warning}
+
+
+def trace_of(given: str | None) -> str:
+    """The caller's trace, continued; a new one if there is none."""
+    span = secrets.token_hex(8)
+    if given is None or not _TRACE.fullmatch(given):
+        return f"00-{secrets.token_hex(16)}-{span}-01"
+    version, trace, _, flags = given.split("-")
+    return f"{version}-{trace}-{span}-{flags}"
+
+
+def context_of(document: object) -> msgspec.Raw:
+    """A context as it is kept."""
+    return msgspec.Raw(msgspec.json.encode(document))

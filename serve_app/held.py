@@ -1,0 +1,50 @@
+"""Answers that are held back: for as long as somebody is there to get them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any
+
+from fastapi import Request
+
+from core.address import Address
+from serve_app.channels import Leaving, Teller
+from serve_app.replica import Replica
+
+
+async def read_on(
+    replica: Replica,
+    address: Address,
+    story: tuple[str, Teller],
+    cursor: int,
+    leaving: Leaving | None,
+) -> AsyncGenerator[bytes]:
+    """The frames of a stream; its reader counts as one while it lasts."""
+    name, tell = story
+    async with (
+        replica.hub.open(address, name, tell, leaving) as channel,
+        contextlib.aclosing(channel.frames(cursor)) as frames,
+    ):
+        async for frame in frames:
+            yield frame
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work; False if the client went away before it was done, which stops it."""
+    doing = asyncio.create_task(work)
+    leaving = asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+        return doing.done()
+    finally:
+        for task in (doing, leaving):
+            task.cancel()
+        await asyncio.gather(doing, leaving, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client has hung up. The body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

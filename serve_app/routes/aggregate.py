@@ -1,0 +1,207 @@
+"""The journals interface: a thin façade on gathers, in its own words."""
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from actors.process import mint
+from core.address import Address, check_id
+from core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from core.gather import (
+    DEFAULT_TIMEOUT_MS,
+    Ask,
+    Asked,
+    Mode,
+    ReplyBy,
+    Resource,
+    outcome_said,
+)
+from core.messages import Offer
+from core.permissions import Permission
+from core.spec import Source
+from core.tokens import STREAM
+from serve_app.documents import answer, parse, parse_as, read_body
+from serve_app.gatherer import Gathering, capped, context_of, trace_of
+from serve_app.guards import caller_of, replica_of, requires, requires_or_token
+from serve_app.headers import headers_of
+from serve_app.openapi import body, described
+from serve_app.replica import Replica
+from serve_app.replies import judged_document
+from serve_app.routes.gathers import LastSeen, LastSeenHeader, hold, stream_answers
+from serve_app.sse import FROM_START, MEDIA_TYPE
+from serve_app.wire.events import EventReply
+from serve_app.wire.gather_mapper import journal_result, patient_of
+from serve_app.wire.gathers import (
+    JournalCallback,
+    JournalsBegun,
+    JournalsRequest,
+    JournalsResult,
+)
+from serve_app.wire.mapper import Document, payloads_of
+from storage import waits
+
+RESOURCES = ("resource-1", "resource-2", "resource-3")
+
+router = APIRouter(tags=["journals"])
+
+
+@router.post(
+    "/aggregate/journals",
+    dependencies=[requires(Permission.GATHERS_WRITE)],
+    operation_id="gatherJournals",
+    responses={
+        200: {
+            "model": JournalsBegun | JournalsResult,
+            "description": "Where to follow them (SSE), or all of them (WAIT_FOR_EVERYONE).",
+        },
+        **described({}, 409),
+    },
+    openapi_extra=body(JournalsRequest),
+)
+@router.post(
+    "/journals",
+    dependencies=[requires(Permission.GATHERS_WRITE)],
+    operation_id="gatherJournalsShort",
+    include_in_schema=False,
+)
+async def gather_journals(request: Request) -> Response:
+    """Ask the three resources for a patient's journals."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    wish = parse_as(JournalsRequest, await read_body(request, replica.config.request_timeout))
+    timeout_ms, headers = capped(wish.timeout_ms or DEFAULT_TIMEOUT_MS)
+    await _check_registered(replica, tenant)
+    asked = _asked(wish, replica, trace_of(headers_of(request).get("traceparent")))
+    with replica.metrics.gathers.request(asked.mode):
+        begun = await replica.gatherer.begin(tenant, asked, timeout_ms)
+        if asked.mode is Mode.STREAM:
+            correlation_id = begun.address.correlation_id
+            stream = f"{replica.config.public_url}/aggregate/stream"
+            query = f"correlationId={correlation_id}&token={begun.stream_token}"
+            document = {
+                "respondents": begun.agreed,
+                "correlationId": correlation_id,
+                "timeoutMs": timeout_ms,
+                "streamUrl": f"{stream}?{query}",
+            }
+            return answer(document, 200, headers)
+        gathering = await hold(request, begun.address)
+    if gathering is None:
+        return Response(status_code=499)
+    return answer(await _result(replica, gathering), 200, headers)
+
+
+@router.get(
+    "/aggregate/stream",
+    dependencies=[requires_or_token(Permission.GATHERS_READ, STREAM)],
+    operation_id="streamJournals",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Server-sent events: callback, rejected, timeout, error, and at the end "
+            "summary.",
+            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        },
+        204: {"description": "Nothing more will come after the given id."},
+        **described({}, 404),
+    },
+)
+async def stream_journals(
+    request: Request,
+    correlation_id: Annotated[str, Query(alias="correlationId", min_length=1, max_length=255)],
+    last_event_id: LastSeenHeader = None,
+    last_event_id_parameter: LastSeen = None,
+) -> Response:
+    """Follow the journals; from the beginning, or after the last id that was seen."""
+    if check_id(correlation_id) is None:
+        raise NotFoundError("a gather with such an id")
+    given = last_event_id if last_event_id is not None else last_event_id_parameter
+    return await stream_answers(request, correlation_id, FROM_START if given is None else given)
+
+
+@router.post(
+    "/aggregate/callback",
+    dependencies=[requires_or_token(Permission.CALLBACKS_WRITE)],
+    operation_id="sendJournalCallback",
+    responses=described({200: EventReply}),
+    openapi_extra=body(JournalCallback),
+)
+async def take_callback(request: Request) -> Response:
+    """Hand in a resource's journals; once for each source, however often it is sent."""
+    replica = replica_of(request)
+    raw = await read_body(request, replica.config.request_timeout)
+    document = parse(raw)
+    callback = parse_as(JournalCallback, raw)
+    turn_id = mint()
+    offer = Offer(
+        address=_address(request, callback.correlation_id),
+        turn_id=turn_id,
+        event_id=f"api/{callback.source}/{turn_id}",
+        source=Source.API,
+        label=callback.source,
+        payload=raw,
+        outcome=outcome_said(document),
+    )
+    told = judged_document(offer, await replica.gateway.send(offer))
+    replica.metrics.arrived("api", told["verdict"])
+    return answer(told)
+
+
+def _address(request: Request, correlation_id: str) -> Address:
+    caller = caller_of(request)
+    if check_id(correlation_id) is None:
+        raise InvalidError("correlationId", "printable characters, without a space at either end")
+    address = Address(caller.tenant, correlation_id, correlation_id)
+    if caller.address is not None and caller.address != address:
+        raise ForbiddenError("correlationId is not the one this token is for")
+    return address
+
+
+async def _check_registered(replica: Replica, tenant: int) -> None:
+    if replica.config.journal_urls:
+        return
+    missing = await replica.gatherer.missing(tenant, list(RESOURCES))
+    if missing:
+        raise ConflictError(
+            f"{', '.join(missing)} must be registered first: PUT /api/resources/{missing[0]}, or "
+            "set MUSTER_JOURNAL_URLS; `muster demo gather --keep` starts some to try"
+        )
+
+
+def _asked(wish: JournalsRequest, replica: Replica, trace: str) -> Asked:
+    is_direct = wish.mode is Mode.WAIT
+    urls = replica.config.journal_urls
+    asks: list[Ask] = []
+    for index, name in enumerate(RESOURCES):
+        told = {"patientId": wish.patient_id, "delay": wish.delay(index)}
+        reply, path = (ReplyBy.DIRECT, "/direct") if is_direct else (ReplyBy.CALLBACK, "")
+        inline = None
+        if urls:
+            # The first serves for those that have none of their own.
+            url = urls[index] if index < len(urls) else urls[0]
+            inline = Resource(url=url + path)
+        asks.append(
+            Ask(
+                name=name,
+                inline=inline,
+                path="" if inline else path,
+                reply=reply,
+                body=msgspec.Raw(msgspec.json.encode(told)),
+            )
+        )
+    return Asked(
+        asks=tuple(asks),
+        context=context_of({"patientId": wish.patient_id}),
+        mode=wish.mode,
+        on_disconnect=wish.on_disconnect,
+        grace=wish.grace_ms / 1000,
+        journals=True,
+        trace=trace,
+    )
+
+
+async def _result(replica: Replica, gathering: Gathering) -> Document:
+    wait = gathering.seen.wait
+    counted = await replica.database.ask(waits.read_counted, wait)
+    return journal_result(wait, patient_of(gathering.asked), payloads_of(wait, counted))

@@ -1,0 +1,172 @@
+"""Gathers: ask several resources at once, and stream their answers or wait for them all."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from starlette.responses import Response
+
+from actors.process import mint
+from core.address import Address
+from core.errors import ForbiddenError
+from core.gather import Mode
+from core.messages import Cancel
+from core.moment import moment
+from core.permissions import Permission
+from core.tokens import STREAM
+from serve_app.channels import has_all
+from serve_app.documents import answer, parse_as, read_body
+from serve_app.gatherer import Begun, Gathering, capped, trace_of
+from serve_app.guards import caller_of, passage_of, replica_of, requires, requires_or_token
+from serve_app.headers import headers_of
+from serve_app.held import read_on, unless_gone
+from serve_app.openapi import body, described
+from serve_app.replica import Replica
+from serve_app.replies import check_cancelled
+from serve_app.sse import FROM_START, MEDIA_TYPE, EventStream
+from serve_app.stories import gather_story
+from serve_app.wire.gather_mapper import gather_document
+from serve_app.wire.gathers import GatherBegun, GatherRequest, GatherView
+from serve_app.wire.mapper import Document, payloads_of
+from storage import waits
+
+router = APIRouter(prefix="/api/gathers", tags=["gathers"])
+
+GatherId = Annotated[str, Path(alias="id", pattern=r"^[0-9A-Za-z-]{1,64}$")]
+LastSeen = Annotated[int | None, Query(alias="lastEventId", ge=0, lt=2**31)]
+LastSeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
+
+
+@router.post(
+    "",
+    dependencies=[requires(Permission.GATHERS_WRITE)],
+    operation_id="beginGather",
+    status_code=202,
+    responses=described({202: GatherBegun, 200: GatherView}),
+    openapi_extra=body(GatherRequest),
+)
+async def begin_gather(request: Request) -> Response:
+    """Ask all resources at once; mode `wait` answers when each has, or when time is over."""
+    replica = replica_of(request)
+    wish = parse_as(GatherRequest, await read_body(request, replica.config.request_timeout))
+    timeout_ms, headers = capped(wish.timeout_ms)
+    asked = wish.to_asked(trace_of(headers_of(request).get("traceparent")))
+    with replica.metrics.gathers.request(asked.mode):
+        begun = await replica.gatherer.begin(caller_of(request).tenant, asked, timeout_ms)
+        if wish.mode is Mode.STREAM:
+            names = [ask.name for ask in asked.asks]
+            document = _begun(replica, begun, names, timeout_ms)
+            return answer(document, 202, headers)
+        gathering = await hold(request, begun.address)
+    if gathering is None:
+        return Response(status_code=499)
+    return answer(await _view(replica, gathering), 200, headers)
+
+
+@router.get(
+    "/{id}",
+    dependencies=[requires(Permission.GATHERS_READ)],
+    operation_id="showGather",
+    responses=described({200: GatherView}, 404),
+)
+async def show_gather(request: Request, gather_id: GatherId) -> Response:
+    """Show how a gather and each of its resources stand."""
+    replica = replica_of(request)
+    gathering = await replica.gatherer.find(_address(request, gather_id))
+    return answer(await _view(replica, gathering))
+
+
+@router.get(
+    "/{id}/stream",
+    dependencies=[requires_or_token(Permission.GATHERS_READ, STREAM)],
+    operation_id="streamGather",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Server-sent events: callback, rejected, timeout, error, and at the end "
+            "summary.",
+            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        },
+        204: {"description": "Nothing more will come after the given id."},
+        **described({}, 404),
+    },
+)
+async def stream_gather(
+    request: Request,
+    gather_id: GatherId,
+    last_event_id: LastSeenHeader = None,
+    last_event_id_parameter: LastSeen = None,
+) -> Response:
+    """Follow a gather; from its beginning, or after the last id that was seen."""
+    given = last_event_id if last_event_id is not None else last_event_id_parameter
+    return await stream_answers(request, gather_id, FROM_START if given is None else given)
+
+
+@router.delete(
+    "/{id}",
+    dependencies=[requires(Permission.GATHERS_WRITE)],
+    operation_id="cancelGather",
+    responses=described({200: GatherView}, 404, 409),
+)
+async def cancel_gather(request: Request, gather_id: GatherId) -> Response:
+    """Cancel a gather that has not ended; calls under way are broken off."""
+    replica, address = replica_of(request), _address(request, gather_id)
+    await replica.gatherer.find(address)
+    check_cancelled(await replica.gateway.send(Cancel(address=address, turn_id=mint())))
+    return answer(await _view(replica, await replica.gatherer.find(address)))
+
+
+async def stream_answers(request: Request, gather_id: str, cursor: int) -> Response:
+    """The stream of a gather, in the words it was asked in."""
+    replica, address = replica_of(request), _address(request, gather_id)
+    gathering = await replica.gatherer.find(address)
+    if has_all(cursor, gathering.seen.wait):
+        return Response(status_code=204)  # what makes a browser stop coming back
+    passage_of(request).linger()
+    story = gather_story(gathering.asked)
+    frames = read_on(replica, address, story, cursor, gathering.leaving)
+    return EventStream(replica.metrics.gathers.stream(frames))
+
+
+async def hold(request: Request, address: Address) -> Gathering | None:
+    """Wait for the end; None if the caller went away."""
+    passage_of(request).linger()
+    replica = replica_of(request)
+    gathering = await replica.gatherer.find(address)
+    if gathering.seen.wait.ending is None:
+        name, tell = gather_story(gathering.asked)
+        async with replica.hub.open(address, name, tell, gathering.leaving) as channel:
+            if not await unless_gone(request, channel.ended()):
+                return None
+        gathering = await replica.gatherer.find(address)
+    return gathering
+
+
+def _address(request: Request, gather_id: str) -> Address:
+    """The gather that is meant, within the caller's tenant; a token allows its own only."""
+    caller = caller_of(request)
+    address = Address(caller.tenant, gather_id, gather_id)
+    if caller.address is not None and caller.address != address:
+        raise ForbiddenError("this token is for another gather")
+    return address
+
+
+async def _view(replica: Replica, gathering: Gathering) -> Document:
+    wait = gathering.seen.wait
+    counted = await replica.database.ask(waits.read_counted, wait)
+    return gather_document(wait, gathering.asked, payloads_of(wait, counted))
+
+
+def _begun(replica: Replica, begun: Begun, names: list[str], timeout_ms: int) -> Document:
+    gather_id = begun.address.correlation_id
+    url = f"{replica.config.public_url}/api/gathers/{gather_id}"
+    return {
+        "id": gather_id,
+        "correlationId": gather_id,
+        "status": begun.opened.status,
+        "accepted": begun.agreed,
+        "resources": names,
+        "timeoutMs": timeout_ms,
+        "expiresAt": moment(begun.opened.expires_at),
+        "url": url,
+        "streamUrl": f"{url}/stream?token={begun.stream_token}",
+    }

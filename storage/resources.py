@@ -1,0 +1,86 @@
+"""Resources, and the gathers that wait for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncpg
+import msgspec
+
+from core.address import Address
+from core.gather import Asked, Resource, decode_asked
+from core.spec import decode_spec
+from core.wait import Mark
+from storage.pool import Pool
+from storage.queries import Q
+from storage.rows import address_of
+
+_resource = msgspec.json.Decoder(Resource)
+_marks = msgspec.json.Decoder(tuple[Mark, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A resource as it is kept."""
+
+    name: str
+    resource: Resource
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGather:
+    """A gather that waits: what it asked for, and how each of those stands."""
+
+    address: Address
+    asked: Asked
+    marks: dict[str, Mark]
+    expires_at: float
+
+
+async def put(pool: Pool, tenant: int, name: str, resource: Resource) -> bool:
+    """Register or change; whether it is new."""
+    text = msgspec.json.encode(resource).decode()
+    created: bool = await pool.fetchval(Q["put_resource"], tenant, name, text)
+    return created
+
+
+async def find(pool: Pool, tenant: int, names: Sequence[str]) -> dict[str, Resource]:
+    """Those of these names that there are."""
+    rows = await pool.fetch(Q["find_resources"], tenant, list(names))
+    return {row["name"]: _resource.decode(row["definition"]) for row in rows}
+
+
+async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[Registered]:
+    """The next resources of a listing, by name."""
+    return [_registered(row) for row in await pool.fetch(Q["list_resources"], tenant, after, limit)]
+
+
+async def read(pool: Pool, tenant: int, name: str) -> Registered | None:
+    """One resource."""
+    row = await pool.fetchrow(Q["read_resource"], tenant, name)
+    return _registered(row) if row else None
+
+
+async def drop(pool: Pool, tenant: int, name: str) -> bool:
+    """Remove one; False if there is none."""
+    return await pool.fetchval(Q["drop_resource"], tenant, name) is not None
+
+
+async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGather]:
+    """Gathers that have waited for so many seconds, soonest deadline first."""
+    rows = await pool.fetch(Q["open_gathers"], older_than, limit)
+    return [
+        OpenGather(
+            address_of(row),
+            decode_asked(row["asked"]),
+            dict(zip(decode_spec(row["spec"]).names, _marks.decode(row["marks"]), strict=True)),
+            row["expires_at"],
+        )
+        for row in rows
+    ]
+
+
+def _registered(row: asyncpg.Record) -> Registered:
+    definition = _resource.decode(row["definition"])
+    return Registered(row["name"], definition, row["created_at"], row["updated_at"])
