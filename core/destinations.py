@@ -8,15 +8,44 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
-# Prefixes that carry an IPv4 address inside: what counts is where that one leads.
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+# What the registries of special addresses list. Python's own `is_global` lets some of it pass.
+_SPECIAL_V4 = (
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+)
+# Of IPv6 only what is given out at all is public; of that, not the parts that lead somewhere else:
+# protocol assignments with Teredo, documentation, 6to4.
+_GIVEN_OUT_V6 = "2000::/3"
+_SPECIAL_V6 = ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+
+
+def _networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(text) for text in texts)
+
+
+_PUBLIC = _networks(("0.0.0.0/0", _GIVEN_OUT_V6))
+_SPECIAL = _networks((*_SPECIAL_V4, *_SPECIAL_V6))
 
 
 class Destinations:
     """Public addresses, and whatever networks are allowed beside them."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
-        self._allowed = tuple(ipaddress.ip_network(network) for network in allowed)
+        self._allowed = _networks(allowed)
 
     def permits(self, address: str) -> bool:
         """Whether this address may be called; anything that is not one may not."""
@@ -25,29 +54,16 @@ class Destinations:
             found = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        inner = _inner(found)
-        return self._is_allowed(inner) or (
-            inner.is_global and not inner.is_multicast and not inner.is_reserved
-        )
-
-    def _is_allowed(self, address: Address) -> bool:
-        return any(
-            address.version == network.version and address in network for network in self._allowed
-        )
+        if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+            found = found.ipv4_mapped  # the same address, written long
+        if _is_in(found, self._allowed):
+            return True
+        return _is_in(found, _PUBLIC) and not _is_in(found, _SPECIAL)
 
 
-def _inner(address: Address) -> Address:
-    """The IPv4 address within an IPv6 one that stands for it."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    inner = address.ipv4_mapped or address.sixtofour
-    if inner is None and address.teredo is not None:
-        inner = address.teredo[1]
-    if inner is None and address in _NAT64:
-        inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    if inner is None and int(address) >> 32 == 0 and int(address) > 1:
-        inner = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)  # the old "compatible" form
-    return inner or address
+def _is_in(address: Address, networks: Iterable[Network]) -> bool:
+    # An address of the other version is in no network.
+    return any(address in network for network in networks)
 
 
 def parse_networks(text: str) -> tuple[str, ...]:

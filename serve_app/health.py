@@ -12,12 +12,16 @@ from serve_app.census import AWAY, Census, Report
 from serve_app.kafka_view import INGEST, RELAY, is_connected, stats_of, trouble_of
 from storage.clock import DatabaseClock
 from storage.pool import CONNECTION_ERRORS
+from telemetry.gather_families import gathers_processed, resources_up
 
 TTL = 1.0
 PATIENCE = 2.0
 
 UP, DOWN = "UP", "DOWN"
 KAFKA = "kafka"
+POOLS = "pools"
+# Without these, requests are served all the same.
+_TOLD_ONLY = frozenset({KAFKA, POOLS})
 Component = dict[str, Any]
 
 
@@ -28,22 +32,44 @@ class Health:
         self,
         gateway: Gateway,
         census: Census,
+        streams: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._gateway = gateway
         self._census = census
+        self._streams = streams
         self._monotonic = monotonic
         self._checked = Cache(self._check, ttl=lambda _: TTL, monotonic=monotonic, limit=1)
 
-    async def look(self) -> dict[str, Any]:
+    async def look(self, tenant: int | None = None) -> dict[str, Any]:
         """The whole picture: DOWN if any part is that requests need.
 
-        Without Kafka, requests are served and events come in by HTTP: it is told, no more.
+        Kafka, pools, streams and resources are told, no more; resources by name to the tenant
+        whose they are.
         """
         components = await self._checked.get("components")
-        needed = [part for name, part in components.items() if name != KAFKA]
+        needed = [part for name, part in components.items() if name not in _TOLD_ONLY]
         is_up = all(part["status"] == UP for part in needed)
-        return {"status": UP if is_up else DOWN, "components": components}
+        told = components | await self._gathers(tenant)
+        return {"status": UP if is_up else DOWN, "components": told}
+
+    async def _gathers(self, tenant: int | None) -> dict[str, Component]:
+        try:
+            actors = (await self._census.report())["actors"]
+        except AWAY:
+            actors = []
+        manager = {"activeSinks": self._streams(), "totalProcessed": gathers_processed(actors)}
+        resources = resources_up(actors, tenant)
+        up = sum(resources.values())
+        if tenant is None:
+            details: Component = {"up": up, "down": len(resources) - up}
+        else:
+            details = {name: UP if ok else DOWN for name, ok in sorted(resources.items())}
+        status = UP if up or not resources else DOWN
+        return {
+            "sseManager": {"status": UP, "details": manager},
+            "resourceConnectivity": {"status": status, "details": details},
+        }
 
     async def _check(self, _: str) -> dict[str, Component]:
         database, actors = await asyncio.gather(self._database(), self._actors())
@@ -64,11 +90,12 @@ class Health:
             report = await self._census.report()
         except AWAY:
             down = {"status": DOWN, "detail": "the supervisor does not answer"}
-            parts = ("shards", "timer") if config.kafka is None else ("shards", "timer", KAFKA)
-            return dict.fromkeys(parts, down)
+            kafka = () if config.kafka is None else (KAFKA,)
+            return dict.fromkeys(("shards", "timer", POOLS, *kafka), down)
         expected = 0 if config.placement is Placement.DEDICATED else config.shards
         shards, timer = _group(report, "shard", expected), _group(report, "timer", 1)
-        components = {"shards": shards, "timer": timer}
+        pools = _group(report, "pool", config.call_pools)
+        components = {"shards": shards, "timer": timer, POOLS: pools}
         if config.kafka is not None:
             components[KAFKA] = kafka_component(report, config.kafka.ingest)
         return components

@@ -59,7 +59,7 @@ class Replica:
         self.hub = Hub(gateway, options.heartbeat)
         self.gatherer = Gatherer(gateway, self.database, self.tokens)
         self.census = Census(gateway)
-        self.health = Health(gateway, self.census)
+        self.health = Health(gateway, self.census, lambda: self.hub.readers)
         self.kafka = KafkaSight(gateway.config.kafka, self.census, self.database)
         self.redrive = self._make_redrive(profiles)
         self.flush_rate = Rate()

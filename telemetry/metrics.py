@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from telemetry.gather_families import gather_families
 from telemetry.gather_metrics import GatherMetrics
 from telemetry.kafka_metrics import Lag, kafka_arrivals, kafka_families
 
@@ -42,6 +43,7 @@ class Snapshot:
     # Of the asking tenant, because they name topics.
     lags: tuple[Lag, ...] = ()
     letters: Mapping[str, int] | None = None
+    tenant: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,7 @@ class _SnapshotCollector(Collector):
         yield self._by_path()
         snapshot = self.snapshot
         yield from kafka_families(snapshot.actors, snapshot.lags, snapshot.letters)
+        yield from gather_families(snapshot.actors, snapshot.tenant)
 
     def _by_path(self) -> Metric:
         family = CounterMetricFamily(

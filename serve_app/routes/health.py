@@ -5,11 +5,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from core.errors import UnauthenticatedError
 from serve_app.documents import answer
 from serve_app.guards import replica_of
+from serve_app.headers import headers_of
 from serve_app.health import UP
 from serve_app.openapi import described
 from serve_app.wire.admin import HealthView
+from storage.pool import CONNECTION_ERRORS
 
 router = APIRouter(prefix="/actuator/health", tags=["operations"])
 
@@ -21,7 +24,7 @@ _LOOKED: dict[int | str, Any] = {
 
 @router.get("", operation_id="showHealth", responses=_LOOKED)
 async def show_health(request: Request) -> Response:
-    """Tell how the database, the shards, the timer and, where there is one, Kafka are."""
+    """Tell how the database, the actors, streams and resources are; a key names the resources."""
     return await _look(request)
 
 
@@ -37,6 +40,17 @@ async def show_liveness() -> Response:
     return answer({"status": UP})
 
 
+async def _tenant(request: Request) -> int | None:
+    """Whoever shows a key is told more; a bad one is no reason to say less than to nobody."""
+    authorization = headers_of(request).get("authorization")
+    if authorization is None:
+        return None
+    try:
+        return (await replica_of(request).keys.caller(authorization)).tenant
+    except (UnauthenticatedError, *CONNECTION_ERRORS):
+        return None
+
+
 async def _look(request: Request) -> Response:
-    health = await replica_of(request).health.look()
+    health = await replica_of(request).health.look(await _tenant(request))
     return answer(health, 200 if health["status"] == UP else 503)

@@ -1,5 +1,7 @@
 """Metrics for Prometheus."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -25,8 +27,9 @@ router = APIRouter(tags=["operations"])
 async def scrape_metrics(request: Request) -> Response:
     """Tell Prometheus what happened."""
     replica = replica_of(request)
-    snapshot = await replica.census.snapshot()
-    snapshot = await replica.kafka.complete(snapshot, caller_of(request).tenant)
+    tenant = caller_of(request).tenant
+    snapshot = replace(await replica.census.snapshot(), tenant=tenant)
+    snapshot = await replica.kafka.complete(snapshot, tenant)
     gate = replica.gate
     page = replica.metrics.render(snapshot, requests=gate.requests, streams=gate.streams)
     return Response(page, headers={"Content-Type": CONTENT_TYPE})

@@ -14,8 +14,9 @@ from serve_app.wire.admin import StatusView
 
 router = APIRouter(tags=["operations"])
 
-# They name topics, which are their tenants' own: GET /api/kafka shows each tenant its part.
-_PRIVATE = frozenset({"partitions", "following"})
+# They name topics and resources, which are their tenants' own: GET /api/kafka and /metrics show
+# each tenant its part.
+_PRIVATE = frozenset({"partitions", "following", "gathers", "resources"})
 _SUMS = ("hot", "pending", "registered", "matched", "buffered", "duplicate", "late", "rejected")
 
 

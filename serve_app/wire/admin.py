@@ -73,12 +73,13 @@ class StatusView(Wire):
 
 
 class ComponentView(Wire):
-    """One part of the product; all but kafka are needed to serve requests."""
+    """One part of the product; database, shards and timer are needed to serve requests."""
 
     status: Literal["UP", "DOWN"]
     up: int | None = None
     expected: int | None = None
     detail: str | None = None
+    details: dict[str, Any] | None = Field(None, description="Resources by name need a key.")
 
 
 class HealthView(Wire):
