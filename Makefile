@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check format chaos bench clean constraints kafka-jars
+.PHONY: help run test test-fast check format chaos bench clean constraints kafka-jars chromium
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,10 +14,11 @@ help: ## Print this help
 run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (Ctrl-C stops it)
 	@$(PY) -m cli.main up
 
-test: check kafka-jars ## Everything CI runs: checks, then every test
+test: check kafka-jars chromium ## Everything CI runs: checks, then every test
 	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 	$(PY) -m pytest tests/unit --ignore=tests/unit/core
 	$(PY) -m pytest tests/contract tests/integration tests/simulation tests/acceptance tests/chaos
+	$(PY) -m pytest tests/ui
 
 test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
 	$(PY) -m pytest tests/unit tests/contract
@@ -34,6 +35,9 @@ format: $(VENV)/.installed ## Let ruff format and fix
 
 kafka-jars: $(VENV)/.installed ## Fetch Apache Kafka for tests and `muster up --kafka embedded`, once
 	@$(PY) -m cli.host.kafka.jars
+
+chromium: $(VENV)/.installed ## Install the browser that tests of pages drive, where that is allowed, once
+	@$(PY) -m tests.support.chromium
 
 chaos: $(VENV)/.installed ## The faults with their full numbers, and a million simulated stories: hours
 	MUSTER_CHAOS=long $(PY) -m pytest tests/chaos

@@ -32,11 +32,22 @@ class Client:
         """Read something; `patience` is how long the server may hold the answer back."""
         return await self._send("GET", path, params=_given(params), patience=patience)
 
-    async def post(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
+    async def post(
+        self,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        *,
+        patience: float = 0,
+    ) -> Any:
         """Send a JSON document; bytes are one already and go as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         typed = {"Content-Type": "application/json", **(headers or {})}
-        return await self._send("POST", path, content=content, headers=typed)
+        return await self._send("POST", path, content=content, headers=typed, patience=patience)
+
+    async def put(self, path: str, body: Any) -> Any:
+        """Make or change what has this name."""
+        return await self._send("PUT", path, json=body)
 
     async def delete(self, path: str) -> Any:
         """Remove or end something."""

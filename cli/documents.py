@@ -20,6 +20,11 @@ def read_json_text(given: str) -> str:
     return text
 
 
+def read_secret(given: str) -> str:
+    """A secret from the same places, without the line break that a file ends with."""
+    return _text_of(given)[1].strip()
+
+
 def _parse(where: str, text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)

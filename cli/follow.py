@@ -1,4 +1,4 @@
-"""Following the log of a wait state over broken connections, without a gap and without a repeat."""
+"""Following a log over broken connections, without a gap and without a repeat."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +21,9 @@ class Progress:
     """How far a stream was read: decides what is new, where to go on, and when to give up."""
 
     last_id: str | None = None
+    last_kind: str = ENDED
+    has_begun: bool = False
+    """Whether the server ever answered."""
     ended: bool = False
     retry: float | None = None
     failures: int = 0
@@ -32,11 +35,6 @@ class Progress:
         accept = {"Accept": "text/event-stream"}
         return accept if self.last_id is None else accept | {"Last-Event-ID": self.last_id}
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the server ever answered."""
-        return self.last_id is not None
-
     def take(self, event: ServerEvent) -> bool:
         """Note an event; False if it was there before."""
         if event.event_id is not None:
@@ -45,7 +43,7 @@ class Progress:
             self.seen.add(event.event_id)
             self.last_id = event.event_id
         self.failures = 0
-        self.ended = self.ended or event.kind == ENDED
+        self.ended = self.ended or event.kind == self.last_kind
         return True
 
     def pause(self) -> float | None:
@@ -57,16 +55,27 @@ class Progress:
         return min(_LONGEST_DELAY, first * float(1 << (self.failures - 1)))
 
 
-async def follow(
+def follow(
     client: Client,
     execution_id: str,
     correlation_id: str,
     *,
     on_break: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[ServerEvent]:
-    """Every entry of the log, the past ones first, until the wait has ended."""
+    """Every entry of a wait state's log, the past ones first, until the wait has ended."""
     path = wait_path(execution_id, correlation_id, "stream")
-    progress = Progress()
+    return follow_stream(client, path, last_kind=ENDED, on_break=on_break)
+
+
+async def follow_stream(
+    client: Client,
+    path: str,
+    *,
+    last_kind: str,
+    on_break: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[ServerEvent]:
+    """Every event of the stream at `path`, up to one of the kind that is the last."""
+    progress = Progress(last_kind=last_kind)
     while True:
         reason = f"{client.instance.url} closed the stream."
         try:
@@ -88,6 +97,7 @@ async def follow(
 async def _read_once(client: Client, path: str, progress: Progress) -> AsyncIterator[ServerEvent]:
     decoder = EventDecoder()
     async with client.stream(path, progress.headers, quiet=_QUIET) as chunks:
+        progress.has_begun = True
         async for chunk in chunks:
             for event in decoder.feed(chunk):
                 progress.retry = decoder.retry or progress.retry

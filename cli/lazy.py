@@ -49,14 +49,20 @@ class LazyCommand(TyperCommand):
         return self._entry.load().make_context(*given, **options)
 
 
-def group_of(entries: tuple[Entry, ...]) -> type[TyperGroup]:
-    """A Typer group class that offers `entries`."""
+def group_of(entries: tuple[Entry, ...], *, default: str | None = None) -> type[TyperGroup]:
+    """A Typer group class that offers `entries`; without a name `default` is meant."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
             for entry in entries:
                 self.add_command(LazyCommand(entry))
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            is_named = args and not args[0].startswith("-")
+            if default is not None and not is_named and not set(args) & set(ctx.help_option_names):
+                args = [default, *args]
+            return super().parse_args(ctx, args)
 
     return LazyGroup
 

@@ -35,9 +35,9 @@ COMMANDS = (
     ),
     Entry(
         name="demo",
-        target="cli.demo.command:demo",
-        summary="Watch correlations complete, time out and refuse, in about twenty seconds.",
-        example="muster demo",
+        target="cli.demo.group:app",
+        summary="Watch correlations and gathers complete, time out and refuse.",
+        example="muster demo gather",
         panel=_RUN,
     ),
     Entry(
@@ -66,6 +66,20 @@ COMMANDS = (
         target="cli.tail:tail",
         summary="Follow the log of a wait state live, until it ends.",
         example="muster tail order-17 payment",
+        panel=_USE,
+    ),
+    Entry(
+        name="gather",
+        target="cli.gather.command:app",
+        summary="Ask many resources at once; show, follow and cancel it.",
+        example="muster gather run laboratory pharmacy --timeout 10s",
+        panel=_USE,
+    ),
+    Entry(
+        name="resources",
+        target="cli.resources:app",
+        summary="Register, list, show and remove those who can be asked.",
+        example="muster resources list",
         panel=_USE,
     ),
     Entry(

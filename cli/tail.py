@@ -37,7 +37,7 @@ async def tail(execution_id: ExecutionId, correlation_id: CorrelationId, shell: 
     """
     status = None
     async with shell.connect() as client:
-        async for event in follow(client, execution_id, correlation_id, on_break=_tell_break):
+        async for event in follow(client, execution_id, correlation_id, on_break=tell_break):
             entry = event.data()
             if event.kind == ENDED:
                 status = entry.get("status")
@@ -52,11 +52,11 @@ async def tail(execution_id: ExecutionId, correlation_id: CorrelationId, shell: 
 def line_of(kind: str, entry: dict[str, Any]) -> Text:
     """One entry as a line: when, what, in words."""
     style = STYLES.get(str(entry.get("status")) if kind == ENDED else kind, "")
-    line = Text(f"{_clock(entry.get('at'))}  ", style="dim")
+    line = Text(f"{clock(entry.get('at'))}  ", style="dim")
     line.append(f"{kind:<11}", style=style)
     line.append(sentence_of(kind, entry))
     if "data" in entry and entry["data"] is not None:
-        line.append("  " + _brief(entry["data"]), style="dim")
+        line.append("  " + brief(entry["data"]), style="dim")
     return line
 
 
@@ -70,7 +70,8 @@ def _print(event: ServerEvent, entry: dict[str, Any]) -> None:
         out.print_json(data=entry["output"])
 
 
-def _clock(at: Any) -> str:
+def clock(at: Any) -> str:
+    """A moment on the clock of this machine, to the millisecond."""
     try:
         moment = datetime.fromisoformat(str(at))
     except ValueError:
@@ -78,10 +79,12 @@ def _clock(at: Any) -> str:
     return moment.astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
-def _brief(data: Any, limit: int = 120) -> str:
+def brief(data: Any, limit: int = 120) -> str:
+    """A payload on one line."""
     text = json.dumps(data, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _tell_break(reason: str) -> None:
+def tell_break(reason: str) -> None:
+    """A stream broke off and is taken up again."""
     err.print(f"{reason} Trying again …", style="yellow", markup=False, soft_wrap=True)

@@ -120,7 +120,7 @@ class Gatherer:
         for index, ask in enumerate(asked.asks):
             if ask.inline is None and ask.name not in known:
                 where = f"PUT /api/resources/{ask.name}"
-                raise InvalidError(f"resources.{index}", f"{ask.name} is not registered: {where}")
+                raise InvalidError(f"resources[{index}]", f"{ask.name} is not registered: {where}")
         return known
 
     async def _register(self, address: Address, asked: Asked, timeout: float) -> Opened:

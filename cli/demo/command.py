@@ -1,4 +1,4 @@
-"""The `demo` command."""
+"""The demo of waits."""
 
 import asyncio
 import secrets
@@ -11,6 +11,7 @@ from rich.panel import Panel
 
 from cli.client import Client, connect
 from cli.demo.broker import Broker, open_broker
+from cli.demo.readiness import require_ready
 from cli.demo.scene import TOPIC
 from cli.demo.screen import summary_view
 from cli.demo.service import ExternalService
@@ -18,7 +19,6 @@ from cli.demo.stage import Performance, Stage
 from cli.errors import CommandError
 from cli.instance import Instance
 from cli.kafka.broker import find_broker
-from cli.problems import ProblemError
 from cli.shell import Shell, command, err, out, print_json
 
 _FAST = 0.35  # of the usual delays
@@ -42,7 +42,7 @@ async def demo(
     console = err if shell.as_json else out
     async with AsyncExitStack() as stack:
         muster = await stack.enter_async_context(shell.connect())
-        await _require_ready(muster)
+        await require_ready(muster)
         anonymous = await stack.enter_async_context(connect(Instance(muster.instance.url)))
         broker = await _broker(stack, muster, shell)
         service = await stack.enter_async_context(
@@ -65,17 +65,6 @@ async def demo(
         print_json({"ok": all(one.ok for one in performances), "scenes": documents})
     if not all(performance.ok for performance in performances):
         raise typer.Exit(1)
-
-
-async def _require_ready(muster: Client) -> None:
-    try:
-        await muster.get("/actuator/health/readiness")
-    except ProblemError as problem:
-        if problem.status != 503:
-            raise
-        raise CommandError(
-            f"Muster at {muster.instance.url} is not ready: see `muster status`, or try again."
-        ) from problem
 
 
 async def _broker(stack: AsyncExitStack, muster: Client, shell: Shell) -> Broker | None:

@@ -40,11 +40,33 @@ class Line:
     text: str
 
 
+class Told(Protocol):
+    """Something that can be said in a sentence."""
+
+    def sentence(self) -> str:
+        """For people."""
+        ...
+
+
+class Promise(Protocol):
+    """What the summary needs of a scene."""
+
+    @property
+    def key(self) -> str:
+        """Its short name."""
+        ...
+
+    @property
+    def expected(self) -> Told:
+        """How it has to end."""
+        ...
+
+
 class Result(Protocol):
     """What the summary needs of a scene that was played."""
 
     @property
-    def scene(self) -> Scene:
+    def scene(self) -> Promise:
         """What was played."""
         ...
 

@@ -1,0 +1,35 @@
+"""The group of demos; each is imported when it is called, and `muster demo` alone plays waits."""
+
+import typer
+
+from cli.lazy import SETTINGS, Entry, group_of
+
+_PANEL = "Demos"
+
+COMMANDS = (
+    Entry(
+        name="waits",
+        target="cli.demo.command:demo",
+        summary="Correlations complete, time out and refuse; what `muster demo` alone plays.",
+        example="muster demo --fast",
+        panel=_PANEL,
+    ),
+    Entry(
+        name="gather",
+        target="cli.demo.gather.command:gather",
+        summary="One request asks three resources, and their answers stream back.",
+        example="muster demo gather --fast",
+        panel=_PANEL,
+    ),
+)
+
+app = typer.Typer(
+    cls=group_of(COMMANDS, default="waits"),
+    add_completion=False,
+    context_settings=SETTINGS,
+    help="Watch correlations and gathers complete, time out and refuse, before your eyes.",
+)
+
+
+@app.callback()
+def _root() -> None: ...

@@ -1,0 +1,62 @@
+"""What the demo's resources remember: calls that came, callbacks that went."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A call that a resource saw; `abandoned` if its caller did not wait for the answer."""
+
+    resource: str
+    direct: bool
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+    at: float = field(default_factory=time.monotonic)
+    abandoned: bool = False
+
+    @property
+    def source(self) -> str:
+        """The name it answers under: the caller's for it, else its own."""
+        return str(self.body.get("resource") or self.resource)
+
+    @property
+    def patient_id(self) -> str | None:
+        """Whose journals are asked for."""
+        found = self._asked("patientId")
+        return None if found is None else str(found)
+
+    @property
+    def delay(self) -> int | None:
+        """The delay that the caller wants, in milliseconds."""
+        found = self._asked("delay")
+        if found is None:
+            return None
+        if type(found) is not int:
+            raise ValueError("delay is a whole number of milliseconds")
+        return found
+
+    def _asked(self, name: str) -> Any:
+        context = self.body.get("context")
+        general = context.get(name) if isinstance(context, dict) else None
+        return self.body.get(name, general)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callback:
+    """A callback that a resource sent; without `status` nobody answered it."""
+
+    resource: str
+    correlation_id: str | None
+    body: dict[str, Any]
+    sent_at: float
+    status: int | None = None
+    reply: dict[str, Any] = field(default_factory=dict)
+    at: float = field(default_factory=time.monotonic)
+
+    @property
+    def verdict(self) -> str:
+        """What became of it, in the receiver's word."""
+        return str(self.reply.get("verdict", "error"))

@@ -1,0 +1,66 @@
+"""How the demo's resources send their callbacks."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import orjson
+
+_AT_ONCE = 200
+# Shorter than servers keep an idle connection, so that none breaks just when it is used.
+_IDLE = 2.0
+_TRIES = 3
+_WITHIN = aiohttp.ClientTimeout(total=30, sock_connect=5)
+_LARGEST_REPLY = 64 * 1024
+_HEADERS = {"Content-Type": "application/json", "User-Agent": "muster-demo-resource"}
+
+
+class Sender:
+    """A pool of connections for callbacks."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Get ready."""
+        pool = aiohttp.TCPConnector(limit=_AT_ONCE, keepalive_timeout=_IDLE)
+        self._session = aiohttp.ClientSession(connector=pool, timeout=_WITHIN, headers=_HEADERS)
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def post(self, url: str, body: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
+        """Send one callback; the status and the reply, or None and what went wrong.
+
+        A callback counts once, so it may be sent again where a connection broke.
+        """
+        if self._session is None:
+            raise RuntimeError("the sender is not open")
+        content, fault = orjson.dumps(body), ""
+        for _ in range(_TRIES):
+            try:
+                async with self._session.post(url, data=content) as response:
+                    return response.status, _document(await _read_bounded(response))
+            except aiohttp.InvalidURL:
+                return None, {"detail": f"{url} is not an address"}
+            except (aiohttp.ClientError, TimeoutError) as error:
+                fault = str(error) or type(error).__name__
+        return None, {"detail": fault}
+
+
+async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
+    try:
+        # One byte more tells a reply that is too long from one that just fits.
+        return await response.content.readexactly(_LARGEST_REPLY + 1)
+    except asyncio.IncompleteReadError as short:
+        return short.partial
+
+
+def _document(reply: bytes) -> dict[str, Any]:
+    try:
+        document = orjson.loads(reply)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}

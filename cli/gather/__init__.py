@@ -1,0 +1,1 @@
+"""`muster gather`: one question to many, and their answers."""
