@@ -51,9 +51,12 @@ class Feeds:
         feed.last_heard = self._monotonic()
         return changed
 
-    def is_watched_beside(self, name: str, key: bytes) -> bool:
-        """Whether another feed than this one watches a correlation."""
-        return bool(self._watchers.get(key, set()) - {name})
+    def leave(self, name: str, key: bytes) -> bool:
+        """Nobody reads a correlation by this feed any more; whether anybody does by another."""
+        feed = self._feeds.get(name)
+        if feed is not None:
+            self._unwatch(name, feed, key)
+        return key in self._watchers
 
     def changed(self, key: bytes) -> None:
         """Something about this correlation was committed."""

@@ -106,7 +106,10 @@ class Gateway:
     async def abandon(self, address: Address) -> Reply:
         """The last reader here went away; without others, the correlation is cancelled."""
         message = Abandon(address=address, turn_id=mint(), feed=self._feed)
-        return await self._router.send(message)
+        try:
+            return await self._router.send(message)
+        finally:
+            self._watches.renew(address)  # for somebody who came meanwhile
 
     def watch(self, address: Address) -> AbstractAsyncContextManager[Watch]:
         """Be told when this correlation may have changed."""

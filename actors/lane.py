@@ -20,9 +20,11 @@ _FAILED = frozenset({State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR})
 class Lane:
     """Calls wait here for their turn, in the order they came."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float], shared: asyncio.Semaphore) -> None:
         self._monotonic = monotonic
+        self._shared = shared
         self._allowance: Allowance | None = None
+        self._pace = asyncio.Lock()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._room = 0
         self.under_way = 0
@@ -33,13 +35,19 @@ class Lane:
 
     @contextlib.asynccontextmanager
     async def turn(self, resource: Resource) -> AsyncIterator[None]:
-        """Hold one of the resource's places; its limits are those it has now."""
+        """Hold one of the resource's places and one of the shared ones.
+
+        The resource's limits are those it has now.
+        """
         self._room = resource.concurrency
         self.last_used = self._monotonic()
         await self._enter()
         try:
-            await self._keep_rate(resource.rate_per_minute)
-            yield
+            await self._start(resource.rate_per_minute)
+            try:
+                yield
+            finally:
+                self._shared.release()
         finally:
             self.under_way -= 1
             self._admit()
@@ -63,7 +71,7 @@ class Lane:
             "calls": dict(self._counts),
             "seconds": self._seconds,
             "under_way": self.under_way,
-            "waiting": len(self._waiting),
+            "waiting": sum(not place.done() for place in self._waiting),
             "up": self.is_up,
         }
 
@@ -89,15 +97,17 @@ class Lane:
                 self.under_way += 1
                 place.set_result(None)
 
-    async def _keep_rate(self, limit: int | None) -> None:
-        if limit is None:
-            self._allowance = None
-            return
-        allowance = self._allowance = self._allowance or Allowance(limit, MINUTE)
-        allowance.resize(limit)
-        pause = allowance.wait(self._monotonic())
-        while pause > 0:
-            await asyncio.sleep(pause)
-            # Another call may have been quicker.
+    async def _start(self, limit: int | None) -> None:
+        """One after another, so that nobody overtakes; what a start uses up, it uses at once."""
+        async with self._pace:
+            if limit is None:
+                await self._shared.acquire()
+                return
+            allowance = self._allowance = self._allowance or Allowance(limit, MINUTE)
+            allowance.resize(limit)
             pause = allowance.wait(self._monotonic())
-        allowance.take(self._monotonic())
+            while pause > 0:
+                await asyncio.sleep(pause)
+                pause = allowance.wait(self._monotonic())  # a timer may be a moment early
+            await self._shared.acquire()
+            allowance.take(self._monotonic())

@@ -125,24 +125,32 @@ class Pool:
     def _over(self, call: Call, first: "asyncio.Future[State]", task: "asyncio.Task[None]") -> None:
         del self._running[call.place]
         self._done[call.place] = call.expires_at
+        broken = None if task.cancelled() else task.exception()
         if not first.done():
-            first.set_result(State.ERROR if not task.cancelled() else State.TIMEOUT)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("pool.call_crashed", exc_info=task.exception(), **about(call.address))
+            first.set_result(State.ERROR if broken else State.TIMEOUT)
+        if broken:
+            log.error("pool.call_crashed", exc_info=broken, **about(call.address))
 
     async def _make(self, call: Call, first: "asyncio.Future[State]") -> None:
         """One call; past its gather's deadline there is nobody left to tell."""
         left = call.expires_at - self._world.now()
+        if left <= 0:
+            return
+        lane, since = self._lane(call), None
         try:
             async with asyncio.timeout(left):
-                async with self._lane(call).turn(call.resource), self._limit:
+                async with lane.turn(call.resource):
+                    since = self._world.monotonic()
                     answer = await self._call(request_of(call))
                 message, state = self._read(call, answer)
-                self._lane(call).count(state, answer.seconds)
+                lane.count(state, answer.seconds)
+                since = None
                 if not first.done():
                     first.set_result(state)
                 await self._tell(message)
         except TimeoutError:
+            if since is not None:
+                lane.count(State.TIMEOUT, self._world.monotonic() - since)
             log.debug("pool.deadline", resource=call.name, **about(call.address))
 
     def _read(self, call: Call, answer: Answer | Failure) -> tuple[Message, State]:
@@ -202,7 +210,7 @@ class Pool:
         key = (call.address.tenant, call.name)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(self._world.monotonic)
+            lane = self._lanes[key] = Lane(self._world.monotonic, self._limit)
         return lane
 
 

@@ -198,7 +198,7 @@ class Shard:
 
     def _is_read_elsewhere(self, turn: Turn) -> bool:
         message = turn.message
-        return isinstance(message, Abandon) and self.feeds.is_watched_beside(message.feed, turn.key)
+        return isinstance(message, Abandon) and self.feeds.leave(message.feed, turn.key)
 
     def _answer_unchanged(self, turn: Turn, reply: Reply) -> None:
         """An answer that rests on state not yet stored waits for that state."""
@@ -337,7 +337,7 @@ class Shard:
                 if wait.ending is None:
                     if wait.due_at <= horizon and (before is None or before.due_at != wait.due_at):
                         near.append((wait.address, wait.due_at))
-                elif wait.spec.gather and wait.status is Status.CANCELLED:
+                elif _is_called_off(before, wait):
                     cancelled.append(key)
             self.tally.replies(unsaved.turns)
             unsaved.commit()
@@ -387,3 +387,9 @@ class Shard:
                 log.warning("shard.database_away", error=type(error).__name__, attempt=attempt)
                 attempt += 1
                 await asyncio.sleep(pause)
+
+
+def _is_called_off(before: Wait | None, wait: Wait) -> bool:
+    """Whether this is the change that cancelled a gather; what is late changes it once more."""
+    was_open = before is None or before.ending is None
+    return was_open and wait.spec.gather and wait.status is Status.CANCELLED

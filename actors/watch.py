@@ -33,7 +33,9 @@ class Watch:
     async def changed(self, timeout: float) -> bool:
         """Wait until it may have changed since the last call; False if nothing did in time."""
         try:
-            await asyncio.wait_for(self._event.wait(), timeout)
+            # Not wait_for: in Python 3.11 it can swallow that its task is cancelled.
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
         except TimeoutError:
             return False
         self._event.clear()
@@ -85,6 +87,14 @@ class Watches:
                 feed.added.discard(key)
                 feed.removed.add(key)
 
+    def renew(self, address: Address) -> None:
+        """Say once more that this correlation is watched, if it is: its actor may not know."""
+        target = home_of(address.key, self._config)
+        feed = self._feeds.get(target)
+        if feed is not None and address.key in feed.watches:
+            feed.added.add(address.key)
+            self._restart(target, feed)
+
     async def close(self) -> None:
         """Stop listening."""
         for feed in self._feeds.values():
@@ -108,14 +118,15 @@ class Watches:
             await self._call(target, feed, wait=0.0)
 
     async def _listen(self, target: str, feed: _Feed) -> None:
-        while feed.watches:
+        while feed.watches or feed.removed:
             try:
-                await self._call(target, feed, wait=LISTEN_FOR)
+                await self._call(target, feed, wait=LISTEN_FOR if feed.watches else 0.0)
             except (RayError, TransientError, ValueError) as error:
                 # The actor is gone and has forgotten us: begin anew, and let everyone look.
                 log.warning("watch.feed_lost", target=target, error=type(error).__name__)
                 self._directory.forget(target)
                 feed.added |= set(feed.watches)
+                feed.removed.clear()
                 await asyncio.sleep(0.2)
         self._feeds.pop(target, None)
 

@@ -13,7 +13,17 @@ from bench.harness import Result, err, table_of
 from bench.noise import Noise
 from bench.stage import stage
 
-SCENARIOS = ("aggregate", "callbacks", "kafka", "scale", "memory", "timers", "soak")
+SCENARIOS = (
+    "aggregate",
+    "callbacks",
+    "kafka",
+    "gather",
+    "sse",
+    "scale",
+    "memory",
+    "timers",
+    "soak",
+)
 SOAK_MINUTES, QUICK_SOAK_MINUTES = 30.0, 0.5
 
 

@@ -12,6 +12,7 @@ from bench.front import front_door
 from bench.harness import Measure, Result, err, interleave, ratios_of, spread
 from bench.http_load import Plan, Report
 from bench.peers import echo, plain
+from bench.peers.hosted import hosted
 from bench.stage import Stage, cpu_of
 from bench.stats import percentile, poisson_schedule
 from bench.tables import connected
@@ -38,7 +39,7 @@ async def run(stage: Stage) -> Result:
     workers = await _best_workers(stage, size // 3)
     async with (
         front_door(stage) as door,
-        echo.echo_service(stage) as (echo_door, places),
+        hosted(stage, echo.Echo) as (echo_door, places),
         plain.plain_service(stage, workers) as (plain_door, process),
     ):
 

@@ -14,17 +14,17 @@ from serve_app.settings import Settings
 
 
 @asynccontextmanager
-async def front_door(stage: Stage) -> AsyncIterator[Door]:
+async def front_door(stage: Stage, **settings: object) -> AsyncIterator[Door]:
     """Actors and HTTP API on the stage's Ray node, with a key for the first tenant."""
     dsn = await stage.database()
     provisioned = await prepare_database(dsn, None)
     assert provisioned.new_key is not None
-    settings = Settings.load({"port": stage.node.options.port})
-    app = make_app(settings, settings.to_config(dsn))
+    loaded = Settings.load({"port": stage.node.options.port, **settings})
+    app = make_app(loaded, loaded.to_config(dsn))
     try:
         # Aside, because both block.
         await asyncio.to_thread(serve, stage.node, app, probe=READY)
-        yield Door(settings.port, provisioned.new_key, dsn)
+        yield Door(loaded.port, provisioned.new_key, dsn)
     finally:
         await asyncio.to_thread(stop_serving, stage.node)
         await stage.drop(dsn)

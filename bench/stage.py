@@ -130,14 +130,15 @@ class Stage:
     def system_cpu_seconds(self) -> float:
         """CPU used so far by Ray's processes and Postgres, whose ended backends count on."""
         reaped = psutil.Process(self.server.pid).cpu_times()
-        return reaped.children_user + reaped.children_system + sum(map(cpu_of, self._system()))
+        return reaped.children_user + reaped.children_system + sum(map(cpu_of, self.system()))
 
     def family(self) -> list[psutil.Process]:
         """Every process that is here for the benchmark."""
         me = psutil.Process()
-        return [me, *me.children(recursive=True), *self._system()]
+        return [me, *me.children(recursive=True), *self.system()]
 
-    def _system(self) -> list[psutil.Process]:
+    def system(self) -> list[psutil.Process]:
+        """Ray's processes and Postgres."""
         postmaster = psutil.Process(self.server.pid)
         return [postmaster, *postmaster.children(), *find_in(self.places.run_dir)]
 

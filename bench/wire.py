@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from bench.http_load import Plan, Report, fire
+from bench.http_load import Plan, Report, fire, split_answer
 from bench.load import API_BODY
 
 CALLBACK = "/api/internal/callbacks/external-service"
@@ -27,10 +27,14 @@ class Door:
     dsn: str
 
     def post(self, path: str, body: bytes, ids: Ids | None = None) -> bytes:
+        """One request that brings something."""
+        return self.request("POST", path, body, ids)
+
+    def request(self, method: str, path: str, body: bytes = b"", ids: Ids | None = None) -> bytes:
         """One request."""
         named = f"X-Execution-Id: {ids[0]}\r\nX-Correlation-Id: {ids[1]}\r\n" if ids else ""
         head = (
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
             f"Authorization: Bearer {self.key}\r\nContent-Type: application/json\r\n"
             f"{named}Content-Length: {len(body)}\r\n\r\n"
         )
@@ -71,6 +75,24 @@ async def answered(plan: Plan, expected: int) -> Report:
     found = (report.good, report.expected, report.first_bad)
     assert (report.good, report.expected) == (len(plan.requests), expected), found
     return report
+
+
+async def told(port: int, request: bytes) -> Any:
+    """The document that one request is answered with; it has to be a good answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    data, answer = b"", None
+    try:
+        writer.write(request)
+        async with asyncio.timeout(30.0):
+            while answer is None:
+                piece = await reader.read(65_536)
+                assert piece, f"no answer but {data!r}"
+                data += piece
+                answer = split_answer(data)
+    finally:
+        writer.close()
+    assert 200 <= answer[0] < 300, answer
+    return orjson.loads(answer[1] or b"null")
 
 
 async def listening(port: int, within: float = 30.0) -> None:

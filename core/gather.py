@@ -79,7 +79,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     inline: Resource | None = None
     path: str = ""
-    """Goes behind the address of a registered resource."""
+    """Goes behind the address, for those that have a place of their own for this."""
     reply: ReplyBy | None = None
     body: msgspec.Raw = NO_BODY
     """JSON to send; without any, a resource is told what every resource is told."""
@@ -218,7 +218,7 @@ def calls_of(
         resource = ask.inline or known.get(ask.name)
         if resource is None:
             continue
-        changes: dict[str, Any] = {"url": resource.url + ask.path}
+        changes: dict[str, Any] = {"url": _below(resource.url, ask.path)}
         if ask.reply is not None:
             changes["reply"] = ask.reply
         resource = msgspec.structs.replace(resource, **changes)
@@ -235,6 +235,11 @@ def calls_of(
             )
         )
     return calls
+
+
+def _below(url: str, path: str) -> str:
+    base, mark, query = url.partition("?")
+    return (base.rstrip("/") + path if path else base) + mark + query
 
 
 def _body(asked: Asked, ask: Ask, address: Address, reply: ReplyBy, url: str) -> bytes:

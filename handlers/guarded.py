@@ -50,12 +50,15 @@ def check_literal(host: str, destinations: Destinations) -> None:
     """An address in place of a name is never resolved, so it is checked by itself.
 
     Raises:
-        ForbiddenDestinationError: It may not be called.
+        ForbiddenDestinationError: It may not be called, or is spelled in an odd way.
     """
     bare = host.strip("[]")
     try:
         ipaddress.ip_address(bare.partition("%")[0])
     except ValueError:
+        # What a connector takes for an address, it hands to the system, which knows more spellings.
+        if ":" in bare or bare.replace(".", "").isdigit():
+            raise ForbiddenDestinationError(f"{bare} is no address") from None
         return  # a name
     if not destinations.permits(bare):
         raise ForbiddenDestinationError(f"{bare} may not be called")

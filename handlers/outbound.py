@@ -12,7 +12,7 @@ from yarl import URL
 
 from core.destinations import Destinations
 from core.gather import State
-from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.guarded import ForbiddenDestinationError, GuardedResolver, Look, check_literal
 
 IDLE_CONNECTION = 30.0
 _AGENT = f"muster/{version('muster')}"
@@ -52,14 +52,15 @@ class Failure:
 class Outbound:
     """A pool of connections. Redirects are not followed: they would lead round the guard."""
 
-    def __init__(self, destinations: Destinations, largest: int) -> None:
+    def __init__(self, destinations: Destinations, largest: int, look: Look | None = None) -> None:
         self._destinations = destinations
         self._largest = largest
+        self._look = look
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(self._destinations),
+            resolver=GuardedResolver(self._destinations, self._look),
             limit=0,  # whoever calls has its own bounds
             use_dns_cache=False,
             keepalive_timeout=IDLE_CONNECTION,
@@ -86,8 +87,10 @@ class Outbound:
             state, detail = State.ERROR, str(error)
         except TimeoutError as error:
             state, detail = State.TIMEOUT, _late(error, request)
-        except aiohttp.ClientSSLError:
+        except aiohttp.ClientConnectorCertificateError:
             state, detail = State.ERROR, "the server's certificate is not to be trusted"
+        except aiohttp.ClientSSLError:
+            state, detail = State.ERROR, "no secure connection can be made"
         except aiohttp.ClientConnectorError as error:
             state, detail = _unconnected(error)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, OSError):

@@ -7,9 +7,12 @@ A reader that is further behind than the channel remembers reads the log for its
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TypeAlias
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -29,6 +32,7 @@ RETRY_AFTER = 1.0
 READ_AHEAD = 256 * 1024
 
 Frame: TypeAlias = tuple[int, bytes]
+_number_of = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +107,10 @@ class Channel:
             if cursor < self._from:
                 frames, cursor = await self._catch_up(cursor)
             else:
-                frames = [frame for frame in self._frames if frame[0] > cursor]
+                frames = self._frames[bisect_right(self._frames, cursor, key=_number_of) :]
                 cursor = frames[-1][0] if frames else cursor
             if frames:
-                yield b"".join(chunk for _, chunk in frames)
+                yield b"".join([chunk for _, chunk in frames])
             elif cursor < self._from:
                 continue
             elif self.over:
@@ -207,7 +211,9 @@ class Hub:
         self._gateway = gateway
         self._heartbeat = heartbeat
         self._channels: dict[_Place, Channel] = {}
-        self._readers: dict[bytes, int] = {}
+        self._readers: Counter[bytes] = Counter()
+        # Of these, the places that are kept for readers who may come back.
+        self._away: Counter[bytes] = Counter()
         self._leaving: set[asyncio.Task[None]] = set()
         self.left = 0
 
@@ -223,7 +229,7 @@ class Hub:
         finally:
             if not channel.over:
                 self.left += 1
-            if leaving is not None and not channel.over and self._readers[address.key] == 1:
+            if leaving is not None and not channel.over and self._present(address) == 1:
                 self._see_off(place, address, leaving)
             else:
                 await self._exit(place)
@@ -231,7 +237,7 @@ class Hub:
     @property
     def readers(self) -> int:
         """How many read here."""
-        return sum(self._readers.values())
+        return self._readers.total() - self._away.total()
 
     async def close(self) -> None:
         """Stop everything."""
@@ -241,38 +247,52 @@ class Hub:
         for channel in list(self._channels.values()):
             await channel.close()
 
+    def follow_up(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what is left to do for somebody who went away."""
+        task = asyncio.create_task(work)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
     def _enter(self, place: _Place, address: Address, tell: Teller) -> Channel:
         channel = self._channels.get(place)
         if channel is None:
             channel = Channel(self._gateway, address, tell, self._heartbeat)
             self._channels[place] = channel
         channel.readers += 1
-        self._readers[place[0]] = self._readers.get(place[0], 0) + 1
+        self._readers[place[0]] += 1
         return channel
+
+    def _present(self, address: Address) -> int:
+        return self._readers[address.key] - self._away[address.key]
 
     async def _exit(self, place: _Place) -> None:
         key, channel = place[0], self._channels[place]
         channel.readers -= 1
-        self._readers[key] -= 1
-        if not self._readers[key]:
-            del self._readers[key]
+        _take_one(self._readers, key)
         if not channel.readers:
             del self._channels[place]
             await channel.close()
 
     def _see_off(self, place: _Place, address: Address, leaving: Leaving) -> None:
-        task = asyncio.create_task(self._wait_and_abandon(place, address, leaving.grace))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._away[address.key] += 1
+        self.follow_up(self._wait_and_abandon(place, address, leaving.grace))
 
     async def _wait_and_abandon(self, place: _Place, address: Address, grace: float) -> None:
         """The last reader's place is kept for a while: it may come back."""
         channel = self._channels[place]
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(channel.ended(), grace)
-            if not channel.over and self._readers[address.key] == 1:
-                with contextlib.suppress(TransientError):
-                    await self._gateway.abandon(address)
+                async with asyncio.timeout(grace):
+                    await channel.ended()
         finally:
+            _take_one(self._away, address.key)
             await self._exit(place)
+        if not channel.over and address.key not in self._readers:
+            with contextlib.suppress(TransientError):
+                await self._gateway.abandon(address)
+
+
+def _take_one(counts: Counter[bytes], key: bytes) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

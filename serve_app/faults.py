@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _PLACES = frozenset({"body", "query", "path", "header"})
+# The forms that a value may have, where there are two; see wire/gathers.py.
+_FORMS = frozenset({"(name)", "(resource)"})
 _SHOWN = 100
 # pydantic's sentences begin like this; the rest says what is expected.
 _OPENINGS = (
@@ -60,7 +62,7 @@ def _expected(kind: str, message: str) -> str:
 def _path(parts: Iterable[str | int], within: str) -> str:
     path = within
     for index, part in enumerate(parts):
-        if index == 0 and part in _PLACES:
+        if (index == 0 and part in _PLACES) or part in _FORMS:
             continue
         if isinstance(part, int):
             path += f"[{part}]"

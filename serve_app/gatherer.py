@@ -61,13 +61,6 @@ class Gathering:
     seen: Seen
     asked: Asked
 
-    @property
-    def leaving(self) -> Leaving | None:
-        """What happens when its last reader goes away."""
-        if self.asked.on_disconnect is OnDisconnect.DETACH:
-            return None
-        return Leaving(self.asked.grace)
-
 
 class Gatherer:
     """Begins gathers and finds them again."""
@@ -142,6 +135,11 @@ class Gatherer:
                 raise MusterError(f"a gather was answered with {type(reply).__name__}")
             case _:
                 assert_never(reply)
+
+
+def leaving_of(asked: Asked) -> Leaving | None:
+    """What happens when a gather's last reader goes away."""
+    return None if asked.on_disconnect is OnDisconnect.DETACH else Leaving(asked.grace)
 
 
 def capped(timeout_ms: int) -> tuple[int, dict[str, str]]:

@@ -8,8 +8,11 @@ from typing import Any
 from fastapi import Request
 
 from core.address import Address
+from core.gather import Asked
 from serve_app.channels import Leaving, Teller
+from serve_app.gatherer import Begun, leaving_of
 from serve_app.replica import Replica
+from serve_app.stories import gather_story
 
 
 async def read_on(
@@ -27,6 +30,24 @@ async def read_on(
     ):
         async for frame in frames:
             yield frame
+
+
+async def begin_held(replica: Replica, tenant: int, asked: Asked, timeout_ms: int) -> Begun:
+    """Begin a gather for a caller who waits; who does not even wait for that has left it."""
+    beginning = asyncio.create_task(replica.gatherer.begin(tenant, asked, timeout_ms))
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:  # how Serve tells that a client hung up
+        replica.hub.follow_up(_leave(replica, beginning, asked))
+        raise
+
+
+async def _leave(replica: Replica, beginning: "asyncio.Task[Begun]", asked: Asked) -> None:
+    await asyncio.wait({beginning})
+    if beginning.exception() is None:
+        address, story = beginning.result().address, gather_story(asked)
+        async with replica.hub.open(address, *story, leaving_of(asked)):
+            pass
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, None]) -> bool:

@@ -57,9 +57,12 @@ def gather_story(asked: Asked) -> tuple[str, Teller]:
             lambda wait, entry: journal_event(wait.address, patient, entry),
             lambda wait: journal_summary(wait, patient),
         )
+    # Each reader holds its story, so that must not hold all that was asked, which a context does as
+    # long as it is a part of it.
+    context = asked.context.copy()
     return "gather", _teller(
         lambda wait, entry: event_document(wait.address, entry),
-        lambda wait: summary_document(wait, asked),
+        lambda wait: summary_document(wait, context),
     )
 
 

@@ -5,8 +5,6 @@ needs both ids, as ours does, and nothing else stands in its way: no proxy, no f
 Run as `python -m bench.peers.plain PORT WORKERS` with BENCH_DSN and BENCH_KEY.
 """
 
-import asyncio
-import hmac
 import os
 import sys
 import uuid
@@ -17,11 +15,12 @@ from typing import Any
 import asyncpg
 import orjson
 import psutil
-import uvicorn
 
+from bench.peers import asgi
+from bench.peers.process import serving
 from bench.peers.rowlock import LOCK, SCHEMA
 from bench.stage import Stage
-from bench.wire import Door, listening
+from bench.wire import Door
 from cli.host.ports import free_port
 
 CONNECTIONS = 16
@@ -53,63 +52,32 @@ async def plain_service(stage: Stage, workers: int) -> AsyncIterator[tuple[Door,
     await conn.execute(SCHEMA + LOG_SCHEMA)
     await conn.close()
     door = Door(free_port(), uuid.uuid4().hex, dsn)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "bench.peers.plain",
-        str(door.port),
-        str(workers),
-        env=os.environ | {"BENCH_DSN": dsn, "BENCH_KEY": door.key},
-    )
+    variables = {"BENCH_DSN": dsn, "BENCH_KEY": door.key}
     try:
-        await listening(door.port)
-        yield door, psutil.Process(process.pid)
+        async with serving("bench.peers.plain", door.port, str(workers), **variables) as process:
+            yield door, process
     finally:
-        process.terminate()
-        await process.wait()
         await stage.drop(dsn)
 
 
-class Service:
-    """An ASGI app."""
+class Service(asgi.Service):
+    """One transaction for each request."""
 
-    def __init__(self) -> None:
-        self._pool: Any = None
-        self._key = f"Bearer {os.environ['BENCH_KEY']}".encode()
+    _pool: Any
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle the start, the end, and requests."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-            return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        status, answer = await self._take(dict(scope["headers"]), body)
-        content = orjson.dumps(answer)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(content)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
-
-    async def _live(self, receive: Any, send: Any) -> None:
-        await receive()
+    async def open(self) -> None:
+        """Connect."""
         share = max(1, CONNECTIONS // int(os.environ["BENCH_WORKERS"]))
         self._pool = await asyncpg.create_pool(
             os.environ["BENCH_DSN"], min_size=share, max_size=share, reset=_keep
         )
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self._pool.close()
-        await send({"type": "lifespan.shutdown.complete"})
 
-    async def _take(self, headers: dict[bytes, bytes], body: bytes) -> tuple[int, dict[str, str]]:
-        if not hmac.compare_digest(headers.get(b"authorization", b""), self._key):
-            return 401, {"verdict": "unknown key"}
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._pool.close()
+
+    async def take(self, headers: dict[bytes, bytes], body: bytes) -> tuple[int, dict[str, str]]:
+        """Lock, change, log."""
         execution = headers[b"x-execution-id"].decode()
         correlation = headers[b"x-correlation-id"].decode()
         orjson.loads(body)
@@ -130,17 +98,7 @@ def main() -> None:
     """Serve until told to stop."""
     port, workers = int(sys.argv[1]), int(sys.argv[2])
     os.environ["BENCH_WORKERS"] = str(workers)
-    uvicorn.run(
-        "bench.peers.plain:Service",
-        factory=True,
-        host="127.0.0.1",
-        port=port,
-        workers=workers,
-        loop="uvloop",
-        http="httptools",
-        access_log=False,
-        log_level="error",
-    )
+    asgi.run("bench.peers.plain:Service", port, workers)
 
 
 if __name__ == "__main__":

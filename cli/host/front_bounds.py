@@ -22,6 +22,7 @@ BUFFER_BYTES = 131_072
 # see that it is busy.
 _LINGERING = (
     "{ path_end /stream } || { url_param(wait) -m found } || { path_beg /actuator/ /metrics }"
+    " || { method POST } { path /aggregate/journals /journals /api/gathers }"
 )
 
 # When a replica dies, Serve's own proxy tells its callers of an error of ours, without a word on

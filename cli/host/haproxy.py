@@ -13,7 +13,8 @@ from cli.host.places import Places
 # Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
 # every interface, each request is logged to a syslog port, callback tokens included, and what
 # HAProxy answers by itself is a web page or a bare 500. One that was killed comes back before it
-# knows of any replica, and would tell callers for a second that there is no such path.
+# knows of any replica, and would tell callers for a second that there is no such path. A request
+# whose body is spliced goes on at the replica although its client has hung up.
 # Ray lets us name the program, so we name a small script that mends the file and becomes HAProxy.
 SCRIPT = r"""#!/bin/sh
 # Written by `muster up`: keeps HAProxy off the network, then becomes it.
@@ -26,6 +27,7 @@ for word in "$@"; do
             -e 's#^    bind 127\.0\.0\.1:{port}$#    bind {host}:{port}#' \
             -e 's#^    log .* local0 info$#    log stderr format raw local0 emerg#' \
             -e '/^    errorfile /d' \
+            -e '/^    option splice-request$/d' \
             -e 's#return status 404 .*#return status 503 default-errorfiles#' \
             -e 's#^defaults$#{defaults}#' \
             "$word"

@@ -29,7 +29,7 @@ from serve_app.headers import headers_of
 from serve_app.openapi import body, described
 from serve_app.replica import Replica
 from serve_app.replies import judged_document
-from serve_app.routes.gathers import LastSeen, LastSeenHeader, hold, stream_answers
+from serve_app.routes.gathers import LastSeen, LastSeenHeader, gather_held, stream_answers
 from serve_app.sse import FROM_START, MEDIA_TYPE
 from serve_app.wire.events import EventReply
 from serve_app.wire.gather_mapper import journal_result, patient_of
@@ -74,8 +74,8 @@ async def gather_journals(request: Request) -> Response:
     await _check_registered(replica, tenant)
     asked = _asked(wish, replica, trace_of(headers_of(request).get("traceparent")))
     with replica.metrics.gathers.request(asked.mode):
-        begun = await replica.gatherer.begin(tenant, asked, timeout_ms)
         if asked.mode is Mode.STREAM:
+            begun = await replica.gatherer.begin(tenant, asked, timeout_ms)
             correlation_id = begun.address.correlation_id
             stream = f"{replica.config.public_url}/aggregate/stream"
             query = f"correlationId={correlation_id}&token={begun.stream_token}"
@@ -86,7 +86,7 @@ async def gather_journals(request: Request) -> Response:
                 "streamUrl": f"{stream}?{query}",
             }
             return answer(document, 200, headers)
-        gathering = await hold(request, begun.address)
+        gathering = await gather_held(request, tenant, asked, timeout_ms)
     if gathering is None:
         return Response(status_code=499)
     return answer(await _result(replica, gathering), 200, headers)
@@ -180,12 +180,12 @@ def _asked(wish: JournalsRequest, replica: Replica, trace: str) -> Asked:
         if urls:
             # The first serves for those that have none of their own.
             url = urls[index] if index < len(urls) else urls[0]
-            inline = Resource(url=url + path)
+            inline = Resource(url=url)
         asks.append(
             Ask(
                 name=name,
                 inline=inline,
-                path="" if inline else path,
+                path=path,
                 reply=reply,
                 body=msgspec.Raw(msgspec.json.encode(told)),
             )

@@ -8,17 +8,17 @@ from starlette.responses import Response
 from actors.process import mint
 from core.address import Address
 from core.errors import ForbiddenError
-from core.gather import Mode
+from core.gather import Asked, Mode
 from core.messages import Cancel
 from core.moment import moment
 from core.permissions import Permission
 from core.tokens import STREAM
 from serve_app.channels import has_all
 from serve_app.documents import answer, parse_as, read_body
-from serve_app.gatherer import Begun, Gathering, capped, trace_of
+from serve_app.gatherer import Begun, Gathering, capped, leaving_of, trace_of
 from serve_app.guards import caller_of, passage_of, replica_of, requires, requires_or_token
 from serve_app.headers import headers_of
-from serve_app.held import read_on, unless_gone
+from serve_app.held import begin_held, read_on, unless_gone
 from serve_app.openapi import body, described
 from serve_app.replica import Replica
 from serve_app.replies import check_cancelled
@@ -51,12 +51,13 @@ async def begin_gather(request: Request) -> Response:
     timeout_ms, headers = capped(wish.timeout_ms)
     asked = wish.to_asked(trace_of(headers_of(request).get("traceparent")))
     with replica.metrics.gathers.request(asked.mode):
-        begun = await replica.gatherer.begin(caller_of(request).tenant, asked, timeout_ms)
+        tenant = caller_of(request).tenant
         if wish.mode is Mode.STREAM:
+            begun = await replica.gatherer.begin(tenant, asked, timeout_ms)
             names = [ask.name for ask in asked.asks]
             document = _begun(replica, begun, names, timeout_ms)
             return answer(document, 202, headers)
-        gathering = await hold(request, begun.address)
+        gathering = await gather_held(request, tenant, asked, timeout_ms)
     if gathering is None:
         return Response(status_code=499)
     return answer(await _view(replica, gathering), 200, headers)
@@ -123,22 +124,22 @@ async def stream_answers(request: Request, gather_id: str, cursor: int) -> Respo
         return Response(status_code=204)  # what makes a browser stop coming back
     passage_of(request).linger()
     story = gather_story(gathering.asked)
-    frames = read_on(replica, address, story, cursor, gathering.leaving)
+    frames = read_on(replica, address, story, cursor, leaving_of(gathering.asked))
     return EventStream(replica.metrics.gathers.stream(frames))
 
 
-async def hold(request: Request, address: Address) -> Gathering | None:
-    """Wait for the end; None if the caller went away."""
+async def gather_held(
+    request: Request, tenant: int, asked: Asked, timeout_ms: int
+) -> Gathering | None:
+    """Begin a gather and wait for its end; None if the caller went away."""
     passage_of(request).linger()
     replica = replica_of(request)
-    gathering = await replica.gatherer.find(address)
-    if gathering.seen.wait.ending is None:
-        name, tell = gather_story(gathering.asked)
-        async with replica.hub.open(address, name, tell, gathering.leaving) as channel:
-            if not await unless_gone(request, channel.ended()):
-                return None
-        gathering = await replica.gatherer.find(address)
-    return gathering
+    begun = await begin_held(replica, tenant, asked, timeout_ms)
+    name, tell = gather_story(asked)
+    async with replica.hub.open(begun.address, name, tell, leaving_of(asked)) as channel:
+        if not await unless_gone(request, channel.ended()):
+            return None
+    return await replica.gatherer.find(begun.address)
 
 
 def _address(request: Request, gather_id: str) -> Address:

@@ -83,7 +83,7 @@ def event_document(address: Address, entry: Entry) -> Document:
     return document if outcome is Outcome.RECEIVED else document | _detail(said)
 
 
-def summary_document(wait: Wait, asked: Asked) -> Document:
+def summary_document(wait: Wait, context: Any) -> Document:
     """The last event of a gather."""
     tally = tally_of(wait)
     return {
@@ -95,7 +95,7 @@ def summary_document(wait: Wait, asked: Asked) -> Document:
         "errors": tally.errors,
         "received": tally.received,
         "expected": tally.expected,
-        "context": asked.context,
+        "context": context,
         "at": moment(wait.ending.at) if wait.ending else None,
     }
 

@@ -5,7 +5,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator
 
 from core.gather import (
     DEFAULT_GRACE_MS,
@@ -27,6 +27,7 @@ from serve_app.wire.base import Wire
 MOST_RESOURCES = 100
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 _URL = r"^https?://[^\s/?#@]+(/[^\s#]*)?(\?[^\s#]*)?$"
+_DELAY = re.compile(r"-?[0-9]{1,9}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Set by Muster or by the connection; a resource does not choose them.
 _OURS = frozenset(
@@ -143,11 +144,21 @@ class InlineResource(Wire):
         return Ask(name=self.name, inline=resource, body=body)
 
 
+def _form(given: Any) -> str:
+    return "(name)" if isinstance(given, str) else "(resource)"
+
+
+AnyResource = Annotated[
+    Annotated[Name, Tag("(name)")] | Annotated[InlineResource, Tag("(resource)")],
+    Discriminator(_form),
+]
+
+
 class GatherRequest(Wire):
     """Whom to ask, and how to answer."""
 
     resources: Annotated[
-        list[Name | InlineResource],
+        list[AnyResource],
         Field(min_length=1, max_length=MOST_RESOURCES, description="Registered names, or whole."),
     ]
     timeout_ms: Timeout = DEFAULT_TIMEOUT_MS
@@ -192,21 +203,24 @@ class JournalsRequest(Wire):
     on_disconnect: OnDisconnect = OnDisconnect.CANCEL
     grace_ms: Grace = DEFAULT_GRACE_MS
 
-    @field_validator("delays")
+    @field_validator("delays", mode="before")
     @classmethod
-    def _are_numbers(cls, given: str | list[int]) -> list[int]:
+    def _are_numbers(cls, given: Any) -> list[int]:
+        texts = [""]
         if isinstance(given, str):
-            parts = [part.strip() for part in given.split(",")]
-            if not all(re.fullmatch(r"-?\d{1,9}|", part) for part in parts):
-                raise ValueError("whole numbers of milliseconds, separated by commas")
-            return [int(part or 0) for part in parts]
-        return given
+            texts = [part.strip() or "0" for part in given.split(",")]
+        elif isinstance(given, list) and all(type(part) is int for part in given):
+            texts = [str(part) for part in given]
+        if not all(_DELAY.fullmatch(text) for text in texts):
+            raise ValueError("whole numbers of milliseconds, separated by commas or in a list")
+        return [int(text) for text in texts]
 
-    @model_validator(mode="after")
-    def _has_a_strategy(self) -> "JournalsRequest":
-        if self.strategy.upper() not in {"SSE", "WAIT_FOR_EVERYONE"}:
-            raise ValueError("strategy must be SSE or WAIT_FOR_EVERYONE")
-        return self
+    @field_validator("strategy")
+    @classmethod
+    def _is_known(cls, given: str) -> str:
+        if given.upper() not in {"SSE", "WAIT_FOR_EVERYONE"}:
+            raise ValueError("SSE or WAIT_FOR_EVERYONE")
+        return given
 
     @property
     def mode(self) -> Mode:

@@ -13,7 +13,7 @@ from core.moment import moment
 from core.output import aggregate
 from core.paths import MISSING, document_of
 from core.spec import Strategy, WaitSpec
-from core.wait import Entry, Mark, Parked, Wait
+from core.wait import Entry, Parked, Wait
 from storage.waits import LogPage, Seen
 
 Document = dict[str, Any]
@@ -85,7 +85,7 @@ def payloads_of(wait: Wait, entries: Iterable[Entry]) -> dict[str, bytes]:
     return {
         event.name: by_seq[mark.seq]
         for event, mark in zip(wait.spec.events, wait.marks, strict=True)
-        if _has_data(mark) and mark.seq in by_seq
+        if mark.seq in by_seq
     }
 
 
@@ -291,10 +291,6 @@ def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Docume
         "output": aggregate(wait, payloads) if ending.status is Status.COMPLETED else None,
     }
     return known(document)
-
-
-def _has_data(mark: Mark) -> bool:
-    return mark.outcome not in {Outcome.PENDING, Outcome.TIMED_OUT}
 
 
 def _as_json(value: Any) -> str:

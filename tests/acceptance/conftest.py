@@ -1,11 +1,12 @@
 """Instances that acceptance tests share: one for each placement, started when first needed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 
 import httpx
 import pytest
 
+from tests.support.gathering import Gatherings, gatherings_of
 from tests.support.operations import Operation, operations_of
 from tests.support.product import Product, running_product
 from tests.support.tenants import another_tenant, client
@@ -39,6 +40,20 @@ def stranger(product: Product) -> Iterator[Product]:
     """The same instance, as the admin of another tenant sees it."""
     with another_tenant(product) as other:
         yield other
+
+
+@pytest.fixture(scope="session")
+def ward(product: Product) -> Iterator[Product]:
+    """The same instance, as the admin of the tenant that gathers sees it."""
+    with another_tenant(product) as other:
+        yield other
+
+
+@pytest.fixture(scope="session")
+async def gatherings(ward: Product) -> AsyncIterator[Gatherings]:
+    """That tenant with its resources, which are played here."""
+    async with gatherings_of(ward) as made:
+        yield made
 
 
 @pytest.fixture

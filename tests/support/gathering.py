@@ -119,13 +119,13 @@ class Gatherings:
 
     async def called(self, gather_id: str, times: int = 1) -> list[Call]:
         """Wait until so many calls have come."""
+        await until(f"{times} calls", lambda: len(self.calls(gather_id)) >= times)
+        return self.calls(gather_id)
 
-        def look() -> list[Call] | None:
-            calls = self.calls(gather_id)
-            return calls if len(calls) >= times else None
-
-        calls: list[Call] = await until(f"{times} calls", look)
-        return calls
+    async def called_back(self, gather_id: str, times: int) -> list[Callback]:
+        """Wait until so many callbacks were answered."""
+        await until(f"{times} callbacks", lambda: len(self.callbacks(gather_id)) >= times)
+        return self.callbacks(gather_id)
 
     async def ended(self, gather_id: str) -> dict[str, Any]:
         """Wait for a gather's end; its document then."""

@@ -15,6 +15,7 @@ CONFIG = """global
     log 127.0.0.1:514 local0 info
 defaults
     mode http
+    option splice-request
     errorfile 503 /tmp/ray/500.http
 frontend prometheus
     bind :9101
@@ -40,6 +41,7 @@ def test_the_launcher_mends_the_configuration_and_becomes_haproxy(tmp_path: Path
         ("bind :9101", f"bind unix@{tmp_path}/h/prometheus.sock mode 600"),
         ("bind *:8404", f"bind unix@{tmp_path}/h/stats.sock mode 600"),
         ("    errorfile 503 /tmp/ray/500.http\n", ""),
+        ("    option splice-request\n", ""),
         (
             """return status 404 content-type text/plain lf-string "Path '%[path]' not found.\"""",
             "return status 503 default-errorfiles",
@@ -140,6 +142,7 @@ def test_rays_template_still_has_the_lines_that_are_mended() -> None:
     assert "\n    log {{ config.log_target }} local0 info\n" in template
     assert template.count("\ndefaults\n") == 1
     assert template.count("\n    errorfile ") == 3
+    assert template.count("\n    option splice-request\n") == 1
     assert template.count("\n    http-request return status 404 ") == 1
     assert "\n    use_backend {{ backend.name or 'unknown' }} if " in template
     assert "\n    server {{ server.name }} {{ server.host }}:{{ server.port }} check" in template

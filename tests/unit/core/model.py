@@ -90,6 +90,7 @@ class Model:
     outcomes: dict[str, Outcome] = field(init=False)
     status: Status = field(init=False)
     taken: dict[str, tuple[str, str]] = field(default_factory=dict)
+    promised: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.outcomes = {event.name: Outcome.PENDING for event in self.spec.events}
@@ -126,6 +127,17 @@ class Model:
             if overdue and self.outcomes[event.name] is Outcome.PENDING:
                 self.outcomes[event.name] = Outcome.TIMED_OUT
         self.status = status_of(self.spec, self.outcomes)
+
+    def accept(self, name: str) -> bool:
+        """Somebody agrees to send an event; whether that was still news."""
+        is_news = (
+            self.status is Status.WAITING
+            and self.outcomes.get(name) is Outcome.PENDING
+            and name not in self.promised
+        )
+        if is_news:
+            self.promised.add(name)
+        return is_news
 
     def cancel(self) -> None:
         """End it if it has not ended."""

@@ -18,14 +18,17 @@ from core.messages import (
     encode,
 )
 from core.spec import Source, WaitSpec
-from tests.unit.core.world import ADDRESS, cancel, expire, offer, register
+from tests.unit.core.world import ADDRESS, abandon, accept, cancel, expire, offer, register
 
 MESSAGES: list[Message] = [
     register(WaitSpec(events=())),
+    register(WaitSpec(events=(), gather=True), asked=b'{"asks":[]}'),
     offer("e-1", Source.KAFKA, "orders", b"\x00\xff", Outcome.REJECTED),
     offer("e-2"),
     expire(12.5),
+    accept("one"),
     cancel(),
+    abandon(),
 ]
 REPLIES: list[Reply] = [
     Judged(

@@ -13,12 +13,31 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from core.judgement import Ending, Status
-from core.messages import Judged, Offer, Opened, RefusalKind, Refused, Standing, Verdict
+from core.judgement import Ending, Outcome, Status
+from core.messages import (
+    Abandon,
+    Cancel,
+    Judged,
+    Offer,
+    Opened,
+    RefusalKind,
+    Refused,
+    Standing,
+    Verdict,
+)
 from core.spec import WaitSpec
 from tests.unit.core.generate import offers, specs
 from tests.unit.core.model import Model
-from tests.unit.core.world import START, World, as_column, cancel, expire, register
+from tests.unit.core.world import (
+    START,
+    World,
+    abandon,
+    accept,
+    as_column,
+    cancel,
+    expire,
+    register,
+)
 
 
 class Correlation(RuleBasedStateMachine):
@@ -93,16 +112,26 @@ class Correlation(RuleBasedStateMachine):
         self.model.pass_time(at)
         assert at < self.world.waiting_or_ended.expires_at or reply.status is not Status.WAITING
 
+    @rule(place=st.integers(0, 4), turn_id=st.sampled_from(("accept-1", "accept-2")))
+    def promise(self, place: int, turn_id: str) -> None:
+        """One more than there are events: a name that is not expected."""
+        name = [*self.spec.names, "nobody"][place % (len(self.spec.names) + 1)]
+        reply = self.world.say(accept(name, turn_id), self.now)
+        if self.model is None:
+            assert isinstance(reply, Refused)
+            return
+        assert reply == Standing(status=self.model.status, changed=self.model.accept(name))
+
     @precondition(lambda self: self.count > 3)
-    @rule(turn_id=st.sampled_from(("cancel-1", "cancel-2")))
-    def cancel_wait(self, turn_id: str) -> None:
-        reply = self.world.say(cancel(turn_id), self.now)
+    @rule(end=st.sampled_from((cancel("cancel-1"), cancel("cancel-2"), abandon())))
+    def cancel_wait(self, end: Cancel | Abandon) -> None:
+        reply = self.world.say(end, self.now)
         if self.model is None:
             assert isinstance(reply, Refused)
             return
         assert isinstance(reply, Standing)
         by_this = self.model.status is Status.WAITING or (
-            self.ending is not None and self.ending.turn_id == turn_id
+            self.ending is not None and self.ending.turn_id == end.turn_id
         )
         assert reply.changed is by_this
         self.model.cancel()
@@ -121,6 +150,13 @@ class Correlation(RuleBasedStateMachine):
         wait = self.world.waiting_or_ended
         assert wait.outcomes == self.model.outcomes
         assert wait.status is self.model.status
+        promised = {
+            name
+            for name, mark in zip(wait.spec.names, wait.marks, strict=True)
+            if mark.outcome is Outcome.PENDING and mark.at
+        }
+        outcomes = self.model.outcomes
+        assert promised == {n for n in self.model.promised if outcomes[n] is Outcome.PENDING}
         taken = {event_id: name for event_id, (name, _) in self.model.taken.items()}
         marks = zip(wait.spec.events, wait.marks, strict=True)
         assert {m.event_id: e.name for e, m in marks if m.event_id} == taken

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.address import Address
-from core.tokens import sign, verify
+from core.tokens import CALLBACK, STREAM, sign, verify
 
 ADDRESS = Address(3, "exec-1", "corr-1")
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -53,6 +53,22 @@ def test_a_retired_secret_is_not_accepted() -> None:
 
 def test_without_secrets_nothing_is_accepted() -> None:
     assert verify(TOKEN, 0, []) is None
+
+
+# Purposes.
+
+
+def test_a_token_serves_its_purpose_and_no_other() -> None:
+    """Whoever may answer may not read, and whoever may read may not answer."""
+    stream = sign(ADDRESS, END, NEW, STREAM)
+    assert verify(stream, 0, [NEW], STREAM) == ADDRESS
+    assert verify(stream, 0, [NEW], CALLBACK) is None
+    assert verify(TOKEN, 0, [NEW], STREAM) is None
+
+
+def test_a_token_is_for_callbacks_unless_it_says_otherwise() -> None:
+    assert sign(ADDRESS, END, NEW) == sign(ADDRESS, END, NEW, CALLBACK)
+    assert verify(sign(ADDRESS, END, NEW, CALLBACK), 0, [NEW]) == ADDRESS
 
 
 # Expiry.

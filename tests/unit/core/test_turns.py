@@ -12,6 +12,8 @@ from tests.unit.core.world import (
     ADDRESS,
     START,
     World,
+    abandon,
+    accept,
     cancel,
     expire,
     judged,
@@ -96,7 +98,11 @@ def test_another_registration_under_the_same_ids_is_refused(spec: WaitSpec, node
     assert world.wait == before
 
 
-@pytest.mark.parametrize("message", [cancel(), expire(START)], ids=["cancel", "expire"])
+@pytest.mark.parametrize(
+    "message",
+    [cancel(), expire(START), accept("api_response"), abandon()],
+    ids=["cancel", "expire", "accept", "abandon"],
+)
 def test_what_was_never_registered_is_unknown(message: object) -> None:
     world = World()
     reply = world.say(message, START)  # type: ignore[arg-type]

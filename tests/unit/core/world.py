@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from core.address import Address
 from core.judgement import Ending, Outcome
 from core.messages import (
+    Abandon,
+    Accept,
     Cancel,
     Expire,
     Judged,
@@ -122,9 +124,13 @@ def as_column(moment: float) -> float:
     return round(moment * 1_000_000) / 1_000_000
 
 
-def register(spec: WaitSpec, turn_id: str = "reg-1", node_id: str = "node-1") -> Register:
+def register(
+    spec: WaitSpec, turn_id: str = "reg-1", node_id: str = "node-1", asked: bytes = b""
+) -> Register:
     """The message that opens the wait."""
-    return Register(address=ADDRESS, turn_id=turn_id, node_id=node_id, spec=encode_spec(spec))
+    return Register(
+        address=ADDRESS, turn_id=turn_id, node_id=node_id, spec=encode_spec(spec), asked=asked
+    )
 
 
 def offer(
@@ -154,6 +160,16 @@ def expire(at: float, turn_id: str = "timer-1") -> Expire:
 def cancel(turn_id: str = "cancel-1") -> Cancel:
     """A caller's word that it needs nothing any more."""
     return Cancel(address=ADDRESS, turn_id=turn_id)
+
+
+def accept(event: str, turn_id: str = "accept-1") -> Accept:
+    """The word that somebody has agreed to send this event."""
+    return Accept(address=ADDRESS, turn_id=turn_id, event=event)
+
+
+def abandon(turn_id: str = "abandon-1") -> Abandon:
+    """A replica's word that its last reader went away."""
+    return Abandon(address=ADDRESS, turn_id=turn_id, feed="replica-1")
 
 
 def judged(reply: Reply) -> tuple[Verdict, Reason]:

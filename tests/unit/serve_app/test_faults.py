@@ -16,6 +16,7 @@ def fault(**error: Any) -> dict[str, Any]:
         (("body", "data", "events", 3, "name"), "data.events[3].name"),
         (("query", "limit"), "limit"),
         (("data", "body"), "data.body"),
+        (("resources", 0, "(resource)", "url"), "resources[0].url"),
         ((), "body"),
         (("body",), "body"),
     ],
