@@ -267,7 +267,8 @@ def main() -> None:
         return await Show(plan)()
 
     report = uvloop.run(run())
-    sys.stdout.buffer.write(msgspec.msgpack.encode(report))
+    with open(1, "wb", closefd=False) as out:  # whole, also with PYTHONUNBUFFERED
+        out.write(msgspec.msgpack.encode(report))
 
 
 if __name__ == "__main__":

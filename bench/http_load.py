@@ -201,7 +201,9 @@ def main() -> None:
         return await Run(plan)()
 
     report = uvloop.run(run())
-    sys.stdout.buffer.write(msgspec.msgpack.encode(report))
+    # Not `sys.stdout`: with PYTHONUNBUFFERED that writes a part of it, and says so to nobody.
+    with open(1, "wb", closefd=False) as out:
+        out.write(msgspec.msgpack.encode(report))
 
 
 if __name__ == "__main__":

@@ -89,6 +89,8 @@ class Channel:
         self._changed = asyncio.Event()
         self._beats = 0
         self.over = False
+        # The end with all that counts; None if the correlation was gone before it came.
+        self.result: News | None = None
         self.readers = 0
         self._task = asyncio.create_task(self._follow())
 
@@ -111,14 +113,12 @@ class Channel:
                 cursor = frames[-1][0] if frames else cursor
             if frames:
                 yield b"".join([chunk for _, chunk in frames])
-            elif cursor < self._from:
-                continue
-            elif self.over:
+            elif self.over and cursor >= self._from:
                 return
             elif beats != self._beats:
                 beats = self._beats
                 yield BEAT
-            else:
+            elif cursor >= self._from:
                 await changed.wait()
 
     async def _catch_up(self, cursor: int) -> tuple[list[Frame], int]:
@@ -138,6 +138,15 @@ class Channel:
             await self._changed.wait()
 
     async def _follow(self) -> None:
+        try:
+            await self._read_on()
+        except Exception:
+            # Its readers come back after the last id they saw; here they would wait for ever.
+            log.exception("stream.broken", **about(self._address))
+            self.over = True
+            self._wake()
+
+    async def _read_on(self) -> None:
         pause = self._heartbeat
         async with self._gateway.watch(self._address) as watch:
             while not self.over:
@@ -151,6 +160,7 @@ class Channel:
                     away = type(error).__name__
                     log.warning("stream.database_away", error=away, **about(self._address))
                     pause = RETRY_AFTER
+                    self._wake()  # for the beat
                     continue
                 self._take(news)
                 if news is not None and news.counted is None:
@@ -169,7 +179,8 @@ class Channel:
             number, chunk = self._frames.pop(0)
             self._size -= len(chunk)
             self._from = number
-        self.over = has_all(self._read_to, news.wait)
+        if has_all(self._read_to, news.wait):
+            self.over, self.result = True, news
 
     def _wake(self) -> None:
         woken, self._changed = self._changed, asyncio.Event()

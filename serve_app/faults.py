@@ -1,12 +1,16 @@
 """What is wrong with one field, in words for the person who wrote the request."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 _PLACES = frozenset({"body", "query", "path", "header"})
 # The forms that a value may have, where there are two; see wire/gathers.py.
 _FORMS = frozenset({"(name)", "(resource)"})
+# Where a field of the value itself says its kind, that is no step on the way to another.
+_KINDS = frozenset({("auth", "bearer"), ("auth", "basic")})
+# Not even their author is shown these again: an answer may be kept where a request is not.
+_SECRETS = frozenset({"token", "password"})
 _SHOWN = 100
 # pydantic's sentences begin like this; the rest says what is expected.
 _OPENINGS = (
@@ -42,9 +46,10 @@ def faults_of(errors: Sequence[Any], within: str = "") -> list[Fault]:
 
 
 def _fault(error: Mapping[str, Any], within: str) -> Fault:
-    kind = str(error["type"])
-    got = None if kind in _WITHOUT_VALUE else _brief(error.get("input"))
-    return Fault(_path(error["loc"], within), _expected(kind, str(error["msg"])), got)
+    kind, loc = str(error["type"]), error["loc"]
+    is_hidden = kind in _WITHOUT_VALUE or bool(_SECRETS.intersection(loc))
+    got = None if is_hidden else _brief(error.get("input"))
+    return Fault(_path(loc, within), _expected(kind, str(error["msg"])), got)
 
 
 def _expected(kind: str, message: str) -> str:
@@ -59,10 +64,12 @@ def _expected(kind: str, message: str) -> str:
             return message
 
 
-def _path(parts: Iterable[str | int], within: str) -> str:
+def _path(parts: Sequence[str | int], within: str) -> str:
     path = within
     for index, part in enumerate(parts):
         if (index == 0 and part in _PLACES) or part in _FORMS:
+            continue
+        if index and (parts[index - 1], part) in _KINDS:
             continue
         if isinstance(part, int):
             path += f"[{part}]"

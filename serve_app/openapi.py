@@ -12,6 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from serve_app.guards import Requires, RequiresOrToken
 from serve_app.problems import MEDIA_TYPE
+from serve_app.sse import MEDIA_TYPE as EVENTS
 from serve_app.wire.dead_letters import RedriveRequest
 from serve_app.wire.gathers import (
     GatherRequest,
@@ -66,6 +67,28 @@ def described(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int |
         for status, model in answers.items()
     }
     return success | {status: _problem(status) for status in problems}
+
+
+def streamed(description: str, data: dict[str, Any]) -> dict[int | str, Any]:
+    """The answers of a route that streams events; `data` is the schema of the JSON in each."""
+    event = {
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "Its number in the log."},
+            "event": {"type": "string", "description": "Its type."},
+            "data": {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": data,
+            },
+        },
+    }
+    return {
+        200: {"description": description, "content": {EVENTS: {"itemSchema": event}}},
+        204: {"description": "Nothing more will come after the given id."},
+        **described({}, 404),
+    }
 
 
 def body(model: type[BaseModel]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -230,13 +230,19 @@ class Settings(BaseSettings):
             raise ValueError(f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY go together")
         return self
 
-    @model_validator(mode="after")
-    def _calls_can_be_made(self) -> Self:
-        parse_networks(self.call_networks or "")
-        wrong = [url for url in _listed(self.journal_urls) if not _URL.fullmatch(url)]
+    @field_validator("call_networks")
+    @classmethod
+    def _are_networks(cls, text: str | None) -> str | None:
+        parse_networks(text or "")
+        return text
+
+    @field_validator("journal_urls")
+    @classmethod
+    def _are_addresses(cls, text: str) -> str:
+        wrong = [url for url in _listed(text) if not _URL.fullmatch(url)]
         if wrong:
-            raise ValueError(f"{PREFIX}JOURNAL_URLS: {wrong[0]} is no http address")
-        return self
+            raise ValueError(f"{wrong[0]} is no http address")
+        return text
 
     @classmethod
     def load(cls, flags: Mapping[str, object] | None = None) -> Self:

@@ -9,7 +9,9 @@ import orjson
 _AT_ONCE = 200
 # Shorter than servers keep an idle connection, so that none breaks just when it is used.
 _IDLE = 2.0
-_TRIES = 3
+_TRIES = 4
+_PAUSE = 0.1
+_BUSY = frozenset({429, 503})
 _WITHIN = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _LARGEST_REPLY = 64 * 1024
 _HEADERS = {"Content-Type": "application/json", "User-Agent": "muster-demo-resource"}
@@ -34,20 +36,30 @@ class Sender:
     async def post(self, url: str, body: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
         """Send one callback; the status and the reply, or None and what went wrong.
 
-        A callback counts once, so it may be sent again where a connection broke.
+        A callback counts once, so it may be sent again where a connection broke or the receiver
+        was busy.
         """
+        content, attempt = orjson.dumps(body), 1
+        try:
+            while True:
+                status, reply = await self._post(url, content)
+                if (status is not None and status not in _BUSY) or attempt == _TRIES:
+                    return status, reply
+                await asyncio.sleep(_PAUSE * 2**attempt)
+                attempt += 1
+        except aiohttp.InvalidURL:
+            return None, {"detail": f"{url} is not an address"}
+
+    async def _post(self, url: str, content: bytes) -> tuple[int | None, dict[str, Any]]:
         if self._session is None:
             raise RuntimeError("the sender is not open")
-        content, fault = orjson.dumps(body), ""
-        for _ in range(_TRIES):
-            try:
-                async with self._session.post(url, data=content) as response:
-                    return response.status, _document(await _read_bounded(response))
-            except aiohttp.InvalidURL:
-                return None, {"detail": f"{url} is not an address"}
-            except (aiohttp.ClientError, TimeoutError) as error:
-                fault = str(error) or type(error).__name__
-        return None, {"detail": fault}
+        try:
+            async with self._session.post(url, data=content) as response:
+                return response.status, _document(await _read_bounded(response))
+        except aiohttp.InvalidURL:
+            raise
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return None, {"detail": str(error) or type(error).__name__}
 
 
 async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:

@@ -23,24 +23,29 @@ from core.permissions import Permission
 from core.spec import Source
 from core.tokens import STREAM
 from serve_app.documents import answer, parse, parse_as, read_body
-from serve_app.gatherer import Gathering, capped, context_of, trace_of
+from serve_app.gatherer import capped, context_of, trace_of
 from serve_app.guards import caller_of, replica_of, requires, requires_or_token
 from serve_app.headers import headers_of
 from serve_app.openapi import body, described
 from serve_app.replica import Replica
 from serve_app.replies import judged_document
-from serve_app.routes.gathers import LastSeen, LastSeenHeader, gather_held, stream_answers
-from serve_app.sse import FROM_START, MEDIA_TYPE
+from serve_app.routes.gathers import (
+    ANSWERS,
+    LastSeen,
+    LastSeenHeader,
+    gather_held,
+    stream_answers,
+)
+from serve_app.sse import FROM_START
 from serve_app.wire.events import EventReply
-from serve_app.wire.gather_mapper import journal_result, patient_of
+from serve_app.wire.gather_mapper import journal_result
 from serve_app.wire.gathers import (
     JournalCallback,
     JournalsBegun,
     JournalsRequest,
     JournalsResult,
 )
-from serve_app.wire.mapper import Document, payloads_of
-from storage import waits
+from serve_app.wire.mapper import payloads_of
 
 RESOURCES = ("resource-1", "resource-2", "resource-3")
 
@@ -86,10 +91,11 @@ async def gather_journals(request: Request) -> Response:
                 "streamUrl": f"{stream}?{query}",
             }
             return answer(document, 200, headers)
-        gathering = await gather_held(request, tenant, asked, timeout_ms)
-    if gathering is None:
+        end = await gather_held(request, tenant, asked, timeout_ms)
+    if end is None:
         return Response(status_code=499)
-    return answer(await _result(replica, gathering), 200, headers)
+    payloads = payloads_of(end.wait, end.counted or ())
+    return answer(journal_result(end.wait, wish.patient_id, payloads), 200, headers)
 
 
 @router.get(
@@ -97,15 +103,7 @@ async def gather_journals(request: Request) -> Response:
     dependencies=[requires_or_token(Permission.GATHERS_READ, STREAM)],
     operation_id="streamJournals",
     response_class=Response,
-    responses={
-        200: {
-            "description": "Server-sent events: callback, rejected, timeout, error, and at the end "
-            "summary.",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
-        },
-        204: {"description": "Nothing more will come after the given id."},
-        **described({}, 404),
-    },
+    responses=ANSWERS,
 )
 async def stream_journals(
     request: Request,
@@ -199,9 +197,3 @@ def _asked(wish: JournalsRequest, replica: Replica, trace: str) -> Asked:
         journals=True,
         trace=trace,
     )
-
-
-async def _result(replica: Replica, gathering: Gathering) -> Document:
-    wait = gathering.seen.wait
-    counted = await replica.database.ask(waits.read_counted, wait)
-    return journal_result(wait, patient_of(gathering.asked), payloads_of(wait, counted))

@@ -7,22 +7,22 @@ from starlette.responses import Response
 
 from actors.process import mint
 from core.address import Address
-from core.errors import ForbiddenError
+from core.errors import ForbiddenError, NotFoundError
 from core.gather import Asked, Mode
 from core.messages import Cancel
 from core.moment import moment
 from core.permissions import Permission
 from core.tokens import STREAM
-from serve_app.channels import has_all
+from serve_app.channels import News, has_all
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.gatherer import Begun, Gathering, capped, leaving_of, trace_of
 from serve_app.guards import caller_of, passage_of, replica_of, requires, requires_or_token
 from serve_app.headers import headers_of
 from serve_app.held import begin_held, read_on, unless_gone
-from serve_app.openapi import body, described
+from serve_app.openapi import body, described, streamed
 from serve_app.replica import Replica
 from serve_app.replies import check_cancelled
-from serve_app.sse import FROM_START, MEDIA_TYPE, EventStream
+from serve_app.sse import FROM_START, EventStream
 from serve_app.stories import gather_story
 from serve_app.wire.gather_mapper import gather_document
 from serve_app.wire.gathers import GatherBegun, GatherRequest, GatherView
@@ -33,6 +33,10 @@ router = APIRouter(prefix="/api/gathers", tags=["gathers"])
 
 GatherId = Annotated[str, Path(alias="id", pattern=r"^[0-9A-Za-z-]{1,64}$")]
 LastSeen = Annotated[int | None, Query(alias="lastEventId", ge=0, lt=2**31)]
+ANSWERS = streamed(
+    "Server-sent events: callback, rejected, timeout, error, and at the end summary.",
+    {"type": "object"},
+)
 LastSeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
 
 
@@ -57,10 +61,11 @@ async def begin_gather(request: Request) -> Response:
             names = [ask.name for ask in asked.asks]
             document = _begun(replica, begun, names, timeout_ms)
             return answer(document, 202, headers)
-        gathering = await gather_held(request, tenant, asked, timeout_ms)
-    if gathering is None:
+        end = await gather_held(request, tenant, asked, timeout_ms)
+    if end is None:
         return Response(status_code=499)
-    return answer(await _view(replica, gathering), 200, headers)
+    document = gather_document(end.wait, asked, payloads_of(end.wait, end.counted or ()))
+    return answer(document, 200, headers)
 
 
 @router.get(
@@ -81,15 +86,7 @@ async def show_gather(request: Request, gather_id: GatherId) -> Response:
     dependencies=[requires_or_token(Permission.GATHERS_READ, STREAM)],
     operation_id="streamGather",
     response_class=Response,
-    responses={
-        200: {
-            "description": "Server-sent events: callback, rejected, timeout, error, and at the end "
-            "summary.",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
-        },
-        204: {"description": "Nothing more will come after the given id."},
-        **described({}, 404),
-    },
+    responses=ANSWERS,
 )
 async def stream_gather(
     request: Request,
@@ -128,10 +125,12 @@ async def stream_answers(request: Request, gather_id: str, cursor: int) -> Respo
     return EventStream(replica.metrics.gathers.stream(frames))
 
 
-async def gather_held(
-    request: Request, tenant: int, asked: Asked, timeout_ms: int
-) -> Gathering | None:
-    """Begin a gather and wait for its end; None if the caller went away."""
+async def gather_held(request: Request, tenant: int, asked: Asked, timeout_ms: int) -> News | None:
+    """Begin a gather and wait for its end; None if the caller went away.
+
+    Raises:
+        NotFoundError: It was forgotten while it was waited for.
+    """
     passage_of(request).linger()
     replica = replica_of(request)
     begun = await begin_held(replica, tenant, asked, timeout_ms)
@@ -139,7 +138,9 @@ async def gather_held(
     async with replica.hub.open(begun.address, name, tell, leaving_of(asked)) as channel:
         if not await unless_gone(request, channel.ended()):
             return None
-    return await replica.gatherer.find(begun.address)
+    if channel.result is None:
+        raise NotFoundError(f"gather {begun.address.correlation_id}")
+    return channel.result
 
 
 def _address(request: Request, gather_id: str) -> Address:

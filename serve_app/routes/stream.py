@@ -13,10 +13,10 @@ from core.permissions import Permission
 from serve_app.channels import has_all
 from serve_app.documents import answer
 from serve_app.guards import Target, passage_of, replica_of, requires
-from serve_app.openapi import described
+from serve_app.openapi import described, streamed
 from serve_app.replica import Replica
 from serve_app.routes.waits import read_wait
-from serve_app.sse import FROM_START, MEDIA_TYPE, EventStream
+from serve_app.sse import FROM_START, EventStream
 from serve_app.stories import frames_of_wait
 from serve_app.wire.mapper import explanation_document, log_documents
 from serve_app.wire.waits import ExplainView, LogView
@@ -29,19 +29,6 @@ After = Annotated[int, Query(ge=FROM_START, lt=2**31)]
 SeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
 
 _ENTRY = {"$ref": "#/components/schemas/LogEntry"}
-_EVENT = {
-    "type": "object",
-    "required": ["id", "event", "data"],
-    "properties": {
-        "id": {"type": "string", "description": "The entry's number in the log."},
-        "event": {"type": "string", "description": "The entry's type."},
-        "data": {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": _ENTRY,
-        },
-    },
-}
 
 
 @router.get(
@@ -49,15 +36,11 @@ _EVENT = {
     dependencies=[requires(Permission.WAITS_READ)],
     operation_id="streamWait",
     response_class=Response,
-    responses={
-        200: {
-            "description": "Server-sent events: registered, what came, ended. Each `data` is a "
-            "LogEntry; the stream closes after `ended`.",
-            "content": {MEDIA_TYPE: {"itemSchema": _EVENT}},
-        },
-        204: {"description": "Nothing more will come after the given id."},
-        **described({}, 404),
-    },
+    responses=streamed(
+        "Server-sent events: registered, what came, ended. Each `data` is a LogEntry; the stream "
+        "closes after `ended`.",
+        _ENTRY,
+    ),
 )
 async def stream_wait(
     request: Request,

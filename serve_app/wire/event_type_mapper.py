@@ -35,9 +35,7 @@ _SENTENCES = {
 def refused(refusal: Refusal) -> ProblemError:
     """The answer to a step that is not allowed."""
     status = 404 if refusal in _MISSING else 409
-    return ProblemError(
-        Problem(status=status, code=refusal.value, detail=_SENTENCES[refusal])
-    )
+    return ProblemError(Problem(status=status, code=refusal.value, detail=_SENTENCES[refusal]))
 
 
 def event_type_document(found: EventType) -> Document:

@@ -3,13 +3,14 @@
 import json
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from core.event_type import (
     CODE,
     CODE_LENGTH,
     SEGMENT,
     VERSION,
+    Code,
     SchemaType,
     TypeSource,
     TypeStatus,
@@ -18,6 +19,7 @@ from core.event_type import (
 )
 from serve_app.wire.base import Wire
 from serve_app.wire.requests import is_printable
+from storage.event_types import NewEventType, TypeChange, TypeFilter
 
 TSID = r"[0-9A-HJKMNP-TV-Z]{13}"
 TYPE_ID = rf"^evt_{TSID}$"
@@ -36,6 +38,7 @@ Description = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
 MimeType = Annotated[
     str, Field(pattern=_MIME, description="Of the payloads. Default: what goes with schemaType.")
 ]
+Segment = Annotated[str, Field(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH)]
 VersionText = Annotated[str, Field(pattern=VERSION, examples=["1.0"])]
 
 
@@ -48,7 +51,11 @@ def _text_of(schema: Any) -> str:
     return json.dumps(schema, allow_nan=False, ensure_ascii=False)
 
 
-SchemaText = Annotated[Any, AfterValidator(_text_of)]
+SchemaText = Annotated[
+    Any,
+    AfterValidator(_text_of),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "boolean"}]}),
+]
 
 
 class EventTypeRequest(Wire):
@@ -68,6 +75,18 @@ class EventTypeRequest(Wire):
         description="What becomes of events that do not fit, once a version is CURRENT.",
     )
 
+    def to_new(self, event_type_id: str) -> NewEventType:
+        """As it is stored."""
+        return NewEventType(
+            event_type_id=event_type_id,
+            code=Code(*self.code.split(":")),
+            name=self.name,
+            description=self.description,
+            source=self.source,
+            client_scoped=self.client_scoped,
+            validation=self.validation,
+        )
+
 
 class EventTypePatch(Wire):
     """What is to change; the rest stays."""
@@ -82,6 +101,39 @@ class EventTypePatch(Wire):
             raise ValueError("at least one of name, description, validation")
         return self
 
+    def to_change(self) -> TypeChange:
+        """As it is stored."""
+        return TypeChange(
+            name=self.name,
+            description=self.description,
+            describes="description" in self.model_fields_set,
+            validation=self.validation,
+        )
+
+
+class EventTypeQuery(Wire):
+    """Which event types a listing shows."""
+
+    application: Segment | None = None
+    subdomain: Segment | None = None
+    aggregate: Segment | None = None
+    status: TypeStatus | None = None
+    source: TypeSource | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    cursor: Annotated[str, Field(pattern=CODE, max_length=CODE_LENGTH)] | None = Field(
+        None, description="nextCursor of the page before."
+    )
+
+    def to_filter(self) -> TypeFilter:
+        """As the database is asked."""
+        return TypeFilter(
+            application=self.application,
+            subdomain=self.subdomain,
+            aggregate=self.aggregate,
+            status=self.status,
+            source=self.source,
+        )
+
 
 class SchemaSource(Wire):
     """A schema: written here, or one of /api/schemas."""
@@ -92,13 +144,6 @@ class SchemaSource(Wire):
     schema_id: Annotated[str, Field(pattern=SCHEMA_ID)] | None = None
     schema_type: SchemaType = SchemaType.JSON_SCHEMA
     mime_type: MimeType | None = None
-
-    @field_validator("definition", mode="before")
-    @classmethod
-    def _is_there(cls, given: Any) -> Any:
-        if given is None:
-            raise ValueError("a text, or a JSON Schema as it is")
-        return given
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -123,9 +168,12 @@ class SchemaRequest(Wire):
     schema_type: SchemaType = SchemaType.JSON_SCHEMA
     mime_type: MimeType | None = None
     content: SchemaText = Field(description="The text; a JSON Schema may stand here as it is.")
-    event_type_id: Annotated[
-        str, Field(pattern=TYPE_NAME, max_length=CODE_LENGTH, description="Its id or its code.")
-    ] | None = None
+    event_type_id: (
+        Annotated[
+            str, Field(pattern=TYPE_NAME, max_length=CODE_LENGTH, description="Its id or its code.")
+        ]
+        | None
+    ) = None
     version: VersionText | None = Field(None, description="Of that event type.")
 
     @model_validator(mode="after")

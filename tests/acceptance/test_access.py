@@ -22,6 +22,7 @@ Clients = Callable[[str | None], httpx.Client]
 
 EVERY = sorted(permission.value for permission in ALL_PERMISSIONS)
 PUBLIC = {"showHealth", "showReadiness", "showLiveness"}
+TAKE_TOKENS = {"sendCallback", "sendJournalCallback", "streamJournals", "streamGather"}
 CALLBACKS = "/api/internal/callbacks/external-service"
 # A key stops working within this time wherever it is cached.
 KEY_TTL = 10.0
@@ -35,7 +36,7 @@ def test_each_route_names_a_permission_or_is_on_the_public_list(
 ) -> None:
     assert {name for name, one in operations.items() if one.permission is None} == PUBLIC
     assert {one.permission for one in operations.values()} - {None} == set(EVERY)
-    assert {name for name, one in operations.items() if one.takes_token} == {"sendCallback"}
+    assert {name for name, one in operations.items() if one.takes_token} == TAKE_TOKENS
 
 
 @pytest.mark.parametrize(

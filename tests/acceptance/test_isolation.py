@@ -1,6 +1,6 @@
 """No tenant sees, meets or touches what another has, on any route."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ class Belongings:
     letter_id: int
     topic: str
     prefix: str
+    resource: str
+    gather_id: str
 
     @property
     def path(self) -> str:
@@ -43,9 +45,14 @@ class Belongings:
         shown = self.owner.show(self.wait)
         return (shown["status"], shown["receivedEvents"]) == ("waiting", [])
 
+    def still_gathers(self) -> bool:
+        """Nothing has happened to the gather."""
+        shown = self.owner.http.get(f"/api/gathers/{self.gather_id}").json()
+        return (shown["status"], shown["received"]) == ("waiting", 0)
+
 
 @pytest.fixture
-def belongings(product: Product) -> Belongings:
+def belongings(product: Product) -> Iterator[Belongings]:
     wait = product.register()
     early = {"executionId": new_id(), "correlationId": new_id()}
     product.callback(early, {"secret": "early"})
@@ -54,7 +61,15 @@ def belongings(product: Product) -> Belongings:
     topic = new_topic()
     (letter_id,) = bury(product, [broken(topic)])
     prefix = create_key(product, ["waits:read"])["prefix"]
-    return Belongings(product, wait, inbox_id, letter_id, topic, prefix)
+    resource = f"resource-of-{new_id()}"
+    # It accepts every call, and never calls back.
+    accepting = {"url": f"{product.url}/actuator/health/liveness", "method": "GET"}
+    assert product.http.put(f"/api/resources/{resource}", json=accepting).status_code == 201
+    asked = {"resources": [resource], "timeoutMs": 27_000}
+    gather_id = product.http.post("/api/gathers", json=asked).json()["id"]
+    yield Belongings(product, wait, inbox_id, letter_id, topic, prefix, resource, gather_id)
+    product.http.delete(f"/api/gathers/{gather_id}")
+    product.http.delete(f"/api/resources/{resource}")
 
 
 def _cannot_see(method: str, rest: str = "") -> Callable[[Product, Belongings], None]:
@@ -186,12 +201,67 @@ def _cannot_revoke(other: Product, theirs: Belongings) -> None:
     assert "revokedAt" not in keys[theirs.prefix]
 
 
+def _cannot_follow(method: str, path: str) -> Callable[[Product, Belongings], None]:
+    def check(other: Product, theirs: Belongings) -> None:
+        reply = other.http.request(method, path.format(theirs.gather_id))
+        assert_problem(reply, 404, "not_found")
+        assert theirs.still_gathers()
+
+    return check
+
+
+def _cannot_ask_it(other: Product, theirs: Belongings) -> None:
+    reply = other.http.post("/api/gathers", json={"resources": [theirs.resource]})
+    assert_problem(reply, 422, "invalid")
+
+
+def _has_no_journals_of_it(other: Product, theirs: Belongings) -> None:
+    for number in (1, 2, 3):
+        url = {"url": "http://127.0.0.1:9/"}
+        theirs.owner.http.put(f"/api/resources/resource-{number}", json=url)
+    reply = other.http.post("/aggregate/journals", json={"patientId": "p"})
+    for number in (1, 2, 3):
+        theirs.owner.http.delete(f"/api/resources/resource-{number}")
+    assert_problem(reply, 409, "conflict")
+
+
+def _answers_nobody(other: Product, theirs: Belongings) -> None:
+    body = {"source": theirs.resource, "correlationId": theirs.gather_id, "status": "ok"}
+    reply = other.http.post("/aggregate/callback", json=body)
+    assert reply.json()["reason"] == "no_wait_yet"
+    assert theirs.still_gathers()
+
+
+def _cannot_find_resource(method: str) -> Callable[[Product, Belongings], None]:
+    def check(other: Product, theirs: Belongings) -> None:
+        path = f"/api/resources/{theirs.resource}"
+        assert_problem(other.http.request(method, path), 404, "not_found")
+        assert theirs.owner.http.get(path).status_code == 200
+
+    return check
+
+
+def _lists_no_resource_of_it(other: Product, theirs: Belongings) -> None:
+    page = other.http.get("/api/resources", params={"limit": 500})
+    assert page.status_code == 200
+    assert theirs.resource not in page.text
+
+
+def _puts_its_own(other: Product, theirs: Belongings) -> None:
+    path = f"/api/resources/{theirs.resource}"
+    assert other.http.put(path, json={"url": "http://127.0.0.1:9/mine"}).status_code == 201
+    assert theirs.owner.http.get(path).json()["url"].startswith(theirs.owner.url)
+    assert other.http.delete(path).status_code == 204
+    assert theirs.owner.http.get(path).status_code == 200
+
+
 def _counts_but_names_nobody(path: str) -> Callable[[Product, Belongings], None]:
     def check(other: Product, theirs: Belongings) -> None:
         page = other.http.get(path)
         assert page.status_code == 200
         assert not [value for value in theirs.ids.values() if value in page.text]
         assert theirs.topic not in page.text
+        assert theirs.resource not in page.text
 
     return check
 
@@ -209,6 +279,17 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     "sendCallbacks": _reaches_nobody_in_a_batch("callbacks"),
     "sendEvent": _reaches_nobody("events"),
     "sendEvents": _reaches_nobody_in_a_batch("events"),
+    "beginGather": _cannot_ask_it,
+    "showGather": _cannot_follow("GET", "/api/gathers/{}"),
+    "streamGather": _cannot_follow("GET", "/api/gathers/{}/stream"),
+    "cancelGather": _cannot_follow("DELETE", "/api/gathers/{}"),
+    "gatherJournals": _has_no_journals_of_it,
+    "streamJournals": _cannot_follow("GET", "/aggregate/stream?correlationId={}"),
+    "sendJournalCallback": _answers_nobody,
+    "listResources": _lists_no_resource_of_it,
+    "showResource": _cannot_find_resource("GET"),
+    "putResource": _puts_its_own,
+    "dropResource": _cannot_find_resource("DELETE"),
     "listInbox": _lists_no_event_of_it,
     "showInboxEvent": _cannot_touch("GET"),
     "retryInboxEvent": _cannot_touch("POST", "/retry"),

@@ -19,7 +19,11 @@ from tests.support.tenants import another_tenant
 SEED = 20_240_613
 EXAMPLES = 20
 TIMEOUT = 30
-STREAM = "/api/wait-states/{executionId}/{correlationId}/stream"
+STREAMS = [
+    "/api/wait-states/{executionId}/{correlationId}/stream",
+    "/api/gathers/{id}/stream",
+    "/aggregate/stream",
+]
 # Rules that no schema can tell, such as a quorum within the number of events, refuse requests
 # that the schema allows.
 BEYOND_SCHEMAS = {"positive_data_acceptance": {"enabled": False}}
@@ -103,6 +107,8 @@ def bounded(fuzzed: Product) -> Iterator[None]:
             case.query["wait"] = 0.1
         if (case.path_parameters or {}).get("prefix") == own:
             case.path_parameters["prefix"] = "somebody-else"
+        if isinstance(case.body, dict) and _holds(case.body):
+            case.body["timeoutMs"] = 50
 
     schemathesis.hook(before_call)
     try:
@@ -111,12 +117,19 @@ def bounded(fuzzed: Product) -> Iterator[None]:
         hooks.unregister(before_call)
 
 
+def _holds(body: dict[str, Any]) -> bool:
+    """Whether a gather is waited for, for as long as it is allowed to take."""
+    waits = body.get("mode") == "wait" or str(body.get("strategy")).upper() == "WAIT_FOR_EVERYONE"
+    timeout = body.get("timeoutMs", 10_000)
+    return waits and isinstance(timeout, int) and 0 < timeout < 2**31
+
+
 @pytest.fixture(scope="module")
 def findings(fuzzed: Product) -> Findings:
-    """One run over every operation but the stream, which is open for as long as a wait waits."""
+    """One run over every operation but streams, which are open for as long as a wait waits."""
     found = Findings()
     with bounded(fuzzed):
-        for event in engine.from_schema(load(fuzzed).exclude(path=STREAM)).execute():
+        for event in engine.from_schema(load(fuzzed).exclude(path=STREAMS)).execute():
             found.take(event)
     return found
 
@@ -135,7 +148,7 @@ def test_every_operation_was_called_and_most_were_answered(
         f"{method.upper()} {path}"
         for path, methods in document["paths"].items()
         for method in methods
-        if path != STREAM
+        if path not in STREAMS
     }
     assert set(findings.answers) == operations
     assert sum(sum(counts.values()) for counts in findings.answers.values()) > 500
@@ -168,6 +181,39 @@ def test_the_whole_story_of_a_wait_conforms(fuzzed: Product) -> None:
         case = schema[path]["GET"].Case(path_parameters=parameters)
         reply = case.call_and_validate(headers={"Authorization": f"Bearer {fuzzed.key}"})
         assert reply.status_code == 200, path
+
+
+def test_the_whole_story_of_a_gather_conforms(fuzzed: Product) -> None:
+    schema = load(fuzzed)
+
+    def call(method: str, path: str, body: Any = None, **parameters: str) -> Any:
+        options = {} if body is None else {"body": body, "media_type": "application/json"}
+        case = schema[path][method].Case(path_parameters=parameters, **options)
+        reply = case.call_and_validate(headers={"Authorization": f"Bearer {fuzzed.key}"})
+        assert reply.status_code in {200, 201, 202}, (method, path, reply.text)
+        return None if path.endswith("/stream") else reply.json()
+
+    # It answers directly, and counts as accepting where a callback is expected.
+    resource = {"url": f"{fuzzed.url}/actuator/health/liveness", "method": "GET"}
+    secrets = {"auth": {"type": "bearer", "token": "secret"}, "headers": {"X-Key": "secret"}}
+    for name in ("resource-1", "resource-2", "resource-3"):
+        call("PUT", "/api/resources/{name}", resource | secrets, name=name)
+    call("GET", "/api/resources/{name}", name="resource-1")
+    call("GET", "/api/resources")
+    inline = [resource | {"name": "right"}, {"name": "wrong", "url": f"{fuzzed.url}/nowhere"}]
+    asked = {"resources": inline, "timeoutMs": 5_000, "context": {"a": 1}}
+    ended = call("POST", "/api/gathers", asked | {"mode": "wait"})
+    assert (ended["respondents"], ended["errors"]) == (1, 1)
+    begun = call("POST", "/api/gathers", {"resources": ["resource-1"], "timeoutMs": 20_000})
+    for method in ("GET", "DELETE", "GET"):
+        call(method, "/api/gathers/{id}", id=begun["id"])
+    call("GET", "/api/gathers/{id}/stream", id=begun["id"])
+    journals = {"patientId": "p", "timeoutMs": 100}
+    begun = call("POST", "/aggregate/journals", journals)
+    callback = {"source": "resource-1", "correlationId": begun["correlationId"], "status": "ok"}
+    call("POST", "/aggregate/callback", callback)
+    everyone = call("POST", "/aggregate/journals", journals | {"strategy": "WAIT_FOR_EVERYONE"})
+    assert everyone["status"] == "COMPLETE"
 
 
 def test_the_document_is_complete(product: Product) -> None:

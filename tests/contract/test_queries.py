@@ -32,6 +32,11 @@ async def test_every_query_prepares(database: str, name: str) -> None:
         ("list_letters", (1, None, None, False, None, 10), "dead_letters_recent"),
         ("next_letters", (1, None, None, 0, 10), "dead_letters_recent"),
         ("count_next_letters", (1, None, None, 0), "dead_letters_recent"),
+        ("find_resources", (1, ["resource-1"]), "resources_pkey"),
+        ("list_resources", (1, "", 10), "resources_pkey"),
+        ("read_resource", (1, "resource-1"), "resources_pkey"),
+        ("open_gathers", (2.0, 10), "execution_wait_states_settling"),
+        ("open_gathers", (2.0, 10), "wait_state_events_pkey"),
     ],
 )
 async def test_hot_queries_use_their_index(

@@ -23,10 +23,14 @@ class Receiver:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
         self.reply: web.Response | None = None
+        self.busy = 0
         self.url = ""
 
     async def take(self, request: web.BaseRequest) -> web.StreamResponse:
         self.bodies.append(await request.json())
+        if self.busy:
+            self.busy -= 1
+            return web.Response(status=503)
         answer = {"verdict": "matched" if len(self.bodies) == 1 else "duplicate"}
         return self.reply or web.json_response(answer)
 
@@ -228,7 +232,7 @@ async def test_a_general_call_has_its_delay_in_the_context_and_a_name(
 async def test_what_became_of_a_callback_is_remembered(
     resources: DemoResources, receiver: Receiver, http: aiohttp.ClientSession
 ) -> None:
-    receiver.reply = web.Response(status=503, text="x" * 200_000)
+    receiver.reply = web.Response(status=500, text="x" * 200_000)
     nowhere = "http://127.0.0.1:1/nobody"
     for number, url in enumerate((receiver.url, nowhere, "no address"), 1):
         async with http.post(
@@ -237,8 +241,19 @@ async def test_what_became_of_a_callback_is_remembered(
             assert accepted.status == 200
     await resources.until(lambda seen: len(seen.callbacks) == 3)
     statuses = {callback.resource: callback.status for callback in resources.callbacks}
-    assert statuses == {"resource-1": 503, "resource-2": None, "resource-3": None}
+    assert statuses == {"resource-1": 500, "resource-2": None, "resource-3": None}
     assert all(callback.verdict == "error" for callback in resources.callbacks)
+
+
+async def test_a_receiver_that_is_busy_is_asked_again(
+    resources: DemoResources, receiver: Receiver, http: aiohttp.ClientSession
+) -> None:
+    receiver.busy = 2
+    async with http.post(resources.url_of(1), json=asking(receiver, 0)) as accepted:
+        assert accepted.status == 200
+    await resources.until(lambda seen: seen.callbacks)
+    assert [callback.status for callback in resources.callbacks] == [200]
+    assert len(receiver.bodies) == 3
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ class Operation:
         path = self.path
         for number in ("{inboxId}", "{letterId}"):
             path = path.replace(number, "999999999")
-        for parameter in ("{executionId}", "{correlationId}", "{service}", "{topic}", "{prefix}"):
-            path = path.replace(parameter, "nobody")
+        for name in ("executionId", "correlationId", "service", "topic", "prefix", "id", "name"):
+            path = path.replace(f"{{{name}}}", "nobody")
         assert "{" not in path, f"{self.name} has a parameter that is not known here"
         return http.request(self.method, path, **options)
 

@@ -18,13 +18,15 @@ from core.spec import Source, WaitSpec, encode_spec
 from core.turns import take
 from core.wait import Entry, Wait
 from serve_app.channels import Channel, Hub, Leaving, Teller
-from serve_app.sse import BEAT, FROM_START, OPENING
+from serve_app.sse import BEAT, FROM_START
 from serve_app.stories import frames_of_wait
 from storage.queries import Q
 from tests.simulation.clockwork import simulate
 from tests.unit.serve_app.world import ADDRESS, BOTH
 
 HEARTBEAT = 15.0
+# No deadline comes in between.
+PATIENT = msgspec.structs.replace(BOTH, timeout=1_000_000.0)
 
 
 @dataclass
@@ -88,7 +90,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 class Scene:
     """A replica's door to one correlation, and those who read there."""
 
-    spec: WaitSpec = BOTH
+    spec: WaitSpec = PATIENT
     pool: Tables = field(default_factory=Tables)
     config: Config = field(default_factory=lambda: Config(dsn=""))
     watches: list[Watch] = field(default_factory=list)
@@ -210,7 +212,13 @@ def clock() -> float:
     return asyncio.get_running_loop().time()
 
 
-def play(story: Callable[[Scene], Awaitable[Any]], spec: WaitSpec = BOTH) -> None:
+async def settle() -> None:
+    """Let everything happen that does not need time."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def play(story: Callable[[Scene], Awaitable[Any]], spec: WaitSpec = PATIENT) -> None:
     """Run a story in simulated time; nobody may be left watching."""
 
     async def run() -> None:
@@ -220,6 +228,3 @@ def play(story: Callable[[Scene], Awaitable[Any]], spec: WaitSpec = BOTH) -> Non
         assert scene.watches == []
 
     simulate(run())
-
-
-__all__ = ["ADDRESS", "BEAT", "HEARTBEAT", "OPENING", "Reader", "Scene", "Tables", "clock", "play"]

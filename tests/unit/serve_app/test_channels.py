@@ -1,25 +1,19 @@
 """Streams: everything once and in order, for however many readers. Time is simulated."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.serve_app.channel_world import BEAT, HEARTBEAT, OPENING, Reader, Scene, clock, play
+from serve_app.sse import BEAT, FROM_START, OPENING
+from tests.unit.serve_app.channel_world import HEARTBEAT, Reader, Scene, clock, play, settle
 
 
 @pytest.fixture
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A channel that remembers about a line, and reads about as much at once."""
     monkeypatch.setattr("serve_app.channels.READ_AHEAD", 100)
-
-
-async def settle() -> None:
-    """Let everything happen that does not need time."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 def test_a_reader_gets_the_story_as_it_happens_and_then_the_end() -> None:
@@ -304,20 +298,24 @@ def test_a_correlation_that_is_forgotten_closes_its_streams() -> None:
     play(story)
 
 
+@pytest.mark.usefixtures("short_memory")
 def test_a_mistake_closes_the_streams_so_that_readers_come_back() -> None:
     """To wait for what will never come would be worse."""
 
     async def story(scene: Scene) -> None:
-        readers = [scene.read(), scene.read()]
-        await settle()
+        readers = [scene.read(), scene.read(), scene.read(pause=10.0)]
+        for number in range(5):
+            scene.callback(f"c{number}", 60)
+            await settle()
         scene.pool.broken = ZeroDivisionError("a mistake of ours")
-        scene.callback("a")
-        await asyncio.wait_for(asyncio.gather(*(reader.task for reader in readers)), 1)
+        scene.callback("unseen")
+        closing = asyncio.gather(*(reader.task for reader in readers), return_exceptions=True)
+        await asyncio.wait_for(closing, 100)
         scene.pool.broken = None
-        again: Any = scene.read(readers[0].ids[-1])
-        await settle()
-        assert again.ids == [1]
         scene.cancel()
-        await again.task
+        for reader in readers:
+            again = scene.read(reader.ids[-1] if reader.ids else FROM_START)
+            await again.task
+            assert reader.ids + again.ids == list(range(8))
 
     play(story)

@@ -17,6 +17,8 @@ def fault(**error: Any) -> dict[str, Any]:
         (("query", "limit"), "limit"),
         (("data", "body"), "data.body"),
         (("resources", 0, "(resource)", "url"), "resources[0].url"),
+        (("auth", "bearer", "token"), "auth.token"),
+        (("headers", "bearer"), "headers.bearer"),
         ((), "body"),
         (("body",), "body"),
     ],

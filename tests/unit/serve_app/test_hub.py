@@ -7,15 +7,11 @@ import pytest
 from core.judgement import Status
 from serve_app.channels import Leaving
 from serve_app.stories import frames_of_wait
-from tests.unit.serve_app.channel_world import ADDRESS, HEARTBEAT, Scene, clock, play
+from tests.unit.serve_app.channel_world import HEARTBEAT, Scene, clock, play, settle
+from tests.unit.serve_app.world import ADDRESS
 
 GRACE = Leaving(2.0)
 START = 1_000.0
-
-
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 def test_readers_are_counted_while_they_read() -> None:
@@ -92,12 +88,12 @@ def test_each_leaving_has_its_whole_grace() -> None:
     async def story(scene: Scene) -> None:
         for _ in range(5):
             reader = scene.read(leaving=GRACE)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.25)
             await reader.leave()
             await asyncio.sleep(1.5)
         assert scene.abandoned == []
         await asyncio.sleep(10)
-        assert scene.abandoned == [START + 4 * 2 + 0.5 + GRACE.grace]
+        assert scene.abandoned == [START + 4 * 1.75 + 0.25 + GRACE.grace]
 
     play(story)
 

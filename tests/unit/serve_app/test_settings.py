@@ -166,3 +166,71 @@ def test_brokers_are_named_by_host_and_port(text: str) -> None:
 def test_half_of_an_access_is_refused(flags: dict[str, str], named: str) -> None:
     with pytest.raises(InvalidError, match=named):
         Settings.load(flags)
+
+
+# Calls.
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_an_instance_on_loopback_may_call_loopback(host: str) -> None:
+    """Whoever reaches it can call loopback without its help."""
+    networks = Settings.load({"host": host}).to_config("d").call_networks
+    assert networks == ("127.0.0.0/8", "::1/128")
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "10.0.0.5", "muster.example", "127.0.0.1.nip.io"]
+)
+def test_an_instance_that_others_reach_may_call_public_addresses_only(host: str) -> None:
+    assert Settings.load({"host": host}).to_config("d").call_networks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "networks"),
+    [
+        ("10.0.0.0/8, fd00::/8", ("10.0.0.0/8", "fd00::/8")),
+        ("loopback", ("127.0.0.0/8", "::1/128")),
+        ("192.168.1.7", ("192.168.1.7/32",)),
+        (",", ()),
+    ],
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_networks_that_are_named_are_those_that_are_allowed(
+    host: str, text: str, networks: tuple[str, ...]
+) -> None:
+    settings = Settings.load({"host": host, "call_networks": text})
+    assert settings.to_config("d").call_networks == networks
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1/8", "example.org", "10.0.0.0/8 10.0.0.0/8", "private"])
+def test_a_network_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_CALL_NETWORKS", text)
+    with pytest.raises(InvalidError, match="MUSTER_CALL_NETWORKS"):
+        Settings.load()
+
+
+def test_journals_may_be_asked_for_at_addresses_that_are_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Settings.load().to_config("d").journal_urls == ()
+    monkeypatch.setenv("MUSTER_JOURNAL_URLS", "http://one.example/ask, https://two.example:8443 ")
+    urls = Settings.load().to_config("d").journal_urls
+    assert urls == ("http://one.example/ask", "https://two.example:8443")
+
+
+@pytest.mark.parametrize(
+    "text", ["one.example", "ftp://one.example", "http://", "http://one.example,two", "http://a#b"]
+)
+def test_an_address_of_journals_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidError, match="MUSTER_JOURNAL_URLS"):
+        Settings.load({"journal_urls": text})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("CALL_POOLS", "0"), ("CALL_LIMIT", "0"), ("CALL_LIMIT", "many")]
+)
+def test_there_is_at_least_one_call(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"MUSTER_{name}", text)
+    with pytest.raises(InvalidError) as refusal:
+        Settings.load()
+    assert refusal.value.field == f"MUSTER_{name}"
