@@ -113,21 +113,22 @@ class PoolActor:
     async def _missed(self, pool: Pool, gather: OpenGather) -> list[Call]:
         address = gather.address
         missed = {
-            ask.name
-            for ask in gather.asked.asks
-            if gather.marks.get(ask.name) == PENDING
-            and not pool.is_known(address.key, ask.name)
-            and pool_of(address.tenant, ask.name, self._config) == self._process.name
+            name
+            for name, mark in gather.marks.items()
+            if mark == PENDING
+            and not pool.is_known(address.key, name)
+            and pool_of(address.tenant, name, self._config) == self._process.name
         }
-        if not missed:
+        asked = await resources.read_asked(self._database, address) if missed else None
+        if asked is None:
             return []
-        names = [ask.name for ask in gather.asked.asks]
+        names = [ask.name for ask in asked.asks]
         known = await resources.find(self._database, address.tenant, names)
         live = await access.signing_secrets(self._database, CALLBACK, secrets.token_bytes(32))
         token = sign(address, gather.expires_at + self._config.retention, live[0])
         urls = [
-            callback_url(self._config.public_url, name, token, journals=gather.asked.journals)
+            callback_url(self._config.public_url, name, token, journals=asked.journals)
             for name in names
         ]
-        calls = calls_of(gather.asked, address, gather.expires_at, known, urls)
+        calls = calls_of(asked, address, gather.expires_at, known, urls)
         return [call for call in calls if call.name in missed]

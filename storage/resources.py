@@ -9,7 +9,8 @@ import msgspec
 from core.address import Address
 from core.gather import Asked, Resource, decode_asked
 from core.spec import decode_spec
-from core.wait import Mark
+from core.wait import ASKED, Mark
+from storage import waits
 from storage.pool import Pool
 from storage.queries import Q
 from storage.rows import address_of
@@ -30,10 +31,9 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class OpenGather:
-    """A gather that waits: what it asked for, and how each of those stands."""
+    """A gather that waits, and how each that it asked stands."""
 
     address: Address
-    asked: Asked
     marks: dict[str, Mark]
     expires_at: float
 
@@ -73,12 +73,17 @@ async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGa
     return [
         OpenGather(
             address_of(row),
-            decode_asked(row["asked"]),
             dict(zip(decode_spec(row["spec"]).names, _marks.decode(row["marks"]), strict=True)),
             row["expires_at"],
         )
         for row in rows
     ]
+
+
+async def read_asked(pool: Pool, address: Address) -> Asked | None:
+    """What a gather asked for, if there is one."""
+    lines = await waits.read_lines(pool, address.key, [1])
+    return next((decode_asked(line.payload) for line in lines if line.kind == ASKED), None)
 
 
 def _registered(row: asyncpg.Record) -> Registered:

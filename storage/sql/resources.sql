@@ -38,10 +38,11 @@ select name, definition,
 delete from resources where tenant_id = $1 and name = $2 returning name;
 
 -- name: open_gathers
--- Gathers opened more than $1 seconds ago that still wait, with what they asked for.
+-- Gathers opened more than $1 seconds ago that still wait. Not what they asked for, which may be
+-- large, and is needed of few.
 -- Served by: execution_wait_states_settling, wait_state_events_pkey.
 select w.tenant_id, w.execution_id, w.correlation_id, w.marks, s.spec,
-       extract(epoch from w.expires_at)::float8 as expires_at, l.payload as asked
+       extract(epoch from w.expires_at)::float8 as expires_at
   from execution_wait_states w
   join wait_specs s using (tenant_id, spec_id)
   join wait_state_events l on l.wait_key = w.wait_key and l.seq = 1 and l.kind = 'asked'

@@ -195,6 +195,35 @@ async def test_secrets_go_in_and_never_out(gatherings: Gatherings) -> None:
     }
 
 
+async def test_health_names_resources_to_their_tenant_only(
+    gatherings: Gatherings, other: httpx.AsyncClient
+) -> None:
+    good, bad = await gatherings.register(), await gatherings.register(Behaviour.CLOSE)
+    await gatherings.gather(good, bad, mode="wait")
+    silent = await gatherings.register(Behaviour.SILENT)
+    begun = await gatherings.gather(silent, timeoutMs=20_000, graceMs=0)
+
+    async def look(http: httpx.AsyncClient) -> tuple[int, dict[str, Any]]:
+        components = (await http.get("/actuator/health")).json()["components"]
+        sinks: int = components["sseManager"]["details"]["activeSinks"]
+        return sinks, components["resourceConnectivity"]["details"]
+
+    async with gatherings.stream(begun):
+
+        async def told() -> bool:
+            sinks, details = await look(gatherings.http)
+            return sinks == 1 and (details.get(good), details.get(bad)) == ("UP", "DOWN")
+
+        await until("health tells of them", told)
+    assert set((await look(gatherings.browser))[1]) == {"up", "down"}
+    assert not {good, bad} & set((await look(other))[1])
+
+    async def none() -> bool:
+        return (await look(gatherings.browser))[0] == 0
+
+    await until("nobody reads", none)
+
+
 @pytest.mark.parametrize(
     "fields",
     [

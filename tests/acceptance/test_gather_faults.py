@@ -283,7 +283,9 @@ async def test_five_hundred_at_once_all_end_right_and_the_metrics_agree(
         expected["stream" if streamed else "wait"] += 1
         for name, status in zip(JOURNALS, statuses, strict=True):
             expected[f"{name} {OUTCOMES.get(status, 'failed')}"] += 1
-            assert calls[f"{gather_id}/{name}"] == 1
+            # In such a crowd the time of some is over before it is their turn to be asked.
+            asked = {0, 1} if status == "TIMEOUT" else {1}
+            assert calls[f"{gather_id}/{name}"] in asked
 
     async def agree() -> bool:
         return await counted(gatherings) - before == expected

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +11,8 @@ import pytest
 
 from cli.demo.behaviour import Behaviour
 from cli.demo.records import Call
-from tests.support.gathering import JOURNALS, Gatherings, Told, seen, until
-from tests.support.product import new_id
+from tests.support.gathering import JOURNALS, Gatherings, Told, gatherings_of, seen, until
+from tests.support.product import Product, new_id
 
 # Far beyond every test: a gather ends here because of what the test does.
 TIMEOUT = 25_000
@@ -45,14 +45,9 @@ class Silent:
             verdicts.append(reply.json()["verdict"])
         return verdicts
 
-    def stream(self, after: int | None = None) -> Any:
+    def stream(self, after: int | None = None) -> AbstractAsyncContextManager[AsyncIterator[Told]]:
+        """Read it."""
         return self._gatherings.stream(self.begun, after)
-
-    async def look(self) -> str:
-        """Open the stream, and see that it is: the time at which it is left again."""
-        async with self.stream():
-            pass
-        return self.id
 
 
 async def disconnects(gatherings: Gatherings) -> float:
@@ -87,8 +82,8 @@ def ended_after(document: dict[str, Any], left: float) -> float:
 async def test_opened_before_during_and_after_it_tells_the_same(gatherings: Gatherings) -> None:
     gather = await Silent.begin(gatherings)
     async with gather.stream() as before:
-        first = await anext(before, None) if await gather.answer(1) else None
-        assert first is not None
+        await gather.answer(1)
+        first = await anext(before)
         assert first.outcome == ("callback", "resource-1", "ok")
         async with gather.stream() as during, gather.stream() as beside:
             assert await anext(during) == first
@@ -169,6 +164,23 @@ async def test_a_stream_is_told_in_the_words_it_was_asked_in(gatherings: Gatheri
             reply = await gatherings.http.get(path)
             assert reply.text.count("\nevent: ") == len(whole)
             assert f'"source":"{source}"' in reply.text
+
+
+async def test_with_an_actor_for_each_correlation_it_is_the_same(dedicated: Product) -> None:
+    async with gatherings_of(dedicated) as gatherings:
+        begun = await gatherings.journals("10,-1,-12", timeoutMs=4_000)
+        left = await Silent.begin(gatherings, graceMs=0)
+        async with left.stream() as events:
+            await left.answer(1)
+            await anext(events)
+        told = await gatherings.read(begun)
+        assert {event.outcome for event in told} == {
+            ("callback", "resource-1", "ok"),
+            ("rejected", "resource-2", "REJECTED"),
+            ("timeout", "resource-3", "TIMEOUT"),
+            ("summary", "AGGREGATOR", "COMPLETE"),
+        }
+        assert (await gatherings.ended(left.id))["status"] == "cancelled"
 
 
 # Leaving
@@ -268,9 +280,9 @@ async def test_detached_it_goes_on_without_readers(gatherings: Gatherings) -> No
 
 async def test_after_the_end_nobody_is_missed(gatherings: Gatherings) -> None:
     gather = await Silent.begin(gatherings, graceMs=0)
-    async with gather.stream() as events, aclosing(events):
+    async with gather.stream() as events:
         await gather.answer(1, 2, 3)
-        assert await anext(events)
+        await anext(events)
     async with gather.stream():
         pass
     shown = await gatherings.ended(gather.id)

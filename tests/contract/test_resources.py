@@ -12,7 +12,7 @@ from core.messages import Accept, Cancel, Message, Offer, Register
 from core.spec import Source, encode_spec
 from core.turns import take
 from core.wait import PENDING, Wait
-from storage import access, resources, waits
+from storage import access, resources
 from storage.journal import NEW, Change, Journal
 from storage.pool import Connection, Pool, PoolOptions, open_connection, open_pool
 from tests.support.shards import address, register
@@ -148,7 +148,7 @@ async def said(conn: Connection, wait: Wait | None, message: Message, age: float
     return decision.wait
 
 
-async def test_a_gather_that_waits_is_found_with_all_that_it_asked(
+async def test_a_gather_that_waits_is_found_and_so_is_what_it_asked(
     pool: Pool, conn: Connection
 ) -> None:
     where = address()
@@ -159,7 +159,17 @@ async def test_a_gather_that_waits_is_found_with_all_that_it_asked(
     assert found.expires_at == wait.expires_at
     assert found.marks == dict(zip(NAMES, wait.marks, strict=True))
     assert (found.marks["one"], found.marks["two"].at > 0) == (PENDING, True)
-    assert encode_asked(found.asked) == encode_asked(asked(*NAMES))
+    again = await resources.read_asked(pool, where)
+    assert again is not None
+    assert encode_asked(again) == encode_asked(asked(*NAMES))
+
+
+async def test_what_is_no_gather_has_asked_nothing(pool: Pool, conn: Connection) -> None:
+    where = address()
+    wait = await said(conn, None, register(where, {"events": [{"name": "one"}, {"name": "two"}]}))
+    assert await resources.read_asked(pool, where) is None
+    await said(conn, wait, answer(where, "one"))
+    assert await resources.read_asked(pool, where) is None
 
 
 async def test_only_gathers_that_somebody_may_have_forgotten_are_found(
@@ -204,14 +214,6 @@ async def test_a_gather_stays_on_its_page_while_it_is_promised_answered_and_ende
     )
     assert row is not None
     assert row["n_tup_upd"] == row["n_tup_hot_upd"] == 3
-
-
-async def test_what_was_asked_is_read_as_the_first_line(pool: Pool, conn: Connection) -> None:
-    where = address()
-    await said(conn, None, begin(where))
-    (line,) = await waits.read_lines(pool, where.key, [1])
-    assert (line.kind, line.source, line.event) == ("asked", None, None)
-    assert line.payload == encode_asked(asked(*NAMES))
 
 
 def answer(where: Address, name: str) -> Offer:

@@ -1,0 +1,166 @@
+"""A pool that comes back finds in Postgres what is still to be called."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+from msgspec.structs import replace
+
+from actors.names import pool_of
+from actors.pool import Pool
+from actors.pool_actor import PoolActor
+from actors.shard import Shard
+from core.address import Address
+from core.config import Config
+from core.gather import Ask, Asked, Resource, encode_asked, spec_of
+from core.messages import Accept, Register
+from core.spec import encode_spec
+from core.tokens import CALLBACK, STREAM, verify
+from handlers.outbound import Answer, Request
+from storage import access, resources
+from storage.pool import PoolOptions, open_pool
+from tests.support.shards import address, api, ask, running_shard
+
+pytestmark = pytest.mark.timeout(60)
+
+NAMES = ("registered", "promised", "inline", "answered", "removed")
+
+
+class Scene:
+    """A pool actor on a real Postgres and a real shard; its calls are noted."""
+
+    def __init__(self, config: Config, shard: Shard, database: Any, name: str) -> None:
+        self.shard = shard
+        self.sent: list[Request] = []
+        self.actor = PoolActor(name, config)
+        self.actor._database = database
+        self.pool = Pool(self.call, lambda message: ask(shard, message), self.actor._world, 10)
+
+    async def call(self, request: Request) -> Answer:
+        self.sent.append(request)
+        return Answer(202, b"", "", 0.01)
+
+    async def look(self) -> list[Request]:
+        """What it calls by itself."""
+        self.sent.clear()
+        await self.actor._look(self.pool)
+        await asyncio.gather(*self.pool._running.values())
+        await asyncio.sleep(0)
+        return sorted(self.sent, key=lambda request: request.url)
+
+
+@pytest.fixture
+def config(database: str) -> Config:
+    return Config(dsn=database, public_url="http://muster.example", call_pools=2)
+
+
+@pytest.fixture
+async def scenes(config: Config) -> AsyncIterator[dict[str, Scene]]:
+    """Both pools of an instance."""
+    database = await open_pool(PoolOptions(dsn=config.dsn, name="test"))
+    await access.create_tenant(database, "own")
+    async with running_shard(config.dsn) as shard:
+        pools = (f"pool-calls-{index}" for index in range(config.call_pools))
+        found = {name: Scene(config, shard, database, name) for name in pools}
+        for scene in found.values():
+            await scene.actor._world.clock.sync(database)
+        yield found
+    await database.close()
+    structlog.reset_defaults()
+
+
+async def begin(scene: Scene, where: Address, *, journals: bool = False) -> None:
+    """A gather that a replica took and then died over, three seconds ago."""
+    inline = Resource(url="http://inline.example")
+    body = msgspec.Raw(b'{"own":1}')
+    asks = [
+        Ask(name=name, inline=inline, body=body) if name == "inline" else Ask(name=name)
+        for name in NAMES
+    ]
+    asked = Asked(asks=tuple(asks), journals=journals, trace="00-1-2-01")
+    message = Register(
+        address=where,
+        turn_id="r",
+        node_id="gather",
+        spec=encode_spec(spec_of(asks, 20.0)),
+        asked=encode_asked(asked),
+    )
+    await ask(scene.shard, message)
+    await ask(scene.shard, Accept(address=where, turn_id="a", event="promised"))
+    await ask(scene.shard, replace(api(where), label="answered"))
+    await scene.actor._database.execute(
+        "update execution_wait_states set created_at = created_at - interval '3 seconds'"
+    )
+
+
+async def test_what_nobody_handed_over_is_called_once(
+    config: Config, scenes: dict[str, Scene]
+) -> None:
+    where = address()
+    scene = scenes["pool-calls-0"]
+    for name in ("registered", "promised", "answered"):
+        await resources.put(scene.actor._database, 1, name, Resource(url=f"http://{name}.example"))
+    await begin(scene, where)
+    sent = {name: await scenes[name].look() for name in scenes}
+    called = {request.url for requests in sent.values() for request in requests}
+    assert called == {"http://registered.example", "http://inline.example"}
+    for name in ("registered", "inline"):
+        urls = [request.url for request in sent[pool_of(1, name, config)]]
+        assert f"http://{name}.example" in urls
+    for again in scenes.values():
+        assert await again.look() == []
+    # What a resource has agreed to is in Postgres: another incarnation does not ask again.
+    for name, old in scenes.items():
+        fresh = Scene(config, old.shard, old.actor._database, name)
+        await fresh.actor._world.clock.sync(old.actor._database)
+        assert await fresh.look() == []
+
+
+@pytest.mark.parametrize("journals", [False, True])
+async def test_a_call_that_was_found_is_the_call_that_would_have_been_made(
+    config: Config, scenes: dict[str, Scene], journals: bool
+) -> None:
+    where = address()
+    scene = scenes[pool_of(1, "inline", config)]
+    await begin(scene, where, journals=journals)
+    (request,) = await scene.look()
+    told = json.loads(request.body)
+    assert told["own"] == 1
+    assert request.headers["X-Correlation-Id"] == where.correlation_id
+    assert request.headers["Idempotency-Key"] == f"{where.correlation_id}/inline"
+    assert request.headers["traceparent"] == "00-1-2-01"
+    assert ("correlationId" in told) == journals
+
+
+async def test_a_token_that_was_found_again_is_as_good_as_the_first(
+    config: Config, scenes: dict[str, Scene]
+) -> None:
+    where = address()
+    scene = scenes[pool_of(1, "registered", config)]
+    database = scene.actor._database
+    await resources.put(database, 1, "registered", Resource(url="http://registered.example"))
+    live = await access.signing_secrets(database, CALLBACK, b"k" * 32)
+    await begin(scene, where)
+    sent = [request for request in await scene.look() if "registered" in request.url]
+    url = sent[0].headers["X-Callback-Url"]
+    place, _, token = url.partition("?token=")
+    assert place == "http://muster.example/api/internal/callbacks/registered"
+    assert json.loads(sent[0].body)["callbackUrl"] == url
+    now = scene.actor._world.now()
+    assert verify(token, now + config.retention, live) == where
+    assert verify(token, now, live, STREAM) is None
+
+
+async def test_a_gather_that_is_being_handed_over_is_left_alone(
+    config: Config, scenes: dict[str, Scene]
+) -> None:
+    scene = scenes[pool_of(1, "inline", config)]
+    await begin(scene, address())
+    await scene.actor._database.execute(
+        "update execution_wait_states set created_at = now() - interval '1 second'"
+    )
+    assert await scene.look() == []
