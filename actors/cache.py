@@ -40,9 +40,15 @@ class Cache(Generic[K, V]):
             await asyncio.wait({running})
         return await self._read(key)
 
+    def clear(self) -> None:
+        """Read everything again."""
+        self._values.clear()
+        self._reading.clear()  # what is being read may have been read before the change
+
     def forget(self, key: K) -> None:
         """Read it again next time."""
         self._values.pop(key, None)
+        self._reading.pop(key, None)
 
     async def _read(self, key: K) -> V:
         task = self._reading.get(key)
@@ -58,13 +64,19 @@ class Cache(Generic[K, V]):
             # The age counts from before the reading: what changes meanwhile may be missed by it.
             began = self._monotonic()
             value = await self._read_value(key)
-            self._values.pop(key, None)
-            self._values[key] = (value, began + self._ttl(value))
-            while len(self._values) > self._limit:
-                del self._values[next(iter(self._values))]
+            if self._is_current(key):
+                self._values.pop(key, None)
+                self._values[key] = (value, began + self._ttl(value))
+                while len(self._values) > self._limit:
+                    del self._values[next(iter(self._values))]
             return value
         finally:
-            del self._reading[key]
+            if self._is_current(key):
+                del self._reading[key]
+
+    def _is_current(self, key: K) -> bool:
+        """Whether this reading is the latest: nobody said since it began that it will be old."""
+        return self._reading.get(key) is asyncio.current_task()
 
 
 def _seen(task: asyncio.Task[V]) -> None:

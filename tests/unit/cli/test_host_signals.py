@@ -1,7 +1,7 @@
-import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from typing import NoReturn
 
@@ -15,8 +15,9 @@ def _never() -> NoReturn:
 
 
 def _send(*numbers: signal.Signals) -> None:
+    # To this thread: other tests' imports may have left threads that hold no signal back.
     for number in numbers:
-        os.kill(os.getpid(), number)
+        signal.pthread_kill(threading.get_ident(), number)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
