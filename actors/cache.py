@@ -40,15 +40,10 @@ class Cache(Generic[K, V]):
             await asyncio.wait({running})
         return await self._read(key)
 
-    def clear(self) -> None:
-        """Read everything again."""
-        self._values.clear()
-        self._reading.clear()  # what is being read may have been read before the change
-
     def forget(self, key: K) -> None:
         """Read it again next time."""
         self._values.pop(key, None)
-        self._reading.pop(key, None)
+        self._reading.pop(key, None)  # what is being read may have been read before the change
 
     async def _read(self, key: K) -> V:
         task = self._reading.get(key)

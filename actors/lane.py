@@ -24,9 +24,10 @@ class Lane:
         self._monotonic = monotonic
         self._shared = shared
         self._allowance: Allowance | None = None
-        self._pace = asyncio.Lock()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._door = asyncio.Lock()
+        self._somebody_left = asyncio.Event()
         self._room = 0
+        self._waiting = 0
         self.under_way = 0
         self.last_used = monotonic()
         self._counts: dict[str, int] = {}
@@ -40,17 +41,15 @@ class Lane:
         The resource's limits are those it has now.
         """
         self._room = resource.concurrency
+        self._somebody_left.set()  # there may be more room than before
         self.last_used = self._monotonic()
-        await self._enter()
+        await self._enter(resource.rate_per_minute)
         try:
-            await self._start(resource.rate_per_minute)
-            try:
-                yield
-            finally:
-                self._shared.release()
+            yield
         finally:
             self.under_way -= 1
-            self._admit()
+            self._shared.release()
+            self._somebody_left.set()
 
     def count(self, state: State, seconds: float) -> None:
         """Remember how a call went."""
@@ -71,43 +70,31 @@ class Lane:
             "calls": dict(self._counts),
             "seconds": self._seconds,
             "under_way": self.under_way,
-            "waiting": sum(not place.done() for place in self._waiting),
+            "waiting": self._waiting,
             "up": self.is_up,
         }
 
-    async def _enter(self) -> None:
-        if self.under_way < self._room and not self._waiting:
-            self.under_way += 1
-            return
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
-        self._admit()
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self.under_way -= 1  # it was let in while it left
-                self._admit()
-            raise
-
-    def _admit(self) -> None:
-        while self._waiting and self.under_way < self._room:
-            place = self._waiting.popleft()
-            if not place.done():
-                self.under_way += 1
-                place.set_result(None)
-
-    async def _start(self, limit: int | None) -> None:
+    async def _enter(self, rate: int | None) -> None:
         """One after another, so that nobody overtakes; what a start uses up, it uses at once."""
-        async with self._pace:
-            if limit is None:
+        self._waiting += 1
+        try:
+            async with self._door:
+                if rate is not None:
+                    await self._keep_rate(rate)
+                while self.under_way >= self._room:
+                    self._somebody_left.clear()
+                    await self._somebody_left.wait()
                 await self._shared.acquire()
-                return
-            allowance = self._allowance = self._allowance or Allowance(limit, MINUTE)
-            allowance.resize(limit)
-            pause = allowance.wait(self._monotonic())
-            while pause > 0:
-                await asyncio.sleep(pause)
-                pause = allowance.wait(self._monotonic())  # a timer may be a moment early
-            await self._shared.acquire()
-            allowance.take(self._monotonic())
+                self.under_way += 1
+                if rate is not None and self._allowance is not None:
+                    self._allowance.take(self._monotonic())
+        finally:
+            self._waiting -= 1
+
+    async def _keep_rate(self, rate: int) -> None:
+        allowance = self._allowance = self._allowance or Allowance(rate, MINUTE)
+        allowance.resize(rate)
+        pause = allowance.wait(self._monotonic())
+        while pause > 0:
+            await asyncio.sleep(pause)
+            pause = allowance.wait(self._monotonic())  # a timer may be a moment early

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -103,8 +103,7 @@ def test_one_who_is_let_in_while_it_leaves_gives_the_place_back() -> None:
         async with scene.lane.turn(limited(1)):
             second, third = (scene.begin(name, limited(1)) for name in ("b", "c"))
             await asyncio.sleep(1)
-        # The second has been let in by now, and is called off before it can go on.
-        assert (scene.lane.under_way, scene.lane.snapshot()["waiting"]) == (1, 1)
+        # The second has been told by now, and is called off before it can go on.
         second.cancel()
         await third
 
@@ -152,6 +151,7 @@ _calls = st.lists(
 
 
 @given(st.integers(1, 4), _calls)
+@example(2, [(0, 1, 1), (0, 1, 1), (1, 1, 1), (1, 1, 0)])
 def test_never_more_at_once_than_there_are_places(
     places: int, calls: list[tuple[int, int, int]]
 ) -> None:
