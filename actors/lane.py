@@ -64,6 +64,11 @@ class Lane:
         answered = [ok for at, ok in self._recent if at > horizon]
         return None if not answered else sum(answered) * 2 > len(answered)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is here, nor waits to be."""
+        return not (self.under_way or self._waiting)
+
     def snapshot(self) -> dict[str, Any]:
         """All numbers, as they are now."""
         return {

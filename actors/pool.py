@@ -103,7 +103,7 @@ class Pool:
         self._done = {place: until for place, until in self._done.items() if until > now}
         if len(self._lanes) > LANES:
             idle = sorted(self._lanes, key=lambda k: self._lanes[k].last_used)
-            for key in [k for k in idle if not self._lanes[k].under_way][: len(idle) // 2]:
+            for key in [k for k in idle if self._lanes[k].is_idle][: len(idle) // 2]:
                 del self._lanes[key]
 
     def snapshot(self) -> dict[str, Any]:

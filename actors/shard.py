@@ -233,8 +233,10 @@ class Shard:
         while self._loading:
             key, turns = self._loading.popitem()
             resident = Activation.of(key, loaded[key], moment.monotonic)
-            self._residents.add(resident)
             for turn in turns:
+                # Each time: one at rest leaves after a turn that changed nothing, and what the
+                # next turn then decided would be unknown to those that come after it.
+                self._residents.add(resident)
                 refusal = taken.get((key, turn.message.turn_id)) or self._refuse_impostor(
                     resident, turn
                 )

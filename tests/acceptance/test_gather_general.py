@@ -78,7 +78,6 @@ async def test_waiting_gives_the_same_document(gatherings: Gatherings) -> None:
 async def test_every_way_to_answer_directly(gatherings: Gatherings) -> None:
     refused = {"name": "refused", "url": f"http://127.0.0.1:{free_port()}/"}
     nowhere = {"name": "nowhere", "url": f"{gatherings.resources.url}/no/such/path"}
-    unnamed = {"name": "unnamed", "url": "http://no-such-host.invalid/"}
     wrong = {"name": "wrong", "url": "http://127.0.0.1:99999/"}
     asked = {
         "ok": gatherings.inline(),
@@ -87,22 +86,21 @@ async def test_every_way_to_answer_directly(gatherings: Gatherings) -> None:
         "TIMEOUT": gatherings.inline(Behaviour.HANG),
     }
     outcomes = {one["name"]: state for state, one in asked.items()}
-    outcomes |= {"refused": "CONNECTION_CLOSED", "unnamed": "CONNECTION_CLOSED"}
-    outcomes |= {"nowhere": "ERROR", "wrong": "ERROR"}
+    outcomes |= {"refused": "CONNECTION_CLOSED", "nowhere": "ERROR", "wrong": "ERROR"}
     rejecting = await gatherings.register(Behaviour.REJECT)
     outcomes[rejecting] = "REJECTED"
     slow = await gatherings.register(Behaviour.HANG, readTimeoutMs=100)
     outcomes[slow] = "TIMEOUT"
     document = await gatherings.gather(
         *asked.values(),
-        *(refused, unnamed, nowhere, wrong),
+        *(refused, nowhere, wrong),
         *(rejecting, slow),
         mode="wait",
         timeoutMs=2_000,
     )
     assert states(document) == outcomes
-    assert (document["respondents"], document["errors"]) == (1, 8)
-    assert (document["received"], document["expected"]) == (10, 10)
+    assert (document["respondents"], document["errors"]) == (1, 7)
+    assert (document["received"], document["expected"]) == (9, 9)
     assert document["completeness"] == "partial"
     details = {name: one.get("detail") for name, one in document["resources"].items()}
     assert details["nowhere"] == "HTTP 404"

@@ -244,15 +244,18 @@ def test_lanes_that_nobody_uses_are_let_go_when_there_are_too_many(
     async def story(scene: Scene) -> None:
         names = [f"r{n}" for n in range(6)]
         scene.gather(*names)
+        other = Address(1, "g-2", "g-2")
+        scene.gather(*names, address=other)
         scene.script["http://slow.example"] = (5.0, OK)
-        slow = replace(ONE, url="http://slow.example")
-        scene.pool.begin([call("r0", slow)])
-        for name in names[1:]:
+        slow, rare = replace(ONE, url="http://slow.example"), replace(ONE, rate_per_minute=1)
+        scene.pool.begin([call("r0", slow), call("r1", rare), call("r1", rare, address=other)])
+        for name in names[2:]:
             await asyncio.sleep(0.1)
             scene.pool.begin([call(name)])
         await asyncio.sleep(0.1)
         scene.pool.forget()
-        assert list(lanes(scene.pool)) == ["r0", "r4", "r5"]
+        # One is being called, for one somebody waits; of the others the longest unused go.
+        assert list(lanes(scene.pool)) == ["r0", "r1", "r5"]
         await scene.pool.close()
 
     play(story)
