@@ -50,7 +50,8 @@ class Owner:
         story.everyone.append(self)
         store = SimStore(story.tables, story.rng, story.trouble)
         self.shard = Shard(CONFIG, store, World(story.rng))
-        self.calls: set[asyncio.Task[list[Reply]]] = set()
+        # In the order they came: a set's order is another one each time.
+        self.calls: dict[asyncio.Task[list[Reply]], None] = {}
         self._loops = [
             asyncio.create_task(self.shard.load_forever()),
             asyncio.create_task(self.shard.write_forever()),
@@ -64,8 +65,8 @@ class Owner:
     async def call(self, messages: list[Message]) -> list[Reply]:
         """One call of a router; cancelled if the owner dies."""
         task = asyncio.create_task(self.shard.handle(messages))
-        self.calls.add(task)
-        task.add_done_callback(self.calls.discard)
+        self.calls[task] = None
+        task.add_done_callback(lambda done: self.calls.pop(done, None))
         return await asyncio.shield(task)
 
 
