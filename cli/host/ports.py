@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import secrets
 import socket
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ LOOPBACK = "127.0.0.1"
 # below Linux's ephemeral ports, so no outgoing connection takes one.
 BLOCK_SIZE = 100
 BLOCKS = range(20_000, 32_000, BLOCK_SIZE)
+SINGLES = range(10_000, 20_000)
 
 
 def require_free(host: str, port: int) -> None:
@@ -44,7 +46,11 @@ def url_of(host: str, port: int) -> str:
 
 
 def free_port() -> int:
-    """A port that is free on loopback at this moment."""
+    """A port that is free on loopback at this moment, and that no outgoing connection takes."""
+    for _ in range(100):
+        port = SINGLES[secrets.randbelow(len(SINGLES))]
+        if all_free([port]):
+            return port
     return _bind(LOOPBACK, 0)
 
 

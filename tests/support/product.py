@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,19 +14,13 @@ from typing import Any
 
 import httpx
 
+from cli.host.ports import free_port
+
 BOTH: dict[str, Any] = {
     "apiCall": {"url": "http://127.0.0.1:9/process"},
     "kafkaEvent": {"topic": "process.completed"},
     "timeout": 60,
 }
-
-
-def free_port() -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def until(what: str, check: Callable[[], Any], within: float = 30.0) -> Any:
