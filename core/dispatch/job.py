@@ -1,0 +1,125 @@
+"""A delivery: its states, and what a pool needs to know to put it in its place."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+ANCHOR = 0
+"""The tenant of what belongs to no tenant."""
+
+
+class Kind(StrEnum):
+    """What a job brings: an event to a subscription, or a task that somebody posted."""
+
+    EVENT = "EVENT"
+    TASK = "TASK"
+
+
+class Mode(StrEnum):
+    """What becomes of a group when one of its jobs fails."""
+
+    IMMEDIATE = "IMMEDIATE"
+    NEXT_ON_ERROR = "NEXT_ON_ERROR"
+    BLOCK_ON_ERROR = "BLOCK_ON_ERROR"
+
+
+class JobStatus(StrEnum):
+    """How a job stands, in the words its users know."""
+
+    PENDING = "PENDING"
+    QUEUED = "QUEUED"
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    ERROR = "ERROR"
+    CANCELLED = "CANCELLED"
+    EXPIRED = "EXPIRED"
+
+
+class Standing(StrEnum):
+    """The same in four words, for indexes."""
+
+    OPEN = "open"
+    AGAIN = "again"
+    ERROR = "error"
+    DONE = "done"
+
+
+STANDING_OF = {
+    JobStatus.PENDING: Standing.AGAIN,
+    JobStatus.QUEUED: Standing.OPEN,
+    JobStatus.IN_PROGRESS: Standing.OPEN,
+    JobStatus.COMPLETED: Standing.DONE,
+    JobStatus.ERROR: Standing.ERROR,
+    JobStatus.CANCELLED: Standing.DONE,
+    JobStatus.EXPIRED: Standing.DONE,
+}
+
+
+class JobKey(NamedTuple):
+    """Which job."""
+
+    tenant: int
+    job_id: str
+
+
+class GroupKey(NamedTuple):
+    """Which group: its name is the tenant's own affair."""
+
+    tenant: int
+    name: str
+
+
+class Pointer(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
+    """A job as its pool keeps it in memory: where it belongs, and when it may go."""
+
+    tenant: int
+    job_id: str
+    position: int
+    target: str
+    mode: Mode = Mode.IMMEDIATE
+    group: str | None = None
+    sequence: int = 99
+    due: float = 0.0
+    """Not before; 0 if at once. Of a job that somebody has taken: when their time is over."""
+    retrying: bool = False
+    """It was sent before and waits to be sent again."""
+    stuck: bool = False
+    """It failed for good, and holds its group."""
+
+    @property
+    def key(self) -> JobKey:
+        """Which job it is."""
+        return JobKey(self.tenant, self.job_id)
+
+    @property
+    def group_key(self) -> GroupKey | None:
+        """The group whose order it keeps, if it keeps any."""
+        if self.group is None or self.mode is Mode.IMMEDIATE:
+            return None
+        return GroupKey(self.tenant, self.group)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in its group."""
+        return self.sequence, self.position
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Pointer])
+
+
+def encode_pointers(pointers: Iterable[Pointer]) -> bytes:
+    """Pointers as they travel between processes."""
+    return _encoder.encode(list(pointers))
+
+
+def decode_pointers(raw: bytes) -> list[Pointer]:
+    """And back."""
+    return _decoder.decode(raw)
+
+
+def group_name(subscription_code: str, event_group: str | None) -> str:
+    """The group of a subscription's job."""
+    return subscription_code if event_group is None else f"{subscription_code}:{event_group}"

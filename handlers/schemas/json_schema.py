@@ -1,0 +1,170 @@
+"""JSON Schema: draft-07 unless the schema names another draft. Nothing is ever fetched."""
+
+import hashlib
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from core.event_type import SchemaType
+from handlers.schemas.interface import (
+    MOST_MISMATCHES,
+    Check,
+    Compiled,
+    Mismatch,
+    Outcome,
+    media_type,
+    mismatch,
+    unusable,
+)
+from handlers.schemas.json_weight import weigh
+
+MOST_NESTING = 64
+# All mismatches are found before the first is handed out, so in a larger payload one must do.
+LISTED = 4_096
+JSON_TYPES = frozenset({"application/json", "text/json"})
+
+_DRAFTS: dict[str, type[jsonschema_rs.Validator]] = {
+    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
+    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
+}
+# Stands for whatever is in a payload, which is not for everybody to read.
+_MASK = "value"
+_MEGABYTE = 1 << 20
+_LINEAR = jsonschema_rs.RegexOptions(size_limit=4 * _MEGABYTE, dfa_size_limit=_MEGABYTE)
+# Look-around and back-references need another engine, which gives up instead of trying for ever.
+_BACKTRACKING = jsonschema_rs.FancyRegexOptions(
+    backtrack_limit=20_000, size_limit=4 * _MEGABYTE, dfa_size_limit=_MEGABYTE
+)
+
+
+def compile(text: str) -> Outcome:
+    """See `Family.compile`."""
+    try:
+        schema = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return unusable(f"not JSON: {error}")
+    except RecursionError:
+        return unusable(f"nested deeper than {MOST_NESTING} levels")
+    if not isinstance(schema, dict | bool):
+        return unusable("a JSON Schema is an object, true or false")
+    if _nesting(schema) > MOST_NESTING:
+        return unusable(f"nested deeper than {MOST_NESTING} levels")
+    if _draft_of(schema) is None:
+        return unusable(f"$schema must be one of {', '.join(sorted(_DRAFTS))}")
+    linear = True
+    try:
+        try:
+            _build(schema, _LINEAR)
+        except jsonschema_rs.ValidationError:
+            _build(schema, _BACKTRACKING)
+            linear = False
+    except jsonschema_rs.ValidationError as error:
+        return unusable(_reason(error))
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        return unusable(str(error))
+    form = text.encode()
+    key = hashlib.sha256(b"json" + form).digest()
+    return Compiled(SchemaType.JSON_SCHEMA, form, key, weigh(schema) if linear else None)
+
+
+def load(form: bytes) -> Check:
+    """See `Family.load`."""
+    schema = msgspec.json.decode(form)
+    try:
+        validator = _build(schema, _LINEAR, _MASK)
+    except jsonschema_rs.ValidationError:
+        validator = _build(schema, _BACKTRACKING, _MASK)
+
+    def check(payload: bytes, content_type: str) -> list[Mismatch]:
+        document = read_json(payload, content_type)
+        if isinstance(document, Mismatch):
+            return [document]
+        try:
+            if validator.is_valid(document.value):
+                return []
+            return _mismatches(validator, document.value, every=len(payload) <= LISTED)
+        except ValueError as error:
+            return [mismatch("", str(error))]
+
+    return check
+
+
+class Document(msgspec.Struct):
+    """A payload that could be read."""
+
+    value: Any
+
+
+def read_json(payload: bytes, content_type: str) -> Document | Mismatch:
+    """What a payload says, or why it says nothing."""
+    kind = media_type(content_type)
+    if kind not in JSON_TYPES and not kind.endswith("+json"):
+        return mismatch("", f"application/json, not {kind or 'nothing'}")
+    try:
+        return Document(msgspec.json.decode(payload))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return mismatch("", f"readable JSON: {error}")
+    except RecursionError:
+        return mismatch("", "JSON that is not nested so deeply")
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """A place in a document as people write it."""
+    told = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return told.removeprefix(".")
+
+
+def _build(
+    schema: Any,
+    patterns: jsonschema_rs.RegexOptions | jsonschema_rs.FancyRegexOptions,
+    mask: str | None = None,
+) -> jsonschema_rs.Validator:
+    draft = _draft_of(schema) or jsonschema_rs.Draft7Validator
+    return draft(schema, pattern_options=patterns, offline=True, mask=mask)
+
+
+def _draft_of(schema: Any) -> type[jsonschema_rs.Validator] | None:
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    if named is None:
+        return jsonschema_rs.Draft7Validator
+    return _DRAFTS.get(named.rstrip("#")) if isinstance(named, str) else None
+
+
+def _mismatches(
+    validator: jsonschema_rs.Validator, document: Any, *, every: bool
+) -> list[Mismatch]:
+    if every:
+        return [_told(error) for error in islice(validator.iter_errors(document), MOST_MISMATCHES)]
+    try:
+        validator.validate(document)
+    except jsonschema_rs.ValidationError as error:
+        return [_told(error)]
+    return [mismatch("", "a value that the schema allows")]
+
+
+def _told(error: jsonschema_rs.ValidationError) -> Mismatch:
+    return mismatch(dotted(error.instance_path), error.message)
+
+
+def _reason(error: jsonschema_rs.ValidationError) -> str:
+    place = dotted(error.instance_path)
+    return f"{place}: {error.message}" if place else error.message
+
+
+def _nesting(schema: Any) -> int:
+    """How deep lists and maps stand in each other."""
+    levels, layer = 0, [schema]
+    while layer := [one for one in layer if isinstance(one, dict | list)]:
+        levels += 1
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return levels

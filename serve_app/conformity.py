@@ -1,0 +1,178 @@
+"""Whether an event is what its type says: asked of every event that comes in."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from actors.cache import Cache
+from core.event_type import (
+    Life,
+    TypeStatus,
+    Validation,
+    Version,
+    is_binding,
+    parse_version,
+    versions_to_check,
+)
+from handlers.schemas.checks import Checks
+from handlers.schemas.interface import Compiled, Mismatch, mismatch
+from storage.event_types import CompiledRow, EventType
+
+TYPE_TTL = 5.0
+UNKNOWN_TYPE_TTL = 1.0
+SCHEMA_TTL = 600.0
+SCHEMA_LIMIT = 128
+
+
+class Standing(StrEnum):
+    """What came of holding an event against its type."""
+
+    FINE = "fine"
+    WARNED = "warned"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an event is taken, which version it was held against, and what did not fit."""
+
+    standing: Standing
+    accepted: bool
+    version: str | None = None
+    mismatches: tuple[Mismatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is remembered of a type."""
+
+    life: Life
+    validation: Validation
+    usual: tuple[Version, ...]
+    mime_types: dict[Version, str]
+    digests: dict[Version, bytes]
+
+
+_TypeKey: TypeAlias = tuple[int, str]
+_SchemaKey: TypeAlias = tuple[int, str, Version, bytes]
+
+_FINE = Verdict(Standing.FINE, accepted=True)
+
+
+class Conformity:
+    """Holds events against their types, which it remembers for a few seconds.
+
+    A change is seen at once where it is made, once `forget` is called, and elsewhere within
+    TYPE_TTL.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int, str], Awaitable[EventType | None]],
+        compiled: Callable[[int, str, Version], Awaitable[CompiledRow | None]],
+        *,
+        allow_unknown: bool,
+        checks: Checks | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.checks = checks or Checks()
+        self._unknown = Verdict(Standing.UNKNOWN, accepted=allow_unknown)
+
+        async def known(key: _TypeKey) -> _Known | None:
+            found = await read(*key)
+            return _known(found) if found else None
+
+        async def schema(key: _SchemaKey) -> Compiled | None:
+            tenant, code, version, _ = key
+            row = await compiled(tenant, code, version)
+            return Compiled(row.schema_type, row.form, row.digest, row.weight) if row else None
+
+        self._types: Cache[_TypeKey, _Known | None] = Cache(
+            known,
+            ttl=lambda found: TYPE_TTL if found else UNKNOWN_TYPE_TTL,
+            monotonic=monotonic,
+        )
+        self._schemas: Cache[_SchemaKey, Compiled | None] = Cache(
+            schema,
+            ttl=lambda found: SCHEMA_TTL if found else 0.0,
+            monotonic=monotonic,
+            limit=SCHEMA_LIMIT,
+        )
+
+    async def check(
+        self, tenant: int, code: str, version: str | None, content_type: str | None, data: bytes
+    ) -> Verdict:
+        """What becomes of an event.
+
+        Raises:
+            TransientError: It cannot be told now.
+        """
+        known = await self._types.get((tenant, code))
+        if known is None or known.life.status is TypeStatus.ARCHIVED:
+            return self._unknown
+        if known.validation is Validation.OFF:
+            return _FINE
+        named = None if version is None else parse_version(version)
+        versions = known.usual if version is None else _named(known, named)
+        if version is not None and not versions:
+            expected = f"a version that {code} has, not {version}"
+            return _unfit(known, None, [mismatch("", expected)])
+        unfit: Verdict | None = None
+        for candidate in versions:
+            found = await self._hold((tenant, code), known, candidate, content_type, data)
+            if not found:
+                return Verdict(Standing.FINE, accepted=True, version=str(candidate))
+            unfit = unfit or _unfit(known, candidate, found)
+        return unfit or _FINE
+
+    def forget(self, tenant: int, code: str) -> None:
+        """The type has changed: look again at its next event."""
+        self._types.forget((tenant, code))
+
+    def close(self) -> None:
+        """Let go of the processes that check."""
+        self.checks.close()
+
+    async def _hold(
+        self,
+        key: _TypeKey,
+        known: _Known,
+        version: Version,
+        content_type: str | None,
+        data: bytes,
+    ) -> list[Mismatch]:
+        tenant, code = key
+        schema = await self._schemas.get((tenant, code, version, known.digests[version]))
+        if schema is None:
+            return []  # the type went away a moment ago
+        kind = content_type or known.mime_types[version]
+        return await self.checks.check(tenant, schema, data, kind)
+
+
+def _known(found: EventType) -> _Known:
+    life = found.life
+    return _Known(
+        life=life,
+        validation=found.validation,
+        usual=versions_to_check(life, None),
+        mime_types={one.version: one.mime_type for one in found.versions},
+        digests={one.version: one.digest for one in found.versions},
+    )
+
+
+def _named(known: _Known, named: Version | None) -> tuple[Version, ...]:
+    return () if named is None else versions_to_check(known.life, named)
+
+
+def _unfit(known: _Known, version: Version | None, found: list[Mismatch]) -> Verdict:
+    status = None if version is None else known.life.versions[version]
+    binding = is_binding(known.validation, status)
+    return Verdict(
+        Standing.REFUSED if binding else Standing.WARNED,
+        accepted=not binding,
+        version=None if version is None else str(version),
+        mismatches=tuple(found),
+    )

@@ -1,0 +1,129 @@
+"""Schemas that stand by themselves, to be shared and to make versions of."""
+
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from core.errors import NotFoundError
+from core.event_type import SchemaType
+from core.permissions import Permission
+from serve_app.documents import answer, parse_as, read_body
+from serve_app.guards import caller_of, replica_of, requires
+from serve_app.openapi import body, described
+from serve_app.schema_desk import new_id, schema_of
+from serve_app.wire.event_type_mapper import schema_document
+from serve_app.wire.event_types import (
+    SCHEMA_ID,
+    TYPE_ID,
+    SchemaPage,
+    SchemaRequest,
+    SchemaWithContent,
+)
+from storage import schemas
+from storage.schemas import SchemaFilter
+
+log = structlog.get_logger("schemas")
+
+router = APIRouter(prefix="/api/schemas", tags=["schemas"])
+
+Reads = requires(Permission.EVENT_TYPES_READ)
+Writes = requires(Permission.EVENT_TYPES_WRITE)
+
+SchemaId = Annotated[str, Path(alias="schemaId", pattern=SCHEMA_ID)]
+
+
+@router.post(
+    "",
+    dependencies=[Writes],
+    operation_id="createSchema",
+    status_code=201,
+    responses=described({201: SchemaWithContent}),
+    openapi_extra=body(SchemaRequest),
+)
+async def create_schema(request: Request) -> Response:
+    """Keep a schema; one that cannot be used is refused."""
+    replica, caller = replica_of(request), caller_of(request)
+    raw = await read_body(request, replica.config.request_timeout)
+    draft = await schema_of(request, parse_as(SchemaRequest, raw))
+    schema_id = new_id(request, "sch")
+    await replica.database.ask_once(schemas.create, caller.tenant, schema_id, draft)
+    log.info("schema.created", tenant=caller.tenant, schema=schema_id, by=caller.prefix)
+    return await _shown(request, schema_id, 201)
+
+
+@router.get(
+    "",
+    dependencies=[Reads],
+    operation_id="listSchemas",
+    responses=described({200: SchemaPage}),
+)
+async def list_schemas(
+    request: Request,
+    schema_type: Annotated[SchemaType | None, Query(alias="schemaType")] = None,
+    event_type_id: Annotated[str | None, Query(alias="eventTypeId", pattern=TYPE_ID)] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Annotated[
+        str, Query(pattern=rf"{SCHEMA_ID}|^$", description="nextCursor of the page before.")
+    ] = "",
+) -> Response:
+    """List the tenant's schemas in the order they were made, without their contents."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    chosen = SchemaFilter(schema_type=schema_type, event_type_id=event_type_id)
+    found = await replica.database.ask(schemas.page, tenant, chosen, cursor, limit)
+    more = found[-1].schema_id if len(found) == limit else None
+    return answer({"items": [schema_document(one) for one in found], "nextCursor": more})
+
+
+@router.get(
+    "/{schemaId}",
+    dependencies=[Reads],
+    operation_id="showSchema",
+    responses=described({200: SchemaWithContent}, 404),
+)
+async def show_schema(request: Request, schema_id: SchemaId) -> Response:
+    """Show one schema with its content."""
+    return await _shown(request, schema_id)
+
+
+@router.put(
+    "/{schemaId}",
+    dependencies=[Writes],
+    operation_id="replaceSchema",
+    responses=described({200: SchemaWithContent}, 404),
+    openapi_extra=body(SchemaRequest),
+)
+async def replace_schema(request: Request, schema_id: SchemaId) -> Response:
+    """Change a schema. Versions that were made of it stay as they are."""
+    replica, caller = replica_of(request), caller_of(request)
+    raw = await read_body(request, replica.config.request_timeout)
+    draft = await schema_of(request, parse_as(SchemaRequest, raw))
+    if not await replica.database.ask(schemas.replace, caller.tenant, schema_id, draft):
+        raise NotFoundError(f"schema {schema_id}")
+    log.info("schema.replaced", tenant=caller.tenant, schema=schema_id, by=caller.prefix)
+    return await _shown(request, schema_id)
+
+
+@router.delete(
+    "/{schemaId}",
+    dependencies=[Writes],
+    operation_id="dropSchema",
+    status_code=204,
+    responses=described({}, 404),
+)
+async def drop_schema(request: Request, schema_id: SchemaId) -> Response:
+    """Remove a schema. Versions that were made of it stay."""
+    replica, caller = replica_of(request), caller_of(request)
+    if not await replica.database.ask_once(schemas.drop, caller.tenant, schema_id):
+        raise NotFoundError(f"schema {schema_id}")
+    log.info("schema.dropped", tenant=caller.tenant, schema=schema_id, by=caller.prefix)
+    return Response(status_code=204)
+
+
+async def _shown(request: Request, schema_id: str, status: int = 200) -> Response:
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    found = await replica.database.ask(schemas.read, tenant, schema_id)
+    if found is None:
+        raise NotFoundError(f"schema {schema_id}")
+    return answer(schema_document(found), status)
