@@ -1,0 +1,44 @@
+"""Dispatch pools: a rate and a number of places that deliveries share."""
+
+from enum import StrEnum
+
+DEFAULT_POOL = "default"
+"""The anchor's pool for what names none."""
+CONCURRENCY = 10
+MOST_RATE = 10_000_000
+MOST_CONCURRENCY = 10_000
+
+
+class PoolStatus(StrEnum):
+    """Whether a pool delivers, waits, or is no more."""
+
+    ACTIVE = "ACTIVE"
+    SUSPENDED = "SUSPENDED"
+    ARCHIVED = "ARCHIVED"
+
+
+class PoolRefusal(StrEnum):
+    """Why a pool cannot become what was asked for."""
+
+    CODE_EXISTS = "code_exists"
+    POOL_NOT_FOUND = "pool_not_found"
+    POOL_ALREADY_ARCHIVED = "pool_already_archived"
+    POOL_ARCHIVED = "pool_archived"
+    POOL_IN_USE = "pool_in_use"
+    POOL_IS_DEFAULT = "pool_is_default"
+    POOL_LIMIT = "pool_limit"
+    ANCHORS_POOL = "anchors_pool"
+
+
+def refuse_change(status: PoolStatus) -> PoolRefusal | None:
+    """Why a pool takes no other values, if it does not."""
+    return PoolRefusal.POOL_ARCHIVED if status is PoolStatus.ARCHIVED else None
+
+
+def refuse_archive(status: PoolStatus, *, is_default: bool, subscribers: int) -> PoolRefusal | None:
+    """Why a pool cannot be archived, if it cannot: somebody's deliveries would lead nowhere."""
+    if status is PoolStatus.ARCHIVED:
+        return PoolRefusal.POOL_ALREADY_ARCHIVED
+    if is_default:
+        return PoolRefusal.POOL_IS_DEFAULT
+    return PoolRefusal.POOL_IN_USE if subscribers else None

@@ -1,0 +1,33 @@
+"""What may become of a dispatch pool."""
+
+import pytest
+
+from core.dispatch.pool import PoolRefusal, PoolStatus, refuse_archive, refuse_change
+
+ACTIVE, SUSPENDED, ARCHIVED = PoolStatus.ACTIVE, PoolStatus.SUSPENDED, PoolStatus.ARCHIVED
+
+
+@pytest.mark.parametrize(
+    ("status", "refusal"),
+    [(ACTIVE, None), (SUSPENDED, None), (ARCHIVED, PoolRefusal.POOL_ARCHIVED)],
+)
+def test_what_is_archived_stays_as_it_is(status: PoolStatus, refusal: PoolRefusal | None) -> None:
+    assert refuse_change(status) is refusal
+
+
+@pytest.mark.parametrize(
+    ("status", "is_default", "subscribers", "refusal"),
+    [
+        (ACTIVE, False, 0, None),
+        (SUSPENDED, False, 0, None),
+        (ACTIVE, False, 1, PoolRefusal.POOL_IN_USE),
+        (SUSPENDED, False, 2, PoolRefusal.POOL_IN_USE),
+        (ACTIVE, True, 0, PoolRefusal.POOL_IS_DEFAULT),
+        (ARCHIVED, False, 0, PoolRefusal.POOL_ALREADY_ARCHIVED),
+        (ARCHIVED, False, 3, PoolRefusal.POOL_ALREADY_ARCHIVED),
+    ],
+)
+def test_a_pool_is_archived_when_nobody_needs_it(
+    status: PoolStatus, is_default: bool, subscribers: int, refusal: PoolRefusal | None
+) -> None:
+    assert refuse_archive(status, is_default=is_default, subscribers=subscribers) is refusal

@@ -1,0 +1,164 @@
+"""Which events a subscription takes, and how it may be spelled."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.dispatch.job import Mode
+from core.event_type import CODE_LENGTH
+from core.subscription import (
+    Binding,
+    Signature,
+    Source,
+    Status,
+    Subscription,
+    candidates,
+    is_binding_pattern,
+    is_code,
+    is_spec_version,
+    takes,
+)
+
+CREATED = "shop:orders:order:created"
+
+segments = st.sampled_from(["a", "b", "shop", "x-1"])
+codes = st.tuples(segments, segments, segments, segments).map(":".join)
+others = st.sampled_from(["order.created", "a:b", "a:b:c:d:e", "*", "A:b:c:d", "a:*:b:b"])
+wild = st.one_of(segments, st.just("*"))
+patterns = st.one_of(
+    st.tuples(wild, wild, wild, wild).map(":".join), st.just("*"), codes, others
+).filter(is_binding_pattern)
+
+
+def test_a_subscription_begins_with_the_usual_values() -> None:
+    made = Subscription(
+        tenant=1,
+        subscription_id="sub_1",
+        code="orders",
+        name="Orders",
+        target="https://example.org/",
+        pool_no=1,
+        pool_code="default",
+        bindings=(Binding(CREATED),),
+    )
+    assert (made.max_age_seconds, made.delay_seconds, made.sequence) == (86_400, 0, 99)
+    assert (made.timeout_seconds, made.max_retries, made.data_only) == (30, 3, True)
+    assert (made.mode, made.status, made.source) == (Mode.IMMEDIATE, Status.ACTIVE, Source.API)
+    assert (made.signature, made.version, made.headers) == (Signature.STANDARD, 1, {})
+
+
+def test_secrets_are_not_printed() -> None:
+    made = Subscription(
+        tenant=1,
+        subscription_id="sub_1",
+        code="orders",
+        name="Orders",
+        target="https://example.org/",
+        pool_no=1,
+        pool_code="default",
+        bindings=(),
+        headers={"X-Key": "hush-1"},
+        auth={"type": "bearer", "token": "hush-2"},
+    )
+    assert "hush" not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [
+        ("ab", True),
+        ("order-processor-2", True),
+        ("a" * 100, True),
+        ("a", False),
+        ("a" * 101, False),
+        ("2nd", False),
+        ("-ab", False),
+        ("Orders", False),
+        ("a_b", False),
+        ("ab\n", False),
+        ("", False),
+    ],
+)
+def test_codes_are_short_and_plain(text: str, fine: bool) -> None:
+    assert is_code(text) is fine
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [
+        (CREATED, True),
+        ("shop:*:*:created", True),
+        ("*:*:*:*", True),
+        ("*", True),
+        ("order.created", True),
+        ("com.example.Order/Created", True),
+        ("x" * CODE_LENGTH, True),
+        ("x" * (CODE_LENGTH + 1), False),
+        ("", False),
+        ("order.*", False),
+        ("shop:orders:*", False),
+        ("shop:or*:order:created", False),
+        ("**", False),
+        ("a\nb", False),
+    ],
+)
+def test_a_star_stands_for_one_whole_segment_or_for_everything(text: str, fine: bool) -> None:
+    assert is_binding_pattern(text) is fine
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [
+        ("1.0", True),
+        ("1.*", True),
+        ("12.34", True),
+        ("1", False),
+        ("*", False),
+        ("*.1", False),
+        ("1.0.0", False),
+        ("1.0\n", False),
+        ("v1.0", False),
+    ],
+)
+def test_a_version_is_exact_or_of_a_major(text: str, fine: bool) -> None:
+    assert is_spec_version(text) is fine
+
+
+def test_a_code_has_seventeen_patterns() -> None:
+    found = candidates(CREATED)
+    assert len(found) == len(set(found)) == 17
+    assert {CREATED, "*", "*:*:*:*", "shop:*:order:*"} <= set(found)
+
+
+def test_other_types_are_named_as_they_are_or_by_the_star() -> None:
+    assert candidates("order.created") == ["order.created", "*"]
+    assert candidates("a:b:C:d") == ["a:b:C:d", "*"]
+    assert candidates("*") == ["*"]
+
+
+@given(pattern=patterns, type_=st.one_of(codes, others))
+def test_a_binding_names_exactly_the_types_it_is_looked_for_under(pattern: str, type_: str) -> None:
+    assert takes(Binding(pattern), type_, None) == (pattern in candidates(type_))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given_version", "taken"),
+    [
+        (None, None, True),
+        (None, "1.0", True),
+        ("1.0", "1.0", True),
+        ("1.0", "1.1", False),
+        ("1.0", "1.00", False),
+        ("1.0", None, False),
+        ("1.*", "1.0", True),
+        ("1.*", "1.17", True),
+        ("1.*", "10.0", False),
+        ("1.*", "2.0", False),
+        ("1.*", None, False),
+    ],
+)
+def test_versions_are_held_against_the_binding(
+    wanted: str | None, given_version: str | None, taken: bool
+) -> None:
+    assert takes(Binding(CREATED, wanted), CREATED, given_version) is taken
+    assert not takes(Binding("shop:orders:order:shipped", wanted), CREATED, given_version)
