@@ -98,6 +98,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: Api) -> AsyncIterator[None]:
         app.replica = Replica(await open_gateway(), limits, gate, counters)
+        await app.replica.start()
         settle_memory()
         try:
             yield

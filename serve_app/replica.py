@@ -9,6 +9,7 @@ import structlog
 
 from actors.addressing import Addressing
 from actors.gateway import Gateway
+from actors.ids import Ids, open_id_maker
 from actors.ingest import Means
 from actors.process import mint
 from actors.profiles import Profiles
@@ -47,6 +48,7 @@ class Replica:
         self.gate = gate
         self.metrics = metrics
         self.database = Database(gateway.pool, gateway.config.request_timeout)
+        self.new_id = Ids(partial(open_id_maker, gateway.pool, gateway.clock))
         asker = self.database.asker
         # When a key was last used is not worth waiting for.
         self.keys = Keys(asker(access.find_key), partial(access.touch_keys, gateway.pool))
@@ -77,12 +79,17 @@ class Replica:
         )
         return Redrive(means, self.database, self.config.max_body, self.config.request_timeout)
 
+    async def start(self) -> None:
+        """What has to be asked of Postgres before the first request, if it is there."""
+        await self.new_id.start()
+
     async def close(self) -> None:
         """Store what is still in memory, then let go."""
         self._writing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._writing
         await self._write_used()
+        await self.new_id.close()
         await self.hub.close()
         await self.gateway.close()
 

@@ -22,8 +22,7 @@ def conformity_of(request: Request) -> Conformity:
 
 def new_id(request: Request, prefix: str) -> str:
     """An id for something made now."""
-    made: str = request.scope["app"].replica.events.new_id()
-    return f"{prefix}_{made}"
+    return f"{prefix}_{replica_of(request).new_id()}"
 
 
 async def draft_of(request: Request, version: Version, source: SchemaSource) -> Draft:
