@@ -45,6 +45,11 @@ class Cache(Generic[K, V]):
         self._values.pop(key, None)
         self._reading.pop(key, None)  # what is being read may have been read before the change
 
+    def clear(self) -> None:
+        """Read everything again."""
+        self._values.clear()
+        self._reading.clear()
+
     async def _read(self, key: K) -> V:
         task = self._reading.get(key)
         if task is None:

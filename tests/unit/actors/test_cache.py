@@ -113,3 +113,19 @@ async def test_the_oldest_leaves_when_there_are_too_many() -> None:
     assert source.readings == ["a", "b", "c"]
     await cache.get("a")
     assert source.readings[-1] == "a"
+
+
+async def test_a_cleared_cache_reads_everything_again_even_what_is_being_read() -> None:
+    source = Source()
+    cache = source.cache()
+    await cache.get("a")
+    source.go_on.clear()
+    source.asked.clear()
+    asking = asyncio.create_task(cache.get("b"))
+    await source.asked.wait()
+    source.value = 2
+    cache.clear()
+    source.go_on.set()
+    assert await asking == 1  # it asked before the change
+    assert await asyncio.gather(cache.get("a"), cache.get("b")) == [2, 2]
+    assert source.readings == ["a", "b", "a", "b"]
