@@ -57,6 +57,13 @@ class Validation(StrEnum):
     OFF = "off"
 
 
+class Admission(StrEnum):
+    """Which types the events may have that come in: any, or those that are registered."""
+
+    OPEN = "open"
+    REGISTERED = "registered"
+
+
 class Refusal(StrEnum):
     """Why a type or a version cannot become what was asked for."""
 

@@ -13,6 +13,7 @@ from core.event_type import (
     Validation,
     Version,
     is_binding,
+    parse_code,
     parse_version,
     versions_to_check,
 )
@@ -37,7 +38,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an event is taken, which version it was held against, and what did not fit."""
+    """Whether an event is taken, which version it is one of, and what did not fit."""
 
     standing: Standing
     accepted: bool
@@ -82,7 +83,10 @@ class Conformity:
         self._unknown = Verdict(Standing.UNKNOWN, accepted=allow_unknown)
 
         async def known(key: _TypeKey) -> _Known | None:
-            found = await read(*key)
+            tenant, code = key
+            if parse_code(code) is None:
+                return None  # nobody can register it
+            found = await read(tenant, code)
             return _known(found) if found else None
 
         async def schema(key: _SchemaKey) -> Compiled | None:
@@ -113,10 +117,9 @@ class Conformity:
         known = await self._types.get((tenant, code))
         if known is None or known.life.status is TypeStatus.ARCHIVED:
             return self._unknown
+        versions = known.usual if version is None else _named(known, version)
         if known.validation is Validation.OFF:
-            return _FINE
-        named = None if version is None else parse_version(version)
-        versions = known.usual if version is None else _named(known, named)
+            return _fine(versions[0]) if versions else _FINE
         if version is not None and not versions:
             expected = f"a version that {code} has, not {version}"
             return _unfit(known, None, [mismatch("", expected)])
@@ -124,13 +127,17 @@ class Conformity:
         for candidate in versions:
             found = await self._hold((tenant, code), known, candidate, content_type, data)
             if not found:
-                return Verdict(Standing.FINE, accepted=True, version=str(candidate))
+                return _fine(candidate)
             unfit = unfit or _unfit(known, candidate, found)
         return unfit or _FINE
 
     def forget(self, tenant: int, code: str) -> None:
         """The type has changed: look again at its next event."""
         self._types.forget((tenant, code))
+
+    def clear(self) -> None:
+        """Types have changed: look again at all of them."""
+        self._types.clear()
 
     def close(self) -> None:
         """Let go of the processes that check."""
@@ -163,8 +170,13 @@ def _known(found: EventType) -> _Known:
     )
 
 
-def _named(known: _Known, named: Version | None) -> tuple[Version, ...]:
+def _named(known: _Known, text: str) -> tuple[Version, ...]:
+    named = parse_version(text)
     return () if named is None else versions_to_check(known.life, named)
+
+
+def _fine(version: Version) -> Verdict:
+    return Verdict(Standing.FINE, accepted=True, version=str(version))
 
 
 def _unfit(known: _Known, version: Version | None, found: list[Mismatch]) -> Verdict:

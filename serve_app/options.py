@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 
+from core.event_type import Admission
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngressOptions:
-    """Bounds of one replica. Times are in seconds, sizes in bytes."""
+    """Bounds and rules of one replica. Times are in seconds, sizes in bytes."""
 
     request_limit: int = 2_000
     stream_limit: int = 5_000
     body_budget: int = 64 * 1024 * 1024
     heartbeat: float = 15.0
+    event_types: Admission = Admission.OPEN

@@ -13,10 +13,12 @@ from actors.ids import Ids, open_id_maker
 from actors.ingest import Means
 from actors.process import mint
 from actors.profiles import Profiles
+from core.event_type import Admission
 from core.tokens import CALLBACK, STREAM
 from serve_app.auth import Keys, Tokens
 from serve_app.census import Census, Rate
 from serve_app.channels import Hub
+from serve_app.conformity import Conformity
 from serve_app.database import Database
 from serve_app.gatherer import Gatherer
 from serve_app.health import Health
@@ -27,7 +29,7 @@ from serve_app.named_topics import NamedTopics
 from serve_app.options import IngressOptions
 from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
-from storage import access, topics, waits
+from storage import access, event_types, topics, waits
 from storage.pool import CONNECTION_ERRORS
 from telemetry.metrics import Metrics
 
@@ -64,6 +66,11 @@ class Replica:
         self.health = Health(gateway, self.census, lambda: self.hub.readers)
         self.kafka = KafkaSight(gateway.config.kafka, self.census, self.database)
         self.redrive = self._make_redrive(profiles)
+        self.conformity = Conformity(
+            asker(event_types.read),
+            asker(event_types.compiled),
+            allow_unknown=options.event_types is Admission.OPEN,
+        )
         self.flush_rate = Rate()
         self._writing = asyncio.create_task(self._write_used_forever())
 
@@ -90,6 +97,7 @@ class Replica:
             await self._writing
         await self._write_used()
         await self.new_id.close()
+        self.conformity.close()
         await self.hub.close()
         await self.gateway.close()
 

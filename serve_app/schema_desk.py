@@ -16,8 +16,7 @@ from storage.schemas import SchemaDraft
 
 def conformity_of(request: Request) -> Conformity:
     """What holds events against their types, in the replica that serves this request."""
-    found: Conformity = request.scope["app"].replica.conformity
-    return found
+    return replica_of(request).conformity
 
 
 def new_id(request: Request, prefix: str) -> str:

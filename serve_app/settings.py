@@ -18,6 +18,7 @@ from pydantic_settings import (
 from core.config import Config, Placement
 from core.destinations import LOOPBACK, parse_networks
 from core.errors import InvalidError
+from core.event_type import Admission
 from core.kafka_config import Completions, KafkaConfig, Start
 from core.topics import TopicRule
 from serve_app.options import IngressOptions
@@ -145,6 +146,12 @@ class Settings(BaseSettings):
         "",
         description="Addresses of the journal resources, separated by commas. "
         "Default: each tenant's resources resource-1, resource-2 and resource-3.",
+    )
+
+    # Events
+    event_types: Admission = Field(
+        Admission.OPEN,
+        description="Which types events may have: open (any), or registered (others are refused).",
     )
 
     # Kafka

@@ -118,7 +118,9 @@ async def test_a_mild_type_warns_and_an_idle_one_does_not_look(world: World) -> 
     assert len(verdict.mismatches) == 1
     world.put(versions, Validation.OFF)
     world.conformity.forget(1, CODE)
-    assert await world.check({}) == Verdict(Standing.FINE, accepted=True)
+    for named in (None, "1.0"):
+        assert await world.check({}, named) == Verdict(Standing.FINE, accepted=True, version="1.0")
+    assert await world.check({}, "9.9") == Verdict(Standing.FINE, accepted=True)
 
 
 async def test_the_newest_that_fits_counts_and_the_newest_explains(world: World) -> None:
@@ -181,6 +183,21 @@ async def test_types_and_schemas_are_remembered_for_a_while(world: World) -> Non
     world.now = TYPE_TTL
     assert not (await world.check({})).accepted
     assert world.reads == {"type": 2, "schema": 2}
+
+
+async def test_a_change_anywhere_is_seen_once_it_is_told(world: World) -> None:
+    world.put({"1.0": (CURRENT, {"type": "object"})})
+    assert (await world.check({})).accepted
+    world.put({"1.0": (CURRENT, {"type": "null"})})
+    world.conformity.clear()
+    assert not (await world.check({})).accepted
+
+
+@pytest.mark.parametrize("code", ["com.example.order.created", "", "a:b:c", "evt_0ABCDEFGHJKMN"])
+async def test_what_nobody_can_register_is_not_looked_for(world: World, code: str) -> None:
+    verdict = await world.conformity.check(1, code, None, None, b"{}")
+    assert verdict == Verdict(Standing.UNKNOWN, accepted=True)
+    assert not world.reads
 
 
 async def test_a_type_that_is_made_is_seen_soon(world: World) -> None:
