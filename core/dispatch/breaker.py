@@ -1,0 +1,141 @@
+"""Leaves a target alone that fails, and finds out when it is well again.
+
+While closed, the last calls are remembered; too many failures among them open it. When its time is
+over one call at a time may try; a failure opens it again, for twice as long, and several successes
+in a row close it. Calls from before a change of state are over and say nothing about the new one.
+"""
+
+from collections import deque
+from enum import StrEnum
+from typing import Any
+
+WINDOW = 100
+FEWEST = 10
+SHARE = 0.5
+"""Of failures among the calls of the window: from here on it opens."""
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
+TO_CLOSE = 3
+"""Successes in a row that a half-open one wants to see."""
+
+
+class BreakerState(StrEnum):
+    """Whether calls are let through."""
+
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
+class Breaker:
+    """One target's. Times are of a clock that never goes back."""
+
+    def __init__(self) -> None:
+        self.used_at = 0.0
+        """When a call last began or ended: whoever keeps many may let go of the idle ones."""
+        self._successes = self._failures = self._refusals = self._openings = 0
+        self._epoch = 0
+        self.reset()
+
+    @property
+    def state(self) -> BreakerState:
+        """It is open until a call has begun that tries the target."""
+        return self._state
+
+    def allows(self, now: float) -> bool:
+        """Whether a call may begin now."""
+        if self._state is BreakerState.CLOSED:
+            return True
+        if self._state is BreakerState.HALF_OPEN:
+            allowed = not self._is_probing
+        else:
+            allowed = now >= self._until
+        self._refusals += not allowed
+        return allowed
+
+    def opens_at(self, now: float) -> float | None:
+        """When to ask again if it is open; None if no time has to pass, but a call to end."""
+        if self._state is BreakerState.OPEN and now < self._until:
+            return self._until
+        return None
+
+    def began(self, now: float) -> int:
+        """A call begins that was allowed; what it gets here it hands back at its end."""
+        self.used_at = now
+        if self._state is BreakerState.OPEN:
+            self._turn(BreakerState.HALF_OPEN)
+            self._in_a_row = 0
+        self._is_probing = self._state is BreakerState.HALF_OPEN
+        return self._epoch
+
+    def record(self, ok: bool, now: float, ticket: int | None = None) -> None:
+        """A call has ended. Without a ticket it counts as one of the latest."""
+        self.used_at = now
+        self._successes += ok
+        self._failures += not ok
+        if self._is_over(ticket):
+            return
+        if self._state is BreakerState.CLOSED:
+            self._remember(ok, now)
+        elif self._state is BreakerState.HALF_OPEN:
+            self._is_probing = False
+            self._tried(ok, now)
+
+    def release(self, ticket: int | None = None) -> None:
+        """A call has ended, or never was made, and says nothing about the target."""
+        if not self._is_over(ticket):
+            self._is_probing = False
+
+    def reset(self) -> None:
+        """Close it: somebody knows better."""
+        self._turn(BreakerState.CLOSED)
+        self._calls: deque[bool] = deque(maxlen=WINDOW)
+        self._failed = 0
+        self._pause = FIRST_PAUSE
+        self._until = 0.0
+        self._is_probing = False
+        self._in_a_row = 0
+
+    def snapshot(self) -> dict[str, Any]:
+        """How it stands; `successful` to `opened` since it is known, the others of its window."""
+        buffered = len(self._calls)
+        return {
+            "state": self._state.value,
+            "successful": self._successes,
+            "failed": self._failures,
+            "refused": self._refusals,
+            "opened": self._openings,
+            "buffered": buffered,
+            "buffer_size": WINDOW,
+            "failure_rate": self._failed / buffered if buffered else 0.0,
+            "open_until": self._until if self._state is BreakerState.OPEN else None,
+        }
+
+    def _is_over(self, ticket: int | None) -> bool:
+        return ticket is not None and ticket != self._epoch
+
+    def _turn(self, state: BreakerState) -> None:
+        self._state = state
+        self._epoch += 1
+
+    def _remember(self, ok: bool, now: float) -> None:
+        if len(self._calls) == WINDOW:
+            self._failed -= not self._calls[0]
+        self._calls.append(ok)
+        self._failed += not ok
+        if len(self._calls) >= FEWEST and self._failed >= SHARE * len(self._calls):
+            self._open(now)
+
+    def _tried(self, ok: bool, now: float) -> None:
+        if not ok:
+            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+            self._open(now)
+            return
+        self._in_a_row += 1
+        if self._in_a_row >= TO_CLOSE:
+            self.reset()
+
+    def _open(self, now: float) -> None:
+        self._turn(BreakerState.OPEN)
+        self._openings += 1
+        self._is_probing = False
+        self._until = now + self._pause

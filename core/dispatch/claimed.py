@@ -1,0 +1,72 @@
+"""A job in the hands of whoever sends it, and what sending it to its subscription takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from core.dispatch.job import Kind
+from core.subscription import Signature
+
+
+class ClaimedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a receiver is told of the event, beside its data."""
+
+    type: str
+    source: str
+    time: float
+    spec_version: str = "1.0"
+    subject: str | None = None
+    data_schema: str | None = None
+    message_group: str | None = None
+    causation_id: str | None = None
+    extensions: dict[str, object] = {}
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One delivery that is to be made now."""
+
+    tenant: int
+    job_id: str
+    send_no: int
+    """How often it was taken, this time included: the fence."""
+    attempt_count: int
+    """Attempts before this one."""
+    max_retries: int
+    timeout_seconds: int
+    kind: Kind
+    code: str
+    target_url: str
+    data_only: bool
+    created_at: float
+    expires_at: float = 0.0
+    """0 if it never does."""
+    source: str | None = None
+    subject: str | None = None
+    event_id: str | None = None
+    correlation_id: str | None = None
+    idempotency_key: str | None = None
+    """As its creator gave it; an EVENT's is made of what it brings to whom."""
+    payload: bytes | None = None
+    content_type: str | None = None
+    headers: dict[str, str] = {}
+    auth: dict[str, str] | None = None
+    subscription_id: str | None = None
+    subscription_version: int | None = None
+    event: ClaimedEvent | None = None
+
+    def __repr__(self) -> str:
+        """Without headers, auth and payload: they may be secret."""
+        return f"Claimed({self.tenant}, {self.job_id!r}, send_no={self.send_no})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What the deliveries of a subscription share; of a tenant's own jobs, its secrets."""
+
+    version: int = 0
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    """Those that are live, the newest first."""
+    signature: Signature = Signature.STANDARD
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    auth: Mapping[str, str] | None = field(default=None, repr=False)
