@@ -4,6 +4,9 @@ import math
 from typing import Any
 
 MAX_NESTING = 32
+"""Of what is written by hand."""
+MAX_DEPTH = 64
+"""Of any document that is let in."""
 
 
 def check_plain(document: dict[str, Any]) -> dict[str, Any]:
@@ -39,3 +42,18 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_deeper(document: Any, levels: int) -> bool:
+    """Whether lists and maps stand in each other more than `levels` times."""
+    layer = [document] if isinstance(document, dict | list) else []
+    for _ in range(levels):
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not layer:
+            break
+    return bool(layer)

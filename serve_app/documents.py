@@ -9,11 +9,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from core.plain_json import MAX_DEPTH, is_deeper
 from serve_app.faults import Fault, faults_of
 from serve_app.headers import headers_of
 from serve_app.problems import Problem, ProblemError, invalid
 
-MAX_DEPTH = 64
 JSON = "application/json"
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -135,21 +135,6 @@ def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
         raise ProblemError(invalid([Fault("item", f"an object: {error}")])) from None
     body = fields.pop("body", msgspec.Raw(b"null"))
     return bytes(body), msgspec.Raw(msgspec.json.encode(fields))
-
-
-def is_deeper(document: Any, levels: int) -> bool:
-    """Whether lists and maps stand in each other more than `levels` times."""
-    layer = [document] if isinstance(document, dict | list) else []
-    for _ in range(levels):
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not layer:
-            break
-    return bool(layer)
 
 
 def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -2,8 +2,10 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from core.plain_json import MAX_NESTING, check_plain
+from core.plain_json import MAX_NESTING, check_plain, is_deeper
 
 
 def nested(levels: int, leaf: Any = 1) -> Any:
@@ -45,3 +47,19 @@ def test_what_is_not_plain_is_named(document: dict[str, Any], complaint: str) ->
     with pytest.raises(ValueError, match=re.escape(complaint)) as caught:
         check_plain(document)
     assert str(caught.value).encode(), "the complaint itself can be sent"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+@given(json_values, st.integers(min_value=0, max_value=8))
+def test_depth_is_what_it_says(document: Any, levels: int) -> None:
+    def depth(value: Any) -> int:
+        inner = value.values() if isinstance(value, dict) else value
+        is_container = isinstance(value, dict | list)
+        return 1 + max(map(depth, inner), default=0) if is_container else 0
+
+    assert is_deeper(document, levels) == (depth(document) > levels)

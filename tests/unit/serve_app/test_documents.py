@@ -1,19 +1,15 @@
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
+from core.plain_json import MAX_DEPTH
 from serve_app.documents import (
-    MAX_DEPTH,
     answer,
     check_content_type,
-    is_deeper,
     parse,
     parse_as,
     parse_items,
@@ -101,22 +97,6 @@ def test_documents_may_be_so_deep_and_no_deeper(depth: int, fits: bool) -> None:
 
 def test_a_wide_document_is_not_a_deep_one() -> None:
     parse(b"[" + b",".join([b"[]"] * 1000) + b"]")
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-)
-
-
-@given(json_values, st.integers(min_value=0, max_value=8))
-def test_depth_is_what_it_says(document: Any, levels: int) -> None:
-    def depth(value: Any) -> int:
-        inner = value.values() if isinstance(value, dict) else value
-        is_container = isinstance(value, dict | list)
-        return 1 + max(map(depth, inner), default=0) if is_container else 0
-
-    assert is_deeper(document, levels) == (depth(document) > levels)
 
 
 def test_long_numbers_keep_every_digit() -> None:
