@@ -2,8 +2,9 @@
 
 Three rules. Over any minute: starts are counted in quarters of a second, so that it is bounded
 what has to be remembered, and a quarter counts until all of it is old. From `SPREAD` a minute on,
-starts are spaced evenly, a little wider than needed; whoever comes late may catch up on what it
-missed. And no second has more than its share, however much there is to catch up on.
+starts are spaced evenly, a little wider than needed; whoever comes a little late may catch up on
+what it missed, and what nobody came for is lost. And no second has more than its share, however
+much there is to catch up on.
 """
 
 import math
@@ -14,9 +15,9 @@ SPREAD = 60
 """From this limit on, starts are spaced; below it they may come together."""
 RESERVE = 1.01
 """How much wider than needed they are spaced."""
-CATCH_UP = 0.5
-"""Seconds of starts that can be made up for. With 1 % of a minute in reserve, less than 0.6."""
-SECOND = 1.005
+CATCH_UP = 0.25
+"""Seconds by which one may be late. The minute has 0.6 in reserve: with more, it would break."""
+SECOND = 1.002
 """A second, and the time by which two starts may move closer on their way."""
 _QUARTERS = 4
 
@@ -53,7 +54,8 @@ class Pace:
             self._counts.append([quarter, 1])
         self._total += 1
         self._last = now
-        self._slot = max(self._slot + self._interval, now - CATCH_UP)
+        slot = self._slot + self._interval
+        self._slot = slot if now - slot <= CATCH_UP else now
         self._recent.append(now)
 
     def resize(self, limit: int | None) -> None:
@@ -61,12 +63,11 @@ class Pace:
         if limit == self.limit:
             return
         self.limit = limit
-        spread = limit is not None and limit >= SPREAD
-        self._interval = MINUTE / limit * RESERVE if limit is not None and spread else 0.0
+        spread = 0 if limit is None or limit < SPREAD else limit
+        self._interval = MINUTE / spread * RESERVE if spread else 0.0
         # Starts of one second are remembered one by one, as many as it may have. Those from before
         # may have been more, or not remembered: their second passes first.
-        most = math.ceil(1 / self._interval) if spread else 0
-        self._recent = deque(maxlen=most)
+        self._recent = deque(maxlen=math.ceil(spread / MINUTE))
         self._not_before = self._last + SECOND if spread else -math.inf
 
     def _earliest(self, limit: int, now: float) -> float:
