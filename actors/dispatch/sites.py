@@ -1,0 +1,117 @@
+"""The targets of a pool: how many deliveries each has, and whether it is to be left alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+from core.dispatch.board import Site
+from core.dispatch.breaker import Breaker, BreakerState
+from core.dispatch.outcome import Sent
+
+# Targets that nobody used for so long are forgotten.
+IDLE = 3_600.0
+MOST = 10_000
+
+
+class _Target:
+    """One target."""
+
+    __slots__ = ("breaker", "under_way")
+
+    def __init__(self) -> None:
+        self.breaker = Breaker()
+        self.under_way = 0
+
+
+class Sites:
+    """Says whether a target takes one more."""
+
+    def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
+        self._limit = limit
+        self._monotonic = monotonic
+        self._targets: dict[Site, _Target] = {}
+        # When to ask again of targets that are left alone.
+        self._closed_until: dict[Site, float] = {}
+
+    def allows(self, site: Site) -> bool:
+        """Whether this target takes one more now."""
+        target = self._targets.get(site)
+        if target is None:
+            return True
+        if target.under_way >= self._limit:
+            return False
+        now = self._monotonic()
+        if target.breaker.allows(now):
+            return True
+        until = target.breaker.opens_at(now)
+        if until is not None:
+            self._closed_until[site] = until
+        return False
+
+    def begin(self, site: Site) -> int:
+        """One delivery begins; what it gets here it hands back at its end."""
+        target = self._targets.get(site)
+        if target is None:
+            target = self._targets[site] = _Target()
+        target.under_way += 1
+        return target.breaker.began(self._monotonic())
+
+    def end(self, site: Site, ticket: int, sent: Sent | None) -> bool:
+        """It ended, or never was made; whether the target is left alone because of it."""
+        target = self._targets[site]
+        target.under_way -= 1
+        breaker = target.breaker
+        if sent is None or (sent.error_type is not None and not sent.counts_as_failure):
+            breaker.release(ticket)
+            return False
+        was_open = breaker.state is BreakerState.OPEN
+        breaker.record(not sent.counts_as_failure, self._monotonic(), ticket)
+        return breaker.state is BreakerState.OPEN and not was_open
+
+    def reopened(self) -> list[Site]:
+        """Targets that may be tried again."""
+        now = self._monotonic()
+        over = [site for site, until in self._closed_until.items() if until <= now]
+        for site in over:
+            del self._closed_until[site]
+        return over
+
+    @property
+    def next_opening(self) -> float | None:
+        """When the next of them may be."""
+        return min(self._closed_until.values(), default=None)
+
+    def reset(self, tenant: int, target: str | None) -> list[Site]:
+        """Close the breakers of a tenant, or of one of its targets."""
+        chosen = [s for s in self._targets if s[0] == tenant and target in (None, s[1])]
+        for site in chosen:
+            self._targets[site].breaker.reset()
+            self._closed_until.pop(site, None)
+        return chosen
+
+    def forget_idle(self) -> None:
+        """Let go of targets that nobody uses."""
+        long_ago = self._monotonic() - IDLE
+        crowded = len(self._targets) > MOST
+        for site, target in list(self._targets.items()):
+            idle = target.under_way == 0 and target.breaker.state is BreakerState.CLOSED
+            if idle and (crowded or target.breaker.used_at < long_ago):
+                del self._targets[site]
+
+    def states(self) -> dict[str, int]:
+        """How many breakers there are in each state."""
+        counts = {state.value.lower(): 0 for state in BreakerState}
+        for target in self._targets.values():
+            counts[target.breaker.state.value.lower()] += 1
+        return counts
+
+    def snapshot(self, tenant: int) -> list[dict[str, Any]]:
+        """How a tenant's targets fare. Of those that are left alone: for how many seconds more."""
+        now = self._monotonic()
+        rows = []
+        for (owner, url), target in self._targets.items():
+            if owner == tenant:
+                told = target.breaker.snapshot()
+                until = told.pop("open_until")
+                told["open_for"] = max(0.0, until - now) if until is not None else 0.0
+                rows.append({"target": url, "under_way": target.under_way, **told})
+        return rows

@@ -1,0 +1,168 @@
+"""Jobs as a pool works them off: found, taken by a conditional update, and what became of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from core.dispatch.claimed import Claimed, ClaimedEvent
+from core.dispatch.job import GroupKey, JobKey, Kind, Mode, Pointer
+from core.dispatch.outcome import Sent, Step
+from storage.pool import Connection, Pool
+from storage.queries import Q
+
+_MODES = {mode.value: mode for mode in Mode}
+_KINDS = {kind.value: kind for kind in Kind}
+_object = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a job that was taken. `sent` is None if it was not sent after all."""
+
+    key: JobKey
+    send_no: int
+    step: Step
+    sent: Sent | None
+
+
+async def claim(
+    pool: Pool | Connection, pool_no: int, keys: Sequence[JobKey], owner: str, grace: float
+) -> list[Claimed]:
+    """Take these jobs; those that were won. Each is the caller's for its time-out and `grace`."""
+    tenants = [key.tenant for key in keys]
+    ids = [key.job_id for key in keys]
+    rows = await pool.fetch(Q["claim_jobs"], tenants, ids, pool_no, owner, grace)
+    return [_claimed(row) for row in rows]
+
+
+async def finish(pool: Pool | Connection, results: Iterable[Result]) -> dict[JobKey, float]:
+    """Write what became of jobs; when each goes again (0: never), without those that were lost."""
+    rows = await pool.fetch(Q["finish_jobs"], [_said(result) for result in results])
+    return {JobKey(tenant, job_id): due for tenant, job_id, due in rows}
+
+
+async def scan(pool: Pool, pool_no: int, after: int, limit: int) -> list[Pointer]:
+    """The jobs of a pool in the order they were stored."""
+    return [pointer_of(row) for row in await pool.fetch(Q["scan_jobs"], pool_no, after, limit)]
+
+
+async def again(pool: Pool, pool_no: int, after: int, limit: int) -> list[Pointer]:
+    """The jobs that no pool has."""
+    return [pointer_of(row) for row in await pool.fetch(Q["jobs_again"], pool_no, after, limit)]
+
+
+async def read_groups(
+    pool: Pool, pool_no: int, groups: Sequence[GroupKey], limit: int
+) -> dict[GroupKey, list[Pointer]]:
+    """The first jobs of these groups, in their order."""
+    tenants = [group.tenant for group in groups]
+    names = [group.name for group in groups]
+    found: dict[GroupKey, list[Pointer]] = {group: [] for group in groups}
+    for row in await pool.fetch(Q["read_groups"], pool_no, tenants, names, limit):
+        found[GroupKey(row["tenant_id"], row["message_group"])].append(pointer_of(row))
+    return found
+
+
+async def mark_pending(pool: Pool, keys: Sequence[JobKey]) -> None:
+    """No pool took these over: whoever looks for such jobs finds them."""
+    tenants = [key.tenant for key in keys]
+    await pool.execute(Q["mark_pending"], tenants, [key.job_id for key in keys])
+
+
+async def free_stale(pool: Pool, pool_no: int, untouched: float, known: Sequence[str]) -> int:
+    """Make jobs findable that nobody has, or whose owner is gone; how many."""
+    return len(await pool.fetch(Q["free_stale_jobs"], pool_no, untouched, list(known)))
+
+
+async def parked_groups(pool: Pool, pool_no: int) -> set[GroupKey]:
+    """The groups of a pool that people hold back."""
+    return {GroupKey(*row) for row in await pool.fetch(Q["parked_groups"], pool_no)}
+
+
+def pointer_of(row: asyncpg.Record) -> Pointer:
+    """The job that a row points to."""
+    return Pointer(
+        tenant=row["tenant_id"],
+        job_id=row["job_id"],
+        position=row["position"],
+        target=row["target_url"],
+        mode=_MODES[row["mode"]],
+        group=row["message_group"],
+        sequence=row["sequence"],
+        due=row["due"],
+        retrying=row["retrying"],
+        stuck=row["stuck"],
+    )
+
+
+def _claimed(row: asyncpg.Record) -> Claimed:
+    return Claimed(
+        tenant=row["tenant_id"],
+        job_id=row["job_id"],
+        send_no=row["sends"],
+        attempt_count=row["attempt_count"],
+        max_retries=row["max_retries"],
+        timeout_seconds=row["timeout_seconds"],
+        kind=_KINDS[row["kind"]],
+        code=row["code"],
+        source=row["source"],
+        subject=row["subject"],
+        event_id=row["event_id"],
+        correlation_id=row["correlation_id"],
+        idempotency_key=row["idempotency_key"],
+        target_url=row["target_url"],
+        data_only=row["data_only"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        payload=row["payload"],
+        content_type=row["content_type"],
+        headers=_object.decode(row["headers"]) if row["headers"] else {},
+        auth=_object.decode(row["auth"]) if row["auth"] else None,
+        subscription_id=row["subscription_id"],
+        subscription_version=row["subscription_version"],
+        event=_event(row) if row["event_type"] is not None else None,
+    )
+
+
+def _event(row: asyncpg.Record) -> ClaimedEvent:
+    return ClaimedEvent(
+        type=row["event_type"],
+        source=row["event_source"],
+        time=row["event_time"],
+        spec_version=row["spec_version"],
+        subject=row["event_subject"],
+        data_schema=row["data_schema"],
+        message_group=row["event_group"],
+        causation_id=row["causation_id"],
+        extensions=_object.decode(row["extensions"]) if row["extensions"] else {},
+    )
+
+
+def _said(result: Result) -> tuple[Any, ...]:
+    step, sent = result.step, result.sent
+    job = (
+        result.key.tenant,
+        result.key.job_id,
+        result.send_no,
+        step.status,
+        step.standing,
+        step.attempt_count,
+        step.wait,
+        step.error,
+    )
+    if sent is None:
+        return (*job, None, None, None, None, None, None, None, None)
+    return (
+        *job,
+        step.attempt_number,
+        sent.began_at,
+        round(sent.seconds * 1000),
+        sent.status,
+        sent.code,
+        sent.body,
+        sent.error_type,
+        sent.error,
+    )

@@ -1,0 +1,84 @@
+"""Whatever fails, comes late or is repeated: each group goes in its order, and nothing is left."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+import pytest
+
+from core.dispatch.board import Board
+from core.dispatch.job import GroupKey, JobKey, Mode, Pointer
+
+MODES = [Mode.BLOCK_ON_ERROR, Mode.NEXT_ON_ERROR]
+
+
+@dataclass
+class Postgres:
+    """What is stored: the jobs that are not over, and what came of each sending."""
+
+    jobs: dict[JobKey, Pointer] = field(default_factory=dict)
+    over: list[JobKey] = field(default_factory=list)
+
+    def of(self, group: GroupKey | None) -> list[Pointer]:
+        return sorted(
+            (job for job in self.jobs.values() if job.group_key == group), key=lambda j: j.place
+        )
+
+    def may_go(self, job: Pointer) -> bool:
+        """As `claim_jobs` says."""
+        before = [other for other in self.of(job.group_key) if other.place < job.place]
+        if job.mode is Mode.BLOCK_ON_ERROR:
+            return not before
+        return all(other.retrying for other in before)
+
+
+def some_jobs(chance: Random) -> list[Pointer]:
+    return [
+        Pointer(
+            tenant=1,
+            job_id=f"j{position}",
+            position=position,
+            target=f"t{chance.randrange(3)}",
+            mode=(mode := chance.choice(MODES)),
+            group=f"g{chance.randrange(3)}-{mode}",
+            sequence=chance.choice([99, 99, 99, 5]),
+        )
+        for position in range(chance.randrange(1, 40))
+    ]
+
+
+def look_up(board: Board, stored: Postgres, now: float) -> None:
+    for group in board.starved(10):
+        first = stored.of(group)[:3]
+        board.settle(group, first, is_all=len(first) < 3, now=now)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_groups_keep_their_order_whatever_fails(seed: int) -> None:
+    chance = Random(seed)
+    board, stored, now = Board(group_limit=3), Postgres(), 0.0
+    pending = some_jobs(chance)
+    for _ in range(5_000):
+        for job in pending[: chance.randrange(3)]:
+            pending.remove(job)
+            stored.jobs[job.key] = job
+            board.add(job, now)
+        taken = board.take(now, lambda _: True)
+        if taken is None:
+            if not pending and not stored.jobs:
+                break
+            now += 1.0
+            look_up(board, stored, now)
+        elif not stored.may_go(stored.jobs[taken.key]):
+            board.lose(taken.key, now)
+        elif chance.random() < 0.4:
+            due = now + chance.randrange(1, 5)
+            stored.jobs[taken.key] = msgspec.structs.replace(taken, due=due, retrying=True)
+            board.retry(taken.key, due, now)
+        else:
+            del stored.jobs[taken.key]
+            stored.over.append(taken.key)
+            board.finish(taken.key, now)
+    assert not stored.jobs, "something was left"
+    assert len(board) == 0
+    assert len(set(stored.over)) == len(stored.over)
