@@ -104,11 +104,38 @@ class Subscription:
     signature: Signature = Signature.STANDARD
     custom_config: tuple[ConfigEntry, ...] = field(default=(), repr=False)
     source: Source = Source.API
+    application: str | None = None
+    """Which application declares it, if one does."""
     status: Status = Status.ACTIVE
     status_reason: str | None = None
     failing_since: float | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
+
+
+# What a delivery comes out of. All the rest is for people.
+_DELIVERY = (
+    "status",
+    "bindings",
+    "filter",
+    "target",
+    "pool_no",
+    "mode",
+    "timeout_seconds",
+    "max_age_seconds",
+    "delay_seconds",
+    "max_retries",
+    "sequence",
+    "data_only",
+    "headers",
+    "auth",
+    "signature",
+)
+
+
+def delivers_alike(one: Subscription, other: Subscription) -> bool:
+    """Whether both take the same events and bring them to the same place in the same way."""
+    return all(getattr(one, name) == getattr(other, name) for name in _DELIVERY)
 
 
 def is_code(text: str) -> bool:

@@ -35,10 +35,10 @@ def refuse_change(status: PoolStatus) -> PoolRefusal | None:
     return PoolRefusal.POOL_ARCHIVED if status is PoolStatus.ARCHIVED else None
 
 
-def refuse_archive(status: PoolStatus, *, is_default: bool, subscribers: int) -> PoolRefusal | None:
+def refuse_archive(status: PoolStatus, *, is_default: bool, is_used: bool) -> PoolRefusal | None:
     """Why a pool cannot be archived, if it cannot: somebody's deliveries would lead nowhere."""
     if status is PoolStatus.ARCHIVED:
         return PoolRefusal.POOL_ALREADY_ARCHIVED
     if is_default:
         return PoolRefusal.POOL_IS_DEFAULT
-    return PoolRefusal.POOL_IN_USE if subscribers else None
+    return PoolRefusal.POOL_IN_USE if is_used else None

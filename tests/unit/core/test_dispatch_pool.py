@@ -16,18 +16,18 @@ def test_what_is_archived_stays_as_it_is(status: PoolStatus, refusal: PoolRefusa
 
 
 @pytest.mark.parametrize(
-    ("status", "is_default", "subscribers", "refusal"),
+    ("status", "is_default", "is_used", "refusal"),
     [
-        (ACTIVE, False, 0, None),
-        (SUSPENDED, False, 0, None),
-        (ACTIVE, False, 1, PoolRefusal.POOL_IN_USE),
-        (SUSPENDED, False, 2, PoolRefusal.POOL_IN_USE),
-        (ACTIVE, True, 0, PoolRefusal.POOL_IS_DEFAULT),
-        (ARCHIVED, False, 0, PoolRefusal.POOL_ALREADY_ARCHIVED),
-        (ARCHIVED, False, 3, PoolRefusal.POOL_ALREADY_ARCHIVED),
+        (ACTIVE, False, False, None),
+        (SUSPENDED, False, False, None),
+        (ACTIVE, False, True, PoolRefusal.POOL_IN_USE),
+        (SUSPENDED, False, True, PoolRefusal.POOL_IN_USE),
+        (ACTIVE, True, False, PoolRefusal.POOL_IS_DEFAULT),
+        (ARCHIVED, False, False, PoolRefusal.POOL_ALREADY_ARCHIVED),
+        (ARCHIVED, False, True, PoolRefusal.POOL_ALREADY_ARCHIVED),
     ],
 )
 def test_a_pool_is_archived_when_nobody_needs_it(
-    status: PoolStatus, is_default: bool, subscribers: int, refusal: PoolRefusal | None
+    status: PoolStatus, is_default: bool, is_used: bool, refusal: PoolRefusal | None
 ) -> None:
-    assert refuse_archive(status, is_default=is_default, subscribers=subscribers) is refusal
+    assert refuse_archive(status, is_default=is_default, is_used=is_used) is refusal

@@ -1,5 +1,8 @@
 """Which events a subscription takes, and how it may be spelled."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,7 @@ from core.subscription import (
     Status,
     Subscription,
     candidates,
+    delivers_alike,
     is_binding_pattern,
     is_code,
     is_spec_version,
@@ -30,17 +34,22 @@ patterns = st.one_of(
 ).filter(is_binding_pattern)
 
 
+def subscription(**fields: Any) -> Subscription:
+    usual = {
+        "tenant": 1,
+        "subscription_id": "sub_1",
+        "code": "orders",
+        "name": "Orders",
+        "target": "https://example.org/",
+        "pool_no": 1,
+        "pool_code": "default",
+        "bindings": (Binding(CREATED),),
+    }
+    return Subscription(**usual | fields)
+
+
 def test_a_subscription_begins_with_the_usual_values() -> None:
-    made = Subscription(
-        tenant=1,
-        subscription_id="sub_1",
-        code="orders",
-        name="Orders",
-        target="https://example.org/",
-        pool_no=1,
-        pool_code="default",
-        bindings=(Binding(CREATED),),
-    )
+    made = subscription()
     assert (made.max_age_seconds, made.delay_seconds, made.sequence) == (86_400, 0, 99)
     assert (made.timeout_seconds, made.max_retries, made.data_only) == (30, 3, True)
     assert (made.mode, made.status, made.source) == (Mode.IMMEDIATE, Status.ACTIVE, Source.API)
@@ -48,19 +57,24 @@ def test_a_subscription_begins_with_the_usual_values() -> None:
 
 
 def test_secrets_are_not_printed() -> None:
-    made = Subscription(
-        tenant=1,
-        subscription_id="sub_1",
-        code="orders",
-        name="Orders",
-        target="https://example.org/",
-        pool_no=1,
-        pool_code="default",
-        bindings=(),
-        headers={"X-Key": "hush-1"},
-        auth={"type": "bearer", "token": "hush-2"},
-    )
-    assert "hush" not in repr(made)
+    auth = {"type": "bearer", "token": "hush-2"}
+    assert "hush" not in repr(subscription(headers={"X-Key": "hush-1"}, auth=auth))
+
+
+@pytest.mark.parametrize(
+    ("fields", "alike"),
+    [
+        ({}, True),
+        ({"name": "Other", "description": "other", "queue": "other"}, True),
+        ({"target": "https://example.org/other"}, False),
+        ({"status": Status.PAUSED}, False),
+        ({"bindings": (Binding(CREATED, "1.0"),)}, False),
+        ({"headers": {"X-Key": "other"}}, False),
+        ({"auth": {"type": "bearer", "token": "other"}}, False),
+    ],
+)
+def test_words_make_no_difference_to_deliveries(fields: dict[str, Any], alike: bool) -> None:
+    assert delivers_alike(subscription(), replace(subscription(), **fields)) is alike
 
 
 @pytest.mark.parametrize(

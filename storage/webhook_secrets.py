@@ -1,0 +1,86 @@
+"""What deliveries are signed with. Several may be live, so that one can be replaced unnoticed."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import asyncpg
+
+from storage import changes
+from storage.changes import Topic
+from storage.pool import Connection, Pool
+from storage.queries import Q
+
+OWN = ""
+"""In the place of a subscription: the tenant's own jobs."""
+MOST_LIVE = 5
+SIZE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A live one, with its end if that is known."""
+
+    secret: bytes = field(repr=False)
+    created_at: float
+    expires_at: float | None
+
+
+def make() -> bytes:
+    """A new one that nobody can guess."""
+    return secrets.token_bytes(SIZE)
+
+
+async def live(pool: Pool | Connection, tenant: int, subscription_id: str) -> list[Secret]:
+    """Those that sign, newest first."""
+    rows = await pool.fetch(Q["live_webhook_secrets"], tenant, subscription_id)
+    return [_secret(row) for row in rows]
+
+
+async def own(pool: Pool, tenant: int) -> list[Secret]:
+    """Those of the tenant's own jobs; the first is made when it is first asked for."""
+    found = await live(pool, tenant, OWN)
+    if found:
+        return found
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute(Q["hold_tenant"], tenant)
+        found = await live(conn, tenant, OWN)
+        if not found:  # nobody else was quicker
+            await add(conn, tenant, OWN, make())
+            found = await live(conn, tenant, OWN)
+        return found
+
+
+async def own_of(pool: Pool, tenants: Sequence[int]) -> dict[int, tuple[bytes, ...]]:
+    """The same of several tenants, without the rest."""
+    found = {tenant: await own(pool, tenant) for tenant in tenants}
+    return {tenant: tuple(one.secret for one in each) for tenant, each in found.items()}
+
+
+async def rotate(
+    pool: Pool, tenant: int, subscription_id: str, fresh: bytes, overlap: float
+) -> list[Secret] | None:
+    """Put a new one first; the others sign beside it for `overlap` seconds more.
+
+    None: the tenant has no such subscription.
+    """
+    async with pool.acquire() as conn, conn.transaction():
+        if subscription_id == OWN:
+            await conn.execute(Q["hold_tenant"], tenant)
+        elif await conn.fetchval(Q["hold_subscription"], tenant, subscription_id) is None:
+            return None
+        await conn.execute(Q["end_webhook_secrets"], tenant, subscription_id, overlap)
+        await add(conn, tenant, subscription_id, fresh)
+        await conn.execute(Q["trim_webhook_secrets"], tenant, subscription_id, MOST_LIVE)
+        await conn.execute(Q["raise_subscription_version"], tenant, subscription_id)
+        await changes.notify(conn, Topic.SUBSCRIPTIONS)
+        return await live(conn, tenant, subscription_id)
+
+
+async def add(conn: Connection, tenant: int, subscription_id: str, secret: bytes) -> None:
+    """One more, in a transaction of the caller's."""
+    await conn.execute(Q["add_webhook_secret"], tenant, subscription_id, secret)
+
+
+def _secret(row: asyncpg.Record) -> Secret:
+    return Secret(row["secret"], row["created_at"], row["expires_at"])
