@@ -1,0 +1,45 @@
+"""What people may do with jobs, and what becomes of it."""
+
+from enum import StrEnum
+
+from core.dispatch.job import JobStatus
+
+
+class Verb(StrEnum):
+    """What a person does with a job."""
+
+    REQUEUE = "requeue"
+    CANCEL = "cancel"
+    COMPLETE = "complete"
+    IGNORE = "ignore"
+
+
+class Fate(StrEnum):
+    """What became of one job that somebody wanted to change."""
+
+    DONE = "done"
+    UNKNOWN = "unknown"
+    IN_PROGRESS = "in_progress"
+    NOT_FAILED = "not_failed"
+    ENDED = "ended"
+    POOL_ARCHIVED = "pool_archived"
+
+
+FROM = {
+    Verb.CANCEL: (JobStatus.ERROR, JobStatus.QUEUED, JobStatus.PENDING),
+    Verb.COMPLETE: (JobStatus.ERROR,),
+    Verb.IGNORE: (JobStatus.ERROR,),
+}
+"""The states a job is in for a verb to apply; it can be requeued from each but a live delivery."""
+
+INTO = {Verb.CANCEL: JobStatus.CANCELLED, Verb.COMPLETE: JobStatus.COMPLETED}
+"""The state a job has afterwards; one that is ignored keeps its own."""
+
+
+def why_not(verb: Verb, was: JobStatus, *, ignored: bool) -> Fate:
+    """Why a job that is there was not changed."""
+    if was is JobStatus.IN_PROGRESS:
+        return Fate.IN_PROGRESS
+    if verb is Verb.REQUEUE:
+        return Fate.POOL_ARCHIVED
+    return Fate.ENDED if verb is Verb.CANCEL or ignored else Fate.NOT_FAILED
