@@ -6,12 +6,14 @@ import structlog
 
 from core.config import Config
 from core.messages import Judged, Message, Reply, Verdict
-from storage import dead_letters, inbox, topics, waits
+from storage import access, dead_letters, dispatch_jobs, dispatch_warnings, inbox, topics, waits
 from storage.pool import Pool
 
 log = structlog.get_logger("sweeper")
 
 BATCH = 500
+# A warning that nobody has looked at, and that has not come again since, is of no use any more.
+SEEN_AFTER = 8 * 3_600.0
 
 
 class Sweeper:
@@ -22,10 +24,12 @@ class Sweeper:
         config: Config,
         pool: Pool,
         send_many: Callable[[list[Message]], Awaitable[list[Reply]]],
+        now: Callable[[], float],
     ) -> None:
         self._config = config
         self._pool = pool
         self._send_many = send_many
+        self._now = now
 
     async def reoffer(self) -> int:
         """Give stranded events to the wait that exists by now; how many were taken."""
@@ -44,7 +48,7 @@ class Sweeper:
         return len(taken)
 
     async def forget(self) -> int:
-        """Remove parked events, ended waits and dead letters past their time; how many rows."""
+        """Remove events, waits, dead letters and deliveries past their time; how many rows."""
         gone = 0
         while expired := await inbox.expire(self._pool, BATCH):
             gone += expired
@@ -54,4 +58,14 @@ class Sweeper:
             gone += buried
         await waits.forget_specs(self._pool, self._config.retention)
         await topics.forget_topics(self._pool, self._config.retention)
+        return gone + await self._forget_deliveries()
+
+    async def _forget_deliveries(self) -> int:
+        """The same for jobs that have ended, tenant by tenant: their ids grow with time."""
+        before, gone = self._now() - self._config.retention, 0
+        for tenant in (await access.tenants(self._pool)).values():
+            while ended := await dispatch_jobs.forget(self._pool, tenant, before, BATCH):
+                gone += ended
+        await dispatch_warnings.acknowledge_old(self._pool, SEEN_AFTER)
+        await dispatch_warnings.forget(self._pool, self._config.retention)
         return gone

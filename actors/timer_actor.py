@@ -51,7 +51,7 @@ class TimerActor:
         directory = Directory(config)
         router = Router(config, directory.take)
         timer = Timer(config, DeadlineStore(pool), router.send_many, self._clock.now, mint)
-        sweeper = Sweeper(config, pool, router.send_many)
+        sweeper = Sweeper(config, pool, router.send_many, self._clock.now)
         await self._process.insist(timer.start)
         self._timer = timer
         self._process.spawn(self._tick_forever(timer))

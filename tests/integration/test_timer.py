@@ -136,7 +136,7 @@ async def test_the_sweeper_reoffers_what_two_owners_let_pass(database: str) -> N
             parked = list(take(None, event, 1.0).parked)
             change = Change(where.key, 1, 0, None, [], parked, [])
             await Journal("two", 10**10).flush(conn, [change])
-        sweeper = Sweeper(Config(dsn=database), pool, two.handle)
+        sweeper = Sweeper(Config(dsn=database), pool, two.handle, time.time)
         assert await sweeper.reoffer() == 1
         assert await sweeper.reoffer() == 0
         assert await statuses(pool) == {"completed": 1}
@@ -160,7 +160,7 @@ async def test_the_sweeper_forgets_what_is_past_its_time(database: str) -> None:
         await pool.execute(
             "update dead_letters set failed_at = now() - interval '30 days' where kafka_offset = 1"
         )
-        sweeper = Sweeper(Config(dsn=database), pool, shard.handle)
+        sweeper = Sweeper(Config(dsn=database), pool, shard.handle, time.time)
         assert await sweeper.forget() == 3
         assert await dead_letters.count(pool, 1) == {"t": 1}
         assert await statuses(pool) == {"waiting": 1}
