@@ -8,7 +8,7 @@ from rich.text import Text
 from cli.errors import CommandError
 from cli.shell import JsonFlag, command, out, print_json
 from core.errors import InvalidError
-from serve_app.settings import SettingRow, list_settings
+from serve_app.setting_rows import SettingRow, list_settings
 
 
 @command

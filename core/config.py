@@ -42,3 +42,8 @@ class Config:
     call_limit: int = 1_000
     call_networks: tuple[str, ...] = ()
     journal_urls: tuple[str, ...] = ()
+    dispatch_buffer: int = 10_000
+    dispatch_poll: float = 2.0
+    target_limit: int = 100
+    stale_after: float = 900.0
+    disable_after: float = 5 * 86_400.0

@@ -3,17 +3,12 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    DotEnvSettingsSource,
-    EnvSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.config import Config, Placement
 from core.destinations import LOOPBACK, parse_networks
@@ -154,6 +149,24 @@ class Settings(BaseSettings):
         description="Which types events may have: open (any), or registered (others are refused).",
     )
 
+    # Dispatch
+    dispatch_buffer: Count = Field(
+        10_000, description="Most jobs that one dispatch pool holds in memory; the rest waits."
+    )
+    dispatch_poll: Seconds = Field(
+        2.0, description="Seconds between a pool's looks for jobs that were not handed to it."
+    )
+    target_limit: Count = Field(
+        100, description="Most deliveries that a pool has under way to one target."
+    )
+    stale_after: Seconds = Field(
+        900.0, description="Seconds after which a job is found again that no pool has touched."
+    )
+    disable_after: Seconds = Field(
+        5 * 86_400.0,
+        description="Seconds of nothing but failures after which a subscription is paused.",
+    )
+
     # Kafka
     kafka_bootstrap: str | None = Field(
         None,
@@ -258,12 +271,12 @@ class Settings(BaseSettings):
         Raises:
             InvalidError: A value cannot be used; it names the variable.
         """
-        given = _given(flags)
-        unknown = sorted(set(given) - set(cls.model_fields))
+        flagged = given(flags)
+        unknown = sorted(set(flagged) - set(cls.model_fields))
         if unknown:
             raise InvalidError(unknown[0], "there is no such setting")
         try:
-            return cls(**given)
+            return cls(**flagged)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             name = "_".join(str(part) for part in first["loc"]) or "settings"
@@ -318,43 +331,6 @@ class Settings(BaseSettings):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
-    """One setting as `muster config` shows it."""
-
-    name: str
-    variable: str
-    value: str
-    source: Literal["flag", "env", ".env", "default"]
-    description: str
-
-
-def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]:
-    """Every setting with its value and where that came from; secrets are masked."""
-    settings = Settings.load(flags)
-    flagged = _given(flags)
-    variables = EnvSettingsSource(Settings)()
-    written = DotEnvSettingsSource(Settings)()
-
-    def source(name: str) -> Literal["flag", "env", ".env", "default"]:
-        if name in flagged:
-            return "flag"
-        if name in variables:
-            return "env"
-        return ".env" if name in written else "default"
-
-    return [
-        SettingRow(
-            name,
-            f"{PREFIX}{name.upper()}",
-            _shown(getattr(settings, name)),
-            source(name),
-            field.description or "",
-        )
-        for name, field in Settings.model_fields.items()
-    ]
-
-
 def topic_entries(text: str) -> tuple[str, ...]:
     """The entries of a list of topics; a comma within braces belongs to its pattern."""
     return tuple(entry for entry in re.split(r"[,\s]+(?![^{]*\})", text) if entry)
@@ -364,7 +340,8 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"[,\s]+", text) if part)
 
 
-def _given(flags: Mapping[str, object] | None) -> dict[str, Any]:
+def given(flags: Mapping[str, object] | None) -> dict[str, Any]:
+    """The flags that were given."""
     return {name: value for name, value in (flags or {}).items() if value is not None}
 
 
@@ -376,13 +353,3 @@ def _plain(value: Any) -> Any:
             return str(value)
         case _:
             return value
-
-
-def _shown(value: object) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case _:  # SecretStr masks itself
-            return str(value)

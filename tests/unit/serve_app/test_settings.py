@@ -9,7 +9,8 @@ from core.config import Config, Placement
 from core.errors import InvalidError
 from core.kafka_config import KafkaConfig
 from serve_app.options import IngressOptions
-from serve_app.settings import Settings, list_settings
+from serve_app.setting_rows import list_settings
+from serve_app.settings import Settings
 
 
 @pytest.fixture(autouse=True)
