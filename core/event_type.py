@@ -78,6 +78,8 @@ class Refusal(StrEnum):
     EVENT_TYPE_NOT_FOUND = "event_type_not_found"
     VERSION_NOT_FOUND = "version_not_found"
     TOO_MANY_VERSIONS = "too_many_versions"
+    SCOPE_IS_FIXED = "scope_is_fixed"
+    CHANGED_MEANWHILE = "changed_meanwhile"
 
 
 class Code(NamedTuple):

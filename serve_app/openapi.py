@@ -14,6 +14,14 @@ from serve_app.guards import Requires, RequiresOrToken
 from serve_app.problems import MEDIA_TYPE
 from serve_app.sse import MEDIA_TYPE as EVENTS
 from serve_app.wire.dead_letters import RedriveRequest
+from serve_app.wire.event_type_sync import EventTypeSyncRequest
+from serve_app.wire.event_types import (
+    EventTypePatch,
+    EventTypeRequest,
+    SchemaRequest,
+    SchemaSource,
+    VersionRequest,
+)
 from serve_app.wire.gathers import (
     GatherRequest,
     JournalCallback,
@@ -34,6 +42,12 @@ _BODIES: tuple[type[BaseModel], ...] = (
     GatherRequest,
     JournalsRequest,
     JournalCallback,
+    EventTypeRequest,
+    EventTypePatch,
+    EventTypeSyncRequest,
+    VersionRequest,
+    SchemaSource,
+    SchemaRequest,
 )
 # What any route may answer, and what any route with a permission may.
 _ALWAYS = (429, 500, 503)

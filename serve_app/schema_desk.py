@@ -1,17 +1,24 @@
 """Schemas on their way in: looked at before they are kept."""
 
+import asyncio
+from typing import NamedTuple
+
 from starlette.requests import Request
 
 from core.errors import InvalidError
-from core.event_type import SchemaType, Version, parse_version
+from core.event_type import Refusal, SchemaType, Version, parse_version
 from handlers.schemas.interface import Compiled, Unusable
 from serve_app.conformity import Conformity
 from serve_app.guards import caller_of, replica_of
-from serve_app.wire.event_type_mapper import kept_form
+from serve_app.wire.event_type_mapper import kept_form, refused
+from serve_app.wire.event_type_sync import DeclaredTypeRequest, EventTypeSyncRequest
 from serve_app.wire.event_types import MIME_TYPES, SchemaRequest, SchemaSource
-from storage import event_types, schemas
+from storage import event_type_sync, event_types, schemas
+from storage.event_type_sync import Declaration, DeclaredType, DeclaredVersion, Prints
 from storage.event_types import Draft
 from storage.schemas import SchemaDraft
+
+COMPILE_ALL_SECONDS = 60.0
 
 
 def conformity_of(request: Request) -> Conformity:
@@ -24,22 +31,53 @@ def new_id(request: Request, prefix: str) -> str:
     return f"{prefix}_{replica_of(request).new_id()}"
 
 
+def version_of(text: str) -> Version:
+    """The version that a text names."""
+    version = parse_version(text)
+    if version is None:
+        raise refused(Refusal.VERSION_NOT_FOUND)
+    return version
+
+
 async def draft_of(request: Request, version: Version, source: SchemaSource) -> Draft:
     """A version ready to be kept.
 
     Raises:
         InvalidError: Its schema cannot be used, or there is none.
     """
-    kind, mime_type, text, field = await _found(request, source)
-    compiled = await _usable(request, kind, text, field)
-    return Draft(
-        version=version,
-        mime_type=mime_type,
-        schema_type=kind,
-        schema_text=text,
-        compiled=kept_form(compiled, text),
-        digest=compiled.key,
-        weight=compiled.weight,
+    return await _draft(request, version, await _found(request, source))
+
+
+async def declaration_of(
+    request: Request, application: str, wish: EventTypeSyncRequest
+) -> Declaration:
+    """What an application declares, ready to be made so; schemas that are kept are not made anew.
+
+    Raises:
+        InvalidError: A type is another application's, or a schema cannot be used.
+    """
+    for index, one in enumerate(wish.event_types):
+        if not one.code.startswith(f"{application}:"):
+            raise InvalidError(f"eventTypes[{index}].code", f"a code that begins {application}:")
+    tenant, codes = caller_of(request).tenant, [one.code for one in wish.event_types]
+    kept = await replica_of(request).database.ask(event_type_sync.prints, tenant, codes)
+    limit = asyncio.timeout(COMPILE_ALL_SECONDS)
+    try:
+        async with limit:
+            types = [
+                await _declared(request, one, kept, f"eventTypes[{index}]")
+                for index, one in enumerate(wish.event_types)
+            ]
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        expected = f"schemas that are compiled within {COMPILE_ALL_SECONDS:g} s together"
+        raise InvalidError("eventTypes", expected) from None
+    return Declaration(
+        application=application,
+        types=types,
+        removes=wish.remove_unlisted,
+        is_rehearsal=wish.dry_run,
     )
 
 
@@ -62,16 +100,57 @@ async def schema_of(request: Request, wish: SchemaRequest) -> SchemaDraft:
     )
 
 
-async def _found(request: Request, source: SchemaSource) -> tuple[SchemaType, str, str, str]:
-    """Language, mime type and text of what was given or named, and the field that did so."""
+class _Found(NamedTuple):
+    """A schema that was given or named, and the field that did so."""
+
+    schema_type: SchemaType
+    mime_type: str
+    text: str
+    field: str
+
+
+async def _declared(
+    request: Request, wish: DeclaredTypeRequest, kept: Prints, place: str
+) -> DeclaredType:
+    versions = []
+    for index, one in enumerate(wish.versions):
+        found = await _found(request, one, f"{place}.versions[{index}].")
+        version = version_of(one.version)
+        made_of = event_type_sync.print_of(*found[:3])
+        same = kept.get((wish.code, version)) == made_of
+        draft = None if same else await _draft(request, version, found)
+        versions.append(
+            DeclaredVersion(version=version, status=one.status, print=made_of, draft=draft)
+        )
+    return DeclaredType(
+        new=wish.to_new(new_id(request, "evt")),
+        validation=wish.validation,
+        versions=tuple(versions),
+    )
+
+
+async def _found(request: Request, source: SchemaSource, place: str = "") -> _Found:
     if source.schema_id is None:
         mime_type = source.mime_type or MIME_TYPES[source.schema_type]
-        return source.schema_type, mime_type, source.definition, "schema"
+        return _Found(source.schema_type, mime_type, source.definition, f"{place}schema")
     tenant = caller_of(request).tenant
     named = await replica_of(request).database.ask(schemas.read, tenant, source.schema_id)
     if named is None or named.content is None:
-        raise InvalidError("schemaId", "a schema that exists")
-    return named.schema_type, named.mime_type, named.content, "schemaId"
+        raise InvalidError(f"{place}schemaId", "a schema that exists")
+    return _Found(named.schema_type, named.mime_type, named.content, f"{place}schemaId")
+
+
+async def _draft(request: Request, version: Version, found: _Found) -> Draft:
+    compiled = await _usable(request, found.schema_type, found.text, found.field)
+    return Draft(
+        version=version,
+        mime_type=found.mime_type,
+        schema_type=found.schema_type,
+        schema_text=found.text,
+        compiled=kept_form(compiled, found.text),
+        digest=compiled.key,
+        weight=compiled.weight,
+    )
 
 
 async def _usable(request: Request, kind: SchemaType, text: str, field: str) -> Compiled:

@@ -19,6 +19,8 @@ from core.event_type import (
     Version,
     VersionStatus,
 )
+from storage import changes
+from storage.changes import Topic
 from storage.pool import Connection, Pool
 from storage.queries import Q
 
@@ -123,7 +125,16 @@ Decide: TypeAlias = Callable[[Life, Version], Refusal | Changes]
 
 async def create(pool: Pool, tenant: int, new: NewEventType) -> bool:
     """Register a type; False if its code is taken."""
-    made = await pool.fetchval(
+    async with pool.acquire() as conn, conn.transaction():
+        made = await add(conn, tenant, new)
+        if made:
+            await changes.notify(conn, Topic.EVENT_TYPES)
+        return made
+
+
+async def add(conn: Connection, tenant: int, new: NewEventType) -> bool:
+    """The same, in a transaction of the caller's, who tells others."""
+    made = await conn.fetchval(
         Q["create_event_type"],
         tenant,
         str(new.code),
@@ -153,13 +164,13 @@ async def page(
         chosen.source,
         limit,
     )
-    return await _with_versions(pool, tenant, rows)
+    return await with_versions(pool, tenant, rows)
 
 
 async def read(pool: Pool, tenant: int, name: str) -> EventType | None:
     """One type, by its code or its id."""
     rows = await pool.fetch(Q["read_event_type"], tenant, name)
-    found = await _with_versions(pool, tenant, rows)
+    found = await with_versions(pool, tenant, rows)
     return found[0] if found else None
 
 
@@ -179,7 +190,16 @@ async def compiled(pool: Pool, tenant: int, code: str, version: Version) -> Comp
 
 async def change(pool: Pool, tenant: int, name: str, wish: TypeChange) -> bool:
     """Change its words; False if there is none."""
-    changed = await pool.fetchval(
+    async with pool.acquire() as conn, conn.transaction():
+        changed = await rename(conn, tenant, name, wish)
+        if changed:
+            await changes.notify(conn, Topic.EVENT_TYPES)
+        return changed
+
+
+async def rename(conn: Connection, tenant: int, name: str, wish: TypeChange) -> bool:
+    """The same, in a transaction of the caller's, who tells others."""
+    changed = await conn.fetchval(
         Q["change_event_type"],
         tenant,
         name,
@@ -201,19 +221,24 @@ async def put_version(
         refusal = refuse(held.life, draft.version)
         if refusal is not None:
             return refusal
-        await conn.execute(
-            Q["put_version"],
-            tenant,
-            held.code,
-            *draft.version,
-            draft.mime_type,
-            draft.schema_type,
-            draft.schema_text,
-            draft.compiled,
-            draft.digest,
-            draft.weight,
-        )
+        await keep_version(conn, tenant, held.code, draft)
         return await _touched(conn, tenant, held)
+
+
+async def keep_version(conn: Connection, tenant: int, code: str, draft: Draft) -> None:
+    """The same, in a transaction of the caller's, who has decided."""
+    await conn.execute(
+        Q["put_version"],
+        tenant,
+        code,
+        *draft.version,
+        draft.mime_type,
+        draft.schema_type,
+        draft.schema_text,
+        draft.compiled,
+        draft.digest,
+        draft.weight,
+    )
 
 
 async def move_version(
@@ -223,13 +248,18 @@ async def move_version(
     async with _held(pool, tenant, name) as (conn, held):
         if held is None:
             return Refusal.EVENT_TYPE_NOT_FOUND
-        changes = decide(held.life, version)
-        if isinstance(changes, Refusal):
-            return changes
-        majors, minors = [one.major for one in changes], [one.minor for one in changes]
-        statuses = [status.value for status in changes.values()]
-        await conn.execute(Q["move_versions"], tenant, held.code, majors, minors, statuses)
+        moves = decide(held.life, version)
+        if isinstance(moves, Refusal):
+            return moves
+        await set_statuses(conn, tenant, held.code, moves)
         return await _touched(conn, tenant, held)
+
+
+async def set_statuses(conn: Connection, tenant: int, code: str, moves: Changes) -> None:
+    """The same, in a transaction of the caller's, who has decided."""
+    majors, minors = [one.major for one in moves], [one.minor for one in moves]
+    statuses = [status.value for status in moves.values()]
+    await conn.execute(Q["move_versions"], tenant, code, majors, minors, statuses)
 
 
 async def archive(pool: Pool, tenant: int, name: str, refuse: Refuse) -> Refusal | EventType:
@@ -253,6 +283,7 @@ async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> Refusal | 
         if refusal is not None:
             return refusal
         await conn.execute(Q["drop_event_type"], tenant, held.code)
+        await changes.notify(conn, Topic.EVENT_TYPES)
         return held.code
 
 
@@ -280,21 +311,28 @@ async def _held(
 ) -> AsyncIterator[tuple[Connection, EventType | None]]:
     """A type that nobody else changes meanwhile."""
     async with pool.acquire() as conn, conn.transaction():
-        rows = await conn.fetch(Q["hold_event_type"], tenant, name)
-        found = await _with_versions(conn, tenant, rows)
-        yield conn, found[0] if found else None
+        yield conn, await hold(conn, tenant, name)
+
+
+async def hold(conn: Connection, tenant: int, name: str) -> EventType | None:
+    """A type that nobody else changes before the transaction ends."""
+    rows = await conn.fetch(Q["hold_event_type"], tenant, name)
+    found = await with_versions(conn, tenant, rows)
+    return found[0] if found else None
 
 
 async def _touched(conn: Connection, tenant: int, held: EventType) -> EventType:
     await conn.execute(Q["touch_event_type"], tenant, held.code)
+    await changes.notify(conn, Topic.EVENT_TYPES)
     rows = await conn.fetch(Q["read_event_type"], tenant, held.code)
-    (found,) = await _with_versions(conn, tenant, rows)
+    (found,) = await with_versions(conn, tenant, rows)
     return found
 
 
-async def _with_versions(
+async def with_versions(
     conn: Pool | Connection, tenant: int, rows: Sequence[asyncpg.Record]
 ) -> list[EventType]:
+    """The types of these rows, with their versions."""
     if not rows:
         return []
     versions: dict[str, list[SpecVersion]] = {row["code"]: [] for row in rows}

@@ -11,10 +11,8 @@ from core.event_type import (
     SEGMENT,
     VERSION,
     Refusal,
-    Version,
     deprecate,
     finalise,
-    parse_version,
     refuse_archive,
     refuse_delete,
     refuse_rewrite,
@@ -24,7 +22,7 @@ from core.permissions import Permission
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.openapi import body, described
-from serve_app.schema_desk import conformity_of, draft_of, new_id
+from serve_app.schema_desk import conformity_of, draft_of, new_id, version_of
 from serve_app.wire.event_type_mapper import (
     MEDIA_TYPES,
     event_type_document,
@@ -221,7 +219,7 @@ async def add_version(request: Request, code: TypeName) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(VersionRequest, raw)
-    draft = await draft_of(request, _version(wish.version), wish)
+    draft = await draft_of(request, version_of(wish.version), wish)
     done = await replica.database.ask_once(
         event_types.put_version, caller.tenant, code, draft, refuse_version
     )
@@ -239,7 +237,7 @@ async def rewrite_version(request: Request, code: TypeName, version: VersionName
     """Give a version that is FINALISING another schema."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    draft = await draft_of(request, _version(version), parse_as(SchemaSource, raw))
+    draft = await draft_of(request, version_of(version), parse_as(SchemaSource, raw))
     done = await replica.database.ask(
         event_types.put_version, caller.tenant, code, draft, refuse_rewrite
     )
@@ -256,7 +254,7 @@ async def finalise_version(request: Request, code: TypeName, version: VersionNam
     """Put a version in force; the one of the same major that was CURRENT becomes DEPRECATED."""
     replica, caller = replica_of(request), caller_of(request)
     done = await replica.database.ask_once(
-        event_types.move_version, caller.tenant, code, _version(version), finalise
+        event_types.move_version, caller.tenant, code, version_of(version), finalise
     )
     return _settled(request, "event_type.version_finalised", done)
 
@@ -271,7 +269,7 @@ async def deprecate_version(request: Request, code: TypeName, version: VersionNa
     """Deprecate a version: only events that name it are still held against it."""
     replica, caller = replica_of(request), caller_of(request)
     done = await replica.database.ask_once(
-        event_types.move_version, caller.tenant, code, _version(version), deprecate
+        event_types.move_version, caller.tenant, code, version_of(version), deprecate
     )
     return _settled(request, "event_type.version_deprecated", done)
 
@@ -299,7 +297,7 @@ async def show_version(
     found = await replica.database.ask(event_types.read, tenant, code)
     if found is None:
         raise refused(Refusal.EVENT_TYPE_NOT_FOUND)
-    wanted = _version(version)
+    wanted = version_of(version)
     one = next((one for one in found.versions if one.version == wanted), None)
     text = await replica.database.ask(event_types.schema_text, tenant, found.code, wanted)
     if one is None or text is None:
@@ -307,13 +305,6 @@ async def show_version(
     if raw:
         return Response(text, media_type=MEDIA_TYPES[one.schema_type])
     return answer(version_document(one) | {"code": found.code, "schema": text})
-
-
-def _version(text: str) -> Version:
-    version = parse_version(text)
-    if version is None:
-        raise refused(Refusal.VERSION_NOT_FOUND)
-    return version
 
 
 def _settled(request: Request, what: str, done: Refusal | EventType, status: int = 200) -> Response:

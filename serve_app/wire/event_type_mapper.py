@@ -5,6 +5,7 @@ from core.moment import moment
 from handlers.schemas.interface import Compiled
 from serve_app.problems import Problem, ProblemError
 from serve_app.wire.mapper import Document
+from storage.event_type_sync import Declaration, Synced, SyncRefused
 from storage.event_types import EventType, SpecVersion
 from storage.schemas import Schema
 
@@ -29,6 +30,8 @@ _SENTENCES = {
     Refusal.EVENT_TYPE_NOT_FOUND: "there is no such event type",
     Refusal.VERSION_NOT_FOUND: "the event type has no such version",
     Refusal.TOO_MANY_VERSIONS: "the event type has as many versions as it may have",
+    Refusal.SCOPE_IS_FIXED: "clientScoped stays as it was registered",
+    Refusal.CHANGED_MEANWHILE: "somebody changed the event type meanwhile; try again",
 }
 
 
@@ -36,6 +39,30 @@ def refused(refusal: Refusal) -> ProblemError:
     """The answer to a step that is not allowed."""
     status = 404 if refusal in _MISSING else 409
     return ProblemError(Problem(status=status, code=refusal.value, detail=_SENTENCES[refusal]))
+
+
+def sync_refused(refused: SyncRefused) -> ProblemError:
+    """The answer to a declaration that is not allowed: which type, which version, and why."""
+    where = refused.code if refused.version is None else f"{refused.code} {refused.version}"
+    detail = f"{where}: {_SENTENCES[refused.refusal]}; nothing has changed"
+    return ProblemError(Problem(status=409, code=refused.refusal.value, detail=detail))
+
+
+def sync_document(declaration: Declaration, done: Synced) -> Document:
+    """What has become of which type."""
+    return {
+        "application": declaration.application,
+        "dryRun": declaration.is_rehearsal,
+        "created": done.created,
+        "updated": done.updated,
+        "unchanged": done.unchanged,
+        "removed": done.removed,
+        "archived": done.archived,
+        "kept": [
+            {"code": code, "reason": refusal.value, "detail": _SENTENCES[refusal]}
+            for code, refusal in done.kept.items()
+        ],
+    }
 
 
 def event_type_document(found: EventType) -> Document:

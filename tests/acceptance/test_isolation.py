@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from core.permissions import ALL_PERMISSIONS
+from tests.acceptance.type_isolation import TYPE_ISOLATION
 from tests.support.letters import broken, bury, new_topic
 from tests.support.operations import Operation
 from tests.support.problem import assert_problem
@@ -290,6 +291,7 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     "showResource": _cannot_find_resource("GET"),
     "putResource": _puts_its_own,
     "dropResource": _cannot_find_resource("DELETE"),
+    **TYPE_ISOLATION,
     "listInbox": _lists_no_event_of_it,
     "showInboxEvent": _cannot_touch("GET"),
     "retryInboxEvent": _cannot_touch("POST", "/retry"),

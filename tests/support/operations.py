@@ -7,6 +7,14 @@ import httpx
 
 from tests.support.product import Product
 
+# What means nothing and yet looks as it must.
+_PARAMETERS = {
+    "application": "nobody",
+    "code": "nobody:has:this:one",
+    "version": "999.9",
+    "schemaId": "sch_0000000000000",
+}
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -25,6 +33,8 @@ class Operation:
             path = path.replace(number, "999999999")
         for name in ("executionId", "correlationId", "service", "topic", "prefix", "id", "name"):
             path = path.replace(f"{{{name}}}", "nobody")
+        for name, value in _PARAMETERS.items():
+            path = path.replace(f"{{{name}}}", value)
         assert "{" not in path, f"{self.name} has a parameter that is not known here"
         return http.request(self.method, path, **options)
 
