@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 
+from core.dispatch.headers import added
 from core.dispatch.job import Kind
 from core.subscription import Signature
 
@@ -18,6 +20,7 @@ class ClaimedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     spec_version: str = "1.0"
     subject: str | None = None
     data_schema: str | None = None
+    type_version: str | None = None
     message_group: str | None = None
     causation_id: str | None = None
     extensions: dict[str, object] = {}
@@ -60,7 +63,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"Claimed({self.tenant}, {self.job_id!r}, send_no={self.send_no})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile:
     """What the deliveries of a subscription share; of a tenant's own jobs, its secrets."""
 
@@ -70,3 +73,8 @@ class Profile:
     signature: Signature = Signature.STANDARD
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: Mapping[str, str] | None = field(default=None, repr=False)
+
+    @cached_property
+    def added(self) -> dict[str, str]:
+        """The headers that follow from it: the same for all deliveries, hence made once."""
+        return added(self.headers, self.auth)

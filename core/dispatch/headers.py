@@ -1,0 +1,83 @@
+"""Headers of a delivery that come from elsewhere: what may be set, and how it is made safe."""
+
+import base64
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
+# Set by Muster, or the affair of one connection only.
+_OURS = frozenset(
+    {
+        "host",
+        "content-length",
+        "content-type",
+        "content-encoding",
+        "idempotency-key",
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "http2-settings",
+        "expect",
+    }
+)
+_OUR_PREFIXES = ("webhook-", "ce-", "x-muster-", "x-flowcatalyst-", "proxy-")
+# CloudEvents, HTTP binding, 3.1.3.2: all but what is printable, without the space, " and %.
+_UNSAFE_FACT = re.compile(r"[^\x21\x23\x24\x26-\x7e]+")
+_UNSAFE_VALUE = re.compile(r"[^\x20-\x7e]+")
+
+
+def is_settable(name: str) -> bool:
+    """Whether a header of this name may be added to deliveries."""
+    lower = name.lower()
+    return bool(_TOKEN.fullmatch(name)) and not (lower in _OURS or lower.startswith(_OUR_PREFIXES))
+
+
+def fact(text: str) -> str:
+    """Any text as the value of a header, as CloudEvents has it: the rest percent-encoded."""
+    return _UNSAFE_FACT.sub(_percent, text)
+
+
+def plain(text: str) -> str:
+    """A value as somebody wrote it, without what would end it."""
+    return _UNSAFE_VALUE.sub(_percent, text)
+
+
+def settable(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of somebody's headers that may be set. Of two that differ in case the last is kept."""
+    kept = {name.lower(): (name, value) for name, value in headers.items() if is_settable(name)}
+    return {name: plain(value) for name, value in kept.values()}
+
+
+def authorization(auth: Mapping[str, str] | None) -> str | None:
+    """What is shown to a receiver that wants to know who calls."""
+    match auth:
+        case {"type": "bearer", "token": str(token)}:
+            return plain(f"Bearer {token}")
+        case {"type": "basic", "username": str(username), "password": str(password)}:
+            return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+        case _:
+            return None
+
+
+def added(headers: Mapping[str, str], auth: Mapping[str, str] | None) -> dict[str, str]:
+    """Somebody's headers and what shows who calls: the latter stands above the former."""
+    shown = authorization(auth)
+    if not headers and shown is None:
+        return {}
+    kept = settable(headers)
+    return kept if shown is None else joined(kept, {"Authorization": shown})
+
+
+def joined(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
+    """Both, where those above replace those below in whatever case they are written."""
+    named = {name.lower() for name in above}
+    return {name: value for name, value in below.items() if name.lower() not in named} | dict(above)
+
+
+def _percent(found: re.Match[str]) -> str:
+    # Half a surrogate pair is no character, and cannot be encoded.
+    return quote(found[0], safe="", errors="replace")
