@@ -37,6 +37,14 @@ async def test_every_query_prepares(database: str, name: str) -> None:
         ("read_resource", (1, "resource-1"), "resources_pkey"),
         ("open_gathers", (2.0, 10), "execution_wait_states_settling"),
         ("open_gathers", (2.0, 10), "wait_state_events_pkey"),
+        ("known_events", ([1], ["0"], ["d"]), "events_pkey"),
+        ("known_events", ([1], ["0"], ["d"]), "events_once"),
+        ("known_jobs", ([1], ["0"]), "dispatch_jobs_pkey"),
+        ("read_event", (1, "0"), "events_pkey"),
+        ("list_events", (1, "~", "", *[None] * 9, 10), "events_pkey"),
+        ("list_events", (1, "~", "", "t", *[None] * 8, 10), "events_type"),
+        ("forget_events", ("0", 10), "events_pkey"),
+        ("forget_events", ("0", 10), "dispatch_jobs_event"),
     ],
 )
 async def test_hot_queries_use_their_index(

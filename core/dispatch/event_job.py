@@ -1,0 +1,74 @@
+"""The job that brings an event to a subscription, as it is when it is made."""
+
+from typing import NamedTuple
+
+from core.dispatch.job import group_name
+from core.event import Event
+from core.subscription import Subscription
+
+
+class EventJob(NamedTuple):
+    """One delivery to be made, field by field as Postgres takes it."""
+
+    tenant_id: int
+    job_id: str
+    pool_no: int
+    code: str
+    source: str
+    subject: str | None
+    event_tenant: int
+    event_id: str
+    subscription_id: str
+    correlation_id: str | None
+    target_url: str
+    message_group: str
+    mode: Mode
+    sequence: int
+    max_retries: int
+    timeout_seconds: int
+    data_only: bool
+    delay_seconds: int
+    max_age_seconds: int
+
+    @property
+    def key(self) -> JobKey:
+        """Which job it is."""
+        return JobKey(self.tenant_id, self.job_id)
+
+    def pointer(self, position: int, due: float) -> Pointer:
+        """What its pool is told, once it stands at its position."""
+        return Pointer(
+            tenant=self.tenant_id,
+            job_id=self.job_id,
+            position=position,
+            target=self.target_url,
+            mode=self.mode,
+            group=self.message_group,
+            sequence=self.sequence,
+            due=due,
+        )
+
+
+def job_of(event: Event, subscription: Subscription, job_id: str) -> EventJob:
+    """What a subscription wants done about an event."""
+    return EventJob(
+        subscription.tenant,
+        job_id,
+        subscription.pool_no,
+        event.type,
+        event.source,
+        event.subject,
+        event.tenant,
+        event.event_id,
+        subscription.subscription_id,
+        event.correlation_id,
+        subscription.target,
+        group_name(subscription.code, event.message_group),
+        subscription.mode,
+        subscription.sequence,
+        subscription.max_retries,
+        subscription.timeout_seconds,
+        subscription.data_only,
+        subscription.delay_seconds,
+        subscription.max_age_seconds,
+    )

@@ -1,0 +1,51 @@
+"""Postgres as a writer of events sees it: one held connection, used by one at a time."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from core.dispatch.event_job import EventJob
+from core.dispatch.job import JobKey
+from core.event import Event
+from storage import events as table
+from storage.events import EventKey, Flushed, Place
+from storage.pool import CONNECTION_ERRORS, Connection, PoolOptions, open_connection
+
+T = TypeVar("T")
+
+
+class EventStore:
+    """Connects when first used, and again after Postgres was away."""
+
+    transient: tuple[type[Exception], ...] = CONNECTION_ERRORS
+
+    def __init__(self, options: PoolOptions) -> None:
+        self._options = options
+        self._conn: Connection | None = None
+
+    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> Flushed:
+        """Store events and the jobs of those that are new, together."""
+        return await self._using(lambda conn: table.flush(conn, events, jobs))
+
+    async def known(self, events: Sequence[Event]) -> dict[EventKey, Event]:
+        """What is stored in the place of these events."""
+        return await self._using(lambda conn: table.known(conn, events))
+
+    async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, Place]:
+        """Where these jobs stand, as far as they were made."""
+        return await self._using(lambda conn: table.known_jobs(conn, jobs))
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._conn is not None:
+            self._conn.terminate()
+
+    async def _using(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        if self._conn is None or self._conn.is_closed():
+            self._conn = await open_connection(self._options)
+        try:
+            return await work(self._conn)
+        except BaseException:
+            # Its state is unknown now, also if nobody waits any more: never use it again.
+            self.close()
+            self._conn = None
+            raise
