@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from core.dispatch.job import group_name
+from core.dispatch.job import JobKey, Mode, Pointer, group_name
 from core.event import Event
 from core.subscription import Subscription
 

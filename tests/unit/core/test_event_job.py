@@ -49,4 +49,4 @@ def test_a_pool_is_told_where_a_job_stands() -> None:
     assert pointer.group_key == GroupKey(ANCHOR, "orders:order:1")
     assert pointer.place == (9, 42)
     assert (pointer.target, pointer.due) == (SUBSCRIPTION.target, 1.5)
-    assert not (pointer.retrying or pointer.stuck)
+    assert (pointer.retrying, pointer.stuck) == (False, False)
