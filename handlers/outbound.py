@@ -3,7 +3,9 @@
 import asyncio
 import ssl
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Self
 
@@ -15,6 +17,8 @@ from core.gather import State
 from handlers.guarded import ForbiddenDestinationError, GuardedResolver, Look, check_literal
 
 IDLE_CONNECTION = 30.0
+TARGETS = 4_096
+"""Addresses that are remembered as read and checked."""
 _AGENT = f"muster/{version('muster')}"
 
 
@@ -25,9 +29,14 @@ class Request:
     url: str
     method: str
     headers: dict[str, str]
-    body: bytes
+    body: bytes | None
     connect_timeout: float
     read_timeout: float
+    """Of each part of the answer; of all of it, if `total`."""
+    total: bool = False
+    """Whether connecting counts: then all is over when the read timeout is."""
+    keep: int | None = None
+    """Of a longer answer so much is kept and the rest not read; None: such an answer is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +47,8 @@ class Answer:
     body: bytes
     content_type: str
     seconds: float
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """In any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,8 @@ class Failure:
     state: State
     detail: str
     seconds: float
+    hopeless: bool = False
+    """The same call will never be made: its target is forbidden, or is none."""
 
 
 class Outbound:
@@ -56,6 +69,7 @@ class Outbound:
         self._destinations = destinations
         self._largest = largest
         self._look = look
+        self._target = lru_cache(TARGETS)(self._checked)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -81,10 +95,11 @@ class Outbound:
     async def call(self, request: Request) -> Answer | Failure:
         """Make the call; every way it can go wrong is an answer of its own."""
         began = time.monotonic()
+        hopeless = False
         try:
             return await self._call(request, began)
         except ForbiddenDestinationError as error:
-            state, detail = State.ERROR, str(error)
+            state, detail, hopeless = State.ERROR, str(error), True
         except TimeoutError as error:
             state, detail = State.TIMEOUT, _late(error, request)
         except aiohttp.ClientConnectorCertificateError:
@@ -92,54 +107,68 @@ class Outbound:
         except aiohttp.ClientSSLError:
             state, detail = State.ERROR, "no secure connection can be made"
         except aiohttp.ClientConnectorError as error:
-            state, detail = _unconnected(error)
+            state, detail, hopeless = _unconnected(error)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, OSError):
             state, detail = State.CONNECTION_CLOSED, "the connection was closed before the answer"
         except (aiohttp.ClientError, ValueError) as error:
             state, detail = State.ERROR, f"the call cannot be made: {type(error).__name__}"
-        return Failure(state, detail, time.monotonic() - began)
+            hopeless = isinstance(error, ValueError)
+        return Failure(state, detail, time.monotonic() - began, hopeless)
 
     async def _call(self, request: Request, began: float) -> Answer | Failure:
+        if request.total:
+            return await self._exchange(request, began)
+        # A server that sends a byte now and then must not hold a call for ever.
+        async with asyncio.timeout(request.connect_timeout + request.read_timeout):
+            return await self._exchange(request, began)
+
+    async def _exchange(self, request: Request, began: float) -> Answer | Failure:
         if self._session is None:
             raise RuntimeError("not opened")
-        url = URL(request.url)
-        check_literal(url.host or "", self._destinations)
-        timeout = aiohttp.ClientTimeout(
-            total=None,
-            sock_connect=request.connect_timeout,
-            connect=request.connect_timeout,
-            sock_read=request.read_timeout,
-        )
-        async with (
-            # A server that sends a byte now and then must not hold a call for ever.
-            asyncio.timeout(request.connect_timeout + request.read_timeout),
-            self._session.request(
-                request.method,
-                url,
-                data=request.body,
-                headers=request.headers,
-                timeout=timeout,
-                allow_redirects=False,
-            ) as response,
-        ):
-            body = await self._read(response)
+        async with self._session.request(
+            request.method,
+            self._target(request.url),
+            data=request.body,
+            headers=request.headers,
+            timeout=_timeout(request.connect_timeout, request.read_timeout, request.total),
+            allow_redirects=False,
+        ) as response:
+            body = await self._read(response, request.keep)
             seconds = time.monotonic() - began
             if body is None:
                 detail = f"the answer is larger than {self._largest} bytes"
                 return Failure(State.ERROR, detail, seconds)
-            return Answer(response.status, body, response.content_type, seconds)
+            kind, headers = response.content_type, response.headers
+            return Answer(response.status, body, kind, seconds, headers)
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:
-        """The body, or None if there is too much of it."""
+    def _checked(self, url: str) -> URL:
+        """Where to call. Names are checked when they are resolved, which is each time."""
+        target = URL(url)
+        check_literal(target.host or "", self._destinations)
+        return target
+
+    async def _read(self, response: aiohttp.ClientResponse, keep: int | None) -> bytes | None:
+        """The body, cut if it may be, or None if there is too much of it."""
+        most = self._largest if keep is None else keep
         chunks: list[bytes] = []
         size = 0
         async for chunk in response.content.iter_any():
-            size += len(chunk)
-            if size > self._largest:
-                response.close()
-                return None
             chunks.append(chunk)
+            size += len(chunk)
+            if size > most:
+                response.close()
+                return None if keep is None else b"".join(chunks)[:keep]
         return b"".join(chunks)
+
+
+@lru_cache(1_024)
+def _timeout(connect: float, read: float, total: bool) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(
+        total=read if total else None,
+        sock_connect=connect,
+        connect=connect,
+        sock_read=None if total else read,
+    )
 
 
 def _late(error: TimeoutError, request: Request) -> str:
@@ -148,12 +177,12 @@ def _late(error: TimeoutError, request: Request) -> str:
     return f"no answer within {request.read_timeout:g} s"
 
 
-def _unconnected(error: aiohttp.ClientConnectorError) -> tuple[State, str]:
+def _unconnected(error: aiohttp.ClientConnectorError) -> tuple[State, str, bool]:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ForbiddenDestinationError):
-            return State.ERROR, str(cause)
+            return State.ERROR, str(cause), True
         cause = cause.__cause__ or getattr(cause, "os_error", None)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return State.CONNECTION_CLOSED, "its name leads nowhere"
-    return State.CONNECTION_CLOSED, "no connection: it is refused or unreachable"
+        return State.CONNECTION_CLOSED, "its name leads nowhere", False
+    return State.CONNECTION_CLOSED, "no connection: it is refused or unreachable", False
