@@ -11,7 +11,7 @@ from typing import Any
 import ray
 
 from actors.lines import Lines
-from actors.names import CALLS, DEDICATED, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
+from actors.names import CALLS, DEDICATED, DISPATCH, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
 from core.config import Config
 from core.errors import OverloadedError, UnavailableError
 
@@ -27,6 +27,7 @@ _CLASSES = {
     INGEST: "actors.kafka_ingest_actor:KafkaIngestActor",
     RELAY: "actors.relay_actor:RelayActor",
     CALLS: "actors.pool_actor:PoolActor",
+    DISPATCH: "actors.dispatch.dispatch_actor:DispatchActor",
     SUPERVISOR: "actors.supervisor_actor:SupervisorActor",
 }
 

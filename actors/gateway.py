@@ -3,21 +3,27 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 import ray
 import structlog
 
-from actors.directory import Directory
-from actors.names import SUPERVISOR, pool_of
+from actors.directory import ANSWER_WITHIN, Directory
+from actors.dispatch.hand_over import HandOver
+from actors.names import SUPERVISOR, dispatch_pool, pool_of
 from actors.process import mint
 from actors.router import Router
 from actors.watch import Watch, Watches
 from core.address import Address
 from core.config import Config
+from core.dispatch.job import Pointer
+from core.errors import UnavailableError
 from core.gather import Call, encode_calls
 from core.messages import Abandon, Message, Reply
+from storage import dispatch_queue
 from storage.clock import DatabaseClock
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 
@@ -37,6 +43,8 @@ class Gateway:
         self._router = Router(config, self._directory.take)
         self._feed = mint()
         self._watches = Watches(config, self._directory, self._feed)
+        mark_pending = partial(dispatch_queue.mark_pending, pool)
+        self._hand_over = HandOver(self._directory.handle, self._directory.forget, mark_pending)
 
     @classmethod
     async def open(cls, config: Config) -> "Gateway":
@@ -103,6 +111,25 @@ class Gateway:
             return 0
         return agreed
 
+    async def hand_over(self, jobs: Mapping[int, Sequence[Pointer]]) -> None:
+        """Tell pools of jobs that were stored for them; one that is away finds them in Postgres."""
+        self._hand_over(jobs)
+
+    async def ask_pool(self, pool_no: int, question: str, *args: Any) -> Any:
+        """Ask a dispatch pool something, by the name of its method.
+
+        Raises:
+            UnavailableError: It is away.
+        """
+        name = dispatch_pool(pool_no)
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                handle = await self._directory.handle(name)
+                return await getattr(handle, question).remote(*args)
+        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
+            self._directory.forget(name)
+            raise UnavailableError(f"dispatch pool {pool_no} does not answer") from error
+
     async def abandon(self, address: Address) -> Reply:
         """The last reader here went away; without others, the correlation is cancelled."""
         message = Abandon(address=address, turn_id=mint(), feed=self._feed)
@@ -122,6 +149,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Let go of everything this process holds."""
+        await self._hand_over.close()
         await self._watches.close()
         await self._router.close()
         await self._directory.close()

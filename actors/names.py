@@ -12,6 +12,7 @@ INGEST = "kafka-ingest-"
 RELAY = "kafka-relay"
 POOL = "pool-"
 CALLS = "pool-calls-"
+DISPATCH = "pool-dispatch-"
 DEDICATED = "correlation:"
 
 
@@ -34,6 +35,11 @@ def expected_actors(config: Config) -> list[str]:
 def call_pools(config: Config) -> list[str]:
     """The pools that call resources."""
     return [f"{CALLS}{index}" for index in range(config.call_pools)]
+
+
+def dispatch_pool(pool_no: int) -> str:
+    """The actor that keeps a dispatch pool: one only, so that its rate has one keeper."""
+    return f"{DISPATCH}{pool_no}"
 
 
 def pool_of(tenant: int, resource: str, config: Config) -> str:

@@ -8,9 +8,11 @@ import ray
 import structlog
 
 from actors.directory import ensure, find, named
-from actors.names import DEDICATED, INGEST, POOL, RELAY, SHARD, expected_actors
+from actors.names import DEDICATED, INGEST, POOL, RELAY, SHARD, dispatch_pool, expected_actors
 from actors.process import Process
 from core.config import Config
+from storage import dispatch_pools
+from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 
 log = structlog.get_logger("supervisor")
 
@@ -32,6 +34,8 @@ class SupervisorActor:
         self._pids: dict[str, int] = {}
         self._checked = asyncio.Event()
         self._guests: list[str] = []
+        self._database: Pool | None = None
+        self._dispatch: list[str] = []
         self._started = False
 
     async def adopt(self, config: Config) -> bool:
@@ -66,7 +70,7 @@ class SupervisorActor:
             self._process.every(CHECK_EVERY, self._check)
 
     def _expected(self) -> list[str]:
-        return expected_actors(self._config)
+        return [*expected_actors(self._config), *self._dispatch]
 
     def _is_up(self, name: str) -> bool:
         return name in self._reports and not self._silent.get(name, 0)
@@ -79,7 +83,21 @@ class SupervisorActor:
             "restarts": self._restarts.get(name, 0),
         }
 
+    async def _count_pools(self) -> None:
+        """Dispatch pools come and go with their rows. While Postgres is away, those known stay."""
+        if self._database is None:
+            options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=1)
+            self._database = await open_pool(options)
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                rows = await dispatch_pools.all_open(self._database)
+        except (*CONNECTION_ERRORS, TimeoutError) as error:
+            log.warning("supervisor.database_away", error=type(error).__name__)
+            return
+        self._dispatch = [dispatch_pool(row.pool_no) for row in rows]
+
     async def _check(self) -> None:
+        # await self._count_pools()
         await asyncio.gather(*(self._check_one(name) for name in self._expected()))
         self._checked.set()
         names = await asyncio.to_thread(named, self._config.namespace)

@@ -54,6 +54,13 @@ async def again(pool: Pool, pool_no: int, after: int, limit: int) -> list[Pointe
     return [pointer_of(row) for row in await pool.fetch(Q["jobs_again"], pool_no, after, limit)]
 
 
+async def find(pool: Pool, pool_no: int, keys: Sequence[JobKey]) -> list[Pointer]:
+    """Those of these jobs that are still to be done."""
+    tenants = [key.tenant for key in keys]
+    ids = [key.job_id for key in keys]
+    return [pointer_of(row) for row in await pool.fetch(Q["find_jobs"], pool_no, tenants, ids)]
+
+
 async def read_groups(
     pool: Pool, pool_no: int, groups: Sequence[GroupKey], limit: int
 ) -> dict[GroupKey, list[Pointer]]:

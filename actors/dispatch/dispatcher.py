@@ -8,7 +8,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -33,6 +32,8 @@ UNWRITTEN = 2_000
 # A job may be taken so long before the pace lets it go.
 AHEAD = 0.25
 GRACE = 15.0
+# Seconds until a job is tried again that we were not able to send.
+OWN_TROUBLE = 2.0
 # Rounds that follow each other at once would each carry a job or two.
 BREATH = 0.002
 
@@ -65,6 +66,18 @@ class World(Protocol):
         ...
 
 
+class Listener(Protocol):
+    """Whoever wants to know how deliveries go. Calls are short and do not wait."""
+
+    def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
+        """This became of a job, and is written."""
+        ...
+
+    def left_alone(self, site: Site) -> None:
+        """A target fails too often and gets nothing for a while."""
+        ...
+
+
 @dataclass(slots=True)
 class Terms:
     """What a pool may do now; changed while it runs."""
@@ -85,7 +98,7 @@ class _Delivery:
 
 
 class Dispatcher:
-    """Sends the jobs of one pool. `heard` is told of everything that was written."""
+    """Sends the jobs of one pool."""
 
     def __init__(
         self,
@@ -95,7 +108,7 @@ class Dispatcher:
         *,
         target_limit: int,
         transient: tuple[type[Exception], ...],
-        heard: Callable[[Claimed, Step, Sent | None], None] = lambda *_: None,
+        listener: Listener,
     ) -> None:
         self.board = Board()
         self.terms = Terms()
@@ -105,12 +118,13 @@ class Dispatcher:
         self._send = send
         self._world = world
         self._transient = transient
-        self._heard = heard
+        self._listener = listener
         self._pace = Pace(None)
         self._under_way: dict[JobKey, _Delivery] = {}
         self._active = 0
         self._ready: deque[Claimed] = deque()
         self._starting: asyncio.TimerHandle | None = None
+        self._lost: list[JobKey] = []
         self._results: list[tuple[Claimed, Result]] = []
         self._writing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -134,6 +148,9 @@ class Dispatcher:
             for site in self.sites.reopened():
                 self.board.release(site)
             await reader.settle(self.board.starved(GROUPS_AT_ONCE))
+            if self._lost:
+                lost, self._lost = self._lost, []
+                await reader.find(lost)
             jobs = self._pick()
             if jobs:
                 await self._claim(jobs)
@@ -152,17 +169,16 @@ class Dispatcher:
     def in_flight(self, tenant: int, limit: int) -> list[dict[str, Any]]:
         """A tenant's jobs that are under way, longest first."""
         now = self._world.monotonic()
-        rows = [
+        own = [one for one in self._under_way.values() if one.pointer.tenant == tenant]
+        return [
             {
                 "job_id": one.pointer.job_id,
                 "target": one.pointer.target,
                 "group": one.pointer.group,
                 "seconds": now - one.began,
             }
-            for one in self._under_way.values()
-            if one.pointer.tenant == tenant
+            for one in sorted(own, key=lambda one: one.began)[:limit]
         ]
-        return sorted(rows, key=lambda row: -row["seconds"])[:limit]
 
     def snapshot(self) -> dict[str, Any]:
         """How it stands."""
@@ -218,8 +234,7 @@ class Dispatcher:
         won = {JobKey(job.tenant, job.job_id) for job in claimed}
         for key in keys:
             if key not in won:
-                self._let_go(key, None)
-                self.board.lose(key, self._world.now())
+                self._lose(key)
         self._ready.extend(claimed)
         self._start()
 
@@ -251,6 +266,9 @@ class Dispatcher:
         else:
             try:
                 sent = await self._send(job)
+            except self._transient as error:
+                log.warning("dispatch.database_away", error=type(error).__name__)
+                sent = put_off(self._world.now())
             except Exception as error:  # a job that breaks us must not break the pool
                 log.exception("dispatch.send_crashed", job=job.job_id, tenant=job.tenant)
                 sent = crashed(error, self._world.now())
@@ -272,10 +290,16 @@ class Dispatcher:
         """Free the place that a job had at its target. It is under way until it is written."""
         delivery = self._under_way[key]
         if self.sites.end(delivery.site, delivery.ticket, sent):
-            log.warning("dispatch.target_left_alone", tenant=delivery.site[0])
+            self._listener.left_alone(delivery.site)
         self.board.release(delivery.site)
         if sent is None:
             self._under_way.pop(key, None)
+
+    def _lose(self, key: JobKey) -> None:
+        """Postgres did not let us have it. Why, is to be read there."""
+        self._let_go(key, None)
+        self._lost.append(key)
+        self.board.lose(key, self._world.now())
 
     async def _write(self) -> None:
         """One statement for all that gathered while the last one ran."""
@@ -304,6 +328,7 @@ class Dispatcher:
             delivery = self._under_way.pop(result.key, None)
             due = kept.get(result.key)
             if due is None:  # somebody else took it meanwhile
+                self._lost.append(result.key)
                 self.board.lose(result.key, now)
                 continue
             mode = delivery.pointer.mode if delivery else None
@@ -313,7 +338,7 @@ class Dispatcher:
                 self._hold(result.key, delivery, now)
             else:
                 self.board.finish(result.key, now)
-            self._heard(job, result.step, result.sent)
+            self._listener.heard(job, result.step, result.sent)
 
     def _hold(self, key: JobKey, delivery: _Delivery | None, now: float) -> None:
         if delivery is not None and delivery.pointer.group is not None:
@@ -346,6 +371,13 @@ def expired(job: Claimed) -> Step:
         attempt_count=job.attempt_count,
         attempt_number=job.attempt_count,
         error="not delivered before it expired",
+    )
+
+
+def put_off(now: float) -> Sent:
+    """We could not begin: that is not the job's fault, nor the target's."""
+    return Sent(
+        status=Came.DEFERRED, delay=OWN_TROUBLE, error="put off by our own trouble", began_at=now
     )
 
 

@@ -5,14 +5,14 @@ the beginning, then in what was stored lately, because rows can come to light ou
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
 import structlog
 
 from core.dispatch.board import GROUP_LIMIT, Board, fill
-from core.dispatch.job import GroupKey, Pointer
+from core.dispatch.job import GroupKey, JobKey, Pointer
 
 log = structlog.get_logger("dispatch")
 
@@ -37,6 +37,10 @@ class Jobs(Protocol):
         self, groups: list[GroupKey], limit: int
     ) -> dict[GroupKey, list[Pointer]]:
         """The first jobs of these groups."""
+        ...
+
+    async def find(self, keys: Sequence[JobKey]) -> list[Pointer]:
+        """Those of these jobs that are still to be done."""
         ...
 
     async def parked_groups(self) -> set[GroupKey]:
@@ -93,6 +97,11 @@ class Reader:
         await self._look_again()
         await self._look_back()
         await self.settle(list(islice(self._board.blocked(), GROUPS_AT_ONCE)))
+
+    async def find(self, keys: Sequence[JobKey]) -> None:
+        """Read what is true of these jobs; those of groups are read with their group."""
+        found = await self._jobs.find(keys)
+        self.offer(job for job in found if job.group_key is None)
 
     async def settle(self, groups: list[GroupKey]) -> None:
         """Read what is true of these groups."""

@@ -101,6 +101,10 @@ class Board:
         """Whether it knows this job."""
         return key in self._keys
 
+    def known_ids(self) -> list[str]:
+        """The ids of all jobs it knows."""
+        return [key.job_id for key in self._keys]
+
     def add(self, job: Pointer, now: float) -> bool:
         """Take a job in; False if it is known, or if its group has more here than it may have."""
         key: QueueKey = job.group_key or job.job_id

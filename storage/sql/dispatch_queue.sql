@@ -108,6 +108,17 @@ select tenant_id, job_id, position, target_url, mode, message_group, sequence,
  order by position
  limit $3;
 
+-- name: find_jobs
+-- Those of these jobs of pool $1 that are still to be done.
+-- Served by: dispatch_jobs_pkey.
+select j.tenant_id, j.job_id, j.position, j.target_url, j.mode, j.message_group, j.sequence,
+       coalesce(extract(epoch from case when j.status = 'IN_PROGRESS' then j.lease_until
+                                        else j.scheduled_for end), 0)::float8 as due,
+       j.status <> 'IN_PROGRESS' and j.sends > 0 as retrying, false as stuck
+  from unnest($2::integer[], $3::text[]) as asked(tenant_id, job_id)
+  join dispatch_jobs j using (tenant_id, job_id)
+ where j.pool_no = $1 and j.standing in ('open', 'again');
+
 -- name: read_groups
 -- The first $4 jobs of each of these groups of pool $1, in their order, with what holds them.
 -- Served by: dispatch_jobs_group.

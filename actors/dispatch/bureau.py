@@ -1,0 +1,127 @@
+"""Everything around a pool's deliveries: the way out, what it is sent with, and who is told."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Self
+from urllib.parse import urlsplit
+
+import structlog
+
+from actors.dispatch.courier import Courier, ProfileKey
+from actors.dispatch.endpoint_watch import EndpointWatch, SubscriptionKey
+from actors.dispatch.operator_events import OperatorEvents
+from actors.notices import Notices
+from core.config import Config
+from core.destinations import Destinations
+from core.dispatch.board import Site
+from core.dispatch.claimed import Claimed, Profile
+from core.dispatch.job import JobStatus
+from core.dispatch.outcome import Sent, Step
+from handlers.outbound import Outbound
+from handlers.webhooks import Webhooks
+from storage import dispatch_warnings, subscriptions
+from storage.changes import Topic
+from storage.clock import DatabaseClock
+from storage.dispatch_warnings import NewWarning, Severity
+from storage.pool import CONNECTION_ERRORS, Pool
+
+log = structlog.get_logger("dispatch")
+
+WARN_EVERY = 1.0
+MOST_WARNINGS = 1_000
+
+
+class Bureau:
+    """A pool's dealings with everybody but its queue."""
+
+    def __init__(self, config: Config, pool: Pool, clock: DatabaseClock) -> None:
+        self._config = config
+        self._pool = pool
+        self._notices = Notices()
+        outbound = Outbound(Destinations(config.call_networks), config.max_body)
+        self._outbound = outbound
+        courier = Courier(
+            self._profile, Webhooks(outbound, clock.now).send, clock.now, time.monotonic
+        )
+        self.send = courier.send
+        self._watch = EndpointWatch(
+            self._failing, self._well, self._disable, clock.now, config.disable_after
+        )
+        self._events = OperatorEvents(config, pool, clock, self._notices)
+        self._warnings: dict[tuple[int, str, str], NewWarning] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._outbound)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def on_pools_changed(self, call: Callable[[], None]) -> None:
+        """Call this when some pool's terms have changed."""
+        self._notices.on(Topic.POOLS, call)
+
+    async def run_forever(self) -> None:
+        """Listen, watch, and write warnings down."""
+        await asyncio.gather(
+            self._notices.run_forever(self._config.dsn),
+            self._watch.run_forever(),
+            self._warn_forever(),
+        )
+
+    def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
+        """This became of a job."""
+        self._watch.saw(job, sent)
+        if step.status is JobStatus.ERROR:
+            source = job.subscription_id or job.code
+            host = urlsplit(job.target_url).hostname
+            self._warn(job.tenant, "PROCESSING", source, f"{job.code} to {host}: {step.error}")
+
+    def left_alone(self, site: Site) -> None:
+        """A target fails too often."""
+        tenant, target = site
+        log.warning("dispatch.target_left_alone", tenant=tenant)
+        host = urlsplit(target).hostname or ""
+        self._warn(tenant, "CIRCUIT_OPEN", host, f"{host} fails too often and is left alone")
+
+    def _warn(
+        self, tenant: int, category: str, source: str, message: str, grave: bool = False
+    ) -> None:
+        key = (tenant, category, source)
+        if key in self._warnings or len(self._warnings) < MOST_WARNINGS:
+            severity = Severity.CRITICAL if grave else Severity.WARNING
+            self._warnings[key] = NewWarning(
+                tenant=tenant, category=category, severity=severity, source=source, message=message
+            )
+
+    async def _warn_forever(self) -> None:
+        while True:
+            await asyncio.sleep(WARN_EVERY)
+            raised, self._warnings = self._warnings, {}
+            for warning in raised.values():
+                try:
+                    await dispatch_warnings.warn(self._pool, warning)
+                except CONNECTION_ERRORS as error:
+                    log.warning("dispatch.warning_lost", error=type(error).__name__)
+
+    async def _profile(self, key: ProfileKey) -> Profile | None:
+        tenant, subscription_id, _ = key
+        found = await subscriptions.profiles(self._pool, [(tenant, subscription_id)])
+        return next(iter(found.values()), None)
+
+    async def _failing(self, key: SubscriptionKey) -> float | None:
+        found = await subscriptions.mark_failing(self._pool, [key])
+        return next(iter(found.values()), None)
+
+    async def _well(self, key: SubscriptionKey) -> None:
+        await subscriptions.mark_well(self._pool, [key])
+
+    async def _disable(self, key: SubscriptionKey, seconds: float) -> None:
+        tenant, subscription_id = key
+        reason = f"nothing but failures for {seconds / 3600:.1f} hours"
+        if await subscriptions.disable(self._pool, tenant, subscription_id, reason):
+            self._warn(tenant, "CONFIGURATION", subscription_id, f"paused: {reason}", grave=True)
+            await self._events.subscription_disabled(tenant, subscription_id, reason)

@@ -1,0 +1,187 @@
+"""The Ray face of a dispatch pool. What it holds in memory, it can read again."""
+
+import asyncio
+import contextlib
+import random
+import time
+from functools import partial
+from typing import Any
+
+import structlog
+
+from actors.dispatch.bureau import Bureau
+from actors.dispatch.dispatcher import GRACE, Dispatcher, Terms
+from actors.dispatch.job_queue import JobQueue
+from actors.dispatch.reader import Reader
+from actors.names import DISPATCH
+from actors.process import Process, owner_name, settle_memory, sync_until_done
+from core.config import Config
+from core.dispatch.job import decode_pointers
+from core.dispatch.pool import PoolStatus
+from storage import dispatch_pools
+from storage.clock import DatabaseClock
+from storage.dispatch_pools import PoolRow
+from storage.pool import CONNECTION_ERRORS, PoolOptions, open_pool
+
+log = structlog.get_logger("dispatch")
+
+FREE_STALE_EVERY = 60.0
+TIDY_EVERY = 60.0
+
+
+class _World:
+    """The real time and chance."""
+
+    def __init__(self) -> None:
+        self.clock = DatabaseClock(time.monotonic, time.time)
+        self.now = self.clock.now
+        self.monotonic = time.monotonic
+        self.chance = random.random
+
+
+class DispatchActor:
+    """Delivers the jobs of one pool, at its rate."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._process = Process(name, config)
+        self._config = config
+        self._pool_no = int(name.removeprefix(DISPATCH))
+        self._world = _World()
+        self._row: PoolRow | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
+
+    async def offer(self, jobs: bytes) -> None:
+        """Take over jobs that were stored just now."""
+        await self._started()
+        self._reader.offer(decode_pointers(jobs))
+        self._dispatcher.wake()
+
+    async def refresh(self) -> None:
+        """Look at Postgres now: somebody changed something there."""
+        await self._started()
+        await self._look()
+
+    async def report(self) -> dict[str, Any]:
+        """Where it runs and how it fares. The first question starts it."""
+        begun = self._begin()
+        stats: dict[str, Any] = {"pool_no": self._pool_no}
+        if begun.done() and self._row is not None:
+            row = self._row
+            stats |= {
+                "tenant": row.tenant,
+                "code": row.code,
+                "status": row.status.value,
+                "concurrency": row.concurrency,
+                "rate_limit": row.rate_limit,
+                "capacity": self._config.dispatch_buffer,
+                "behind": self._reader.is_behind,
+                **self._dispatcher.snapshot(),
+            }
+        return {**self._process.describe(), "kind": "dispatch", "stats": stats}
+
+    async def in_flight(self, tenant: int, limit: int) -> list[dict[str, Any]]:
+        """A tenant's jobs that are under way."""
+        await self._started()
+        return self._dispatcher.in_flight(tenant, limit)
+
+    async def breakers(self, tenant: int) -> list[dict[str, Any]]:
+        """How a tenant's targets fare."""
+        await self._started()
+        return self._dispatcher.sites.snapshot(tenant)
+
+    async def reset_breaker(self, tenant: int, target: str | None) -> int:
+        """Try a tenant's targets again now, or one of them; how many."""
+        await self._started()
+        reset = self._dispatcher.sites.reset(tenant, target)
+        for site in reset:
+            self._dispatcher.board.release(site)
+        self._dispatcher.wake()
+        return len(reset)
+
+    async def _started(self) -> None:
+        await asyncio.shield(self._begin())
+
+    def _begin(self) -> "asyncio.Task[None]":
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._process.watch)
+        return self._starting
+
+    async def _start(self) -> None:
+        config, world = self._config, self._world
+        writers = await open_pool(PoolOptions(dsn=config.dsn, name=self._process.name, max_size=4))
+        await sync_until_done(world.clock, writers)
+        owner = owner_name(self._process.name)
+        queue = JobQueue(writers, self._pool_no, owner, GRACE)
+        bureau = await contextlib.AsyncExitStack().enter_async_context(
+            Bureau(config, writers, world.clock)
+        )
+        self._dispatcher = Dispatcher(
+            queue,
+            bureau.send,
+            world,
+            target_limit=config.target_limit,
+            transient=CONNECTION_ERRORS,
+            listener=bureau,
+        )
+        self._reader = Reader(
+            queue, self._dispatcher.board, config.dispatch_buffer, world.now, world.monotonic
+        )
+        self._queue, self._database = queue, writers
+        await self._process.insist(self._read_terms)
+        bureau.on_pools_changed(self._reread_terms)
+        self._process.spawn(bureau.run_forever())
+        self._process.spawn(self._run())
+        self._process.every(config.dispatch_poll, self._look)
+        self._process.every(FREE_STALE_EVERY, self._free_stale)
+        self._process.every(TIDY_EVERY, self._tidy)
+        self._process.every(5.0, partial(world.clock.sync, writers))
+        settle_memory()
+
+    async def _run(self) -> None:
+        """Round after round; Postgres may go away in between."""
+        while True:
+            try:
+                await self._dispatcher.run_forever(self._reader)
+            except CONNECTION_ERRORS as error:
+                log.warning("dispatch.database_away", error=type(error).__name__)
+                await asyncio.sleep(0.2)
+
+    async def _look(self) -> None:
+        async with self._looking:
+            await self._read_terms()
+            await self._reader.look()
+        self._dispatcher.wake()
+
+    async def _read_terms(self) -> None:
+        row = await dispatch_pools.read_no(self._database, self._pool_no)
+        terms = Terms(is_active=False)
+        if row is not None:
+            terms = Terms(row.concurrency, row.rate_limit, row.status is PoolStatus.ACTIVE)
+        self._row = row
+        if terms != self._dispatcher.terms:
+            log.info("dispatch.terms", pool=self._pool_no, active=terms.is_active)
+            self._dispatcher.set_terms(terms)
+
+    def _reread_terms(self) -> None:
+        """Somebody changed a pool: see whether it was this one, at once."""
+        self._rereading = asyncio.create_task(self._reread())
+
+    async def _reread(self) -> None:
+        with contextlib.suppress(*CONNECTION_ERRORS):
+            await self._read_terms()
+
+    async def _free_stale(self) -> None:
+        """Jobs that nobody has become findable; while much is unread, most of them are just that."""
+        if self._reader.is_behind:
+            return
+        freed = await self._queue.free_stale(
+            self._config.stale_after, self._dispatcher.board.known_ids()
+        )
+        if freed:
+            log.warning("dispatch.stale_jobs", pool=self._pool_no, jobs=freed)
+            await self._look()
+
+    async def _tidy(self) -> None:
+        self._dispatcher.sites.forget_idle()

@@ -1,0 +1,53 @@
+"""One pool's jobs in Postgres, as its reader and its dispatcher ask for them."""
+
+from collections.abc import Sequence
+
+from core.dispatch.claimed import Claimed
+from core.dispatch.job import GroupKey, JobKey, Pointer
+from storage import dispatch_queue
+from storage.dispatch_queue import Result
+from storage.pool import Pool
+
+
+class JobQueue:
+    """The queries of storage/dispatch_queue.py, for this pool and this owner."""
+
+    def __init__(self, pool: Pool, pool_no: int, owner: str, grace: float) -> None:
+        self._pool = pool
+        self._pool_no = pool_no
+        self._owner = owner
+        self._grace = grace
+
+    async def claim(self, keys: Sequence[JobKey]) -> list[Claimed]:
+        """Take these jobs; those that were won."""
+        return await dispatch_queue.claim(self._pool, self._pool_no, keys, self._owner, self._grace)
+
+    async def finish(self, results: Sequence[Result]) -> dict[JobKey, float]:
+        """Write what became of them; those that were kept, and when they go again."""
+        return await dispatch_queue.finish(self._pool, results)
+
+    async def scan(self, after: int, limit: int) -> list[Pointer]:
+        """All there is to do, in the order it was stored."""
+        return await dispatch_queue.scan(self._pool, self._pool_no, after, limit)
+
+    async def again(self, after: int, limit: int) -> list[Pointer]:
+        """What no pool has."""
+        return await dispatch_queue.again(self._pool, self._pool_no, after, limit)
+
+    async def find(self, keys: Sequence[JobKey]) -> list[Pointer]:
+        """Those of these jobs that are still to be done."""
+        return await dispatch_queue.find(self._pool, self._pool_no, keys)
+
+    async def read_groups(
+        self, groups: list[GroupKey], limit: int
+    ) -> dict[GroupKey, list[Pointer]]:
+        """The first jobs of these groups."""
+        return await dispatch_queue.read_groups(self._pool, self._pool_no, groups, limit)
+
+    async def parked_groups(self) -> set[GroupKey]:
+        """Groups that people hold back."""
+        return await dispatch_queue.parked_groups(self._pool, self._pool_no)
+
+    async def free_stale(self, untouched: float, known: Sequence[str]) -> int:
+        """Make jobs findable that nobody has; how many."""
+        return await dispatch_queue.free_stale(self._pool, self._pool_no, untouched, known)
