@@ -97,7 +97,7 @@ class SupervisorActor:
         self._dispatch = [dispatch_pool(row.pool_no) for row in rows]
 
     async def _check(self) -> None:
-        # await self._count_pools()
+        await self._count_pools()
         await asyncio.gather(*(self._check_one(name) for name in self._expected()))
         self._checked.set()
         names = await asyncio.to_thread(named, self._config.namespace)

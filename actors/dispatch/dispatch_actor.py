@@ -173,7 +173,7 @@ class DispatchActor:
             await self._read_terms()
 
     async def _free_stale(self) -> None:
-        """Jobs that nobody has become findable; while much is unread, most of them are just that."""
+        """Make jobs findable that nobody has. While much is unread, most of them are just that."""
         if self._reader.is_behind:
             return
         freed = await self._queue.free_stale(
