@@ -21,8 +21,8 @@ from handlers.schemas.checks import Checks
 from handlers.schemas.interface import Compiled, Mismatch, mismatch
 from storage.event_types import CompiledRow, EventType
 
-TYPE_TTL = 5.0
-UNKNOWN_TYPE_TTL = 1.0
+# Changes are told at once (actors/notices.py); this is for one that nobody heard of.
+TYPE_TTL = 300.0
 SCHEMA_TTL = 600.0
 SCHEMA_LIMIT = 128
 
@@ -64,10 +64,10 @@ _FINE = Verdict(Standing.FINE, accepted=True)
 
 
 class Conformity:
-    """Holds events against their types, which it remembers for a few seconds.
+    """Holds events against their types, which it remembers until it is told of a change.
 
-    A change is seen at once where it is made, once `forget` is called, and elsewhere within
-    TYPE_TTL.
+    `forget` is called where the change is made, before that is answered; `clear` everywhere, as
+    soon as the notice of it has come.
     """
 
     def __init__(
@@ -95,9 +95,7 @@ class Conformity:
             return Compiled(row.schema_type, row.form, row.digest, row.weight) if row else None
 
         self._types: Cache[_TypeKey, _Known | None] = Cache(
-            known,
-            ttl=lambda found: TYPE_TTL if found else UNKNOWN_TYPE_TTL,
-            monotonic=monotonic,
+            known, ttl=lambda _found: TYPE_TTL, monotonic=monotonic
         )
         self._schemas: Cache[_SchemaKey, Compiled | None] = Cache(
             schema,

@@ -1,7 +1,6 @@
 """All that one ingress replica holds."""
 
 import asyncio
-import contextlib
 import random
 from functools import partial
 
@@ -11,6 +10,7 @@ from actors.addressing import Addressing
 from actors.gateway import Gateway
 from actors.ids import Ids, open_id_maker
 from actors.ingest import Means
+from actors.notices import Notices
 from actors.process import mint
 from actors.profiles import Profiles
 from core.event_type import Admission
@@ -30,6 +30,7 @@ from serve_app.options import IngressOptions
 from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
 from storage import access, event_types, topics, waits
+from storage.changes import Topic
 from storage.pool import CONNECTION_ERRORS
 from telemetry.metrics import Metrics
 
@@ -71,8 +72,13 @@ class Replica:
             asker(event_types.compiled),
             allow_unknown=options.event_types is Admission.OPEN,
         )
+        self.notices = Notices()
+        self.notices.on(Topic.EVENT_TYPES, self.conformity.clear)
         self.flush_rate = Rate()
-        self._writing = asyncio.create_task(self._write_used_forever())
+        self._tasks = (
+            asyncio.create_task(self._write_used_forever()),
+            asyncio.create_task(self.notices.run_forever(self.config.dsn)),
+        )
 
     def _make_redrive(self, profiles: Profiles) -> Redrive:
         means = Means(
@@ -92,9 +98,9 @@ class Replica:
 
     async def close(self) -> None:
         """Store what is still in memory, then let go."""
-        self._writing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._writing
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._write_used()
         await self.new_id.close()
         self.conformity.close()

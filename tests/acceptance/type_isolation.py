@@ -71,7 +71,11 @@ def _declares_its_own(other: Product, theirs: Theirs) -> None:
 
 def _lists_no_type_of_it(other: Product, theirs: Theirs) -> None:
     made = _Type(theirs.owner)
-    looks = [{"limit": 500}, {"subdomain": made.subdomain}, {"cursor": "shop:a:b:c"}]
+    looks: list[dict[str, Any]] = [
+        {"limit": 500},
+        {"subdomain": made.subdomain},
+        {"cursor": "shop:a:b:c"},
+    ]
     for params in looks:
         page = other.http.get(TYPES, params=params)
         assert page.status_code == 200
@@ -118,7 +122,7 @@ def _lists_no_schema_of_it(other: Product, theirs: Theirs) -> None:
 def _keeps_schemas_for_itself(other: Product, theirs: Theirs) -> None:
     made = _Type(theirs.owner)
     for name in (made.code, made.id):
-        body = {"name": "mine", "content": {}, "eventTypeId": name}
+        body: dict[str, Any] = {"name": "mine", "content": {}, "eventTypeId": name}
         assert_problem(other.http.post(SCHEMAS, json=body), 422, "invalid")
     mine = _schema(other)
     assert theirs.owner.http.get(f"{SCHEMAS}/{mine}").status_code == 404

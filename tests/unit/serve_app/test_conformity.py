@@ -19,7 +19,7 @@ from core.event_type import (
 )
 from handlers.schemas import json_schema
 from handlers.schemas.interface import Compiled
-from serve_app.conformity import TYPE_TTL, UNKNOWN_TYPE_TTL, Conformity, Standing, Verdict
+from serve_app.conformity import TYPE_TTL, Conformity, Standing, Verdict
 from storage.event_types import CompiledRow, EventType, SpecVersion
 
 CODE = "shop:orders:order:created"
@@ -200,10 +200,12 @@ async def test_what_nobody_can_register_is_not_looked_for(world: World, code: st
     assert not world.reads
 
 
-async def test_a_type_that_is_made_is_seen_soon(world: World) -> None:
-    assert (await world.check(1)).standing is Standing.UNKNOWN
+async def test_a_type_that_is_made_is_seen_once_that_is_told(world: World) -> None:
+    for _ in range(3):
+        assert (await world.check(1)).standing is Standing.UNKNOWN
+    assert world.reads == {"type": 1}
     world.put({"1.0": (CURRENT, {"type": "object"})})
-    world.now = UNKNOWN_TYPE_TTL
+    world.conformity.clear()
     assert (await world.check(1)).standing is Standing.REFUSED
 
 
