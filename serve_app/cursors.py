@@ -6,6 +6,7 @@ import struct
 
 from core.errors import InvalidError
 from core.wait import Wait
+from storage.dispatch_groups import FRONT, START, GroupPlace, Place
 
 _WAIT = struct.Struct(">d16s")
 _EXPECTED = "the nextCursor of an earlier page"
@@ -36,3 +37,42 @@ def read_id_cursor(text: str | None) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise InvalidError("cursor", _EXPECTED)
     return int(text)
+
+
+def group_cursor(group: GroupPlace) -> str:
+    """The place after this group."""
+    return base64.urlsafe_b64encode(f"{group.pool_no}:{group.name}".encode()).decode()
+
+
+def read_group_cursor(text: str | None) -> GroupPlace:
+    """The group that a cursor names; before all of them without one."""
+    if text is None:
+        return START
+    try:
+        number, colon, name = base64.b64decode(text, b"-_", validate=True).decode().partition(":")
+    except ValueError:
+        raise InvalidError("cursor", _EXPECTED) from None
+    if not (colon and name.isprintable() and _is_number(number)):
+        raise InvalidError("cursor", _EXPECTED)
+    return GroupPlace(int(number), name)
+
+
+def place_cursor(place: Place) -> str:
+    """The place after a job of a group."""
+    return f"{place.sequence}.{place.position}"
+
+
+def read_place_cursor(text: str | None) -> Place:
+    """The place that a cursor names; before all of them without one."""
+    if text is None:
+        return FRONT
+    sequence, dot, position = text.partition(".")
+    if not (dot and _is_number(sequence, 10) and _is_number(position, 18)):
+        raise InvalidError("cursor", _EXPECTED)
+    if int(sequence) >= 2**31:
+        raise InvalidError("cursor", _EXPECTED)
+    return Place(int(sequence), int(position))
+
+
+def _is_number(text: str, digits: int = 9) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= digits

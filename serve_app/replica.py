@@ -27,6 +27,7 @@ from serve_app.kafka_view import KafkaSight
 from serve_app.limits import Gate
 from serve_app.named_topics import NamedTopics
 from serve_app.options import IngressOptions
+from serve_app.pool_bell import PoolBell
 from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
 from storage import access, event_types, topics, waits
@@ -74,6 +75,7 @@ class Replica:
         )
         self.notices = Notices()
         self.notices.on(Topic.EVENT_TYPES, self.conformity.clear)
+        self.bell = PoolBell(gateway.ask_pool)
         self.flush_rate = Rate()
         self._tasks = (
             asyncio.create_task(self._write_used_forever()),
@@ -105,6 +107,7 @@ class Replica:
         await self.new_id.close()
         self.conformity.close()
         await self.hub.close()
+        await self.bell.close()
         await self.gateway.close()
 
     async def _write_used_forever(self) -> None:

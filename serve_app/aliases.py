@@ -1,0 +1,20 @@
+"""The same routes under another address, which the document does not repeat."""
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+
+
+def aliased(router: APIRouter, address: str, other: str) -> APIRouter:
+    """Every route of a router, with one beginning of its path in place of another."""
+    copies = APIRouter()
+    for route in router.routes:
+        if isinstance(route, APIRoute):
+            copies.add_api_route(
+                other + route.path.removeprefix(address),
+                route.endpoint,
+                methods=sorted(route.methods or ()),
+                dependencies=route.dependencies,
+                status_code=route.status_code,
+                include_in_schema=False,
+            )
+    return copies

@@ -1,0 +1,141 @@
+"""Jobs that people post and put right: stored first, then told to their pools."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from core.destinations import Destinations
+from core.dispatch.job import Pointer
+from core.dispatch.verbs import Fate, Verb
+from core.errors import InvalidError
+from serve_app.replica import Replica
+from serve_app.targets import check_target
+from serve_app.wire.dispatch_jobs import COUNT_TO, JobRequest
+from storage import dispatch_jobs, dispatch_pools, dispatch_verbs
+from storage.dispatch_jobs import Created, Job, JobFilter, NewJob
+from storage.dispatch_pools import PoolFilter
+from storage.dispatch_verbs import Told
+
+# There are never as many: each is a process.
+EVERY_POOL = 10_000
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A job to post, with its payload to the byte, and how its place in the request is called."""
+
+    job: JobRequest
+    payload: bytes
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What became of a batch of jobs, and where to go on."""
+
+    told: list[Told]
+    remaining: int = 0
+    cursor: str | None = None
+
+
+def payload_in(raw: bytes) -> bytes:
+    """The payload of a request that was read already, as it came."""
+    return _bytes_of(_FIELDS.decode(raw)["payload"])
+
+
+def payloads_in(raw: bytes) -> list[bytes]:
+    """The same for a list of requests."""
+    return [_bytes_of(fields["payload"]) for fields in _ITEMS.decode(raw)]
+
+
+async def post(
+    replica: Replica, tenant: int, wishes: Sequence[Wish]
+) -> tuple[list[Created], list[Job]]:
+    """Store jobs and tell their pools; what became of each, and the jobs as they are kept."""
+    destinations = Destinations(replica.config.call_networks)
+    for wish in wishes:
+        check_target(wish.job.target_url, destinations, f"{wish.where}targetUrl")
+    pools = await _pools_of(replica, tenant, wishes)
+    now = replica.gateway.clock.now()
+    news = [
+        wish.job.to_new(replica.new_id(), pools[wish.job.dispatch_pool], wish.payload, now)
+        for wish in wishes
+    ]
+    # Tried again after a lost connection, those without a key would be there twice.
+    made = await replica.database.ask_once(dispatch_jobs.create, tenant, news)
+    await _hand_over(replica, tenant, news, made)
+    ids = list({one.job_id for one in made})
+    found = await replica.database.ask(dispatch_jobs.read_many, tenant, ids)
+    jobs = {job.job_id: job for job in found}
+    return made, [jobs[one.job_id] for one in made if one.job_id in jobs]
+
+
+async def change(replica: Replica, tenant: int, verb: Verb, job_ids: Sequence[str]) -> list[Told]:
+    """Do something with these jobs, and let their pools look."""
+    unique = list(dict.fromkeys(job_ids))
+    told = await replica.database.ask_once(dispatch_verbs.apply, tenant, verb, unique)
+    done = [one for one in told if one.fate is Fate.DONE]
+    pointers: dict[int, list[Pointer]] = {}
+    for one in done:
+        if one.pointer is not None and one.pool_no is not None:
+            pointers.setdefault(one.pool_no, []).append(one.pointer)
+    await replica.gateway.hand_over(pointers)
+    replica.bell.ring({one.pool_no for one in done if one.pool_no is not None})
+    return told
+
+
+async def change_next(
+    replica: Replica, tenant: int, verb: Verb, chosen: JobFilter, after: str | None, limit: int
+) -> Round:
+    """The same with the next jobs that are meant, oldest first; each is tried once."""
+    ids = await replica.database.ask(dispatch_jobs.upcoming, tenant, chosen, after, limit)
+    told = await change(replica, tenant, verb, ids) if ids else []
+    if len(ids) < limit:
+        return Round(told)
+    left = await replica.database.ask(dispatch_jobs.count, tenant, chosen, ids[-1], COUNT_TO)
+    return Round(told, left, ids[-1] if left else None)
+
+
+async def pools_named(replica: Replica, tenant: int, name: str | None) -> tuple[int, ...] | None:
+    """The pools that a filter means: of one's own and of the anchor's those of this code or id."""
+    if name is None:
+        return None
+    return tuple(
+        row.pool_no
+        for row in await replica.database.ask(
+            dispatch_pools.page, tenant, PoolFilter(), 0, EVERY_POOL
+        )
+        if name in {row.code, row.pool_id}
+    )
+
+
+async def _pools_of(replica: Replica, tenant: int, wishes: Sequence[Wish]) -> dict[str, int]:
+    pools: dict[str, int] = {}
+    for wish in wishes:
+        name = wish.job.dispatch_pool
+        if name not in pools:
+            row = await replica.database.ask(dispatch_pools.find, tenant, name)
+            if row is None:
+                raise InvalidError(f"{wish.where}dispatchPool", "the code of a pool in use")
+            pools[name] = row.pool_no
+    return pools
+
+
+async def _hand_over(
+    replica: Replica, tenant: int, news: Sequence[NewJob], made: Sequence[Created]
+) -> None:
+    pointers: dict[int, list[Pointer]] = {}
+    for new, one in zip(news, made, strict=True):
+        if not one.known:
+            pointers.setdefault(one.pool_no, []).append(new.to_pointer(tenant, one.position))
+    await replica.gateway.hand_over(pointers)
+
+
+def _bytes_of(raw: msgspec.Raw) -> bytes:
+    """A text is what it says; anything else is JSON."""
+    text = bytes(raw)
+    return msgspec.json.decode(text, type=str).encode() if text[:1] == b'"' else text
