@@ -97,7 +97,7 @@ class Outbound:
         began = time.monotonic()
         hopeless = False
         try:
-            return await self._call(request, began)
+            return await (self._exchange if request.total else self._call)(request, began)
         except ForbiddenDestinationError as error:
             state, detail, hopeless = State.ERROR, str(error), True
         except TimeoutError as error:
@@ -116,8 +116,6 @@ class Outbound:
         return Failure(state, detail, time.monotonic() - began, hopeless)
 
     async def _call(self, request: Request, began: float) -> Answer | Failure:
-        if request.total:
-            return await self._exchange(request, began)
         # A server that sends a byte now and then must not hold a call for ever.
         async with asyncio.timeout(request.connect_timeout + request.read_timeout):
             return await self._exchange(request, began)

@@ -1,15 +1,13 @@
 """A delivery as it goes over the wire: its body, and the headers that tell what it is."""
 
-from collections.abc import Iterator
-
 import msgspec
 
 from core.dispatch.claimed import Claimed, ClaimedEvent, Profile
-from core.dispatch.headers import added, fact, joined, plain
+from core.dispatch.headers import added, fact, facts, joined, plain
+from core.dispatch.instant import to_micros, to_millis
 from core.dispatch.job import Kind
-from core.dispatch.signature import sign_classic, sign_standard, to_millis
+from core.dispatch.signature import sign_classic, sign_standard
 from core.event import BYTES, JSON, is_json
-from core.moment import moment
 from core.subscription import Signature
 
 LONGEST_FACT = 4_000
@@ -57,15 +55,16 @@ def headers_of(
         headers = joined(headers, added(job.headers, job.auth))
     if content_type is not None:
         headers["Content-Type"] = plain(content_type)
-    if profile.signature is Signature.CLASSIC:
-        headers |= _classic_facts(job)
+    classic = profile.signature is Signature.CLASSIC
+    told = _classic_facts(job) if classic else _facts(job)
+    if job.data_only and job.event is not None:
+        told |= _cloud_event(job, job.event)
+    headers |= facts(told, LONGEST_FACT)
+    headers["Idempotency-Key"] = fact(idempotency_key(job))
+    if classic:
         headers |= sign_classic(profile.secrets, now, body)
     else:
-        headers |= _facts(job)
         headers |= sign_standard(profile.secrets, job.job_id, int(now), body)
-    headers["Idempotency-Key"] = fact(idempotency_key(job))
-    if job.data_only and job.event is not None and job.event_id is not None:
-        headers |= _cloud_event(job, job.event, job.event_id)
     return headers
 
 
@@ -107,66 +106,59 @@ def _is_document(payload: bytes) -> bool:
     return True
 
 
-def _facts(job: Claimed) -> dict[str, str]:
-    headers = {"X-Muster-Job-Id": job.job_id, "X-Muster-Attempt": str(job.attempt_count + 1)}
-    headers["X-Muster-Event-Type"] = fact(job.code)
-    _put(headers, "X-Muster-Event-Id", job.event_id)
-    _put(headers, "X-Muster-Subscription-Id", job.subscription_id)
-    _put(headers, "X-Muster-Correlation-Id", job.correlation_id)
-    _put(headers, "X-Muster-Subject", job.subject)
-    return headers
+def _facts(job: Claimed) -> dict[str, str | None]:
+    return {
+        "X-Muster-Job-Id": job.job_id,
+        "X-Muster-Attempt": str(job.attempt_count + 1),
+        "X-Muster-Event-Type": job.code,
+        "X-Muster-Event-Id": job.event_id,
+        "X-Muster-Subscription-Id": job.subscription_id,
+        "X-Muster-Correlation-Id": job.correlation_id,
+        "X-Muster-Subject": job.subject,
+    }
 
 
-def _classic_facts(job: Claimed) -> dict[str, str]:
-    headers = {
+def _classic_facts(job: Claimed) -> dict[str, str | None]:
+    return {
         "X-FlowCatalyst-ID": job.job_id,
         "X-FlowCatalyst-Dispatch-Job-Id": job.job_id,
         "X-FlowCatalyst-Kind": job.kind.value,
-        "X-FlowCatalyst-Code": fact(job.code),
+        "X-FlowCatalyst-Code": job.code,
         "X-FlowCatalyst-Attempt": str(job.attempt_count + 1),
+        "X-FlowCatalyst-Event-Id": job.event_id,
+        "X-FlowCatalyst-Causation-ID": job.event_id,
+        "X-FlowCatalyst-Subscription-Id": job.subscription_id,
+        "X-FlowCatalyst-Correlation-ID": job.correlation_id,
+        "X-FlowCatalyst-Subject": job.subject,
     }
-    _put(headers, "X-FlowCatalyst-Event-Id", job.event_id)
-    _put(headers, "X-FlowCatalyst-Causation-ID", job.event_id)
-    _put(headers, "X-FlowCatalyst-Subscription-Id", job.subscription_id)
-    _put(headers, "X-FlowCatalyst-Correlation-ID", job.correlation_id)
-    _put(headers, "X-FlowCatalyst-Subject", job.subject)
-    return headers
 
 
-def _cloud_event(job: Claimed, event: ClaimedEvent, event_id: str) -> dict[str, str]:
+def _cloud_event(job: Claimed, event: ClaimedEvent) -> dict[str, str | None]:
     """The event's attributes, so that a receiver has it in binary mode."""
-    headers = {
+    attributes: dict[str, str | None] = {
         "ce-specversion": event.spec_version,
-        "ce-id": fact(event_id),
-        "ce-type": fact(event.type),
-        "ce-source": fact(event.source),
-        "ce-time": moment(event.time),
+        "ce-id": job.event_id,
+        "ce-type": event.type,
+        "ce-source": event.source,
+        "ce-time": to_micros(event.time),
+        "ce-subject": event.subject,
+        "ce-dataschema": event.data_schema,
+        "ce-typeversion": event.type_version,
+        "ce-correlationid": job.correlation_id,
+        "ce-causationid": event.causation_id,
+        "ce-messagegroup": event.message_group,
     }
-    _put(headers, "ce-subject", event.subject)
-    _put(headers, "ce-dataschema", event.data_schema)
-    _put(headers, "ce-typeversion", event.type_version)
-    _put(headers, "ce-correlationid", job.correlation_id)
-    _put(headers, "ce-causationid", event.causation_id)
-    _put(headers, "ce-messagegroup", event.message_group)
+    return {**_extensions(event), **attributes} if event.extensions else attributes
+
+
+def _extensions(event: ClaimedEvent) -> dict[str, str]:
+    """As many as there is room for; none of them can stand in the place of an attribute."""
+    written: dict[str, str] = {}
     left = LONGEST_FACTS
-    for name, value in _extensions(event):
-        left -= len(name) + len(value)
+    for name, value in event.extensions.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        left -= len(name) + len(fact(text))
         if left < 0:
             break
-        headers.setdefault(f"ce-{name}", value)
-    return headers
-
-
-def _extensions(event: ClaimedEvent) -> Iterator[tuple[str, str]]:
-    for name, value in event.extensions.items():
-        if isinstance(value, bool):
-            yield name, "true" if value else "false"
-        else:
-            yield name, fact(str(value))
-
-
-def _put(headers: dict[str, str], name: str, value: str | None) -> None:
-    if value is not None:
-        safe = fact(value)
-        if len(safe) <= LONGEST_FACT:
-            headers[name] = safe
+        written[f"ce-{name}"] = text
+    return written

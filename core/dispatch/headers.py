@@ -27,6 +27,7 @@ _OURS = frozenset(
 _OUR_PREFIXES = ("webhook-", "ce-", "x-muster-", "x-flowcatalyst-", "proxy-")
 # CloudEvents, HTTP binding, 3.1.3.2: all but what is printable, without the space, " and %.
 _UNSAFE_FACT = re.compile(r"[^\x21\x23\x24\x26-\x7e]+")
+_SAFE_FACTS = re.compile(r"[\x21\x23\x24\x26-\x7e]*")
 _UNSAFE_VALUE = re.compile(r"[^\x20-\x7e]+")
 
 
@@ -39,6 +40,15 @@ def is_settable(name: str) -> bool:
 def fact(text: str) -> str:
     """Any text as the value of a header, as CloudEvents has it: the rest percent-encoded."""
     return _UNSAFE_FACT.sub(_percent, text)
+
+
+def facts(texts: Mapping[str, str | None], longest: int) -> dict[str, str]:
+    """Those that there are and that are not longer than this as values of headers."""
+    given = {name: text for name, text in texts.items() if text is not None}
+    together = "".join(given.values())
+    if len(together) <= longest and _SAFE_FACTS.fullmatch(together):
+        return given  # as almost always; one look at all is much cheaper than one at each
+    return {name: value for name in given if len(value := fact(given[name])) <= longest}
 
 
 def plain(text: str) -> str:

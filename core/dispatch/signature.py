@@ -2,11 +2,15 @@
 
 import base64
 import binascii
-import hmac
+import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from functools import lru_cache
+
+from core.dispatch.instant import to_millis
 
 PREFIX = "whsec_"
+_BLOCK = 64
+_INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5C))
 
 
 def sign_standard(
@@ -17,7 +21,7 @@ def sign_standard(
     if secrets:
         signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
         headers["webhook-signature"] = " ".join(
-            ["v1," + _base64(hmac.digest(secret, signed, "sha256")) for secret in secrets]
+            ["v1," + _base64(_hmac(secret, signed)) for secret in secrets]
         )
     return headers
 
@@ -27,14 +31,8 @@ def sign_classic(secrets: Sequence[bytes], timestamp: float, body: bytes) -> dic
     at = to_millis(timestamp)
     headers = {"X-FLOWCATALYST-TIMESTAMP": at}
     if secrets:
-        digest = hmac.digest(secrets[0], at.encode() + body, "sha256")
-        headers["X-FLOWCATALYST-SIGNATURE"] = digest.hex()
+        headers["X-FLOWCATALYST-SIGNATURE"] = _hmac(secrets[0], at.encode() + body).hex()
     return headers
-
-
-def to_millis(at: float) -> str:
-    """An instant in ISO 8601, in UTC, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def show_secret(secret: bytes) -> str:
@@ -58,3 +56,19 @@ def read_secret(text: str) -> bytes:
 
 def _base64(raw: bytes) -> str:
     return binascii.b2a_base64(raw, newline=False).decode()
+
+
+def _hmac(secret: bytes, message: bytes) -> bytes:
+    """HMAC-SHA256. The library's own begins with the secret each time, which takes the longest."""
+    inner, outer = _started(secret)
+    inner, outer = inner.copy(), outer.copy()
+    inner.update(message)
+    outer.update(inner.digest())
+    return outer.digest()
+
+
+@lru_cache(4_096)
+def _started(secret: bytes) -> tuple["hashlib._Hash", "hashlib._Hash"]:
+    key = hashlib.sha256(secret).digest() if len(secret) > _BLOCK else secret
+    key = key.ljust(_BLOCK, b"\0")
+    return hashlib.sha256(key.translate(_INNER)), hashlib.sha256(key.translate(_OUTER))
