@@ -1,0 +1,73 @@
+"""What operators are told by an event of their own, stored and delivered like any other."""
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from actors.directory import Directory
+from actors.dispatch.hand_over import HandOver
+from actors.event_writer import EventWriter
+from actors.ids import open_id_maker
+from actors.notices import Notices
+from actors.subscription_cache import SubscriptionCache
+from core.config import Config
+from core.dispatch.job import Pointer
+from core.event import JSON, Event
+from core.tsid import IdMaker
+from handlers.filters import wanted
+from storage import dispatch_queue, subscriptions
+from storage.changes import Topic
+from storage.clock import DatabaseClock
+from storage.event_store import EventStore
+from storage.pool import Pool, PoolOptions
+
+SOURCE = "muster"
+SUBSCRIPTION_DISABLED = "muster:dispatch:subscription:disabled"
+
+
+class OperatorEvents:
+    """Puts events in. Its writer is made with the first: few pools ever have one."""
+
+    def __init__(self, config: Config, pool: Pool, clock: DatabaseClock, notices: Notices) -> None:
+        self._config = config
+        self._pool = pool
+        self._clock = clock
+        self._wishes = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
+        notices.on(Topic.SUBSCRIPTIONS, self._wishes.clear)
+        self._ids: IdMaker | None = None
+        self._writer: EventWriter | None = None
+
+    async def subscription_disabled(self, tenant: int, subscription_id: str, reason: str) -> None:
+        """A subscription failed for so long that it was paused."""
+        found = await subscriptions.read(self._pool, tenant, subscription_id)
+        code = found.code if found else subscription_id
+        data = {"subscriptionId": subscription_id, "code": code, "reason": reason}
+        await self._put(tenant, SUBSCRIPTION_DISABLED, f"subscription:{code}", data)
+
+    async def _put(self, tenant: int, type_: str, subject: str, data: dict[str, str]) -> None:
+        ids = self._ids = self._ids or await open_id_maker(self._pool, self._clock)
+        writer = self._writer = self._writer or self._make_writer(ids)
+        event = Event(
+            tenant=tenant,
+            event_id=ids(),
+            type=type_,
+            source=SOURCE,
+            subject=subject,
+            time=self._clock.now(),
+            data=msgspec.json.encode(data),
+            content_type=JSON,
+        )
+        await writer.put([event])
+
+    def _make_writer(self, ids: IdMaker) -> EventWriter:
+        directory = Directory(self._config)
+        mark_pending = partial(dispatch_queue.mark_pending, self._pool)
+        hand = HandOver(directory.handle, directory.forget, mark_pending)
+
+        async def hand_over(jobs: Mapping[int, Sequence[Pointer]]) -> None:
+            hand(jobs)
+
+        store = EventStore(PoolOptions(dsn=self._config.dsn, name="operator events"))
+        return EventWriter(store, self._wishes, ids, hand_over, wanted)
