@@ -5,6 +5,8 @@ import time
 from typing import Any
 
 from actors.directory import Directory
+from actors.dispatch_watch import EVERY as WATCH_EVERY
+from actors.dispatch_watch import DispatchWatch
 from actors.names import SUPERVISOR
 from actors.process import Process, mint, settle_memory, sync_until_done
 from actors.router import Router
@@ -59,6 +61,7 @@ class TimerActor:
         self._process.every(config.timer_horizon, timer.sweep)
         self._process.every(config.sweep_every, sweeper.reoffer)
         self._process.every(60.0, sweeper.forget)
+        self._process.every(WATCH_EVERY, DispatchWatch(pool).check)
         self._process.every(5.0, lambda: self._clock.sync(pool))
         # The supervisor watches over everyone; this call watches over the supervisor.
         self._process.every(2.0, lambda: directory.report(SUPERVISOR))

@@ -1,0 +1,83 @@
+"""How well deliveries fare: what is healthy, what needs a look, what grows too fast."""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+GOOD_RATE = 0.9
+"""Of deliveries that succeed: less is not healthy."""
+FEW_WARNINGS, MANY_WARNINGS = 5, 20
+BACKLOG = 1_000
+GROWTH = 100
+CHECKS = 3
+
+
+class Condition(StrEnum):
+    """All that is in one word."""
+
+    HEALTHY = "HEALTHY"
+    WARNING = "WARNING"
+    DEGRADED = "DEGRADED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolVitals:
+    """What is known of a pool: whether it answers, and how its last half hour went."""
+
+    code: str
+    is_up: bool = True
+    completed: int = 0
+    failed: int = 0
+    open_breakers: int = 0
+
+    @property
+    def rate(self) -> float:
+        """The share of deliveries that succeeded; all of none."""
+        return rate_of(self.completed, self.failed)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nobody needs to look at it."""
+        return self.is_up and self.rate >= GOOD_RATE
+
+
+def rate_of(completed: int, failed: int) -> float:
+    """The share that succeeded; all of none."""
+    total = completed + failed
+    return completed / total if total else 1.0
+
+
+def judge(pools: list[PoolVitals], warnings: int) -> tuple[Condition, str | None]:
+    """How it is, and why it is no better."""
+    for pool in pools:
+        if not pool.is_up:
+            return Condition.DEGRADED, f"pool {pool.code} does not answer"
+    for pool in pools:
+        if not pool.is_healthy:
+            reason = f"{pool.rate:.0%} of the deliveries of pool {pool.code} succeeded"
+            return Condition.DEGRADED, f"{reason} in the last 30 minutes"
+    if warnings > MANY_WARNINGS:
+        return Condition.DEGRADED, f"{warnings} warnings in the last 30 minutes"
+    if warnings > FEW_WARNINGS:
+        return Condition.WARNING, f"{warnings} warnings in the last 30 minutes"
+    opened = sum(pool.open_breakers for pool in pools)
+    if opened:
+        return Condition.WARNING, f"{opened} targets are left alone"
+    return Condition.HEALTHY, None
+
+
+class Backlog:
+    """Follows how many jobs wait in one place."""
+
+    def __init__(self) -> None:
+        self._sizes: deque[int] = deque(maxlen=CHECKS + 1)
+
+    def look(self, size: int) -> tuple[bool, int | None]:
+        """Whether too many wait; and by how much they grew, if it was at each of the last looks."""
+        self._sizes.append(size)
+        sizes = list(self._sizes)
+        grows = all(later > earlier for earlier, later in pairwise(sizes))
+        steady = len(sizes) > CHECKS and grows
+        grown = sizes[-1] - sizes[0]
+        return size > BACKLOG, grown if steady and grown > GROWTH else None

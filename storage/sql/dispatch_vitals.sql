@@ -1,0 +1,45 @@
+-- name: backlogs
+-- How many jobs of each tenant wait in each pool, among the first $1 of the pool.
+-- Served by: dispatch_jobs_open.
+select p.pool_no, p.code, c.tenant_id, c.jobs
+  from dispatch_pools p
+ cross join lateral (
+       select f.tenant_id, count(*) as jobs
+         from (select j.tenant_id
+                 from dispatch_jobs j
+                where j.pool_no = p.pool_no and j.standing in ('open', 'again')
+                order by j.position
+                limit $1) as f
+        group by f.tenant_id) as c
+ where p.status <> 'ARCHIVED';
+
+-- name: blocked_groups
+-- How many groups of each tenant have a job in each pool that failed and must not be passed, among
+-- the first $1 that failed.
+-- Served by: dispatch_jobs_error.
+select f.tenant_id, p.code, count(distinct f.message_group) as groups,
+       min(f.message_group) as example
+  from (select tenant_id, pool_no, message_group
+          from dispatch_jobs
+         where standing = 'error' and mode = 'BLOCK_ON_ERROR' and message_group is not null
+         limit $1) as f
+  join dispatch_pools p using (pool_no)
+ group by f.tenant_id, p.code;
+
+-- name: queue_sizes
+-- Of a tenant's jobs in each of the pools $2: how many are being delivered, may be, or wait for
+-- their time. At most $3 of a pool are counted.
+-- Served by: dispatch_jobs_open.
+select p.pool_no, c.under_way, c.delayed, c.jobs - c.under_way - c.delayed as ready
+  from unnest($2::integer[]) as p(pool_no)
+ cross join lateral (
+       select count(*) as jobs,
+              count(*) filter (where f.status = 'IN_PROGRESS') as under_way,
+              count(*) filter (where f.status <> 'IN_PROGRESS'
+                                 and f.scheduled_for > now()) as delayed
+         from (select j.status, j.scheduled_for
+                 from dispatch_jobs j
+                where j.pool_no = p.pool_no
+                  and j.tenant_id = $1
+                  and j.standing in ('open', 'again')
+                limit $3) as f) as c;
