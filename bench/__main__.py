@@ -19,6 +19,8 @@ SCENARIOS = (
     "kafka",
     "gather",
     "sse",
+    "dispatch",
+    "events",
     "scale",
     "memory",
     "timers",
