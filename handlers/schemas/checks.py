@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -34,7 +35,9 @@ READY_LIMIT = 128
 COMPILE_SECONDS = 3.0
 CHECK_SECONDS = 1.0
 PATIENCE = 30.0
-WAITING_LIMIT = 1_000
+# How many may wait to be looked at, in all and of one tenant: no tenant takes all the places.
+WAITING_LIMIT = 2_000
+TENANT_LIMIT = 500
 
 
 class Checks:
@@ -50,7 +53,7 @@ class Checks:
         self._turns: WeakValueDictionary[tuple[int, ThreadPoolExecutor], asyncio.Lock] = (
             WeakValueDictionary()
         )
-        self._waiting = 0
+        self._waiting: Counter[int] = Counter()
         self._closed = False
 
     async def compile(self, tenant: int, kind: SchemaType, text: str) -> Outcome:
@@ -94,10 +97,10 @@ class Checks:
         """
         if self._closed:
             raise UnavailableError("this replica is going away")
-        if self._waiting >= WAITING_LIMIT:
+        if self._waiting[tenant] >= TENANT_LIMIT or self._waiting.total() >= WAITING_LIMIT:
             raise OverloadedError("too many schemas and payloads wait to be looked at")
         turn = self._turns.setdefault((tenant, pool), asyncio.Lock())
-        self._waiting += 1
+        self._waiting[tenant] += 1
         try:
             async with asyncio.timeout(self._patience), turn:
                 return await asyncio.get_running_loop().run_in_executor(pool, work)
@@ -105,7 +108,9 @@ class Checks:
             log.warning("schema.not_looked_at", tenant=tenant, error=repr(error))
             raise UnavailableError("schemas cannot be looked at in time", retry_after=5) from None
         finally:
-            self._waiting -= 1
+            self._waiting[tenant] -= 1
+            if not self._waiting[tenant]:
+                del self._waiting[tenant]
 
     # From here on in a thread
 

@@ -213,6 +213,18 @@ async def test_many_checks_at_once_are_bounded(
     assert await checks.check(1, easy, b"<a>1</a>", XML) == []  # and it is over
 
 
+async def test_no_tenant_takes_all_the_places(
+    checks: Checks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    easy = await compiled(checks, SchemaType.XSD, EASY_XSD)
+    monkeypatch.setattr(module, "TENANT_LIMIT", 2)
+    found = await asyncio.gather(
+        *(checks.check(tenant, easy, b"<a>1</a>", XML) for tenant in (1, 1, 1, 2)),
+        return_exceptions=True,
+    )
+    assert [isinstance(one, OverloadedError) for one in found] == [False, False, True, False]
+
+
 async def test_a_closed_one_answers_no_more(checks: Checks) -> None:
     easy = await compiled(checks, SchemaType.XSD, EASY_XSD)
     slow = await compiled(checks, SchemaType.JSON_SCHEMA, doubling_definitions(60))
