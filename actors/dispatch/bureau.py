@@ -11,6 +11,7 @@ import structlog
 
 from actors.dispatch.courier import Courier, ProfileKey
 from actors.dispatch.endpoint_watch import EndpointWatch, SubscriptionKey
+from actors.dispatch.operator_events import OperatorEvents
 from actors.notices import Notices
 from core.config import Config
 from core.destinations import Destinations
@@ -48,6 +49,7 @@ class Bureau:
         self._watch = EndpointWatch(
             self._failing, self._well, self._disable, clock.now, config.disable_after
         )
+        self._events = OperatorEvents(config, pool, clock, self._notices)
         self._warnings: dict[tuple[int, str, str], NewWarning] = {}
         self._stack = AsyncExitStack()
 
@@ -122,3 +124,4 @@ class Bureau:
         reason = f"nothing but failures for {seconds / 3600:.1f} hours"
         if await subscriptions.disable(self._pool, tenant, subscription_id, reason):
             self._warn(tenant, "CONFIGURATION", subscription_id, f"paused: {reason}", grave=True)
+            await self._events.subscription_disabled(tenant, subscription_id, reason)
