@@ -1,16 +1,13 @@
 """Who wants an event: a job for each."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from actors.breath import Breath
 from core.dispatch.event_job import EventJob, job_of
 from core.errors import InvalidError
 from core.event import Event
 from core.subscription import Subscription, takes
-
-# Jobs between two looks at what else there is to do.
-AT_A_TIME = 2_000
 
 
 class Wishes(Protocol):
@@ -45,7 +42,7 @@ class Matcher:
         found: dict[tuple[int, str, str | None], list[Subscription]] = {}
         jobs: list[EventJob] = []
         counts: list[int] = []
-        pause = AT_A_TIME
+        breath = Breath()
         for event in events:
             key = (event.tenant, event.type, event.type_version)
             candidates = found.get(key)
@@ -58,11 +55,11 @@ class Matcher:
                 if one.filter is None or self._wanted(one, event)
             ]
             counts.append(len(jobs) - before)
-            if len(jobs) > pause:
-                self._refuse_too_many(len(jobs), len(events))
-                pause = len(jobs) + AT_A_TIME
-                await asyncio.sleep(0)
-        self._refuse_too_many(len(jobs), len(events))
+            if len(jobs) > self._most and len(events) > 1:
+                expected = f"fewer events at once: these make more than {self._most} dispatch jobs"
+                raise InvalidError("body", expected, 413)
+            if breath.is_due:
+                await breath.take()
         return jobs, counts
 
     async def _candidates(self, event: Event) -> list[Subscription]:
@@ -72,8 +69,3 @@ class Matcher:
             for one in await self._wishes.matching(event.tenant, event.type)
             if any(takes(binding, event.type, event.type_version) for binding in one.bindings)
         ]
-
-    def _refuse_too_many(self, jobs: int, events: int) -> None:
-        if jobs > self._most and events > 1:
-            expected = f"fewer events at once: these make more than {self._most} dispatch jobs"
-            raise InvalidError("body", expected, 413)

@@ -6,7 +6,16 @@ import structlog
 
 from core.config import Config
 from core.messages import Judged, Message, Reply, Verdict
-from storage import access, dead_letters, dispatch_jobs, dispatch_warnings, inbox, topics, waits
+from storage import (
+    access,
+    dead_letters,
+    dispatch_jobs,
+    dispatch_warnings,
+    events,
+    inbox,
+    topics,
+    waits,
+)
 from storage.pool import Pool
 
 log = structlog.get_logger("sweeper")
@@ -66,6 +75,9 @@ class Sweeper:
         for tenant in (await access.tenants(self._pool)).values():
             while ended := await dispatch_jobs.forget(self._pool, tenant, before, BATCH):
                 gone += ended
+        # Once no job brings it anywhere, an event goes as well.
+        while old := await events.forget(self._pool, before, BATCH):
+            gone += old
         await dispatch_warnings.acknowledge_old(self._pool, SEEN_AFTER)
         await dispatch_warnings.forget(self._pool, self._config.retention)
         return gone

@@ -81,7 +81,7 @@ def _type(name: str, value: Any) -> str:
 
 
 def _wait_id(name: str, value: Any) -> str:
-    found = check_id(value)
+    found = check_id(value) if isinstance(value, str) else None
     if found is None:
         raise InvalidError(
             name, f"1 to {ID_LENGTH} printable characters, without a space at either end"

@@ -28,6 +28,8 @@ Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False, stri
 Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\w.:-]+$")]
 Path = Annotated[str, Field(min_length=1, max_length=255)]
 Topic = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
+# What may be awaited: a topic, or the type of an event that is posted.
+Label = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._:-]+$")]
 Text = Annotated[str, Field(max_length=65_536)]
 PlainMap = Annotated[dict[str, Any], AfterValidator(check_plain)]
 HeaderName = Annotated[
@@ -83,9 +85,9 @@ class ApiCall(_Event):
 
 
 class KafkaEvent(_Event):
-    """The Kafka event awaited as `kafka_event`."""
+    """The Kafka event awaited as `kafka_event`; or the posted event whose type `topic` is."""
 
-    topic: Topic | None = None
+    topic: Label | None = None
     filter: PlainMap = {}
 
     @model_validator(mode="after")
@@ -100,7 +102,7 @@ class NamedEvent(_Event):
 
     name: Name
     service: Name | None = None
-    topic: Topic | None = None
+    topic: Label | None = None
     filter: PlainMap = {}
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from serve_app.options import IngressOptions
 from serve_app.replica import Replica
 from serve_app.routes import (
     aggregate,
+    cloud_events,
     dead_letters,
     docs,
     event_type_sync,
@@ -46,12 +47,14 @@ OpenGateway = Callable[[], Awaitable[Gateway]]
 # Routes are tried in this order: the busiest first.
 _ROUTERS = (
     events.router,
+    cloud_events.lean,
     waits.lean,
     waits.router,
     stream.router,
     aggregate.router,
     gathers.router,
     resources.router,
+    cloud_events.router,
     event_types.router,
     event_type_sync.router,
     schemas.router,
@@ -131,7 +134,8 @@ def create_app(
 
 
 def express(app: Api) -> ASGIApp:
-    """The app as a replica serves it: single events go the short way, within the same bounds."""
-    routes = [route for route in events.router.routes if isinstance(route, LeanRoute)]
+    """The app as a replica serves it: events go the short way, within the same bounds."""
+    busy = [*events.router.routes, *cloud_events.lean.routes]
+    routes = [route for route in busy if isinstance(route, LeanRoute)]
     bound = partial(Guard, gate=app.gate, max_body=app.max_body, metrics=app.counters)
     return Express(app, short_ways(routes), bound)

@@ -34,6 +34,15 @@ async def read_body(request: Request, patience: float) -> bytes:
         ProblemError: It is not declared as JSON, too large, or too slow to come.
     """
     check_content_type(headers_of(request).get("content-type"))
+    return await read_any_body(request, patience)
+
+
+async def read_any_body(request: Request, patience: float) -> bytes:
+    """The body as it came, whatever it is declared as.
+
+    Raises:
+        ProblemError: It is too large, or too slow to come.
+    """
     try:
         async with asyncio.timeout(patience):
             return await _receive(request)

@@ -1,4 +1,4 @@
-"""The short way for single events: past the layers that only other routes need.
+"""The short way for events: past the layers that only other routes need.
 
 A callback's own work is a fifth of what the replica spends on it; of the rest, FastAPI's and
 Starlette's layers are what can be left out. The route is the same object that stands in the app, so
@@ -14,7 +14,7 @@ from serve_app.lean import LeanRoute
 
 
 class Express:
-    """Sends `POST PREFIX/name` straight to its route, within bounds; all else to the app."""
+    """Sends `POST PREFIX/name`, or `POST PATH`, straight to its route; all else to the app."""
 
     def __init__(
         self,
@@ -30,9 +30,14 @@ class Express:
         """The route and its path parameter, if this request can take the short way."""
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
+        found = self._routes.get(scope["path"])
+        if found is not None and not found[0]:
+            return found[1], {}
         prefix, _, name = scope["path"].rpartition("/")
         found = self._routes.get(prefix)
-        return None if found is None or not name else (found[1], {found[0]: name})
+        if found is None or not found[0] or not name:
+            return None
+        return found[1], {found[0]: name}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -51,10 +56,14 @@ async def _run(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def short_ways(routes: list[LeanRoute]) -> dict[str, tuple[str, LeanRoute]]:
-    """Routes whose path ends in its only parameter, by what stands before it."""
+    """Routes without a parameter by their path; others by what stands before their only one."""
     ways = {}
     for route in routes:
         prefix, _, last = route.path.rpartition("/")
-        if last.startswith("{") and "{" not in prefix and route.methods == {"POST"}:
+        if "{" in prefix or route.methods != {"POST"}:
+            continue
+        if last.startswith("{"):
             ways[prefix] = (last.strip("{}"), route)
+        else:
+            ways[route.path] = ("", route)
     return ways

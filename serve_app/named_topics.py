@@ -25,7 +25,8 @@ class NamedTopics:
         until: dict[str, float] = {}
         for spec in specs:
             for event in spec.events:
-                if event.source is Source.KAFKA and event.label is not None:
+                # A name with a colon is no topic: it is the type of an event that will be posted.
+                if event.source is Source.KAFKA and event.label and ":" not in event.label:
                     until[event.label] = max(until.get(event.label, 0.0), now + spec.timeout)
         new = {t: end for t, end in until.items() if self._told.get((tenant, t), 0.0) < end}
         if not new:

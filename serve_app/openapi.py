@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 from serve_app.guards import Requires, RequiresOrToken
 from serve_app.problems import MEDIA_TYPE
 from serve_app.sse import MEDIA_TYPE as EVENTS
+from serve_app.wire.cloud_events import NewCloudEvent, NewEvent
 from serve_app.wire.dead_letters import RedriveRequest
 from serve_app.wire.event_type_sync import EventTypeSyncRequest
 from serve_app.wire.event_types import (
@@ -48,6 +49,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
     VersionRequest,
     SchemaSource,
     SchemaRequest,
+    NewEvent,
+    NewCloudEvent,
 )
 # What any route may answer, and what any route with a permission may.
 _ALWAYS = (429, 500, 503)
@@ -107,7 +110,7 @@ def streamed(description: str, data: dict[str, Any]) -> dict[int | str, Any]:
 
 def body(model: type[BaseModel]) -> dict[str, Any]:
     """The request body of a lean route."""
-    return {"requestBody": {"required": True, "content": _json({"$ref": _ref(model)})}}
+    return {"requestBody": {"required": True, "content": _json({"$ref": ref(model)})}}
 
 
 def any_body(description: str) -> dict[str, Any]:
@@ -174,11 +177,12 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
 def _problem(status: int) -> dict[str, Any]:
     return {
         "description": HTTPStatus(status).phrase,
-        "content": {MEDIA_TYPE: {"schema": {"$ref": _ref(ProblemView)}}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": ref(ProblemView)}}},
     }
 
 
-def _ref(model: type[BaseModel]) -> str:
+def ref(model: type[BaseModel]) -> str:
+    """Where a model stands in the document."""
     return _REF.format(model=model.__name__)
 
 

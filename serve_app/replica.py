@@ -2,24 +2,29 @@
 
 import asyncio
 import random
+import time
 from functools import partial
 
 import structlog
 
 from actors.addressing import Addressing
+from actors.event_writer import Bounds, EventWriter
 from actors.gateway import Gateway
 from actors.ids import Ids, open_id_maker
 from actors.ingest import Means
 from actors.notices import Notices
 from actors.process import mint
 from actors.profiles import Profiles
+from actors.subscription_cache import SubscriptionCache
 from core.event_type import Admission
 from core.tokens import CALLBACK, STREAM
+from handlers.filters import wanted
 from serve_app.auth import Keys, Tokens
 from serve_app.census import Census, Rate
 from serve_app.channels import Hub
 from serve_app.conformity import Conformity
 from serve_app.database import Database
+from serve_app.event_desk import EventDesk
 from serve_app.gatherer import Gatherer
 from serve_app.health import Health
 from serve_app.intake import Intake
@@ -30,9 +35,10 @@ from serve_app.options import IngressOptions
 from serve_app.pool_bell import PoolBell
 from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
-from storage import access, event_types, topics, waits
+from storage import access, event_types, subscriptions, topics, waits
 from storage.changes import Topic
-from storage.pool import CONNECTION_ERRORS
+from storage.event_store import EventStore
+from storage.pool import CONNECTION_ERRORS, PoolOptions
 from telemetry.metrics import Metrics
 
 log = structlog.get_logger("replica")
@@ -75,12 +81,24 @@ class Replica:
         )
         self.notices = Notices()
         self.notices.on(Topic.EVENT_TYPES, self.conformity.clear)
+        self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)
+        self.notices.on(Topic.SUBSCRIPTIONS, self.wishes.clear)
+        self.events = self._make_writer()
+        self.event_desk = EventDesk(self.conformity, self.events, gateway.send_many, metrics)
         self.bell = PoolBell(gateway.ask_pool)
         self.flush_rate = Rate()
         self._tasks = (
             asyncio.create_task(self._write_used_forever()),
             asyncio.create_task(self.notices.run_forever(self.config.dsn)),
         )
+
+    def _make_writer(self) -> EventWriter:
+        options = PoolOptions(
+            dsn=self.config.dsn, name="events", statement_timeout=self.config.request_timeout
+        )
+        bounds = Bounds(patience=self.config.request_timeout)
+        hand_over = self.gateway.hand_over
+        return EventWriter(EventStore(options), self.wishes, self.new_id, hand_over, wanted, bounds)
 
     def _make_redrive(self, profiles: Profiles) -> Redrive:
         means = Means(
@@ -104,6 +122,7 @@ class Replica:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._write_used()
+        await self.events.close()
         await self.new_id.close()
         self.conformity.close()
         await self.hub.close()

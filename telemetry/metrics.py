@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from telemetry.event_metrics import EventMetrics
 from telemetry.gather_families import gather_families
 from telemetry.gather_metrics import GatherMetrics
 from telemetry.kafka_metrics import Lag, kafka_arrivals, kafka_families
@@ -106,6 +107,7 @@ class Metrics:
         self._registry.register(self._shards)
         self._replica = replica
         self.gathers = GatherMetrics(self._registry, replica)
+        self.events = EventMetrics(self._registry, replica)
         self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "muster_http_requests",

@@ -296,7 +296,7 @@ def test_a_missing_header_is_named() -> None:
         ({"typeVersion": 1.0}, "typeVersion"),
         ({"executionId": "x" * 256}, "executionId"),
         ({"correlationId": " x"}, "correlationId"),
-        ({"correlationId": True}, "correlationId"),
+        ({"correlationId": 5}, "correlationId"),
         ({"deduplicationId": "x" * 513}, "deduplicationId"),
         ({"messageGroup": "x" * 256}, "messageGroup"),
         ({"contextData": {}}, "contextData"),

@@ -184,6 +184,12 @@ def test_defaults() -> None:
     assert all(event.timeout is None for event in spec.events)
 
 
+def test_an_event_that_is_posted_is_awaited_by_its_type() -> None:
+    label = "shop:orders:order:paid"
+    spec = spec_of({"kafkaEvent": {"topic": label}, "events": [{"name": "x", "topic": label}]})
+    assert {event.label for event in spec.events} == {label}
+
+
 @pytest.mark.parametrize("data", [{}, {"apiCall": OFF, "kafkaEvent": OFF}])
 @pytest.mark.parametrize("strategy", ["all", "any", "required_only", "settled"])
 def test_nothing_to_wait_for_is_allowed(data: dict[str, Any], strategy: str) -> None:
@@ -349,6 +355,7 @@ BOTH = {"apiCall": API, "kafkaEvent": KAFKA}
         ({"events": [{"service": "s"}]}, "events.0.name", "required"),
         ({"events": [{"name": f"n{n}"} for n in range(101)]}, "events", "at most 100"),
         ({"kafkaEvent": {"topic": "no spaces"}}, "kafkaEvent.topic", "pattern"),
+        ({"completionTopic": "a:b:c:d"}, "completionTopic", "pattern"),
         ({"kafkaEvent": {"topic": "t" * 250}}, "kafkaEvent.topic", "at most 249"),
         ({"apiCall": {**API, "method": "PATCH"}}, "apiCall.method", "'GET'"),
         ({"apiCall": {**API, "responseMode": "later"}}, "apiCall.responseMode", "'callback'"),

@@ -18,6 +18,7 @@ async def test_a_topic_is_told_once_until_a_wait_outlives_what_was_told() -> Non
     topics = NamedTopics(name, lambda: 1_000.0)
     await topics.remember(1, [spec("b", "a"), spec("a", timeout=90.0)])
     await topics.remember(1, [spec("a"), spec()])
+    await topics.remember(1, [spec("shop:orders:order:paid")])  # the type of an event
     await topics.remember(2, [spec("a")])
     await topics.remember(1, [spec("a", timeout=2 * MARGIN)])
     assert told == [

@@ -1,0 +1,145 @@
+"""Events that are posted: held against their types, stored, and offered to their waits."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from actors.breath import Breath
+from actors.event_writer import Stored
+from actors.process import mint
+from core.arrival import Arrival, offer_of
+from core.event import JSON, Event
+from core.messages import Message, Offer, Reply
+from core.paths import MISSING, document_of
+from core.spec import DEFAULT_IDS, Source
+from handlers.schemas.interface import Mismatch
+from serve_app.conformity import Verdict
+from serve_app.replies import judged_document
+from serve_app.wire.event_mapper import Taken, unfit
+from serve_app.wire.mapper import Document
+from telemetry.metrics import Metrics
+
+DOOR = "events"
+
+
+class Writer(Protocol):
+    """Who stores events."""
+
+    async def put(self, events: list[Event]) -> list[Stored]:
+        """Store them; what became of each."""
+        ...
+
+
+class Judge(Protocol):
+    """Who knows the types of events."""
+
+    async def check(
+        self, tenant: int, code: str, version: str | None, content_type: str | None, data: bytes
+    ) -> Verdict:
+        """Whether an event is what its type says."""
+        ...
+
+
+SendMany = Callable[[list[Message]], Awaitable[list[Reply]]]
+
+
+class EventDesk:
+    """Takes events: none, or all that came together."""
+
+    def __init__(self, judge: Judge, writer: Writer, send_many: SendMany, metrics: Metrics) -> None:
+        self._judge = judge
+        self._writer = writer
+        self._send_many = send_many
+        self._metrics = metrics
+
+    async def take(self, events: list[Event], *, is_batch: bool = False) -> list[Taken]:
+        """Store events; what became of each, in order. A wait is offered its event afterwards.
+
+        Raises:
+            ProblemError: One is not what its type says; nothing was stored.
+            TransientError: Not now. What was stored nevertheless is found by its
+                deduplicationId, and offered to its wait, when it is sent again.
+        """
+        events, warnings = await self._judged(events, is_batch)
+        stored = await self._writer.put(events)
+        self._count(stored, warnings)
+        waits = await self._offered([one.event for one in stored])
+        return [
+            Taken(one.event, one.duplicate, one.jobs, warnings.get(index, ()), waits.get(index))
+            for index, one in enumerate(stored)
+        ]
+
+    async def _judged(
+        self, events: list[Event], is_batch: bool
+    ) -> tuple[list[Event], dict[int, tuple[Mismatch, ...]]]:
+        """The events with the versions they were held against, and what did not fit."""
+        breath = Breath()
+        judged: list[Event] = []
+        warnings: dict[int, tuple[Mismatch, ...]] = {}
+        for index, event in enumerate(events):
+            verdict = await self._judge.check(
+                event.tenant, event.type, event.type_version, event.content_type, _data(event)
+            )
+            if not verdict.accepted:
+                self._metrics.events.refused += len(events)
+                raise unfit(event, verdict, f"[{index}]." if is_batch else "")
+            if verdict.mismatches:
+                warnings[index] = verdict.mismatches
+            is_news = verdict.version is not None and verdict.version != event.type_version
+            judged.append(replace(event, type_version=verdict.version) if is_news else event)
+            if breath.is_due:
+                await breath.take()
+        return judged, warnings
+
+    async def _offered(self, events: Sequence[Event]) -> dict[int, Document]:
+        """What the waits of these events made of them, by index.
+
+        Also of one that was known already: whoever stored it may have come no further.
+        """
+        offers: dict[int, Offer] = {}
+        for index, event in enumerate(events):
+            if event.execution_id is not None and event.correlation_id is not None:
+                offers[index] = offer_to_wait(event)
+        if not offers:
+            return {}
+        replies = await self._send_many([*offers.values()])
+        told: dict[int, Document] = {}
+        for (index, offer), reply in zip(offers.items(), replies, strict=True):
+            told[index] = judged_document(offer, reply)
+            self._metrics.arrived(DOOR, told[index]["verdict"])
+        return told
+
+    def _count(self, stored: Sequence[Stored], warnings: dict[int, tuple[Mismatch, ...]]) -> None:
+        counts = self._metrics.events
+        duplicates = sum(one.duplicate for one in stored)
+        counts.accepted += len(stored) - duplicates
+        counts.duplicate += duplicates
+        counts.warned += len(warnings)
+        counts.jobs += sum(one.jobs for one in stored)
+
+
+def offer_to_wait(event: Event) -> Offer:
+    """The event as its wait gets it: as if its type were a topic."""
+    address = event.address
+    if address is None:
+        raise ValueError("an event without both ids is for no wait")
+    document = document_of(event.data) if event.data is not None and event.is_json else None
+    arrival = Arrival(
+        source=Source.KAFKA,
+        door=DOOR,
+        label=event.type,
+        raw=event.data if event.data is not None else b"null",
+        body=None if document is MISSING else document,
+        headers={},
+        event_id=event.event_id,
+        content_type=event.content_type or JSON,
+    )
+    return offer_of(address, DEFAULT_IDS, arrival, mint())
+
+
+def _data(event: Event) -> bytes:
+    """What is held against a schema; no data is null, where it could be JSON."""
+    if event.data is not None:
+        return event.data
+    return b"null" if event.content_type is None or event.is_json else b""
