@@ -85,6 +85,7 @@ class Outbound:
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": _AGENT},
+            skip_auto_headers=("Content-Type",),  # what has no body has no kind
         )
         return self
 
@@ -112,7 +113,7 @@ class Outbound:
             state, detail = State.CONNECTION_CLOSED, "the connection was closed before the answer"
         except (aiohttp.ClientError, ValueError) as error:
             state, detail = State.ERROR, f"the call cannot be made: {type(error).__name__}"
-            hopeless = isinstance(error, ValueError)
+            hopeless = isinstance(error, ValueError | aiohttp.NonHttpUrlClientError)
         return Failure(state, detail, time.monotonic() - began, hopeless)
 
     async def _call(self, request: Request, began: float) -> Answer | Failure:
