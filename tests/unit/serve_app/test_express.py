@@ -4,9 +4,10 @@ import pytest
 
 from serve_app.express import Express, short_ways
 from serve_app.lean import LeanRoute
-from serve_app.routes import events
+from serve_app.routes import cloud_events, events
 
-ROUTES = [route for route in events.router.routes if isinstance(route, LeanRoute)]
+BUSY = [*events.router.routes, *cloud_events.lean.routes]
+ROUTES = [route for route in BUSY if isinstance(route, LeanRoute)]
 
 
 async def _app(*_: Any) -> None:
@@ -19,9 +20,11 @@ def way(method: str, path: str) -> str | None:
     return None if found is None else f"{found[0].operation_id} {found[1]}"
 
 
-def test_single_events_take_the_short_way() -> None:
+def test_events_take_the_short_way() -> None:
     assert way("POST", "/api/internal/callbacks/bank") == "sendCallback {'service': 'bank'}"
     assert way("POST", "/api/internal/events/orders.v1") == "sendEvent {'topic': 'orders.v1'}"
+    assert way("POST", "/api/events") == "createEvent {}"
+    assert way("POST", "/api/events/batch") == "createEvents {}"
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,10 @@ def test_single_events_take_the_short_way() -> None:
         ("POST", "/api/internal/callbacks/bank/batch"),
         ("POST", "/api/internal/callbacks/a/b"),
         ("POST", "/api/wait-states"),
+        ("GET", "/api/events"),
+        ("POST", "/api/events/"),
+        ("POST", "/api/events/other"),
+        ("POST", "/api/events/batch/more"),
         ("POST", "/"),
     ],
 )
