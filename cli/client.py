@@ -2,7 +2,7 @@
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +14,8 @@ from cli.instance import Instance
 from cli.problems import problem_of
 
 _ANSWER, _CONNECT = 30.0, 5.0
-Params = Mapping[str, str | int | float | None]
+Value = str | int | float | Sequence[str]
+Params = Mapping[str, Value | None]
 
 
 class UnreachableError(CommandError):
@@ -38,12 +39,14 @@ class Client:
         body: Any,
         headers: Mapping[str, str] | None = None,
         *,
+        params: Params | None = None,
         patience: float = 0,
     ) -> Any:
         """Send a JSON document; bytes are one already and go as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         typed = {"Content-Type": "application/json", **(headers or {})}
-        return await self._send("POST", path, content=content, headers=typed, patience=patience)
+        sent = {"content": content, "headers": typed, "params": _given(params) or None}
+        return await self._send("POST", path, patience=patience, **sent)
 
     async def put(self, path: str, body: Any) -> Any:
         """Make or change what has this name."""
@@ -103,7 +106,7 @@ def wait_path(execution_id: str, correlation_id: str, *rest: str) -> str:
     return "/".join([*parts, *rest])
 
 
-def _given(params: Params | None) -> dict[str, str | int | float]:
+def _given(params: Params | None) -> dict[str, Any]:
     return {name: value for name, value in (params or {}).items() if value is not None}
 
 

@@ -25,6 +25,16 @@ def read_secret(given: str) -> str:
     return _text_of(given)[1].strip()
 
 
+def read_argument(given: str) -> str:
+    """Any text from the same places, as it stands there."""
+    return _text_of(given)[1]
+
+
+def read_text(file: str) -> str:
+    """What stands in a file, or in standard input if its name is `-`."""
+    return _text_of(file if file == "-" or file.startswith("@") else f"@{file}")[1]
+
+
 def _parse(where: str, text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)

@@ -9,6 +9,7 @@ from cli.lazy import SETTINGS, Entry, group_of
 
 _RUN = "Run"
 _USE = "Use"
+_DISPATCH = "Dispatch"
 _ADMIN = "Administer"
 
 COMMANDS = (
@@ -88,6 +89,62 @@ COMMANDS = (
         summary="Look at Kafka, try dead letters again, send records.",
         example="muster kafka status",
         panel=_USE,
+    ),
+    Entry(
+        name="events",
+        target="cli.dispatch.events:app",
+        summary="Send events to all who want them; list and show what came.",
+        example="""muster events send shop:orders:order:created -d '{"order": 17}'""",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="event-types",
+        target="cli.dispatch.event_types:app",
+        summary="Register what kinds of events there are, and what each looks like.",
+        example="muster event-types list",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="subscriptions",
+        target="cli.dispatch.subscriptions:app",
+        summary="Say who wants which events; pause, resume, rotate secrets.",
+        example="muster subscriptions list",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="pools",
+        target="cli.dispatch.pools:app",
+        summary="Set how fast deliveries go and how many at once; watch them.",
+        example="muster pools stats --watch",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="jobs",
+        target="cli.dispatch.jobs:app",
+        summary="Look at deliveries, post them, and put right those that failed.",
+        example="muster jobs list --status error --since 1h",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="groups",
+        target="cli.dispatch.groups:app",
+        summary="Look at message groups: what blocks them; park, resume, skip.",
+        example="muster groups list --state blocked",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="warnings",
+        target="cli.dispatch.warnings:app",
+        summary="See what somebody should look at.",
+        example="muster warnings list",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="breakers",
+        target="cli.dispatch.breakers:app",
+        summary="See which targets are left alone for failing; try them again.",
+        example="muster breakers list",
+        panel=_DISPATCH,
     ),
     Entry(
         name="keys",

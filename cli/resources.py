@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import typer
 
-from cli.documents import read_secret
+from cli.credentials import auth_of, headers_of
 from cli.durations import parse_duration
-from cli.errors import CommandError, InputError
+from cli.errors import CommandError
 from cli.lazy import SETTINGS, example
 from cli.problems import ProblemError
 from cli.resource_views import resource_view, resources_view
@@ -56,7 +56,7 @@ class Manner:
         given = {
             "method": self.method,
             "headers": headers_of(self.header) if self.header else None,
-            "auth": self._auth(),
+            "auth": auth_of(self.bearer, self.basic),
             "reply": self.reply.value if self.reply else None,
             "connectTimeoutMs": _milliseconds(self.connect_timeout),
             "readTimeoutMs": _milliseconds(self.read_timeout),
@@ -64,18 +64,6 @@ class Manner:
             "concurrency": self.concurrency,
         }
         return {name: value for name, value in given.items() if value is not None}
-
-    def _auth(self) -> dict[str, str] | None:
-        if self.bearer is not None and self.basic is not None:
-            raise InputError("--bearer and --basic do not go together.")
-        if self.bearer is not None:
-            return {"type": "bearer", "token": read_secret(self.bearer)}
-        if self.basic is None:
-            return None
-        username, colon, password = read_secret(self.basic).partition(":")
-        if not colon:
-            raise InputError("--basic is USER:PASSWORD.")
-        return {"type": "basic", "username": username, "password": password}
 
 
 @app.command("list", epilog=example("muster resources list --json"))
@@ -150,17 +138,6 @@ async def remove(name: Name, shell: Shell) -> None:
 def resource_path(name: str) -> str:
     """The path of one resource."""
     return f"{PATH}/{quote(name, safe='')}"
-
-
-def headers_of(given: list[str]) -> dict[str, str]:
-    """Headers as they were typed."""
-    headers: dict[str, str] = {}
-    for text in given:
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise InputError(f"'{text}' is not a header: write NAME=VALUE.")
-        headers[name] = value
-    return headers
 
 
 def _milliseconds(text: str | None) -> int | None:

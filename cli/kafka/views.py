@@ -1,14 +1,14 @@
 """Kafka's state and dead letters as Rich shows them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from cli.durations import format_duration
+from cli.tables import number, plain_table
 from cli.wait_views import local_time, pairs
 
 Document = Mapping[str, Any]
@@ -32,15 +32,15 @@ def lag_view(kafka: Document) -> RenderableType:
     rows = kafka.get("partitions") or ()
     if not rows:
         return Text("No partition is being read.", style="dim")
-    table = _table("topic", "partition", "stored", "end", "lag", "read by", right=(1, 2, 3, 4))
+    table = plain_table("topic", "partition", "stored", "end", "lag", "read by", right=(1, 2, 3, 4))
     for row in rows:
         lag = row.get("lag")
         table.add_row(
             Text(str(row["topic"])),
             str(row["partition"]),
-            _number(row.get("stored")),
-            _number(row.get("end")),
-            Text(_number(lag), style="yellow" if lag else ""),
+            number(row.get("stored")),
+            number(row.get("end")),
+            Text(number(lag), style="yellow" if lag else ""),
             Text(str(row.get("actor", ""))),
         )
     return table
@@ -50,7 +50,7 @@ def letters_view(letters: Sequence[Document]) -> RenderableType:
     """One line for each dead letter."""
     if not letters:
         return Text("No dead letters.", style="dim")
-    table = _table("id", "topic", "place", "attempts", "failed", "error", right=(0, 3))
+    table = plain_table("id", "topic", "place", "attempts", "failed", "error", right=(0, 3))
     for letter in letters:
         handled = letter.get("redrivenAt")
         when = f"handled {local_time(handled)}" if handled else local_time(letter.get("failedAt"))
@@ -105,7 +105,7 @@ def redriven_line(summary: Document) -> Text:
 
 def failures_view(failures: Sequence[Document], most: int = 20) -> RenderableType:
     """The first letters that failed again, with why."""
-    table = _table("id", "topic", "place", "error", right=(0,))
+    table = plain_table("id", "topic", "place", "error", right=(0,))
     for one in failures[:most]:
         error = Text(str(one["error"]), style="red")
         table.add_row(str(one["letterId"]), Text(str(one["topic"])), _place(one), error)
@@ -156,39 +156,30 @@ def _relay_words(relay: Document) -> str:
 def _topics(topics: Sequence[Document]) -> RenderableType:
     if not topics:
         return Text("No topic is configured, and no wait names one.", style="dim")
-    table = _table("topic", "state", "partitions", "lag", "dead letters", right=(2, 3, 4))
+    table = plain_table("topic", "state", "partitions", "lag", "dead letters", right=(2, 3, 4))
     for topic in topics:
         state = str(topic["state"])
         table.add_row(
             Text(str(topic["topic"])),
             Text(state, style=STATE_STYLES.get(state, "")),
-            _number(topic["partitions"]),
-            _number(topic["lag"]),
-            _number(topic["deadLetters"]),
+            number(topic["partitions"]),
+            number(topic["lag"]),
+            number(topic["deadLetters"]),
         )
     return table
 
 
 def _readers(readers: Sequence[Document]) -> RenderableType:
     titles = ("consumer", "state", "restarts", *(_WORDS.get(name, name) for name in _READER))
-    table = _table(*titles, right=range(2, len(titles)))
+    table = plain_table(*titles, right=range(2, len(titles)))
     for reader in readers:
         is_up = reader["connected"]
         table.add_row(
             Text(str(reader["name"])),
             Text("up" if is_up else "down", style="green" if is_up else "bold red"),
             str(reader["restarts"]),
-            *(_number(reader.get(name)) for name in _READER),
+            *(number(reader.get(name)) for name in _READER),
         )
-    return table
-
-
-def _table(*titles: str, right: Iterable[int] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    numbers = set(right)
-    for index, title in enumerate(titles):
-        justify = "right" if index in numbers else "left"
-        table.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]
     return table
 
 
@@ -200,7 +191,3 @@ def _told(value: Any, encoded: Document) -> str:
     if value is None:
         return ""
     return f"{value}  (base64)" if encoded["encoding"] == "base64" else str(value)
-
-
-def _number(value: Any) -> str:
-    return "" if value is None else f"{value:,}"

@@ -1,0 +1,1 @@
+"""Events, those who want them, and the deliveries that bring them there."""

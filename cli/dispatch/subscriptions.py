@@ -1,0 +1,276 @@
+"""`muster subscriptions`: who wants which events, and how they are brought there."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from cli.client import Client
+from cli.credentials import auth_of, headers_of
+from cli.dispatch.subscription_views import (
+    secrets_view,
+    subscription_view,
+    subscriptions_view,
+)
+from cli.dispatch.words import Cursor, Limit, path_of, seconds_of
+from cli.errors import CommandError, InputError
+from cli.lazy import SETTINGS, example
+from cli.problems import ProblemError
+from cli.shell import Shell, command, err, out, print_json
+from cli.tables import print_page
+from core.dispatch.job import Mode
+from core.subscription import Signature, Status
+
+PATH = "/api/subscriptions"
+ID_PREFIX = "sub_"
+Name = Annotated[str, typer.Argument(help="The subscription's code or id.", metavar="SUBSCRIPTION")]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings=SETTINGS,
+    help="Say who wants which events; pause, resume, and rotate what signs them.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which subscriptions a listing shows."""
+
+    status: Annotated[
+        Status | None, typer.Option(help="Only those that stand so.", case_sensitive=False)
+    ] = None
+    event_type: Annotated[
+        str | None, typer.Option("--type", help="Only those that take events of this type.")
+    ] = None
+    pool: Annotated[str | None, typer.Option(help="Only those of this pool.")] = None
+    limit: Limit = 100
+    cursor: Cursor = None
+
+    def params(self) -> dict[str, str | int | float | None]:
+        """The listing's query."""
+        return {
+            "status": self.status.value if self.status else None,
+            "eventType": self.event_type,
+            "pool": self.pool,
+            "limit": self.limit,
+            "cursor": self.cursor,
+        }
+
+
+@app.command("list", epilog=example("muster subscriptions list --type shop:orders:order:created"))
+@command
+async def list_(selection: Selection, shell: Shell) -> None:
+    """List subscriptions by code, page by page."""
+    async with shell.connect() as client:
+        page = await client.get(PATH, selection.params())
+    print_page(page, subscriptions_view, shell)
+
+
+@app.command("show", epilog=example("muster subscriptions show billing"))
+@command
+async def show(name: Name, shell: Shell) -> None:
+    """Show one subscription: what it takes, where that goes, and how it fares."""
+    async with shell.connect() as client:
+        found = await client.get(path_of(PATH, name))
+    print_json(found) if shell.as_json else out.print(subscription_view(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """What a subscription takes and how it is delivered; what is not given is Muster's usual."""
+
+    event_type: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            "-t",
+            help="A type it takes, * in place of any segment, @1.0 or @1.* behind it for a "
+            "version; once for each.",
+        ),
+    ] = None
+    filter_: Annotated[
+        str | None,
+        typer.Option("--filter", help="""Only events for which this holds: 'data.total > 100'."""),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="IMMEDIATE keeps no order; the others keep it within a message group, and say "
+            "what the group does when a delivery fails.",
+            case_sensitive=False,
+        ),
+    ] = None
+    pool: Annotated[str | None, typer.Option(help="The pool that delivers.")] = None
+    delay: Annotated[str | None, typer.Option(help="Wait so long before, as in 10s.")] = None
+    max_age: Annotated[str | None, typer.Option(help="Not worth it after, as in 1d.")] = None
+    timeout: Annotated[str | None, typer.Option(help="How long an attempt may take.")] = None
+    retries: Annotated[int | None, typer.Option(min=1, help="Attempts in all.")] = None
+    sequence: Annotated[int | None, typer.Option(min=0, help="Place within a group.")] = None
+    envelope: Annotated[
+        bool, typer.Option("--envelope", help="Put the data in an envelope with ids and times.")
+    ] = False
+    header: Annotated[
+        list[str] | None, typer.Option(help="A header as NAME=VALUE; once for each.")
+    ] = None
+    bearer: Annotated[
+        str | None,
+        typer.Option(help="Token to show there: @file or - keeps it out of the process list."),
+    ] = None
+    basic: Annotated[
+        str | None, typer.Option(help="USER:PASSWORD to show there, @file or - likewise.")
+    ] = None
+    signature: Annotated[
+        Signature | None, typer.Option(help="As Standard Webhooks has it, or one hash.")
+    ] = None
+    name: Annotated[str | None, typer.Option(help="How people call it.")] = None
+    description: Annotated[str | None, typer.Option(help="What it is for.")] = None
+
+    def body(self, code: str, target: str) -> dict[str, Any]:
+        """The request."""
+        if not self.event_type:
+            raise InputError("Say which events it takes: --type shop:orders:order:created.")
+        given = {
+            "code": code,
+            "name": self.name or code.replace("-", " ").capitalize(),
+            "description": self.description,
+            "target": target,
+            "eventTypes": [binding_of(text) for text in self.event_type],
+            "filter": self.filter_,
+            "mode": self.mode.value if self.mode else None,
+            "dispatchPool": self.pool,
+            "delaySeconds": seconds_of(self.delay),
+            "maxAgeSeconds": seconds_of(self.max_age),
+            "timeoutSeconds": seconds_of(self.timeout),
+            "maxRetries": self.retries,
+            "sequence": self.sequence,
+            "dataOnly": False if self.envelope else None,
+            "headers": headers_of(self.header) if self.header else None,
+            "auth": auth_of(self.bearer, self.basic),
+            "signature": self.signature.value if self.signature else None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@app.command(
+    "create",
+    epilog=example(
+        "muster subscriptions create billing https://billing.example.com/hook "
+        "--type shop:orders:order:created",
+        "muster subscriptions create audit https://audit.example.com/in --type 'shop:*:*:*' "
+        "--mode BLOCK_ON_ERROR --pool slow-partner",
+    ),
+)
+@command
+async def create(
+    code: Annotated[str, typer.Argument(help="What it is called, as in billing.", metavar="CODE")],
+    target: Annotated[str, typer.Argument(help="Where events are delivered.", metavar="URL")],
+    manner: Manner,
+    shell: Shell,
+) -> None:
+    """Subscribe an address to events, and print the secret that signs what comes there."""
+    body = manner.body(code, target)
+    async with shell.connect() as client:
+        made = await client.post(PATH, body)
+    if shell.as_json:
+        print_json(made)
+        return
+    # The secret alone goes to standard output, so that a script can catch it.
+    err.print(f"Subscription {code} takes events. This signs them:", markup=False)
+    print(made["secret"])
+
+
+@app.command("pause", epilog=example("muster subscriptions pause billing"))
+@command
+async def pause(name: Name, shell: Shell) -> None:
+    """Take no more events; what is on its way goes on."""
+    await _change(name, "pause", "is paused", shell)
+
+
+@app.command("resume", epilog=example("muster subscriptions resume billing"))
+@command
+async def resume(name: Name, shell: Shell) -> None:
+    """Take events again, with all failures forgotten."""
+    await _change(name, "resume", "takes events", shell)
+
+
+@app.command("rm", epilog=example("muster subscriptions rm billing"))
+@command
+async def remove(name: Name, shell: Shell) -> None:
+    """Remove a subscription and its secrets: it takes no more events."""
+    async with shell.connect() as client:
+        try:
+            await client.delete(path_of(PATH, name))
+        except ProblemError as problem:
+            if problem.status != 404:
+                raise
+            raise CommandError(_missing(name)) from problem
+    if shell.as_json:
+        print_json({"subscription": name, "removed": True})
+    else:
+        out.print(f"Subscription {name} is removed.", markup=False)
+
+
+@app.command("secret", epilog=example("muster subscriptions secret billing"))
+@command
+async def secret(name: Name, shell: Shell) -> None:
+    """Print what signs deliveries now, newest first."""
+    async with shell.connect() as client:
+        found = await client.get(path_of(PATH, name, "secret"))
+    _tell_secrets(found, shell)
+
+
+@app.command("rotate", epilog=example("muster subscriptions rotate billing --overlap 24h"))
+@command
+async def rotate(
+    name: Name,
+    shell: Shell,
+    overlap: Annotated[
+        str | None,
+        typer.Option(help="How long the old secret signs beside the new one; 0 for not at all."),
+    ] = None,
+) -> None:
+    """Replace the secret: for a while both sign, so that no delivery fails to verify."""
+    body: dict[str, Any] = {}
+    if overlap is not None:
+        body["overlapSeconds"] = 0 if overlap.strip() in {"0", "0s"} else seconds_of(overlap)
+    async with shell.connect() as client:
+        made = await client.post(path_of(PATH, name, "secret", "rotate"), body)
+    _tell_secrets(made, shell)
+
+
+async def subscription_id(client: Client, name: str | None) -> str | None:
+    """The id of a subscription that was named by its code or its id."""
+    if name is None or name.startswith(ID_PREFIX):
+        return name
+    try:
+        return str((await client.get(path_of(PATH, name)))["id"])
+    except ProblemError as problem:
+        if problem.status != 404:
+            raise
+        raise CommandError(_missing(name)) from problem
+
+
+def binding_of(text: str) -> dict[str, str]:
+    """A type with its version, if one is behind it."""
+    pattern, sign, version = text.partition("@")
+    if not pattern or (sign and not version):
+        raise InputError(f"'{text}' names no events: write TYPE, or TYPE@1.0.")
+    return {"eventType": pattern} | ({"specVersion": version} if sign else {})
+
+
+async def _change(name: str, verb: str, what: str, shell: Shell) -> None:
+    async with shell.connect() as client:
+        changed = await client.post(path_of(PATH, name, verb), {})
+    if shell.as_json:
+        print_json(changed)
+    else:
+        out.print(f"Subscription {changed['code']} {what}.", markup=False)
+
+
+def _tell_secrets(found: Any, shell: Shell) -> None:
+    print_json(found) if shell.as_json else out.print(secrets_view(found["secrets"]))
+
+
+def _missing(name: str) -> str:
+    return f"There is no subscription {name}: see `muster subscriptions list`."
