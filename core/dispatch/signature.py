@@ -27,11 +27,15 @@ def sign_standard(
 
 
 def sign_classic(secrets: Sequence[bytes], timestamp: float, body: bytes) -> dict[str, str]:
-    """One hash in one header, over the time and the body. There is room for the newest secret."""
+    """One hash in one header, over the time and the body.
+
+    There is room for one secret: the oldest, so that while it is being replaced the receiver has
+    time to learn the new one.
+    """
     at = to_millis(timestamp)
     headers = {"X-FLOWCATALYST-TIMESTAMP": at}
     if secrets:
-        headers["X-FLOWCATALYST-SIGNATURE"] = _hmac(secrets[0], at.encode() + body).hex()
+        headers["X-FLOWCATALYST-SIGNATURE"] = _hmac(secrets[-1], at.encode() + body).hex()
     return headers
 
 

@@ -85,7 +85,7 @@ async def test_the_classic_form_verified_by_hand(webhooks: Webhooks) -> None:
     profile = Profile(secrets=(NEW, OLD), signature=Signature.CLASSIC)
     headers, body = await arrived(webhooks, JOBS["in an envelope"], profile)
     at = headers["x-flowcatalyst-timestamp"]
-    expected = hmac.new(NEW, at.encode() + body, hashlib.sha256).hexdigest()
+    expected = hmac.new(OLD, at.encode() + body, hashlib.sha256).hexdigest()
     assert headers["x-flowcatalyst-signature"] == expected
     assert len(at) == len("2026-03-01T12:00:00.250Z")
     assert abs(datetime.fromisoformat(at).timestamp() - time.time()) < 10

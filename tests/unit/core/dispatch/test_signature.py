@@ -61,7 +61,7 @@ def test_the_classic_form_is_one_hash_over_time_and_body() -> None:
     signed = b'2026-03-01T12:00:00.250Z{"n":1}'
     assert headers == {
         "X-FLOWCATALYST-TIMESTAMP": "2026-03-01T12:00:00.250Z",
-        "X-FLOWCATALYST-SIGNATURE": hmac.new(NEW, signed, hashlib.sha256).hexdigest(),
+        "X-FLOWCATALYST-SIGNATURE": hmac.new(OLD, signed, hashlib.sha256).hexdigest(),
     }
 
 
