@@ -63,6 +63,8 @@ class Binding:
     pattern: str
     spec_version: str | None = None
     """`1.0` is this version, `1.*` any of this major, None any at all."""
+    event_type_id: str | None = field(default=None, compare=False)
+    """Of the type that it names, if that is registered."""
 
 
 @dataclass(frozen=True, slots=True)

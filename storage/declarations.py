@@ -1,6 +1,7 @@
 """What an application declares as a whole: its subscriptions or its pools, all or nothing."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence, Set
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from core.dispatch.pool import PoolRefusal, PoolStatus
@@ -20,7 +21,7 @@ class Synced:
     updated: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
+    kept: list["NotSynced"] = field(default_factory=list)
     """No longer declared, but still in use."""
 
 
@@ -32,26 +33,52 @@ class NotSynced:
     refusal: Refusal | PoolRefusal
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """How an application means what it declares."""
+
+    application: str
+    remove: bool = False
+    """What is no longer declared goes."""
+    is_rehearsal: bool = False
+    """It wants to know what would happen, and nothing does."""
+
+
+class _RehearsedError(Exception):
+    """Undoes what the transaction has done."""
+
+
 class _RefusedError(Exception):
-    """Undoes what the transaction has done so far."""
+    """The same, for it cannot go on."""
 
     def __init__(self, code: str, refusal: Refusal | PoolRefusal) -> None:
         super().__init__(code, refusal)
         self.reason = NotSynced(code, refusal)
 
 
+@asynccontextmanager
+async def _together(pool: Pool, wish: Declaration) -> AsyncIterator[Connection]:
+    """A transaction, undone at the end of a rehearsal."""
+    with suppress(_RehearsedError):
+        async with pool.acquire() as conn, conn.transaction():
+            yield conn
+            if wish.is_rehearsal:
+                raise _RehearsedError
+
+
 async def sync_subscriptions(
-    pool: Pool, tenant: int, application: str, wanted: Sequence[Subscription], *, remove: bool
+    pool: Pool, tenant: int, wish: Declaration, wanted: Sequence[Subscription]
 ) -> Synced | NotSynced:
     """Make and change what differs; what is no longer declared goes, if that is asked for."""
     synced = Synced()
     try:
-        async with pool.acquire() as conn, conn.transaction():
+        async with _together(pool, wish) as conn:
             await conn.execute(Q["hold_tenant"], tenant)
             for one in wanted:
-                await _sync_subscription(conn, application, one, synced)
-            if remove:
-                await _remove_subscriptions(conn, tenant, application, wanted, synced)
+                await _sync_subscription(conn, wish.application, one, synced)
+            if wish.remove:
+                listed = {one.code for one in wanted}
+                await _remove_subscriptions(conn, tenant, wish.application, listed, synced)
             if synced.created or synced.updated or synced.removed:
                 await changes.notify(conn, Topic.SUBSCRIPTIONS)
     except _RefusedError as refused:
@@ -99,13 +126,8 @@ def _declared(held: Subscription, wish: Subscription) -> Subscription:
 
 
 async def _remove_subscriptions(
-    conn: Connection,
-    tenant: int,
-    application: str,
-    wanted: Sequence[Subscription],
-    synced: Synced,
+    conn: Connection, tenant: int, application: str, listed: Set[str], synced: Synced
 ) -> None:
-    listed = {one.code for one in wanted}
     for code in await subscriptions.declared(conn, tenant, application):
         held = None if code in listed else await subscriptions.hold(conn, tenant, code)
         if held is not None:
@@ -113,26 +135,23 @@ async def _remove_subscriptions(
             synced.removed.append(code)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolDeclaration:
-    """The pools of an application, and how many there may be in all."""
+async def sync_pools(
+    pool: Pool, tenant: int, wish: Declaration, wanted: Sequence[NewPool], most: int
+) -> Synced | NotSynced:
+    """Make and change what differs; what is no longer declared is archived, if nobody needs it.
 
-    application: str
-    pools: Sequence[NewPool]
-    remove: bool
-    most: int
-
-
-async def sync_pools(pool: Pool, tenant: int, wish: PoolDeclaration) -> Synced | NotSynced:
-    """Make and change what differs; what is no longer declared is archived, if nobody needs it."""
+    There may be `most` of them, of all tenants together.
+    """
     synced = Synced()
     try:
-        async with pool.acquire() as conn, conn.transaction():
+        async with _together(pool, wish) as conn:
             await dispatch_pools.lock_count(conn)
             if wish.remove:  # first, so that there is room
-                await _remove_pools(conn, tenant, wish, synced)
-            for one in wish.pools:
-                await _sync_pool(conn, tenant, one, wish, synced)
+                listed = {one.code for one in wanted}
+                await _remove_pools(conn, tenant, wish.application, listed, synced)
+            for one in wanted:
+                new = replace(one, application=wish.application)
+                await _sync_pool(conn, tenant, new, most, synced)
             if synced.created:
                 await changes.notify(conn, Topic.POOLS)
     except _RefusedError as refused:
@@ -141,27 +160,26 @@ async def sync_pools(pool: Pool, tenant: int, wish: PoolDeclaration) -> Synced |
 
 
 async def _sync_pool(
-    conn: Connection, tenant: int, one: NewPool, wish: PoolDeclaration, synced: Synced
+    conn: Connection, tenant: int, wish: NewPool, most: int, synced: Synced
 ) -> None:
-    held = await dispatch_pools.hold(conn, tenant, one.code)
+    held = await dispatch_pools.hold(conn, tenant, wish.code)
     if held is None:
-        new = replace(one, application=wish.application)
-        made = await dispatch_pools.add(conn, tenant, new, wish.most)
+        made = await dispatch_pools.add(conn, tenant, wish, most)
         if isinstance(made, PoolRefusal):
-            raise _RefusedError(one.code, made)
-        synced.created.append(one.code)
+            raise _RefusedError(wish.code, made)
+        synced.created.append(wish.code)
         return
     if held.application != wish.application:
-        raise _RefusedError(one.code, PoolRefusal.CODE_EXISTS)
+        raise _RefusedError(wish.code, PoolRefusal.CODE_EXISTS)
     is_back = held.status is PoolStatus.ARCHIVED
-    if is_back and not await dispatch_pools.has_room(conn, wish.most):
-        raise _RefusedError(one.code, PoolRefusal.POOL_LIMIT)
-    declared = _declared_pool(held, one)
+    if is_back and not await dispatch_pools.has_room(conn, most):
+        raise _RefusedError(wish.code, PoolRefusal.POOL_LIMIT)
+    declared = _declared_pool(held, wish)
     if declared == held:
-        synced.unchanged.append(one.code)
+        synced.unchanged.append(wish.code)
         return
     await dispatch_pools.save(conn, declared)
-    synced.updated.append(one.code)
+    synced.updated.append(wish.code)
 
 
 def _declared_pool(held: PoolRow, wish: NewPool) -> PoolRow:
@@ -177,11 +195,14 @@ def _declared_pool(held: PoolRow, wish: NewPool) -> PoolRow:
 
 
 async def _remove_pools(
-    conn: Connection, tenant: int, wish: PoolDeclaration, synced: Synced
+    conn: Connection, tenant: int, application: str, listed: Set[str], synced: Synced
 ) -> None:
-    listed = {one.code for one in wish.pools}
-    for code in await dispatch_pools.declared(conn, tenant, wish.application):
+    for code in await dispatch_pools.declared(conn, tenant, application):
         held = None if code in listed else await dispatch_pools.hold(conn, tenant, code)
-        if held is not None:
-            done = await dispatch_pools.put_away(conn, held)
-            (synced.kept if isinstance(done, PoolRefusal) else synced.removed).append(code)
+        if held is None:
+            continue
+        done = await dispatch_pools.put_away(conn, held)
+        if isinstance(done, PoolRefusal):
+            synced.kept.append(NotSynced(code, done))
+        else:
+            synced.removed.append(code)

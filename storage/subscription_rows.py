@@ -47,7 +47,7 @@ def values_of(one: Subscription) -> tuple[Any, ...]:
 
 def subscription_of(row: asyncpg.Record) -> Subscription:
     """One that read_subscriptions found."""
-    pairs = zip(row["patterns"], row["spec_versions"], strict=True)
+    bound = zip(row["patterns"], row["spec_versions"], row["event_type_ids"], strict=True)
     return Subscription(
         tenant=row["tenant_id"],
         subscription_id=row["subscription_id"],
@@ -79,7 +79,7 @@ def subscription_of(row: asyncpg.Record) -> Subscription:
         failing_since=row["failing_since"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
-        bindings=tuple(Binding(pattern, version) for pattern, version in pairs),
+        bindings=tuple(Binding(*each) for each in bound),
     )
 
 

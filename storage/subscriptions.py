@@ -31,7 +31,7 @@ class SubscriptionFilter:
 
     status: Status | None = None
     source: Source | None = None
-    pool_no: int | None = None
+    pool_nos: Sequence[int] | None = None
     patterns: Sequence[str] | None = None
 
 
@@ -249,8 +249,9 @@ async def _read_one(conn: Connection, tenant: int, subscription_id: str) -> Subs
 
 
 def _chosen(chosen: SubscriptionFilter) -> tuple[object, ...]:
+    pools = None if chosen.pool_nos is None else list(chosen.pool_nos)
     patterns = None if chosen.patterns is None else list(chosen.patterns)
-    return chosen.status, chosen.source, chosen.pool_no, patterns
+    return chosen.status, chosen.source, pools, patterns
 
 
 def _columns(keys: Iterable[tuple[int, str]]) -> tuple[list[int], list[str]]:

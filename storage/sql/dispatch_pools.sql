@@ -52,7 +52,7 @@ select pool_no, tenant_id, pool_id, code, name, description, rate_limit, concurr
        extract(epoch from updated_at)::float8 as updated_at
   from dispatch_pools
  where tenant_id in ($1, 0)
-   and pool_no > $2
+   and pool_no > $2::bigint
    and ($3::text is null or status = $3)
    and ($4::boolean is null or (tenant_id = 0) = $4)
  order by pool_no

@@ -1,6 +1,6 @@
 -- name: read_subscriptions
 -- These subscriptions in this order, each with all its bindings.
--- Served by: subscriptions_pkey, subscription_bindings_pkey.
+-- Served by: subscriptions_pkey, subscription_bindings_pkey, event_types_pkey.
 select s.tenant_id, s.subscription_id, s.code, s.name, s.description, s.version, s.target,
        s.queue, s.pool_no, p.pool_id, p.code as pool_code, s.mode, s.timeout_seconds,
        s.max_age_seconds, s.delay_seconds, s.max_retries, s.sequence, s.data_only, s.filter,
@@ -16,7 +16,12 @@ select s.tenant_id, s.subscription_id, s.code, s.name, s.description, s.version,
        array(select b.spec_version
                from subscription_bindings b
               where b.tenant_id = s.tenant_id and b.subscription_id = s.subscription_id
-              order by b.pattern) as spec_versions
+              order by b.pattern) as spec_versions,
+       array(select t.event_type_id
+               from subscription_bindings b
+               left join event_types t on t.tenant_id = b.tenant_id and t.code = b.pattern
+              where b.tenant_id = s.tenant_id and b.subscription_id = s.subscription_id
+              order by b.pattern) as event_type_ids
   from unnest($1::integer[], $2::text[]) with ordinality as k(tenant_id, subscription_id, place)
   join subscriptions s using (tenant_id, subscription_id)
   join dispatch_pools p using (pool_no)
@@ -57,7 +62,7 @@ select s.subscription_id
    and s.code > $2
    and ($3::text is null or s.status = $3)
    and ($4::text is null or s.source = $4)
-   and ($5::integer is null or s.pool_no = $5)
+   and ($5::integer[] is null or s.pool_no = any($5))
    and ($6::text[] is null
         or exists (select from subscription_bindings b
                     where b.tenant_id = s.tenant_id
@@ -74,7 +79,7 @@ select count(*)
  where s.tenant_id = $1
    and ($2::text is null or s.status = $2)
    and ($3::text is null or s.source = $3)
-   and ($4::integer is null or s.pool_no = $4)
+   and ($4::integer[] is null or s.pool_no = any($4))
    and ($5::text[] is null
         or exists (select from subscription_bindings b
                     where b.tenant_id = s.tenant_id

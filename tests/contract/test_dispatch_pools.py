@@ -9,7 +9,7 @@ import pytest
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import PoolRefusal, PoolStatus
 from storage import access, declarations, dispatch_pools, subscriptions
-from storage.declarations import NotSynced, PoolDeclaration, Synced
+from storage.declarations import Declaration, NotSynced, Synced
 from storage.dispatch_pools import NewPool, PoolFilter, PoolRow
 from storage.pool import Pool, PoolOptions, open_pool
 from tests.support.subscriptions import subscription
@@ -168,8 +168,8 @@ async def test_tenants_see_their_own_and_the_anchors(pool: Pool, tenant: int, ot
 async def sync(
     pool: Pool, tenant: int, *wanted: NewPool, remove: bool = False, most: int = ENOUGH
 ) -> Synced | NotSynced:
-    wish = PoolDeclaration(application="shop", pools=wanted, remove=remove, most=most)
-    return await declarations.sync_pools(pool, tenant, wish)
+    wish = Declaration(application="shop", remove=remove)
+    return await declarations.sync_pools(pool, tenant, wish, wanted, most)
 
 
 async def test_an_application_declares_its_pools(pool: Pool, tenant: int) -> None:
@@ -182,7 +182,8 @@ async def test_an_application_declares_its_pools(pool: Pool, tenant: int) -> Non
         pool, subscription(tenant, pool_no=await number(pool, tenant, "one")), b"s"
     )
     done = await sync(pool, tenant, new("three"), remove=True)
-    assert done == Synced(created=["three"], removed=["two"], kept=["one"])
+    kept = NotSynced("one", PoolRefusal.POOL_IN_USE)
+    assert done == Synced(created=["three"], removed=["two"], kept=[kept])
     assert await sync(pool, tenant, one, two) == Synced(updated=["two"], unchanged=["one"])
 
 

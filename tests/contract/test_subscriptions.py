@@ -21,7 +21,7 @@ from core.subscription import (
     candidates,
 )
 from storage import access, declarations, dispatch_pools, subscriptions, webhook_secrets
-from storage.declarations import NotSynced, Synced
+from storage.declarations import Declaration, NotSynced, Synced
 from storage.dispatch_pools import NewPool, PoolRow
 from storage.pool import Pool, PoolOptions, open_pool
 from storage.subscriptions import SubscriptionFilter, SubscriptionKey
@@ -218,7 +218,7 @@ async def test_subscriptions_are_listed_by_code_and_filtered(
     assert await listed(after="a-1") == ["b-2", "c-3"]
     assert await listed(status=Status.PAUSED) == ["a-1"]
     assert await listed(source=Source.UI) == ["a-1"]
-    assert await listed(pool_no=slow.pool_no) == ["b-2"]
+    assert await listed(pool_nos=[slow.pool_no]) == ["b-2"]
     assert await listed(patterns=candidates(SHIPPED)) == ["b-2", "c-3"]
 
 
@@ -315,15 +315,19 @@ async def test_failing_counts_from_the_first_failure_until_a_success(
 
 
 async def sync(
-    pool: Pool, tenant: int, *wanted: Subscription, remove: bool = False
+    pool: Pool, tenant: int, *wanted: Subscription, remove: bool = False, rehearse: bool = False
 ) -> Synced | NotSynced:
-    return await declarations.sync_subscriptions(pool, tenant, "shop", wanted, remove=remove)
+    wish = Declaration(application="shop", remove=remove, is_rehearsal=rehearse)
+    return await declarations.sync_subscriptions(pool, tenant, wish, wanted)
 
 
 async def test_an_application_declares_its_subscriptions(pool: Pool, tenant: int) -> None:
     several = (Binding(SHIPPED), Binding(CREATED))
     one, two = subscription(tenant, "one"), subscription(tenant, "two", bindings=several)
-    assert await sync(pool, tenant, one, two) == Synced(created=["one", "two"])
+    rehearsed = await sync(pool, tenant, one, two, rehearse=True)
+    assert rehearsed == Synced(created=["one", "two"])
+    assert await subscriptions.read(pool, tenant, "one") is None
+    assert await sync(pool, tenant, one, two) == rehearsed
     await subscriptions.pause(pool, tenant, "one")
     other_target = replace(two, subscription_id="sub_new", target="https://example.org/b")
     done = await sync(pool, tenant, one, other_target)
