@@ -44,6 +44,8 @@ class Verdict:
     accepted: bool
     version: str | None = None
     mismatches: tuple[Mismatch, ...] = ()
+    is_misnamed: bool = False
+    """It names a version that its type does not have: that is wrong, not its data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,4 +187,5 @@ def _unfit(known: _Known, version: Version | None, found: list[Mismatch]) -> Ver
         accepted=not binding,
         version=None if version is None else str(version),
         mismatches=tuple(found),
+        is_misnamed=version is None,
     )

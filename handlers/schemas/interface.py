@@ -70,6 +70,13 @@ def mismatch(path: str, expected: str) -> Mismatch:
     return Mismatch(_brief(path), _brief(expected))
 
 
+def within(root: str, path: str) -> str:
+    """A place in a payload, as a place in what has the payload as its `root`."""
+    if path and path[0] not in "[/":
+        return f"{root}.{path}"
+    return root + path
+
+
 def media_type(content_type: str) -> str:
     """A content type without its parameters."""
     return content_type.partition(";")[0].strip().lower()

@@ -10,7 +10,7 @@ import msgspec
 from core.event import Event
 from core.moment import moment
 from core.tsid import made_at
-from handlers.schemas.interface import Mismatch
+from handlers.schemas.interface import Mismatch, within
 from serve_app.conformity import Standing, Verdict
 from serve_app.faults import Fault
 from serve_app.problems import Problem, ProblemError
@@ -92,9 +92,10 @@ def unfit(event: Event, verdict: Verdict, where: str) -> ProblemError:
         fault = Fault(f"{where}type", f"an event type that is registered; {event.type} is not")
         problem = Problem(status=422, code="unknown_event_type", detail=str(fault), faults=(fault,))
         return ProblemError(problem)
-    faults = tuple(Fault(f"{where}data{one.path}", one.expected) for one in verdict.mismatches)
+    root = f"{where}typeVersion" if verdict.is_misnamed else f"{where}data"
+    faults = tuple(Fault(within(root, one.path), one.expected) for one in verdict.mismatches)
     version = "" if verdict.version is None else f" {verdict.version}"
-    detail = f"{where}data is not what {event.type}{version} says: {faults[0]}"
+    detail = f"{root} is not what {event.type}{version} says: {faults[0]}"
     return ProblemError(Problem(status=422, code="schema_mismatch", detail=detail, faults=faults))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from handlers.schemas import json_schema
-from handlers.schemas.interface import MOST_MISMATCHES, Compiled, Mismatch, Unusable
+from handlers.schemas.interface import MOST_MISMATCHES, Compiled, Mismatch, Unusable, within
 from handlers.schemas.json_schema import LISTED, MOST_NESTING
 
 JSON = "application/json"
@@ -146,3 +146,16 @@ def test_a_payload_of_another_kind_does_not_fit() -> None:
 def test_the_same_text_has_the_same_key() -> None:
     assert compiled(ORDER).key == compiled(ORDER).key
     assert compiled(ORDER).key != compiled({}).key
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("", "data"),
+        ("total", "data.total"),
+        ("[0].id", "data[0].id"),
+        ("/order/id", "data/order/id"),
+    ],
+)
+def test_a_place_in_a_payload_is_a_place_in_its_event(path: str, place: str) -> None:
+    assert within("data", path) == place

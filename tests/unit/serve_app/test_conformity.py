@@ -147,6 +147,7 @@ async def test_a_version_that_is_named_is_the_only_one_that_counts(world: World)
     for missing in ("9.9", "one", ""):
         verdict = await world.check({}, missing)
         assert (verdict.standing, verdict.version) == (Standing.REFUSED, None)
+        assert verdict.is_misnamed
 
 
 async def test_nothing_is_held_against_drafts_unless_they_are_named(world: World) -> None:

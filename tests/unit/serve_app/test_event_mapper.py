@@ -149,3 +149,16 @@ def test_what_does_not_fit_is_told_with_its_paths() -> None:
 def test_a_type_that_must_be_known_and_is_not_is_told() -> None:
     error = unfit(FULL, Verdict(Standing.UNKNOWN, accepted=False), "[0].")
     assert problem(error) == (422, "unknown_event_type", ["[0].type"])
+
+
+def test_a_fault_of_the_data_has_its_place_and_one_of_the_version_names_that() -> None:
+    wrong = Verdict(
+        Standing.REFUSED, accepted=False, version="1.0", mismatches=(Mismatch("a", "b"),)
+    )
+    (fault,) = unfit(FULL, wrong, "[1].").problem.faults
+    assert fault.field == "[1].data.a"
+    none = Verdict(
+        Standing.REFUSED, accepted=False, mismatches=(Mismatch("", "b"),), is_misnamed=True
+    )
+    (fault,) = unfit(FULL, none, "").problem.faults
+    assert fault.field == "typeVersion"
