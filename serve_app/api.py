@@ -14,6 +14,7 @@ from actors.gateway import Gateway
 from actors.process import settle_memory
 from core.config import Config
 from serve_app import openapi, problems
+from serve_app.aliases import aliased
 from serve_app.express import Express, short_ways
 from serve_app.lean import LeanRoute
 from serve_app.limits import Gate, Guard
@@ -23,6 +24,9 @@ from serve_app.routes import (
     aggregate,
     cloud_events,
     dead_letters,
+    dispatch_groups,
+    dispatch_jobs,
+    dispatch_verbs,
     docs,
     event_type_sync,
     event_types,
@@ -33,8 +37,11 @@ from serve_app.routes import (
     kafka,
     keys,
     metrics,
+    monitoring,
+    monitoring_warnings,
     pages,
     resources,
+    sample_webhook,
     schemas,
     status,
     stream,
@@ -58,6 +65,14 @@ _ROUTERS = (
     event_types.router,
     event_type_sync.router,
     schemas.router,
+    dispatch_jobs.router,
+    dispatch_verbs.router,
+    aliased(dispatch_jobs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
+    aliased(dispatch_verbs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
+    dispatch_groups.router,
+    monitoring.router,
+    monitoring_warnings.router,
+    sample_webhook.router,
     inbox.router,
     dead_letters.lean,
     dead_letters.router,

@@ -1,4 +1,4 @@
-"""Whether requests can be served: the database, the shards, the timer; and how Kafka is."""
+"""Whether requests can be served: the database, the shards, the timer; and how others are."""
 
 import asyncio
 import time
@@ -7,6 +7,7 @@ from typing import Any
 
 from actors.cache import Cache
 from actors.gateway import Gateway
+from actors.names import DISPATCH as DISPATCH_POOL
 from core.config import Placement
 from serve_app.census import AWAY, Census, Report
 from serve_app.kafka_view import INGEST, RELAY, is_connected, stats_of, trouble_of
@@ -20,8 +21,9 @@ PATIENCE = 2.0
 UP, DOWN = "UP", "DOWN"
 KAFKA = "kafka"
 POOLS = "pools"
+DISPATCH = "dispatch"
 # Without these, requests are served all the same.
-_TOLD_ONLY = frozenset({KAFKA, POOLS})
+_TOLD_ONLY = frozenset({KAFKA, POOLS, DISPATCH})
 Component = dict[str, Any]
 
 
@@ -44,8 +46,8 @@ class Health:
     async def look(self, tenant: int | None = None) -> dict[str, Any]:
         """The whole picture: DOWN if any part is that requests need.
 
-        Kafka, pools, streams and resources are told, no more; resources by name to the tenant
-        whose they are.
+        Kafka, pools, dispatch, streams and resources are told, no more; resources by name to the
+        tenant whose they are.
         """
         components = await self._checked.get("components")
         needed = [part for name, part in components.items() if name not in _TOLD_ONLY]
@@ -91,11 +93,12 @@ class Health:
         except AWAY:
             down = {"status": DOWN, "detail": "the supervisor does not answer"}
             kafka = () if config.kafka is None else (KAFKA,)
-            return dict.fromkeys(("shards", "timer", POOLS, *kafka), down)
+            return dict.fromkeys(("shards", "timer", POOLS, DISPATCH, *kafka), down)
         expected = 0 if config.placement is Placement.DEDICATED else config.shards
         shards, timer = _group(report, "shard", expected), _group(report, "timer", 1)
         pools = _group(report, "pool", config.call_pools)
         components = {"shards": shards, "timer": timer, POOLS: pools}
+        components[DISPATCH] = dispatch_component(report)
         if config.kafka is not None:
             components[KAFKA] = kafka_component(report, config.kafka.ingest)
         return components
@@ -104,6 +107,13 @@ class Health:
 def _group(report: Report, kind: str, expected: int) -> Component:
     up = sum(actor["kind"] == kind and bool(actor["alive"]) for actor in report["actors"])
     return {"status": UP if up >= expected else DOWN, "up": up, "expected": expected}
+
+
+def dispatch_component(report: Report) -> Component:
+    """UP when every dispatch pool that there is answers."""
+    pools = [actor for actor in report["actors"] if str(actor["name"]).startswith(DISPATCH_POOL)]
+    up = sum(bool(actor["alive"]) for actor in pools)
+    return {"status": UP if up == len(pools) else DOWN, "up": up, "expected": len(pools)}
 
 
 def kafka_component(report: Report, expected: int) -> Component:

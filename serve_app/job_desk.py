@@ -131,6 +131,7 @@ async def _hand_over(
     pointers: dict[int, list[Pointer]] = {}
     for new, one in zip(news, made, strict=True):
         if not one.known:
+            replica.metrics.events.tasks += 1
             pointers.setdefault(one.pool_no, []).append(new.to_pointer(tenant, one.position))
     await replica.gateway.hand_over(pointers)
 

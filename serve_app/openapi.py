@@ -15,6 +15,8 @@ from serve_app.problems import MEDIA_TYPE
 from serve_app.sse import MEDIA_TYPE as EVENTS
 from serve_app.wire.cloud_events import NewCloudEvent, NewEvent
 from serve_app.wire.dead_letters import RedriveRequest
+from serve_app.wire.dispatch_groups import ParkRequest
+from serve_app.wire.dispatch_jobs import JobBatch, JobChoice, JobRequest, RecoverRequest
 from serve_app.wire.event_type_sync import EventTypeSyncRequest
 from serve_app.wire.event_types import (
     EventTypePatch,
@@ -29,6 +31,7 @@ from serve_app.wire.gathers import (
     JournalsRequest,
     ResourceRequest,
 )
+from serve_app.wire.monitoring import PoolTerms
 from serve_app.wire.problem import ProblemView
 from serve_app.wire.requests import EventBatch, KeyRequest, WaitBatch, WaitRequest
 
@@ -51,6 +54,12 @@ _BODIES: tuple[type[BaseModel], ...] = (
     SchemaRequest,
     NewEvent,
     NewCloudEvent,
+    JobRequest,
+    JobBatch,
+    JobChoice,
+    RecoverRequest,
+    ParkRequest,
+    PoolTerms,
 )
 # What any route may answer, and what any route with a permission may.
 _ALWAYS = (429, 500, 503)

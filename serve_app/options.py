@@ -14,3 +14,4 @@ class IngressOptions:
     body_budget: int = 64 * 1024 * 1024
     heartbeat: float = 15.0
     event_types: Admission = Admission.OPEN
+    sample_receiver: bool = False

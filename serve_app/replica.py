@@ -24,6 +24,7 @@ from serve_app.census import Census, Rate
 from serve_app.channels import Hub
 from serve_app.conformity import Conformity
 from serve_app.database import Database
+from serve_app.dispatch_view import DispatchSight
 from serve_app.event_desk import EventDesk
 from serve_app.gatherer import Gatherer
 from serve_app.health import Health
@@ -86,6 +87,9 @@ class Replica:
         self.events = self._make_writer()
         self.event_desk = EventDesk(self.conformity, self.events, gateway.send_many, metrics)
         self.bell = PoolBell(gateway.ask_pool)
+        self.dispatch = DispatchSight(
+            self.census, self.database, gateway.ask_pool, gateway.clock.now
+        )
         self.flush_rate = Rate()
         self._tasks = (
             asyncio.create_task(self._write_used_forever()),

@@ -119,7 +119,8 @@ class Settings(BaseSettings):
     )
     retention: Seconds = Field(
         7 * 86_400.0,
-        description="Seconds ended waits, with their callback URLs, and dead letters are kept.",
+        description="Seconds ended waits, with their callback URLs, dead letters, events and ended "
+        "deliveries are kept.",
     )
     timer_horizon: Seconds = Field(
         5.0, description="Seconds ahead for which the timer holds deadlines in memory."
@@ -165,6 +166,11 @@ class Settings(BaseSettings):
     disable_after: Seconds = Field(
         5 * 86_400.0,
         description="Seconds of nothing but failures after which a subscription is paused.",
+    )
+    sample_receiver: bool | None = Field(
+        None,
+        description="Whether /api/sample/webhook takes deliveries to try them on. "
+        "Default: true where the HTTP API listens on loopback only.",
     )
 
     # Kafka
@@ -314,7 +320,12 @@ class Settings(BaseSettings):
         """Whoever can reach an API on loopback can call loopback without its help."""
         if self.call_networks is not None:
             return parse_networks(self.call_networks)
-        return LOOPBACK if self.host in {"127.0.0.1", "::1", "localhost"} else ()
+        return LOOPBACK if self._is_on_loopback else ()
+
+    @property
+    def _is_on_loopback(self) -> bool:
+        """Whether nobody elsewhere can reach the HTTP API."""
+        return self.host in {"127.0.0.1", "::1", "localhost"}
 
     def _kafka(self) -> KafkaConfig | None:
         """Its fields, each from the setting of its name; none without a broker."""
@@ -326,9 +337,10 @@ class Settings(BaseSettings):
 
     def to_options(self) -> IngressOptions:
         """The part that only ingress replicas get."""
-        return IngressOptions(
-            **{field.name: getattr(self, field.name) for field in fields(IngressOptions)}
-        )
+        values = {field.name: getattr(self, field.name) for field in fields(IngressOptions)}
+        if self.sample_receiver is None:
+            values["sample_receiver"] = self._is_on_loopback
+        return IngressOptions(**values)
 
 
 def topic_entries(text: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from core.tsid import first_at
 from storage.pool import Pool
 from storage.queries import Q
 
@@ -35,6 +36,13 @@ class QueueSize:
     ready: int = 0
 
 
+class Outcomes(NamedTuple):
+    """How deliveries ended."""
+
+    completed: int = 0
+    failed: int = 0
+
+
 async def backlogs(pool: Pool, most: int) -> list[BacklogRow]:
     """How much waits in each pool, by tenant."""
     return [BacklogRow(*row) for row in await pool.fetch(Q["backlogs"], most)]
@@ -52,4 +60,18 @@ async def queue_sizes(
     rows = await pool.fetch(Q["queue_sizes"], tenant, list(pools), most)
     return {
         row["pool_no"]: QueueSize(row["under_way"], row["delayed"], row["ready"]) for row in rows
+    }
+
+
+async def recent_outcomes(
+    pool: Pool, tenant: int, since: float, lately: float, most: int
+) -> dict[int, tuple[Outcomes, Outcomes]]:
+    """How a tenant's jobs ended by pool: those made since one time, and those since a later one."""
+    rows = await pool.fetch(Q["recent_outcomes"], tenant, first_at(since), first_at(lately), most)
+    return {
+        row["pool_no"]: (
+            Outcomes(row["completed"], row["failed"]),
+            Outcomes(row["lately_completed"], row["lately_failed"]),
+        )
+        for row in rows
     }

@@ -83,6 +83,12 @@ async def count_recent(pool: Pool, tenant: int | None, within: float) -> dict[in
     return {row["tenant_id"]: row["warnings"] for row in rows}
 
 
+async def count_open(pool: Pool, tenant: int) -> dict[str, int]:
+    """How many open warnings a tenant has, by severity."""
+    rows = await pool.fetch(Q["count_open_warnings"], tenant)
+    return {row["severity"]: row["warnings"] for row in rows}
+
+
 async def acknowledge(pool: Pool, tenant: int, warning_id: int, by: str) -> Warned | None:
     """Somebody has seen it; None if there is none."""
     row = await pool.fetchrow(Q["acknowledge_warning"], tenant, warning_id, by)

@@ -18,6 +18,7 @@ class EventMetrics(Collector):
         self.refused = 0
         self.warned = 0
         self.jobs = 0
+        self.tasks = 0
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -39,9 +40,10 @@ class EventMetrics(Collector):
         warned.add_metric([self._replica], self.warned)
         yield warned
         made = CounterMetricFamily(
-            "muster_dispatch_jobs_made",
-            "Dispatch jobs that events have made.",
-            labels=["replica"],
+            "muster_dispatch_jobs_created",
+            "Dispatch jobs that were stored: EVENT made by events, TASK posted.",
+            labels=["replica", "kind"],
         )
-        made.add_metric([self._replica], self.jobs)
+        made.add_metric([self._replica, "EVENT"], self.jobs)
+        made.add_metric([self._replica, "TASK"], self.tasks)
         yield made

@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from telemetry.dispatch_families import dispatch_families
 from telemetry.event_metrics import EventMetrics
 from telemetry.gather_families import gather_families
 from telemetry.gather_metrics import GatherMetrics
@@ -44,6 +45,8 @@ class Snapshot:
     # Of the asking tenant, because they name topics.
     lags: tuple[Lag, ...] = ()
     letters: Mapping[str, int] | None = None
+    # Of the asking tenant, by severity.
+    warnings: Mapping[str, int] | None = None
     tenant: int | None = None
 
 
@@ -191,6 +194,7 @@ class _SnapshotCollector(Collector):
         snapshot = self.snapshot
         yield from kafka_families(snapshot.actors, snapshot.lags, snapshot.letters)
         yield from gather_families(snapshot.actors, snapshot.tenant)
+        yield from dispatch_families(snapshot.actors, snapshot.tenant, snapshot.warnings)
 
     def _by_path(self) -> Metric:
         family = CounterMetricFamily(

@@ -30,6 +30,7 @@ async def scrape_metrics(request: Request) -> Response:
     tenant = caller_of(request).tenant
     snapshot = replace(await replica.census.snapshot(), tenant=tenant)
     snapshot = await replica.kafka.complete(snapshot, tenant)
+    snapshot = await replica.dispatch.complete(snapshot, tenant)
     gate = replica.gate
     page = replica.metrics.render(snapshot, requests=gate.requests, streams=gate.streams)
     return Response(page, headers={"Content-Type": CONTENT_TYPE})

@@ -14,9 +14,9 @@ from serve_app.wire.admin import StatusView
 
 router = APIRouter(tags=["operations"])
 
-# They name topics and resources, which are their tenants' own: GET /api/kafka and /metrics show
-# each tenant its part.
-_PRIVATE = frozenset({"partitions", "following", "gathers", "resources"})
+# They name topics, resources and pools, which are their tenants' own: GET /api/kafka, /metrics and
+# /monitoring show each tenant its part.
+_PRIVATE = frozenset({"partitions", "following", "gathers", "resources", "code", "tenant"})
 _SUMS = ("hot", "pending", "registered", "matched", "buffered", "duplicate", "late", "rejected")
 
 

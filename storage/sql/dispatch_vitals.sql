@@ -43,3 +43,19 @@ select p.pool_no, c.under_way, c.delayed, c.jobs - c.under_way - c.delayed as re
                   and j.tenant_id = $1
                   and j.standing in ('open', 'again')
                 limit $3) as f) as c;
+
+-- name: recent_outcomes
+-- How the last $4 of a tenant's jobs ended that were made since the id $2, by pool; and of these
+-- how those did that were made since $3.
+-- Served by: dispatch_jobs_pkey.
+select pool_no,
+       count(*) filter (where status = 'COMPLETED') as completed,
+       count(*) filter (where status = 'ERROR') as failed,
+       count(*) filter (where status = 'COMPLETED' and job_id >= $3) as lately_completed,
+       count(*) filter (where status = 'ERROR' and job_id >= $3) as lately_failed
+  from (select pool_no, status, job_id
+          from dispatch_jobs
+         where tenant_id = $1 and job_id >= $2
+         order by job_id desc
+         limit $4) as recent
+ group by pool_no;

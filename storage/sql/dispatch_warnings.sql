@@ -70,3 +70,11 @@ returning warning_id;
 delete from dispatch_warnings
  where acknowledged_at is not null and last_at < now() - $1 * interval '1 second'
 returning warning_id;
+
+-- name: count_open_warnings
+-- How many warnings of a tenant are open, by severity.
+-- Served by: dispatch_warnings_open.
+select severity, count(*) as warnings
+  from dispatch_warnings
+ where tenant_id = $1 and acknowledged_at is null
+ group by severity;

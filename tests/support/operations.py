@@ -13,6 +13,9 @@ _PARAMETERS = {
     "code": "nobody:has:this:one",
     "version": "999.9",
     "schemaId": "sch_0000000000000",
+    "eventId": "0000000000000",
+    "severity": "INFO",
+    "warningId": "999999999",
 }
 
 

@@ -55,7 +55,8 @@ def test_every_part_of_the_configuration_is_a_setting_with_the_same_default() ->
         if field.name not in derived:
             assert getattr(settings, field.name) == field.default, field.name
     for field in fields(IngressOptions):
-        assert getattr(settings, field.name) == field.default, field.name
+        if field.name != "sample_receiver":
+            assert getattr(settings, field.name) == field.default, field.name
 
 
 def test_the_configuration_carries_every_value() -> None:
@@ -63,6 +64,22 @@ def test_the_configuration_carries_every_value() -> None:
     assert (config.dsn, config.shards, config.max_body) == ("d", 7, 2048)
     assert config.placement is Placement.DEDICATED
     assert Settings.load({"stream_limit": 3}).to_options().stream_limit == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "takes"),
+    [
+        ({}, True),
+        ({"host": "::1"}, True),
+        ({"host": "0.0.0.0"}, False),
+        ({"host": "0.0.0.0", "sample_receiver": True}, True),
+        ({"sample_receiver": False}, False),
+    ],
+)
+def test_deliveries_are_tried_here_where_nobody_else_reaches_it(
+    flags: dict[str, object], takes: bool
+) -> None:
+    assert Settings.load(flags).to_options().sample_receiver is takes
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,225 @@
+"""Monitoring of dispatch: pools, queues, what is under way, targets, warnings."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from core.dispatch.breaker import BreakerState
+from core.dispatch.pool import PoolRefusal
+from core.errors import NotFoundError
+from core.permissions import Permission
+from core.tsid import PATTERN
+from serve_app.dispatch_view import PoolSeen
+from serve_app.documents import answer, parse_as, read_body
+from serve_app.guards import caller_of, replica_of, requires
+from serve_app.limits import SLASH
+from serve_app.openapi import body, described
+from serve_app.problems import Problem, ProblemError
+from serve_app.wire.monitoring import (
+    BreakerList,
+    BreakersReset,
+    DispatchHealth,
+    InFlightList,
+    PoolStats,
+    PoolStatsList,
+    PoolTerms,
+    QueueStatsList,
+)
+from serve_app.wire.monitoring_mapper import (
+    breaker_document,
+    health_document,
+    in_flight_document,
+    pool_document,
+    queue_document,
+)
+from storage import dispatch_pools
+from storage.dispatch_pools import PoolRow
+from storage.dispatch_vitals import QueueSize
+
+# One job is looked for among so many of a pool.
+MOST_IN_FLIGHT = 10_000
+
+log = structlog.get_logger("monitoring")
+
+router = APIRouter(prefix="/monitoring", tags=["monitoring"])
+
+Reads = requires(Permission.DISPATCH_READ)
+Writes = requires(Permission.DISPATCH_WRITE)
+
+PoolCode = Annotated[str, Path(alias="code", max_length=200, description="The code or the id.")]
+
+
+@router.get(
+    "/health",
+    dependencies=[Reads],
+    operation_id="showDispatchHealth",
+    responses=described({200: DispatchHealth}),
+)
+async def show_health(request: Request) -> Response:
+    """Tell how deliveries fare: by the last half hour, by warnings, by targets left alone."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    sight = replica.dispatch
+    pools = await sight.pools(tenant)
+    is_open = BreakerState.OPEN.value
+    opened = {
+        pool.row.pool_no: sum(one["state"] == is_open for one in told)
+        for pool, told in await sight.ask(pools, "breakers", tenant)
+    }
+    vitals = [pool.vitals(opened.get(pool.row.pool_no, 0)) for pool in pools]
+    warnings = await sight.recent_warnings(tenant)
+    return answer(health_document(vitals, warnings, replica.gateway.clock.now()))
+
+
+@router.get(
+    "/pool-stats",
+    dependencies=[Reads],
+    operation_id="listPoolStats",
+    responses=described({200: PoolStatsList}),
+)
+async def list_pool_stats(request: Request) -> Response:
+    """List the tenant's pools and the shared ones with their counters."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    pools = await replica.dispatch.pools(tenant)
+    return answer({"items": [pool_document(pool) for pool in pools]})
+
+
+@router.get(
+    "/queue-stats",
+    dependencies=[Reads],
+    operation_id="listQueueStats",
+    responses=described({200: QueueStatsList}),
+)
+async def list_queue_stats(request: Request) -> Response:
+    """List what waits before each pool of the tenant and before the shared ones."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    pools = await replica.dispatch.pools(tenant)
+    sizes = await replica.dispatch.sizes(tenant)
+    items = [queue_document(pool, sizes.get(pool.row.pool_no, QueueSize())) for pool in pools]
+    return answer({"items": items})
+
+
+@router.get(
+    "/in-flight-messages",
+    dependencies=[Reads],
+    operation_id="listInFlightMessages",
+    responses=described({200: InFlightList}),
+)
+async def list_in_flight(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+    message_id: Annotated[str | None, Query(alias="messageId", pattern=PATTERN)] = None,
+    pool_code: Annotated[str | None, Query(alias="poolCode", max_length=200)] = None,
+) -> Response:
+    """List the tenant's jobs that are being delivered, longest first."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    pools = await replica.dispatch.pools(tenant, pool_code)
+    most = limit if message_id is None else MOST_IN_FLIGHT
+    items = [
+        in_flight_document(pool, one)
+        for pool, told in await replica.dispatch.ask(pools, "in_flight", tenant, most)
+        for one in told
+        if message_id in {None, one["job_id"]}
+    ]
+    items.sort(key=lambda item: -item["elapsedTimeMs"])
+    return answer({"items": items[:limit]})
+
+
+@router.get(
+    "/circuit-breakers",
+    dependencies=[Reads],
+    operation_id="listCircuitBreakers",
+    responses=described({200: BreakerList}),
+)
+async def list_breakers(request: Request) -> Response:
+    """List the tenant's targets, and which of them are left alone for failing."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    pools = await replica.dispatch.pools(tenant)
+    items = [
+        breaker_document(pool, one)
+        for pool, told in await replica.dispatch.ask(pools, "breakers", tenant)
+        for one in told
+    ]
+    return answer({"items": sorted(items, key=lambda item: (item["name"], item["poolCode"]))})
+
+
+@router.post(
+    "/circuit-breakers/reset-all",
+    dependencies=[Writes],
+    operation_id="resetCircuitBreakers",
+    responses=described({200: BreakersReset}),
+)
+async def reset_breakers(request: Request) -> Response:
+    """Try all targets of the tenant again at once."""
+    return answer({"reset": await _reset(request, None)})
+
+
+@router.post(
+    "/circuit-breakers/{name}/reset",
+    dependencies=[Writes],
+    operation_id="resetCircuitBreaker",
+    responses=described({200: BreakersReset}, 404),
+)
+async def reset_breaker(
+    request: Request,
+    name: Annotated[
+        str, Path(max_length=6_000, description="The target's address; a slash is written %2F.")
+    ],
+) -> Response:
+    """Try one target again at once, in whichever pools it is known."""
+    reset = await _reset(request, name.replace(SLASH, "/"))
+    if not reset:
+        raise NotFoundError("a target of this address")
+    return answer({"reset": reset})
+
+
+@router.put(
+    "/pools/{code}",
+    dependencies=[Writes],
+    operation_id="changePoolTerms",
+    responses=described({200: PoolStats}, 404, 409),
+    openapi_extra=body(PoolTerms),
+)
+async def change_pool(request: Request, code: PoolCode) -> Response:
+    """Change how many deliveries a pool of one's own makes at once and a minute, from now on."""
+    replica, caller = replica_of(request), caller_of(request)
+    raw = await read_body(request, replica.config.request_timeout)
+    wish = parse_as(PoolTerms, raw)
+
+    def edit(row: PoolRow) -> PoolRow:
+        if wish.concurrency is not None:
+            row = replace(row, concurrency=wish.concurrency)
+        if "rate_limit_per_minute" in wish.model_fields_set:
+            row = replace(row, rate_limit=wish.rate_limit_per_minute)
+        return row
+
+    done = await replica.database.ask(dispatch_pools.change, caller.tenant, code, edit)
+    if isinstance(done, PoolRefusal):
+        raise _refused(done, code)
+    replica.bell.ring([done.pool_no])
+    log.info("pool.terms", tenant=caller.tenant, pool=done.pool_no, by=caller.prefix)
+    seen = await replica.dispatch.pools(caller.tenant, done.pool_id)
+    pool = seen[0] if seen else PoolSeen(done, {}, is_up=False)
+    return answer(pool_document(replace(pool, row=done)))
+
+
+async def _reset(request: Request, target: str | None) -> int:
+    replica, caller = replica_of(request), caller_of(request)
+    pools = await replica.dispatch.pools(caller.tenant)
+    told = await replica.dispatch.ask(pools, "reset_breaker", caller.tenant, target)
+    reset = sum(int(number) for _, number in told)
+    log.info("breakers.reset", tenant=caller.tenant, targets=reset, by=caller.prefix)
+    return reset
+
+
+def _refused(refusal: PoolRefusal, code: str) -> Exception:
+    if refusal is PoolRefusal.POOL_NOT_FOUND:
+        return NotFoundError(f"dispatch pool {code}")
+    details = {
+        PoolRefusal.ANCHORS_POOL: "the pool is everybody's: only its owner changes it",
+        PoolRefusal.POOL_ARCHIVED: "the pool is archived",
+    }
+    detail = details.get(refusal, "the pool cannot be changed so")
+    return ProblemError(Problem(status=409, code=refusal.value, detail=detail))

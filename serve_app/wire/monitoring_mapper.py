@@ -1,0 +1,154 @@
+"""What pools tell and what is kept of warnings to the documents callers get."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.dispatch.vitals import PoolVitals, judge, rate_of
+from core.moment import moment
+from serve_app.dispatch_view import PoolSeen
+from serve_app.wire.mapper import Document
+from storage.dispatch_vitals import QueueSize
+from storage.dispatch_warnings import Warned
+
+_WINDOWS = ("5", "30")
+
+
+def health_document(pools: list[PoolVitals], warnings: int, now: float) -> Document:
+    """How it is, and what that follows from. Each pool has one queue."""
+    condition, reason = judge(pools, warnings)
+    healthy = sum(pool.is_healthy for pool in pools)
+    details = {
+        "totalQueues": len(pools),
+        "healthyQueues": healthy,
+        "totalPools": len(pools),
+        "healthyPools": healthy,
+        "activeWarnings": warnings,
+        "circuitBreakersOpen": sum(pool.open_breakers for pool in pools),
+        "degradationReason": reason,
+    }
+    return {"status": condition, "timestamp": moment(now), "details": details}
+
+
+def pool_document(pool: PoolSeen) -> Document:
+    """A pool's counters."""
+    stats, row = pool.stats, pool.row
+    completed, failed = stats.get("completed", 0), stats.get("failed", 0)
+    active, sends = stats.get("active", 0), stats.get("sends", 0)
+    document: Document = {
+        "poolCode": row.code,
+        "poolId": row.pool_id,
+        "status": row.status,
+        "shared": pool.is_shared,
+        "alive": pool.is_up,
+        "totalProcessed": completed + failed,
+        "totalSucceeded": completed,
+        "totalFailed": failed,
+        "totalRetried": stats.get("retried", 0),
+        "totalDeferred": stats.get("deferred", 0),
+        "totalExpired": stats.get("expired", 0),
+        "totalRateLimited": stats.get("rate_limited", 0),
+        "successRate": rate_of(completed, failed),
+        "activeWorkers": active,
+        "availablePermits": max(0, row.concurrency - active),
+        "maxConcurrency": row.concurrency,
+        "rateLimitPerMinute": row.rate_limit,
+        "queueSize": stats.get("waiting", 0),
+        "maxQueueCapacity": stats.get("capacity", 0),
+        "groups": stats.get("groups", 0),
+        "blockedGroups": stats.get("blocked_groups", 0),
+        "averageProcessingTimeMs": _average(stats.get("seconds", 0.0) * 1000, sends),
+    }
+    for minutes in _WINDOWS:
+        done, lost = _window(stats, minutes)
+        document |= {
+            f"totalProcessed{minutes}min": done + lost,
+            f"totalSucceeded{minutes}min": done,
+            f"totalFailed{minutes}min": lost,
+            f"successRate{minutes}min": rate_of(done, lost),
+        }
+    return document
+
+
+def queue_document(pool: PoolSeen, size: QueueSize) -> Document:
+    """What waits before a pool, and what went through it."""
+    stats = pool.stats
+    completed, failed = stats.get("completed", 0), stats.get("failed", 0)
+    held = size.under_way + size.delayed + size.ready
+    document: Document = {
+        "name": pool.row.code,
+        "shared": pool.is_shared,
+        "totalMessages": completed + failed + held,
+        "totalConsumed": completed + failed,
+        "totalFailed": failed,
+        "totalDeferred": stats.get("deferred", 0),
+        "successRate": rate_of(completed, failed),
+        "currentSize": held,
+        "throughput": round(_window(stats, "5")[0] / 300, 3),
+        "pendingMessages": size.ready,
+        "delayedMessages": size.delayed,
+        "messagesNotVisible": size.under_way,
+    }
+    for minutes in _WINDOWS:
+        done, lost = _window(stats, minutes)
+        document |= {
+            f"totalMessages{minutes}min": done + lost,
+            f"totalConsumed{minutes}min": done + lost,
+            f"totalFailed{minutes}min": lost,
+            f"successRate{minutes}min": rate_of(done, lost),
+        }
+    return document
+
+
+def in_flight_document(pool: PoolSeen, told: Mapping[str, Any]) -> Document:
+    """A job that is being delivered."""
+    return {
+        "messageId": told["job_id"],
+        "poolCode": pool.row.code,
+        "targetUrl": told["target"],
+        "messageGroup": told["group"],
+        "elapsedTimeMs": round(told["seconds"] * 1000),
+    }
+
+
+def breaker_document(pool: PoolSeen, told: Mapping[str, Any]) -> Document:
+    """A target as a pool finds it."""
+    return {
+        "name": told["target"],
+        "poolCode": pool.row.code,
+        "state": told["state"],
+        "successfulCalls": told["successful"],
+        "failedCalls": told["failed"],
+        "rejectedCalls": told["refused"],
+        "failureRate": told["failure_rate"],
+        "bufferedCalls": told["buffered"],
+        "bufferSize": told["buffer_size"],
+        "underWay": told["under_way"],
+        "openForSeconds": round(told["open_for"], 3),
+    }
+
+
+def warning_document(warned: Warned) -> Document:
+    """A warning."""
+    seen_at = warned.acknowledged_at
+    return {
+        "id": str(warned.warning_id),
+        "category": warned.category,
+        "severity": warned.severity,
+        "message": warned.message,
+        "source": warned.source,
+        "timestamp": moment(warned.last_at),
+        "firstSeen": moment(warned.first_at),
+        "count": warned.count,
+        "acknowledged": seen_at is not None,
+        "acknowledgedAt": None if seen_at is None else moment(seen_at),
+        "acknowledgedBy": warned.acknowledged_by,
+    }
+
+
+def _window(stats: Mapping[str, Any], minutes: str) -> tuple[int, int]:
+    window = stats.get("windows", {}).get(minutes, {})
+    return window.get("completed", 0), window.get("failed", 0)
+
+
+def _average(total: float, number: int) -> float:
+    return round(total / number, 3) if number else 0.0
