@@ -37,7 +37,9 @@ class Selection:
     application: Annotated[str | None, typer.Option(help="Only the first segment.")] = None
     subdomain: Annotated[str | None, typer.Option(help="Only the second segment.")] = None
     aggregate: Annotated[str | None, typer.Option(help="Only the third segment.")] = None
-    status: Annotated[TypeStatus | None, typer.Option(help="Only those that stand so.")] = None
+    status: Annotated[
+        TypeStatus | None, typer.Option(help="Only those that stand so.", case_sensitive=False)
+    ] = None
     limit: Limit = 100
     cursor: Cursor = None
 
@@ -130,7 +132,10 @@ class Making:
 
     kind: Annotated[
         SchemaType | None,
-        typer.Option(help="What the schema is; the file's name tells (.json, .xsd, .proto)."),
+        typer.Option(
+            help="What the schema is, if the file's name does not tell (.json, .xsd, .proto).",
+            case_sensitive=False,
+        ),
     ] = None
     mime_type: Annotated[
         str | None, typer.Option(help="Of the payloads; what goes with the schema if not given.")
