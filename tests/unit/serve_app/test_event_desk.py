@@ -168,7 +168,7 @@ async def test_one_that_is_known_is_offered_again_as_the_first() -> None:
     assert world.offers[1].payload == b"1"
     assert world.counted('muster_events_posted_total{outcome="duplicate"') == 1
     assert world.counted('muster_events_posted_total{outcome="accepted"') == 1
-    assert world.counted("muster_dispatch_jobs_made_total") == 2
+    assert world.counted('muster_dispatch_jobs_created_total{kind="EVENT"') == 2
 
 
 async def test_what_was_not_stored_is_not_offered() -> None:
