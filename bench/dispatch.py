@@ -211,7 +211,7 @@ async def _keep_limit(scene: Scene, result: Result) -> None:
     # Not the first second, in which the events still come in, nor the last.
     begin, end = times[0] + 1.5, times[0] + 1.5 + seconds
     used = sum(begin <= at < end for at in times) / (LIMIT * seconds)
-    most = _most_within(times, 1.0) / LIMIT
+    most = most_within(times, 1.0) / LIMIT
     err.print(f"  limit: {used:.1%} of the allowance, at most {most:.1%} in any second")
     result.ours["limited"] = {"allowance_used": round(used, 4), "most_in_a_second": round(most, 4)}
     result.ratios["allowance used"] = spread([used])
@@ -240,7 +240,8 @@ def _event(number: int, mark: str, group: str, **more: object) -> bytes:
     ) % (TYPE.encode(), mark.encode(), number, group.encode(), marked(number, mark, **more))
 
 
-def _most_within(times: list[float], window: float) -> int:
+def most_within(times: list[float], window: float) -> int:
+    """The most of these times that any window of so many seconds has."""
     most = first = 0
     for last, at in enumerate(times):
         while times[first] <= at - window:
