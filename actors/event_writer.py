@@ -80,18 +80,15 @@ class Bounds:
 class _Parcel:
     """What one caller puts, with how many jobs each event has, and where the answer goes."""
 
-    __slots__ = ("counts", "events", "future", "jobs", "weight")
+    __slots__ = ("counts", "events", "future", "jobs", "rows", "weight")
 
     def __init__(self, events: list[Event], jobs: list[EventJob], counts: list[int]) -> None:
         self.events = events
         self.jobs = jobs
         self.counts = counts
+        self.rows = len(events) + len(jobs)
         self.weight = ROW_WEIGHT * self.rows + sum(len(event.data or b"") for event in events)
         self.future: asyncio.Future[list[Stored]] = asyncio.get_running_loop().create_future()
-
-    @property
-    def rows(self) -> int:
-        return len(self.events) + len(self.jobs)
 
     @property
     def abandoned(self) -> bool:
