@@ -52,6 +52,10 @@ class Client:
         """Make or change what has this name."""
         return await self._send("PUT", path, json=body)
 
+    async def patch(self, path: str, body: Any) -> Any:
+        """Change some of what has this name."""
+        return await self._send("PATCH", path, json=body)
+
     async def delete(self, path: str) -> Any:
         """Remove or end something."""
         return await self._send("DELETE", path)

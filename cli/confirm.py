@@ -11,7 +11,12 @@ def confirm(question: str, *, yes: bool) -> None:
     """Go on only if somebody says so; where nobody can be asked, --yes has to be there."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not is_asked():
         raise InputError(f"{question} Give --yes, as nobody can be asked here.")
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)
+
+
+def is_asked() -> bool:
+    """Whether somebody is there to answer."""
+    return sys.stdin.isatty()

@@ -1,5 +1,6 @@
 """Which jobs are meant, as it is typed."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -8,8 +9,10 @@ import typer
 
 from cli.client import Client
 from cli.dispatch.subscriptions import subscription_id
-from cli.dispatch.words import moment_of
+from cli.dispatch.words import moment_of, path_of
+from cli.errors import InputError
 from core.dispatch.job import JobStatus, Kind
+from core.tsid import PATTERN
 
 PATH = "/api/dispatch-jobs"
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="ID")]
@@ -64,6 +67,22 @@ class JobFilter:
             "ignored": True if self.ignored else None,
         }
         return {name: value for name, value in given.items() if value is not None}
+
+
+def job_path(job_id: str, *rest: str) -> str:
+    """The path of one job.
+
+    Raises:
+        InputError: No job can be called so.
+    """
+    return path_of(PATH, checked_id(job_id), *rest)
+
+
+def checked_id(job_id: str) -> str:
+    """An id as jobs have it."""
+    if not re.fullmatch(PATTERN, job_id):
+        raise InputError(f"'{job_id}' is no job's id: see `muster jobs list`.")
+    return job_id
 
 
 def params_of(conditions: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from rich.text import Text
 from cli.client import Client
 from cli.confirm import confirm
 from cli.dispatch.bulk import by_ids, carry_out, counted, tell
-from cli.dispatch.job_choice import PATH, JobFilter, JobId, params_of
+from cli.dispatch.job_choice import PATH, JobFilter, JobId, checked_id, job_path, params_of
 from cli.dispatch.job_views import job_status
-from cli.dispatch.words import path_of
 from cli.errors import InputError
 from cli.shell import Shell, command, out, print_json
 from cli.tables import Document
@@ -94,7 +93,7 @@ async def ignore(choice: Choice, shell: Shell, ids: Ids = None) -> None:
 async def resend(job_id: JobId, shell: Shell) -> None:
     """Deliver once more what was delivered; its idempotency key stays the same."""
     async with shell.connect() as client:
-        job = await client.post(path_of(PATH, job_id, "resend"), {})
+        job = await client.post(job_path(job_id, "resend"), {})
     if shell.as_json:
         print_json(job)
     else:
@@ -107,11 +106,11 @@ async def _apply(verb: Verb, ids: list[str], choice: Choice, shell: Shell) -> No
         if [bool(ids), bool(conditions), choice.everything].count(True) != 1:
             raise InputError("Name jobs: ids, or filters such as --group, or --all.")
         if len(ids) == 1:
-            job = await client.post(path_of(PATH, ids[0], verb.value), {})
+            job = await client.post(job_path(ids[0], verb.value), {})
             print_json(job) if shell.as_json else out.print(_line(verb, job))
             return
         if ids:
-            asked, wishes = len(ids), by_ids(ids)
+            asked, wishes = len(ids), by_ids([checked_id(one) for one in ids])
         else:
             asked, wishes = await _count(client, verb, conditions), [conditions or {"all": True}]
             if asked:

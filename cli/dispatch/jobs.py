@@ -7,10 +7,10 @@ import typer
 
 from cli.credentials import auth_of, headers_of
 from cli.dispatch import job_verbs
-from cli.dispatch.job_choice import PATH, JobFilter, JobId, params_of
+from cli.dispatch.job_choice import PATH, JobFilter, JobId, job_path, params_of
 from cli.dispatch.job_views import job_view, jobs_view
 from cli.dispatch.recover import recover
-from cli.dispatch.words import Cursor, Limit, pairs_of, path_of, seconds_of, with_raw
+from cli.dispatch.words import Cursor, Limit, pairs_of, seconds_of, with_raw
 from cli.documents import read_json_text
 from cli.lazy import SETTINGS, example
 from cli.shell import Shell, command, out, print_json
@@ -58,7 +58,7 @@ async def list_(selection: Selection, shell: Shell) -> None:
 async def show(job_id: JobId, shell: Shell) -> None:
     """Show one delivery: what it brings, where to, and what each attempt came to."""
     async with shell.connect() as client:
-        found = await client.get(path_of(PATH, job_id))
+        found = await client.get(job_path(job_id))
     print_json(found) if shell.as_json else out.print(job_view(found))
 
 

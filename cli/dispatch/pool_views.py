@@ -24,7 +24,7 @@ def pools_view(items: Sequence[Document]) -> RenderableType:
             _status(item),
             _rate(item.get("rateLimit")),
             number(item.get("concurrency")),
-            "everybody's" if item.get("anchor") else "yours",
+            "everybody's" if item.get("anchorLevel") else "yours",
         )
     return table
 
@@ -39,7 +39,7 @@ def pool_view(pool: Document) -> RenderableType:
             ("status", _status(pool)),
             ("a minute", _rate(pool.get("rateLimit"))),
             ("at once", number(pool.get("concurrency"))),
-            ("whose", "everybody's" if pool.get("anchor") else "yours"),
+            ("whose", "everybody's" if pool.get("anchorLevel") else "yours"),
             ("id", Text(str(pool.get("id")))),
             ("made", local_time(pool.get("createdAt"))),
             ("changed", local_time(pool.get("updatedAt"))),

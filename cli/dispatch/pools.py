@@ -41,7 +41,7 @@ async def list_(
     params = {"status": status.value if status else None, "limit": limit, "cursor": cursor}
     async with shell.connect() as client:
         page = await client.get(PATH, params)
-    print_page(page, pools_view, shell)
+    print_page(page, pools_view, shell, "pools")
 
 
 @app.command("show", epilog=example("muster pools show slow-partner"))
@@ -104,7 +104,7 @@ async def put(code: Code, terms: Terms, shell: Shell) -> None:
             name = code.replace("-", " ").capitalize()
             pool = await client.post(PATH, {"code": code, "name": name, **body})
         else:
-            pool = await client.put(path_of(PATH, code), body)
+            pool = await client.patch(path_of(PATH, code), body)
     if shell.as_json:
         print_json(pool)
     else:

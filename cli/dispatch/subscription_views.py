@@ -23,7 +23,7 @@ def subscriptions_view(items: Sequence[Document]) -> RenderableType:
             Text("\n".join(_bindings(item))),
             Text(str(item.get("target"))),
             str(item.get("mode")),
-            Text(str(item.get("dispatchPool"))),
+            Text(str(item.get("dispatchPoolCode"))),
             _status(item),
         )
     return table
@@ -49,7 +49,7 @@ def subscription_view(found: Document) -> RenderableType:
             ("signed", str(found.get("signature"))),
             ("body", "the data alone" if found.get("dataOnly") else "an envelope"),
             ("mode", str(found.get("mode"))),
-            ("pool", Text(str(found.get("dispatchPool")))),
+            ("pool", Text(str(found.get("dispatchPoolCode")))),
             ("sequence", str(found.get("sequence"))),
             ("attempts", str(found.get("maxRetries"))),
             ("an attempt takes", f"at most {format_duration(found.get('timeoutSeconds') or 0)}"),
@@ -77,7 +77,9 @@ def secrets_view(secrets: Sequence[Document]) -> RenderableType:
 
 def _bindings(item: Document) -> list[str]:
     return [
-        f"{one['eventType']}@{one['specVersion']}" if one.get("specVersion") else one["eventType"]
+        f"{one['eventTypeCode']}@{one['specVersion']}"
+        if one.get("specVersion")
+        else str(one["eventTypeCode"])
         for one in item.get("eventTypes") or ()
     ]
 

@@ -19,7 +19,7 @@ from cli.problems import ProblemError
 from cli.shell import Shell, command, err, out, print_json
 from cli.tables import print_page
 from core.dispatch.job import Mode
-from core.subscription import Signature, Status
+from core.subscription import Signature, SubscriptionStatus
 
 PATH = "/api/subscriptions"
 ID_PREFIX = "sub_"
@@ -38,7 +38,7 @@ class Selection:
     """Which subscriptions a listing shows."""
 
     status: Annotated[
-        Status | None, typer.Option(help="Only those that stand so.", case_sensitive=False)
+        SubscriptionStatus | None, typer.Option(help="Only those that stand so.", case_sensitive=False)
     ] = None
     event_type: Annotated[
         str | None, typer.Option("--type", help="Only those that take events of this type.")
@@ -64,7 +64,7 @@ async def list_(selection: Selection, shell: Shell) -> None:
     """List subscriptions by code, page by page."""
     async with shell.connect() as client:
         page = await client.get(PATH, selection.params())
-    print_page(page, subscriptions_view, shell)
+    print_page(page, subscriptions_view, shell, "subscriptions")
 
 
 @app.command("show", epilog=example("muster subscriptions show billing"))
@@ -138,7 +138,7 @@ class Manner:
             "eventTypes": [binding_of(text) for text in self.event_type],
             "filter": self.filter_,
             "mode": self.mode.value if self.mode else None,
-            "dispatchPool": self.pool,
+            "dispatchPoolId": self.pool,
             "delaySeconds": seconds_of(self.delay),
             "maxAgeSeconds": seconds_of(self.max_age),
             "timeoutSeconds": seconds_of(self.timeout),
@@ -256,7 +256,7 @@ def binding_of(text: str) -> dict[str, str]:
     pattern, sign, version = text.partition("@")
     if not pattern or (sign and not version):
         raise InputError(f"'{text}' names no events: write TYPE, or TYPE@1.0.")
-    return {"eventType": pattern} | ({"specVersion": version} if sign else {})
+    return {"eventTypeCode": pattern} | ({"specVersion": version} if sign else {})
 
 
 async def _change(name: str, verb: str, what: str, shell: Shell) -> None:
