@@ -1,0 +1,209 @@
+"""Whom a tenant is told of, and what pools and warnings look like."""
+
+from typing import Any
+
+import pytest
+
+from core.dispatch.pool import PoolStatus
+from core.errors import UnavailableError
+from serve_app.dispatch_view import DispatchSight, PoolSeen
+from serve_app.health import dispatch_component
+from serve_app.wire.monitoring import (
+    BreakerView,
+    DispatchHealth,
+    InFlightMessage,
+    PoolStats,
+    QueueStats,
+    WarningView,
+)
+from serve_app.wire.monitoring_mapper import (
+    breaker_document,
+    health_document,
+    in_flight_document,
+    pool_document,
+    queue_document,
+    warning_document,
+)
+from storage import dispatch_pools, dispatch_vitals, dispatch_warnings
+from storage.dispatch_vitals import Outcomes, QueueSize
+from storage.dispatch_warnings import Severity, Warned
+from telemetry.metrics import Snapshot
+from tests.unit.serve_app.job_world import NOW, pool_row
+
+STATS: dict[str, Any] = {
+    "pool_no": 1,
+    "tenant": 0,
+    "code": "default",
+    "completed": 8,
+    "failed": 2,
+    "retried": 1,
+    "deferred": 3,
+    "expired": 0,
+    "rate_limited": 4,
+    "active": 3,
+    "waiting": 5,
+    "buffered": 8,
+    "capacity": 100,
+    "groups": 2,
+    "blocked_groups": 1,
+    "sends": 10,
+    "seconds": 2.0,
+    "breakers": {"closed": 1, "open": 1, "half_open": 0},
+    "windows": {"5": {"completed": 3, "failed": 0}, "30": {"completed": 6, "failed": 2}},
+}
+
+
+class World:
+    """A database that knows two pools, a supervisor, and pools that answer or not."""
+
+    def __init__(self) -> None:
+        own = {"pool_no": 2, "tenant": 7, "code": "own", "pool_id": "dpl_2"}
+        self.rows = [
+            pool_row(),
+            pool_row(**own),
+            pool_row(pool_no=3, tenant=7, code="gone", status=PoolStatus.ARCHIVED),
+        ]
+        self.actors = [
+            {"name": "pool-dispatch-1", "kind": "dispatch", "alive": True, "stats": STATS},
+            {"name": "shard-0", "kind": "shard", "alive": True, "stats": {}},
+        ]
+        self.away: set[int] = set()
+        self.asked: list[tuple[Any, ...]] = []
+        self.sight = DispatchSight(self, self, self.ask_pool, lambda: NOW, lambda: 0.0)  # type: ignore[arg-type]
+
+    async def report(self) -> dict[str, Any]:
+        return {"actors": self.actors}
+
+    async def ask(self, query: Any, *args: Any) -> Any:
+        return {
+            dispatch_pools.page: self.rows,
+            dispatch_vitals.recent_outcomes: {1: (Outcomes(4, 1), Outcomes(1, 1))},
+            dispatch_vitals.queue_sizes: {1: QueueSize(1, 2, 3)},
+            dispatch_warnings.count_recent: {args[0]: 4} if args else {},
+            dispatch_warnings.count_open: {"ERROR": 2},
+        }[query]
+
+    async def ask_pool(self, pool_no: int, question: str, *args: Any) -> Any:
+        self.asked.append((pool_no, question, *args))
+        if pool_no in self.away:
+            raise UnavailableError("away")
+        return [pool_no]
+
+
+async def test_a_tenant_sees_its_own_pools_and_the_shared_ones() -> None:
+    shared, own = await World().sight.pools(7)
+    assert (shared.row.code, shared.is_shared, shared.is_up) == ("default", True, True)
+    assert (own.row.code, own.is_shared, own.is_up) == ("own", False, False)
+    assert await World().sight.pools(7, "own") == [own]
+    assert await World().sight.pools(7, "nobody") == []
+
+
+async def test_the_last_minutes_of_a_shared_pool_are_ones_own() -> None:
+    shared, _ = await World().sight.pools(7)
+    assert shared.vitals().rate == 0.8
+    assert pool_document(shared)["totalSucceeded5min"] == 1
+    anchors, _ = await World().sight.pools(0)
+    assert pool_document(anchors)["totalSucceeded5min"] == 3
+
+
+async def test_only_pools_that_are_up_are_asked_and_those_away_left_out() -> None:
+    world = World()
+    pools = await world.sight.pools(7)
+    assert [told for _, told in await world.sight.ask(pools, "breakers", 7)] == [[1]]
+    assert world.asked == [(1, "breakers", 7)]
+    world.away.add(1)
+    assert await world.sight.ask(pools, "breakers", 7) == []
+
+
+async def test_a_supervisor_that_is_away_leaves_pools_without_numbers() -> None:
+    world = World()
+
+    async def away() -> dict[str, Any]:
+        raise TimeoutError
+
+    world.report = away  # type: ignore[method-assign]
+    shared, _ = await world.sight.pools(7)
+    assert not shared.is_up
+    PoolStats.model_validate(pool_document(shared))
+
+
+async def test_sizes_and_warnings_are_the_tenants() -> None:
+    world = World()
+    assert await world.sight.sizes(7) == {1: QueueSize(1, 2, 3)}
+    assert await world.sight.recent_warnings(7) == 4
+    snapshot = await world.sight.complete(Snapshot(), 7)
+    assert snapshot.warnings == {"ERROR": 2}
+
+
+# Documents
+
+
+def test_a_pool_has_every_number() -> None:
+    document = pool_document(PoolSeen(pool_row(rate_limit=600), STATS, is_up=True))
+    PoolStats.model_validate(document)
+    assert document["totalProcessed"] == 10
+    assert document["successRate"] == 0.8
+    assert (document["activeWorkers"], document["availablePermits"]) == (3, 7)
+    assert document["averageProcessingTimeMs"] == 200.0
+    assert document["successRate30min"] == 0.75
+    assert document["rateLimitPerMinute"] == 600
+
+
+def test_a_queue_has_what_is_in_it_and_what_went_through() -> None:
+    document = queue_document(PoolSeen(pool_row(), STATS, is_up=True), QueueSize(1, 2, 3))
+    QueueStats.model_validate(document)
+    assert document["currentSize"] == 6
+    assert document["totalMessages"] == 16
+    assert document["throughput"] == 0.01
+
+
+def test_health_names_what_is_wrong() -> None:
+    pool = PoolSeen(pool_row(), STATS, is_up=True)
+    document = health_document([pool.vitals(2)], 1, NOW)
+    DispatchHealth.model_validate(document)
+    assert document["status"] == "DEGRADED"
+    assert "75%" in document["details"]["degradationReason"]
+    assert document["details"]["circuitBreakersOpen"] == 2
+    assert health_document([], 0, NOW)["status"] == "HEALTHY"
+
+
+def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
+    pool = PoolSeen(pool_row(), STATS, is_up=True)
+    target = {
+        "target": "http://127.0.0.1:9/",
+        "under_way": 1,
+        "state": "OPEN",
+        "successful": 1,
+        "failed": 9,
+        "refused": 3,
+        "opened": 1,
+        "buffered": 10,
+        "buffer_size": 100,
+        "failure_rate": 0.9,
+        "open_for": 4.2,
+    }
+    BreakerView.model_validate(breaker_document(pool, target))
+    job = {"job_id": "J", "target": "http://127.0.0.1:9/", "group": None, "seconds": 1.2}
+    assert in_flight_document(pool, job)["elapsedTimeMs"] == 1_200
+    InFlightMessage.model_validate(in_flight_document(pool, job))
+    warned = Warned(
+        warning_id=5,
+        category="QUEUE_BACKLOG",
+        severity=Severity.WARNING,
+        source="default",
+        message="much",
+        count=2,
+        first_at=NOW,
+        last_at=NOW,
+        acknowledged_at=None,
+        acknowledged_by=None,
+    )
+    WarningView.model_validate(warning_document(warned))
+    assert warning_document(warned)["id"] == "5"
+
+
+@pytest.mark.parametrize(("alive", "status"), [((True, True), "UP"), ((True, False), "DOWN")])
+def test_dispatch_is_up_when_every_pool_answers(alive: tuple[bool, ...], status: str) -> None:
+    actors = [{"name": f"pool-dispatch-{n}", "alive": up} for n, up in enumerate(alive)]
+    component = dispatch_component({"actors": [*actors, {"name": "pool-calls-0", "alive": False}]})
+    assert component == {"status": status, "up": sum(alive), "expected": 2}
