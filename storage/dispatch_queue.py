@@ -79,14 +79,21 @@ async def mark_pending(pool: Pool, keys: Sequence[JobKey]) -> None:
     await pool.execute(Q["mark_pending"], tenants, [key.job_id for key in keys])
 
 
-async def free_stale(pool: Pool, pool_no: int, untouched: float, known: Sequence[str]) -> int:
-    """Make jobs findable that nobody has, or whose owner is gone; how many."""
-    return len(await pool.fetch(Q["free_stale_jobs"], pool_no, untouched, list(known)))
+async def not_failed(pool: Pool, keys: Sequence[JobKey]) -> list[JobKey]:
+    """Those of these jobs that have not failed, or failed and were seen to by a person."""
+    tenants = [key.tenant for key in keys]
+    ids = [key.job_id for key in keys]
+    return [JobKey(*row) for row in await pool.fetch(Q["jobs_not_failed"], tenants, ids)]
 
 
 async def parked_groups(pool: Pool, pool_no: int) -> set[GroupKey]:
     """The groups of a pool that people hold back."""
     return {GroupKey(*row) for row in await pool.fetch(Q["parked_groups"], pool_no)}
+
+
+async def recent_starts(pool: Pool, pool_no: int) -> list[float]:
+    """How many seconds ago a pool began each delivery of the last minute, the oldest first."""
+    return [row["ago"] for row in await pool.fetch(Q["recent_starts"], pool_no)]
 
 
 def pointer_of(row: asyncpg.Record) -> Pointer:
@@ -158,7 +165,7 @@ def _said(result: Result) -> tuple[Any, ...]:
         step.standing,
         step.attempt_count,
         step.wait,
-        step.error,
+        _storable(step.error),
     )
     if sent is None:
         return (*job, None, None, None, None, None, None, None, None)
@@ -169,7 +176,14 @@ def _said(result: Result) -> tuple[Any, ...]:
         round(sent.seconds * 1000),
         sent.status,
         sent.code,
-        sent.body,
+        _storable(sent.body),
         sent.error_type,
-        sent.error,
+        _storable(sent.error),
     )
+
+
+def _storable(text: str | None) -> str | None:
+    """Without what Postgres takes in no text: one such letter would keep all results of a batch."""
+    if text is None:
+        return None
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()

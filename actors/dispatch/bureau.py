@@ -25,7 +25,7 @@ from storage import dispatch_warnings, subscriptions
 from storage.changes import Topic
 from storage.clock import DatabaseClock
 from storage.dispatch_warnings import NewWarning, Severity
-from storage.pool import CONNECTION_ERRORS, Pool
+from storage.pool import Pool
 
 log = structlog.get_logger("dispatch")
 
@@ -46,6 +46,7 @@ class Bureau:
             self._profile, Webhooks(outbound, clock.now).send, clock.now, time.monotonic
         )
         self.send = courier.send
+        self._notices.on(Topic.SUBSCRIPTIONS, courier.forget)
         self._watch = EndpointWatch(
             self._failing, self._well, self._disable, clock.now, config.disable_after
         )
@@ -104,7 +105,7 @@ class Bureau:
             for warning in raised.values():
                 try:
                     await dispatch_warnings.warn(self._pool, warning)
-                except CONNECTION_ERRORS as error:
+                except Exception as error:  # no warning is worth the pool
                     log.warning("dispatch.warning_lost", error=type(error).__name__)
 
     async def _profile(self, key: ProfileKey) -> Profile | None:

@@ -33,6 +33,10 @@ class Courier:
             monotonic=monotonic,
         )
 
+    def forget(self) -> None:
+        """Read every profile again: the secrets of a tenant's own jobs have no version."""
+        self._profiles.clear()
+
     async def send(self, job: Claimed) -> Sent:
         """Make the delivery."""
         if job.event_id is not None and job.event is None:

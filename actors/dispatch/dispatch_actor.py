@@ -25,7 +25,6 @@ from storage.pool import CONNECTION_ERRORS, PoolOptions, open_pool
 
 log = structlog.get_logger("dispatch")
 
-FREE_STALE_EVERY = 60.0
 TIDY_EVERY = 60.0
 
 
@@ -126,15 +125,20 @@ class DispatchActor:
             listener=bureau,
         )
         self._reader = Reader(
-            queue, self._dispatcher.board, config.dispatch_buffer, world.now, world.monotonic
+            queue,
+            self._dispatcher.board,
+            config.dispatch_buffer,
+            world.now,
+            world.monotonic,
+            config.stale_after,
         )
         self._queue, self._database = queue, writers
         await self._process.insist(self._read_terms)
+        await self._process.insist(self._remember_starts)
         bureau.on_pools_changed(self._reread_terms)
         self._process.spawn(bureau.run_forever())
         self._process.spawn(self._run())
         self._process.every(config.dispatch_poll, self._look)
-        self._process.every(FREE_STALE_EVERY, self._free_stale)
         self._process.every(TIDY_EVERY, self._tidy)
         self._process.every(5.0, partial(world.clock.sync, writers))
         settle_memory()
@@ -164,6 +168,11 @@ class DispatchActor:
             log.info("dispatch.terms", pool=self._pool_no, active=terms.is_active)
             self._dispatcher.set_terms(terms)
 
+    async def _remember_starts(self) -> None:
+        """Keep to the rate over a restart, where there is one."""
+        if self._dispatcher.terms.rate_limit is not None:
+            self._dispatcher.remember(await self._queue.recent_starts())
+
     def _reread_terms(self) -> None:
         """Somebody changed a pool: see whether it was this one, at once."""
         self._rereading = asyncio.create_task(self._reread())
@@ -171,17 +180,6 @@ class DispatchActor:
     async def _reread(self) -> None:
         with contextlib.suppress(*CONNECTION_ERRORS):
             await self._read_terms()
-
-    async def _free_stale(self) -> None:
-        """Make jobs findable that nobody has. While much is unread, most of them are just that."""
-        if self._reader.is_behind:
-            return
-        freed = await self._queue.free_stale(
-            self._config.stale_after, self._dispatcher.board.known_ids()
-        )
-        if freed:
-            log.warning("dispatch.stale_jobs", pool=self._pool_no, jobs=freed)
-            await self._look()
 
     async def _tidy(self) -> None:
         self._dispatcher.sites.forget_idle()

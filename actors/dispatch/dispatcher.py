@@ -8,74 +8,40 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
+from actors.dispatch.ports import Listener, Queue, World
 from actors.dispatch.reader import GROUPS_AT_ONCE, Reader
+from actors.dispatch.scribe import Kept, Outcome, Scribe
 from actors.dispatch.sites import Sites
 from actors.dispatch.tally import Tally
+from actors.dispatch.unsent import crashed, expired, given_back, put_off
 from core.backoff import backoff
 from core.dispatch.board import Board, Site, site_of
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey, JobStatus, Mode, Pointer
-from core.dispatch.outcome import ErrorType, Sent, Step, decide
-from core.dispatch.outcome import Result as Came
+from core.dispatch.outcome import Sent, Step, decide
 from core.dispatch.pace import Pace
 from storage.dispatch_queue import Result
 
 log = structlog.get_logger("dispatch")
 
 CLAIM_AT_ONCE = 500
-WRITE_AT_ONCE = 1_000
 UNWRITTEN = 2_000
 # A job may be taken so long before the pace lets it go.
 AHEAD = 0.25
+# A job is ours for its time-out and so many seconds more; it may wait for its start a part of them.
 GRACE = 15.0
-# Seconds until a job is tried again that we were not able to send.
-OWN_TROUBLE = 2.0
+LONGEST_HELD = 5.0
 # Rounds that follow each other at once would each carry a job or two.
 BREATH = 0.002
-
-
-class Queue(Protocol):
-    """Postgres as a dispatcher sees it."""
-
-    async def claim(self, keys: Sequence[JobKey]) -> list[Claimed]:
-        """Take these jobs; those that were won."""
-        ...
-
-    async def finish(self, results: Sequence[Result]) -> dict[JobKey, float]:
-        """Write what became of them; those that were kept, and when they go again."""
-        ...
-
-
-class World(Protocol):
-    """Time and chance."""
-
-    def now(self) -> float:
-        """The database's time."""
-        ...
-
-    def monotonic(self) -> float:
-        """A local clock that never jumps."""
-        ...
-
-    def chance(self) -> float:
-        """A number in [0, 1)."""
-        ...
-
-
-class Listener(Protocol):
-    """Whoever wants to know how deliveries go. Calls are short and do not wait."""
-
-    def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
-        """This became of a job, and is written."""
-        ...
-
-    def left_alone(self, site: Site) -> None:
-        """A target fails too often and gets nothing for a while."""
-        ...
+# A full board of which nothing can go is thinned, at most so often: jobs that are due soon stay,
+# and some of each target that takes no more; few if it is left alone.
+THIN_EVERY = 0.5
+SOON = 15.0
+FEW = 10
 
 
 @dataclass(slots=True)
@@ -125,8 +91,8 @@ class Dispatcher:
         self._ready: deque[Claimed] = deque()
         self._starting: asyncio.TimerHandle | None = None
         self._lost: list[JobKey] = []
-        self._results: list[tuple[Claimed, Result]] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._scribe = Scribe(queue.finish, self._written, world.chance, transient)
+        self._thinned_at = world.monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
@@ -139,7 +105,15 @@ class Dispatcher:
         """Go on under other terms."""
         self.terms = terms
         self._pace.resize(terms.rate_limit)
+        if self._ready:
+            self._start()
         self.wake()
+
+    def remember(self, starts: Sequence[float]) -> None:
+        """Deliveries that whoever was here before began so many seconds ago count as ours."""
+        now = self._world.monotonic()
+        for ago in starts:
+            self._pace.take(now - ago)
 
     async def run_forever(self, reader: Reader) -> None:
         """Round after round, as long as there is something to do; else until something happens."""
@@ -147,24 +121,25 @@ class Dispatcher:
             self._woken.clear()
             for site in self.sites.reopened():
                 self.board.release(site)
-            await reader.settle(self.board.starved(GROUPS_AT_ONCE))
-            if self._lost:
-                lost, self._lost = self._lost, []
-                await reader.find(lost)
+            await self._find_out(reader)
             jobs = self._pick()
             if jobs:
                 await self._claim(jobs)
                 if len(jobs) < self.terms.concurrency // 4:
                     await asyncio.sleep(BREATH)
-            elif not await reader.read_on():
+            elif not (self.board.starved(1) or await reader.read_on() or self._thin(reader)):
                 self._set_alarm()
                 await self._woken.wait()
 
     async def close(self) -> None:
         """Stop; what is under way is sent again by whoever comes next."""
-        for task in [*self._tasks, *([self._writing] if self._writing else [])]:
+        for timer in (self._starting, self._alarm):
+            if timer is not None:
+                timer.cancel()
+        for task in list(self._tasks):
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._scribe.close()
 
     def in_flight(self, tenant: int, limit: int) -> list[dict[str, Any]]:
         """A tenant's jobs that are under way, longest first."""
@@ -186,24 +161,54 @@ class Dispatcher:
             "active": self._active,
             "buffered": len(self.board),
             "waiting": len(self.board) - len(self._under_way),
-            "unwritten": len(self._results),
+            "unwritten": len(self._scribe),
             "blocked_groups": sum(1 for _ in self.board.blocked()),
             "groups": sum(1 for _ in self.board.groups()),
             "breakers": self.sites.states(),
             **self.tally.snapshot(),
         }
 
+    async def _find_out(self, reader: Reader) -> None:
+        """Read what is true of groups and jobs that were not as they seemed."""
+        await reader.settle(self.board.starved(GROUPS_AT_ONCE))
+        if self._lost:
+            lost = self._lost.copy()
+            await reader.find(lost)
+            del self._lost[: len(lost)]
+
+    def _places(self) -> int:
+        """How many more may be under way."""
+        if not self.terms.is_active or len(self._scribe) >= UNWRITTEN:
+            return 0
+        return self.terms.concurrency - self._active - len(self._ready)
+
     def _room(self) -> int:
         """How many more may be taken now."""
-        if not self.terms.is_active or len(self._results) >= UNWRITTEN:
-            return 0
-        room = min(CLAIM_AT_ONCE, self.terms.concurrency - self._active - len(self._ready))
+        room = min(CLAIM_AT_ONCE, self._places())
         limit = self._pace.limit
         if limit is None or room <= 0:
             return room
         if self._pace.wait(self._world.monotonic()) > AHEAD:
             return 0
         return min(room, max(1, int(limit / 60 * AHEAD)) - len(self._ready))
+
+    def _thin(self, reader: Reader) -> bool:
+        """Let go of jobs that cannot go, if they keep others off the board; whether there were."""
+        is_idle = self._room() > 0 and not self.board.has_listed
+        now = self._world.monotonic()
+        if not (reader.is_behind and is_idle) or now < self._thinned_at + THIN_EVERY:
+            return False
+        self._thinned_at = now
+        most = reader.limit // 10
+        gone = self.board.thin(
+            self._world.now(),
+            self._world.now() + SOON,
+            lambda site: FEW if self.sites.is_left_alone(site) else most,
+        )
+        if gone:
+            log.info("dispatch.thinned", jobs=gone)
+            reader.come_back()
+        return gone > 0
 
     def _pick(self) -> list[Pointer]:
         now, jobs = self._world.now(), []
@@ -225,17 +230,17 @@ class Dispatcher:
         except self._transient as error:
             log.warning("dispatch.database_away", error=type(error).__name__)
             await asyncio.sleep(backoff(2, base=0.05, cap=1.0, jitter=self._world.chance()))
-            # They may be ours without our knowing: their lease has to end first.
-            until = self._world.now() + GRACE
-            for key in keys:
-                self._let_go(key, None)
-                self.board.postpone(key, until, self._world.now())
-            return
+            claimed = []  # or they are ours without our knowing: that is to be read
         won = {JobKey(job.tenant, job.job_id) for job in claimed}
         for key in keys:
             if key not in won:
                 self._lose(key)
-        self._ready.extend(claimed)
+        now = self._world.now()
+        for job in claimed:
+            if 0 < job.expires_at <= now:
+                self._end(job, expired(job), None)
+            else:
+                self._ready.append(job)
         self._start()
 
     def _start(self) -> None:
@@ -246,6 +251,9 @@ class Dispatcher:
         while self._ready:
             now = self._world.monotonic()
             pause = self._pace.wait(now)
+            if pause > LONGEST_HELD:
+                self._give_back()
+                break
             if pause > 0:
                 self.tally.rate_limited += 1
                 loop = asyncio.get_running_loop()
@@ -259,38 +267,42 @@ class Dispatcher:
             task.add_done_callback(self._tasks.discard)
         self.wake()
 
+    def _give_back(self) -> None:
+        """The pace has become so slow that others could think these jobs abandoned."""
+        ready, self._ready = self._ready, deque()
+        for job in ready:
+            self._end(job, given_back(job), None)
+
     async def _deliver(self, job: Claimed) -> None:
-        key = JobKey(job.tenant, job.job_id)
-        if 0 < job.expires_at <= self._world.now():
-            sent, step = None, expired(job)
-        else:
-            try:
-                sent = await self._send(job)
-            except self._transient as error:
-                log.warning("dispatch.database_away", error=type(error).__name__)
-                sent = put_off(self._world.now())
-            except Exception as error:  # a job that breaks us must not break the pool
-                log.exception("dispatch.send_crashed", job=job.job_id, tenant=job.tenant)
-                sent = crashed(error, self._world.now())
-            step = decide(
-                sent,
-                attempt_count=job.attempt_count,
-                max_retries=job.max_retries,
-                jitter=self._world.chance(),
-            )
+        try:
+            sent = await self._send(job)
+        except self._transient as error:
+            log.warning("dispatch.database_away", error=type(error).__name__)
+            sent = put_off(self._world.now())
+        except Exception as error:  # a job that breaks us must not break the pool
+            log.exception("dispatch.send_crashed", job=job.job_id, tenant=job.tenant)
+            sent = crashed(error, self._world.now())
+        step = decide(
+            sent,
+            attempt_count=job.attempt_count,
+            max_retries=job.max_retries,
+            jitter=self._world.chance(),
+        )
         self._active -= 1
+        self._end(job, step, sent)
+        self.wake()
+
+    def _end(self, job: Claimed, step: Step, sent: Sent | None) -> None:
+        key = JobKey(job.tenant, job.job_id)
         self._let_go(key, sent)
         self.tally.count(step, sent)
-        self._results.append((job, Result(key, job.send_no, step, sent)))
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
-        self.wake()
+        self._scribe.add(job, Result(key, job.send_no, step, sent))
 
     def _let_go(self, key: JobKey, sent: Sent | None) -> None:
         """Free the place that a job had at its target. It is under way until it is written."""
         delivery = self._under_way[key]
         if self.sites.end(delivery.site, delivery.ticket, sent):
-            self._listener.left_alone(delivery.site)
+            self._tell(self._listener.left_alone, delivery.site)
         self.board.release(delivery.site)
         if sent is None:
             self._under_way.pop(key, None)
@@ -301,30 +313,10 @@ class Dispatcher:
         self._lost.append(key)
         self.board.lose(key, self._world.now())
 
-    async def _write(self) -> None:
-        """One statement for all that gathered while the last one ran."""
-        attempt = 0
-        try:
-            while self._results:
-                batch = self._results[:WRITE_AT_ONCE]
-                try:
-                    kept = await self._queue.finish([result for _, result in batch])
-                except self._transient as error:
-                    log.warning("dispatch.database_away", error=type(error).__name__)
-                    chance = self._world.chance()
-                    await asyncio.sleep(backoff(attempt, base=0.05, cap=1.0, jitter=chance))
-                    attempt += 1
-                    continue
-                attempt = 0
-                del self._results[: len(batch)]
-                self._apply(batch, kept)
-                self.wake()
-        finally:
-            self._writing = None
-
-    def _apply(self, batch: list[tuple[Claimed, Result]], kept: dict[JobKey, float]) -> None:
+    def _written(self, outcomes: Sequence[Outcome], kept: Kept) -> None:
+        """These are committed: their groups go on."""
         now = self._world.now()
-        for job, result in batch:
+        for job, result in outcomes:
             delivery = self._under_way.pop(result.key, None)
             due = kept.get(result.key)
             if due is None:  # somebody else took it meanwhile
@@ -338,7 +330,14 @@ class Dispatcher:
                 self._hold(result.key, delivery, now)
             else:
                 self.board.finish(result.key, now)
-            self._listener.heard(job, result.step, result.sent)
+            self._tell(self._listener.heard, job, result.step, result.sent)
+        self.wake()
+
+    def _tell(self, listener: Callable[..., None], *what: object) -> None:
+        try:
+            listener(*what)
+        except Exception:  # whoever listens must not break the pool
+            log.exception("dispatch.listener_failed")
 
     def _hold(self, key: JobKey, delivery: _Delivery | None, now: float) -> None:
         if delivery is not None and delivery.pointer.group is not None:
@@ -347,45 +346,21 @@ class Dispatcher:
             self.board.finish(key, now)
 
     def _set_alarm(self) -> None:
-        """Be woken when the next job is due, a target may be tried, or the pace goes on."""
+        """Be woken when a job can be taken or a target be tried.
+
+        When a place becomes free, or the last of those that are ready starts, we are told.
+        """
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        waits = []
-        due, opening = self.board.next_due(), self.sites.next_opening
-        if due is not None:
-            waits.append(due - self._world.now())
+        waits, now = [], self._world.monotonic()
+        opening, due = self.sites.next_opening, self.board.next_due()
         if opening is not None:
-            waits.append(opening - self._world.monotonic())
-        if self.board.has_listed and self._pace.limit is not None:
-            waits.append(self._pace.wait(self._world.monotonic()) - AHEAD)
+            waits.append(opening - now)
+        if self._places() > 0 and not self._ready and (self.board.has_listed or due is not None):
+            until_due = 0.0 if due is None else due - self._world.now()
+            first = 0.0 if self.board.has_listed else until_due
+            waits.append(max(first, self._pace.wait(now) - AHEAD))
         if waits:
             loop = asyncio.get_running_loop()
             self._alarm = loop.call_later(max(0.001, min(waits)), self.wake)
-
-
-def expired(job: Claimed) -> Step:
-    """Its time is over before it was sent."""
-    return Step(
-        status=JobStatus.EXPIRED,
-        attempt_count=job.attempt_count,
-        attempt_number=job.attempt_count,
-        error="not delivered before it expired",
-    )
-
-
-def put_off(now: float) -> Sent:
-    """We could not begin: that is not the job's fault, nor the target's."""
-    return Sent(
-        status=Came.DEFERRED, delay=OWN_TROUBLE, error="put off by our own trouble", began_at=now
-    )
-
-
-def crashed(error: Exception, now: float) -> Sent:
-    """We failed, not the target."""
-    return Sent(
-        status=Came.CONNECTION_ERROR,
-        error_type=ErrorType.TRANSIENT,
-        error=f"the delivery could not be made: {type(error).__name__}",
-        began_at=now,
-    )

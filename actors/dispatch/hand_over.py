@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import ray
 import structlog
 
 from actors.names import dispatch_pool
@@ -66,7 +65,7 @@ class HandOver:
             async with asyncio.timeout(WITHIN):
                 handle = await self._find(name)
                 await handle.offer.remote(encode_pointers(jobs))
-        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
+        except Exception as error:  # whatever it was: the pool does not know of these
             log.warning("dispatch.pool_away", pool=pool_no, error=type(error).__name__)
             self._forget(name)
             try:

@@ -48,6 +48,10 @@ class JobQueue:
         """Groups that people hold back."""
         return await dispatch_queue.parked_groups(self._pool, self._pool_no)
 
-    async def free_stale(self, untouched: float, known: Sequence[str]) -> int:
-        """Make jobs findable that nobody has; how many."""
-        return await dispatch_queue.free_stale(self._pool, self._pool_no, untouched, known)
+    async def not_failed(self, keys: Sequence[JobKey]) -> list[JobKey]:
+        """Those of these jobs that hold nobody any more."""
+        return await dispatch_queue.not_failed(self._pool, keys)
+
+    async def recent_starts(self) -> list[float]:
+        """How many seconds ago each delivery of the last minute began, the oldest first."""
+        return await dispatch_queue.recent_starts(self._pool, self._pool_no)

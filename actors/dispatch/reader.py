@@ -1,12 +1,12 @@
 """How jobs come onto a pool's board: handed over, found in Postgres, or looked up by group.
 
 Handing over is only the quick way. What it missed is found by the next look: after a start from
-the beginning, then in what was stored lately, because rows can come to light out of order.
+the beginning, then in what was stored lately, because rows can come to light out of order. From
+time to time everything is read once more.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 import structlog
@@ -17,9 +17,13 @@ from core.dispatch.job import GroupKey, JobKey, Pointer
 log = structlog.get_logger("dispatch")
 
 PAGE = 1_000
+PAGES_AT_ONCE = 5
 GROUPS_AT_ONCE = 200
 # No statement that stores jobs takes longer than this to commit.
 WINDOW = 15.0
+READ_ALL_EVERY = 900.0
+# Seconds until jobs are read again that found no room because they could not go.
+COME_BACK = 10.0
 
 
 class Jobs(Protocol):
@@ -43,6 +47,10 @@ class Jobs(Protocol):
         """Those of these jobs that are still to be done."""
         ...
 
+    async def not_failed(self, keys: Sequence[JobKey]) -> list[JobKey]:
+        """Those of these jobs that hold nobody any more."""
+        ...
+
     async def parked_groups(self) -> set[GroupKey]:
         """Groups that people hold back."""
         ...
@@ -58,31 +66,42 @@ class Reader:
         limit: int,
         now: Callable[[], float],
         monotonic: Callable[[], float],
+        read_all_every: float = READ_ALL_EVERY,
     ) -> None:
         self._jobs = jobs
         self._board = board
-        self._limit = limit
+        self.limit = limit
         self._now = now
         self._monotonic = monotonic
+        self._read_all_every = read_all_every
         # Everything after this is still to be read.
         self._cursor = 0
         self.is_behind = True
+        self._read_all_at = monotonic() + read_all_every
         # How far reading had come, and when: the window begins where it was some time ago.
         self._trail: deque[tuple[float, int]] = deque()
+        self._again_after = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it is worth reading on."""
+        return self.limit - len(self._board) >= max(1, min(PAGE, self.limit // 2))
 
     def offer(self, jobs: Iterable[Pointer]) -> None:
         """Take over what was stored just now; what finds no room is read later."""
-        left = fill(self._board, jobs, self._now(), self._limit)
+        left = fill(self._board, jobs, self._now(), self.limit)
         if left:
             self._fall_behind(min(job.position for job in left))
 
     async def read_on(self) -> bool:
         """Read the next page, if there is room; whether there was anything to do."""
-        room = self._limit - len(self._board)
-        if not self.is_behind or room < min(PAGE, self._limit // 2):
+        if not self.is_behind or not self.has_room:
             return False
-        found = await self._jobs.scan(self._cursor, PAGE)
-        left = fill(self._board, found, self._now(), self._limit)
+        cursor = self._cursor
+        found, fresh = await self._read(self._jobs.scan(cursor, PAGE))
+        left = fill(self._board, fresh, self._now(), self.limit)
+        if self._cursor < cursor:  # somebody fell further behind meanwhile
+            return True
         if left:
             self._cursor = max(self._cursor, left[0].position - 1)
             return True
@@ -91,33 +110,50 @@ class Reader:
         self.is_behind = len(found) == PAGE
         return True
 
+    def come_back(self) -> None:
+        """Some jobs were let go because they could not go: read them again in a while."""
+        self._read_all_at = min(self._read_all_at, self._monotonic() + COME_BACK)
+
     async def look(self) -> None:
         """Find what was not handed over, and what people have changed."""
         self._board.park(await self._jobs.parked_groups(), self._now())
         await self._look_again()
         await self._look_back()
-        await self.settle(list(islice(self._board.blocked(), GROUPS_AT_ONCE)))
+        await self._look_at_blocked()
+        now = self._monotonic()
+        if now >= self._read_all_at and not self.is_behind:
+            self._read_all_at = now + self._read_all_every
+            self._fall_behind(1)
 
     async def find(self, keys: Sequence[JobKey]) -> None:
         """Read what is true of these jobs; those of groups are read with their group."""
-        found = await self._jobs.find(keys)
-        self.offer(job for job in found if job.group_key is None)
+        _, fresh = await self._read(self._jobs.find(keys))
+        self.offer(job for job in fresh if job.group_key is None)
 
     async def settle(self, groups: list[GroupKey]) -> None:
         """Read what is true of these groups."""
         if not groups:
             return
-        found = await self._jobs.read_groups(groups, GROUP_LIMIT)
+        with self._board.reading() as changed:
+            found = await self._jobs.read_groups(groups, GROUP_LIMIT)
+        now = self._now()
         for group, jobs in found.items():
             is_all = len(jobs) < GROUP_LIMIT
-            self._board.settle(group, jobs, is_all=is_all, now=self._now())
+            self._board.settle(group, jobs, now, is_all=is_all, changed=changed)
 
     async def _look_again(self) -> None:
-        after = 0
-        while found := await self._jobs.again(after, PAGE):
-            self.offer(found)
-            after = found[-1].position
-            if len(found) < PAGE or len(self._board) >= self._limit:
+        """What no pool has: a few pages each time. Of a group there may be more than that."""
+        for _ in range(PAGES_AT_ONCE):
+            found, fresh = await self._read(self._jobs.again(self._again_after, PAGE))
+            unknown = {g for job in fresh if (g := job.group_key) and not self._board.knows(g)}
+            for group in unknown:
+                self._board.doubt(group)
+            rest = [job for job in fresh if job.group_key not in unknown]
+            if left := fill(self._board, rest, self._now(), self.limit):
+                self._again_after = left[0].position - 1
+                return
+            self._again_after = found[-1].position if len(found) == PAGE else 0
+            if not self._again_after:
                 return
 
     async def _look_back(self) -> None:
@@ -128,14 +164,28 @@ class Reader:
         while len(self._trail) > 1 and self._trail[1][0] <= now - WINDOW:
             self._trail.popleft()
         after = self._trail[0][1] if self._trail else self._cursor
-        found = await self._jobs.scan(after, PAGE)
+        found, fresh = await self._read(self._jobs.scan(after, PAGE))
         if len(found) == PAGE:
             self._fall_behind(after + 1)
             return
-        self.offer(found)
         if found:
             self._cursor = max(self._cursor, found[-1].position)
         self._trail.append((now, self._cursor))
+        self.offer(fresh)
+
+    async def _look_at_blocked(self) -> None:
+        """Groups go on when a person has seen to the job that holds them."""
+        blocked = {key: group for group, key in self._board.blocked()}
+        keys = list(blocked)
+        for at in range(0, len(keys), PAGE):
+            for key in await self._jobs.not_failed(keys[at : at + PAGE]):
+                self._board.doubt(blocked[key])
+
+    async def _read(self, reading: Awaitable[list[Pointer]]) -> tuple[list[Pointer], list[Pointer]]:
+        """What is read; and without those jobs of which something became meanwhile."""
+        with self._board.reading() as changed:
+            found = await reading
+        return found, [job for job in found if job.key not in changed]
 
     def _fall_behind(self, position: int) -> None:
         if not self.is_behind:

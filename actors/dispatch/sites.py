@@ -5,7 +5,7 @@ from typing import Any
 
 from core.dispatch.board import Site
 from core.dispatch.breaker import Breaker, BreakerState
-from core.dispatch.outcome import Sent
+from core.dispatch.outcome import Result, Sent
 
 # Targets that nobody used for so long are forgotten.
 IDLE = 3_600.0
@@ -60,12 +60,17 @@ class Sites:
         target = self._targets[site]
         target.under_way -= 1
         breaker = target.breaker
-        if sent is None or (sent.error_type is not None and not sent.counts_as_failure):
-            breaker.release(ticket)
+        if sent is None or not (sent.counts_as_failure or sent.status is Result.SUCCESS):
+            breaker.release(ticket)  # a receiver that asks for patience, or refuses, is there
             return False
         was_open = breaker.state is BreakerState.OPEN
         breaker.record(not sent.counts_as_failure, self._monotonic(), ticket)
         return breaker.state is BreakerState.OPEN and not was_open
+
+    def is_left_alone(self, site: Site) -> bool:
+        """Whether it failed too often, and has not been seen well since."""
+        target = self._targets.get(site)
+        return target is not None and target.breaker.state is not BreakerState.CLOSED
 
     def reopened(self) -> list[Site]:
         """Targets that may be tried again."""
@@ -89,12 +94,13 @@ class Sites:
         return chosen
 
     def forget_idle(self) -> None:
-        """Let go of targets that nobody uses."""
+        """Let go of targets that nobody uses; of many at once only those that are well."""
         long_ago = self._monotonic() - IDLE
         crowded = len(self._targets) > MOST
         for site, target in list(self._targets.items()):
-            idle = target.under_way == 0 and target.breaker.state is BreakerState.CLOSED
-            if idle and (crowded or target.breaker.used_at < long_ago):
+            is_well = target.breaker.state is BreakerState.CLOSED
+            is_over = target.breaker.used_at < long_ago or (crowded and is_well)
+            if is_over and target.under_way == 0:
                 del self._targets[site]
 
     def states(self) -> dict[str, int]:

@@ -37,7 +37,9 @@ class Tally:
                 self._minute()[2] += 1
             case JobStatus.EXPIRED:
                 self.expired += 1
-            case _ if sent is not None and sent.status is Result.DEFERRED:
+            case _ if sent is None:
+                pass  # it was put back
+            case _ if sent.status is Result.DEFERRED:
                 self.deferred += 1
             case _:
                 self.retried += 1

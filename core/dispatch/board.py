@@ -5,8 +5,9 @@ that has missed something makes the pool ask once in vain and never send out of 
 """
 
 from bisect import insort
-from collections import deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count, islice
 from operator import attrgetter
@@ -35,14 +36,14 @@ def site_of(pointer: Pointer) -> Site:
 class _Queue:
     """The jobs of one group; or a single one that belongs to none."""
 
-    __slots__ = ("is_listed", "is_parked", "overflows", "taken", "waiting", "wakes_at")
+    __slots__ = ("is_parked", "overflows", "site", "taken", "waiting", "wakes_at")
 
     def __init__(self, *, is_parked: bool = False) -> None:
         self.waiting: list[Pointer] = []
         self.taken: Pointer | None = None
         self.is_parked = is_parked
         self.overflows = False  # Postgres has more of it, behind what is here
-        self.is_listed = False  # it stands in the list of a site
+        self.site: Site | None = None  # in whose list it stands
         self.wakes_at = _NEVER
 
     def next(self, now: float) -> Pointer | float:
@@ -71,6 +72,12 @@ class _Queue:
         """Whether one of its jobs failed for good and holds those behind it."""
         return bool(self.waiting) and self.waiting[0].stuck
 
+    def shorten(self) -> list[Pointer]:
+        """Keep the first job alone, as Postgres has the others; those that went."""
+        gone, self.waiting = self.waiting[1:], self.waiting[:1]
+        self.overflows = self.overflows or bool(gone)
+        return gone
+
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to remember."""
@@ -86,12 +93,13 @@ class Board:
         self._keys: dict[JobKey, QueueKey] = {}
         self._due: list[tuple[float, int, QueueKey]] = []
         self._pushed = count()
-        # Queues that can go now, by where they go; sites take turns.
-        self._listed: dict[Site, deque[QueueKey]] = {}
-        self._turns: deque[Site] = deque()
+        # Queues that can go now, by where they go. Each of these sites has a turn, or is held.
+        self._listed: dict[Site, OrderedDict[QueueKey, None]] = {}
+        self._turns: OrderedDict[Site, None] = OrderedDict()
         self._held: set[Site] = set()
         self._parked: frozenset[GroupKey] = frozenset()
         self._starved: set[GroupKey] = set()
+        self._readings: dict[int, set[JobKey]] = {}
 
     def __len__(self) -> int:
         """How many jobs it knows."""
@@ -101,16 +109,16 @@ class Board:
         """Whether it knows this job."""
         return key in self._keys
 
-    def known_ids(self) -> list[str]:
-        """The ids of all jobs it knows."""
-        return [key.job_id for key in self._keys]
+    def knows(self, group: GroupKey) -> bool:
+        """Whether anything is known of this group."""
+        return group in self._queues
 
     def add(self, job: Pointer, now: float) -> bool:
         """Take a job in; False if it is known, or if its group has more here than it may have."""
         key: QueueKey = job.group_key or job.job_id
         queue = self._queues.get(key)
         if job.key in self._keys:
-            return queue is not None and self._unstick(queue, job, key, now)
+            return queue is not None and self._bring_forward(queue, job, key, now)
         if queue is None:
             queue = self._queues[key] = _Queue(is_parked=key in self._parked)
         elif queue.overflows and (not queue.waiting or job.place > queue.waiting[-1].place):
@@ -130,15 +138,13 @@ class Board:
         """The next job that may go, of a site that takes one. It is the caller's from here on."""
         self._wake(now)
         while self._turns:
-            site = self._turns.popleft()
-            if site not in self._listed:
-                continue
+            site, _ = self._turns.popitem(last=False)
             if not allows(site):
                 self._held.add(site)  # until `release`
                 continue
             job = self._take_of(site, now)
             if site in self._listed:
-                self._turns.append(site)
+                self._turns[site] = None
             if job is not None:
                 return job
         return None
@@ -147,7 +153,7 @@ class Board:
         """This site may take jobs again."""
         if site in self._held:
             self._held.discard(site)
-            self._turns.append(site)
+            self._turns[site] = None
 
     def finish(self, key: JobKey, now: float) -> None:
         """It is over, or somebody else's: go on with its group."""
@@ -156,10 +162,6 @@ class Board:
     def retry(self, key: JobKey, due: float, now: float) -> None:
         """It is to be sent again."""
         self._put_back(key, {"due": due, "retrying": True}, now)
-
-    def postpone(self, key: JobKey, due: float, now: float) -> None:
-        """It was not sent, and nobody knows whose it is until then."""
-        self._put_back(key, {"due": due}, now)
 
     def stick(self, key: JobKey, now: float) -> None:
         """It failed for good, and its group waits until a person has looked."""
@@ -172,21 +174,72 @@ class Board:
             self._starved.add(where)
         self._put_back(key, None, now)
 
-    def settle(self, group: GroupKey, jobs: list[Pointer], *, is_all: bool, now: float) -> None:
-        """What Postgres says of a group, first to last, takes the place of what was known."""
+    def doubt(self, group: GroupKey) -> None:
+        """There may be more of this group than is known here."""
+        self._starved.add(group)
+
+    @contextmanager
+    def reading(self) -> Iterator[set[JobKey]]:
+        """While Postgres is read: gathers the jobs of which something became meanwhile.
+
+        What is read of these may be older than what the board knows.
+        """
+        changed: set[JobKey] = set()
+        self._readings[id(changed)] = changed
+        try:
+            yield changed
+        finally:
+            del self._readings[id(changed)]
+
+    def settle(
+        self,
+        group: GroupKey,
+        jobs: list[Pointer],
+        now: float,
+        *,
+        is_all: bool,
+        changed: Collection[JobKey] = (),
+    ) -> None:
+        """What Postgres says of a group, first to last, takes the place of what was known.
+
+        Only of those that `changed` while it was read, the board knows better.
+        """
+        self._starved.discard(group)
         queue = self._queues.get(group)
         if queue is None:
             if not jobs:
                 return
             queue = self._queues[group] = _Queue(is_parked=group in self._parked)
-        for job in queue.waiting:
-            del self._keys[job.key]
+        known = {job.key: job for job in queue.waiting}
+        for key in known:
+            del self._keys[key]
         taken = queue.taken.key if queue.taken else None
-        queue.waiting = [job for job in jobs if job.key != taken]
+        told = (known.get(job.key) if job.key in changed else job for job in jobs)
+        queue.waiting = [job for job in told if job is not None and job.key != taken]
         queue.overflows = not is_all
         self._keys.update((job.key, group) for job in queue.waiting)
-        self._starved.discard(group)
         self._arrange(group, queue, now)
+
+    def thin(self, now: float, until: float, most: Callable[[Site], int]) -> int:
+        """Forget jobs that cannot go before `until`, as Postgres has them; how many.
+
+        Of a site that is held, so many may stay.
+        """
+        self._wake(now)
+        before, stayed = len(self._keys), Counter[Site]()
+        for key, queue in list(self._queues.items()):
+            if queue.taken is not None:
+                continue
+            if queue.site is None:
+                stays = queue.wakes_at <= until
+            elif queue.site in self._held:
+                stays = stayed[queue.site] < most(queue.site)
+                stayed[queue.site] += len(queue.waiting)
+            else:
+                stays = True
+            if not stays:
+                self._forget(key, queue)
+        return before - len(self._keys)
 
     def park(self, groups: Collection[GroupKey], now: float) -> None:
         """Hold exactly these groups back."""
@@ -201,10 +254,10 @@ class Board:
         """Groups whose truth has to be read."""
         return list(islice(self._starved, limit))
 
-    def blocked(self) -> Iterator[GroupKey]:
-        """Groups that a failed job holds."""
+    def blocked(self) -> Iterator[tuple[GroupKey, JobKey]]:
+        """Groups that a failed job holds, each with that job."""
         return (
-            key
+            (key, queue.waiting[0].key)
             for key, queue in self._queues.items()
             if queue.is_blocked and isinstance(key, GroupKey)
         )
@@ -228,28 +281,30 @@ class Board:
         """Whether some job could go now, if its site takes it."""
         return bool(self._turns)
 
-    def _unstick(self, queue: _Queue, job: Pointer, key: QueueKey, now: float) -> bool:
-        """A job that held its group is to be sent after all; all else that is known stays."""
+    def _bring_forward(self, queue: _Queue, job: Pointer, key: QueueKey, now: float) -> bool:
+        """A known job may go sooner than was known: somebody wants it to be sent after all."""
         for at, known in enumerate(queue.waiting):
-            if known.key == job.key and known.stuck and not job.stuck:
-                queue.waiting[at] = job
-                self._arrange(key, queue, now)
-                return True
+            if known.key == job.key:
+                is_sooner = job.due < known.due or (known.stuck and not job.stuck)
+                if is_sooner:
+                    queue.waiting[at] = job
+                    self._arrange(key, queue, now)
+                return is_sooner
         return False
 
     def _take_of(self, site: Site, now: float) -> Pointer | None:
         """The first job of a site's queues whose turn it still is."""
         listed, taken = self._listed[site], None
         while listed and taken is None:
-            key = listed.popleft()
+            key, _ = listed.popitem(last=False)
             queue = self._queues[key]
-            queue.is_listed = False
+            queue.site = None
             job = queue.next(now)
             if isinstance(job, Pointer) and site_of(job) == site:
                 queue.waiting.remove(job)
                 queue.taken = taken = job
             else:
-                self._arrange(key, queue, now)  # it has changed since it was listed
+                self._arrange(key, queue, now)  # another has fallen due since it was listed
         if not listed:
             del self._listed[site]
         return taken
@@ -259,6 +314,8 @@ class Board:
         queue = self._queues.get(where) if where is not None else None
         if where is None or queue is None:
             return
+        for changed in self._readings.values():
+            changed.add(key)
         job = queue.taken
         if job is not None and job.key == key:
             queue.taken = None
@@ -273,31 +330,45 @@ class Board:
 
     def _arrange(self, key: QueueKey, queue: _Queue, now: float) -> None:
         """List a queue where its next job goes, or note when there will be one."""
-        if queue.overflows and len(queue.waiting) <= self._group_limit // 4:
-            self._starved.add(cast("GroupKey", key))  # nothing else has so many
-        if queue.is_over:
-            # One that is listed is let go when its turn comes: lists are not searched.
-            if not queue.is_listed:
-                del self._queues[key]
-            return
-        if queue.is_listed:
-            return
         job = queue.next(now)
-        if isinstance(job, Pointer):
-            self._list(key, queue, site_of(job))
-        elif job < queue.wakes_at:
+        if job == _NEVER and queue.waiting and queue.taken is None:
+            # Nothing of it goes until a person lets it: it needs no more room than one job does.
+            for gone in queue.shorten():
+                del self._keys[gone.key]
+        elif queue.overflows and len(queue.waiting) <= self._group_limit // 4:
+            self._starved.add(cast("GroupKey", key))  # nothing else has so many
+        site = site_of(job) if isinstance(job, Pointer) else None
+        if site != queue.site:
+            self._list(key, queue, site)
+        if queue.is_over:
+            del self._queues[key]
+        elif not isinstance(job, Pointer) and job < queue.wakes_at:
             queue.wakes_at = job
             heappush(self._due, (job, next(self._pushed), key))
 
-    def _list(self, key: QueueKey, queue: _Queue, site: Site) -> None:
-        queue.is_listed = True
-        listed = self._listed.get(site)
-        if listed is None:
-            self._listed[site] = deque([key])
-            if site not in self._held:
-                self._turns.append(site)
-        else:
-            listed.append(key)
+    def _list(self, key: QueueKey, queue: _Queue, site: Site | None) -> None:
+        """Let a queue stand in the list of this site and of no other."""
+        if queue.site is not None:
+            listed = self._listed[queue.site]
+            del listed[key]
+            if not listed:
+                del self._listed[queue.site]
+                self._turns.pop(queue.site, None)
+                self._held.discard(queue.site)
+        queue.site = site
+        if site is None:
+            return
+        if site not in self._listed:
+            self._listed[site] = OrderedDict()
+            self._turns[site] = None
+        self._listed[site][key] = None
+
+    def _forget(self, key: QueueKey, queue: _Queue) -> None:
+        self._list(key, queue, None)
+        for job in queue.waiting:
+            del self._keys[job.key]
+        self._starved.discard(cast("GroupKey", key))
+        del self._queues[key]
 
     def _wake(self, now: float) -> None:
         while self._due and self._due[0][0] <= now:

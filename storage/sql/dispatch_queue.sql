@@ -19,8 +19,8 @@ with won as (
        and (j.pool_no = $3) is true
        and (j.standing in ('open', 'again')) is true
        and (j.status <> 'IN_PROGRESS' or j.lease_until < now())
-       -- Clocks differ by some milliseconds, and a job that is refused is looked up again.
-       and (j.scheduled_for is null or j.scheduled_for < now() + interval '50 milliseconds')
+       -- Clocks differ by some milliseconds, and a job that is refused is looked up again at once.
+       and (j.scheduled_for is null or j.scheduled_for < now() + interval '250 milliseconds')
        and (j.mode = 'IMMEDIATE' or j.message_group is null or not exists (
             select from dispatch_jobs e
              where e.pool_no = j.pool_no
@@ -118,7 +118,7 @@ select j.tenant_id, j.job_id, j.position, j.target_url, j.mode, j.message_group,
        j.status <> 'IN_PROGRESS' and j.sends > 0 as retrying, false as stuck
   from unnest($2::integer[], $3::text[]) as asked(tenant_id, job_id)
   join dispatch_jobs j using (tenant_id, job_id)
- where j.pool_no = $1 and j.standing in ('open', 'again');
+ where (j.pool_no = $1) is true and (j.standing in ('open', 'again')) is true;
 
 -- name: read_groups
 -- The first $4 jobs of each of these groups of pool $1, in their order, with what holds them.
@@ -153,32 +153,25 @@ update dispatch_jobs j
    and j.job_id = asked.job_id
    and j.status = 'QUEUED';
 
--- name: free_stale_jobs
--- Jobs of pool $1 whose owner's time is over, and those that nobody has touched for $2 seconds
--- though they are due: no pool has them. Not those in $3, which this pool knows of.
--- Served by: dispatch_jobs_open.
-with stale as (
-    select tenant_id, job_id
-      from dispatch_jobs
-     where pool_no = $1
-       and standing = 'open'
-       and (status = 'IN_PROGRESS' and lease_until < now()
-            or status = 'QUEUED'
-               and updated_at < now() - $2 * interval '1 second'
-               and (scheduled_for is null or scheduled_for < now() - $2 * interval '1 second'))
-       and (job_id <> all($3::text[])) is true
-     order by position
-     limit 1000
-)
-update dispatch_jobs j
-   set status = 'PENDING', standing = 'again', lease_until = null, owner = null, updated_at = now()
-  from stale
- where j.tenant_id = stale.tenant_id
-   and j.job_id = stale.job_id
-   and (j.status = 'QUEUED' or j.lease_until < now())
-returning j.job_id;
+-- name: jobs_not_failed
+-- Those of these jobs that have not failed, or failed and were seen to by a person.
+-- Served by: dispatch_jobs_pkey.
+select asked.tenant_id, asked.job_id
+  from unnest($1::integer[], $2::text[]) as asked(tenant_id, job_id)
+  left join dispatch_jobs j using (tenant_id, job_id)
+ where j.standing is distinct from 'error';
 
 -- name: parked_groups
 -- Groups of pool $1 that people hold back.
 -- Served by: dispatch_parked_groups_pkey.
 select tenant_id, message_group from dispatch_parked_groups where pool_no = $1;
+
+-- name: recent_starts
+-- How many seconds ago pool $1 began each delivery of the last minute, the oldest first.
+-- Served by: dispatch_attempts_recent, dispatch_jobs_pkey.
+select extract(epoch from now() - a.attempted_at)::float8 as ago
+  from dispatch_attempts a
+  join dispatch_jobs j using (tenant_id, job_id)
+ where a.attempted_at > now() - interval '61 seconds'
+   and (j.pool_no = $1) is true
+ order by a.attempted_at;

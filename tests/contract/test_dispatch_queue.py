@@ -209,6 +209,13 @@ class TestFinishing:
         # Both were sent, and both are told of.
         assert await pool.fetchval("select count(*) from dispatch_attempts") == 2
 
+    async def test_whatever_a_receiver_says_can_be_written(self, pool: Pool, tenant: int) -> None:
+        key = await store(pool, tenant, "j")
+        await claim(pool, key)
+        odd = Sent(status=Came.SUCCESS, body="a\0b\ud800", error="\0", began_at=1.0)
+        assert await finish(pool, key, sent=odd) == {key: 0.0}
+        assert await pool.fetchval("select response_body from dispatch_attempts") == "a\ufffdb?"
+
     async def test_what_was_not_sent_has_no_attempt(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")
         await claim(pool, key)
@@ -243,21 +250,30 @@ class TestFinding:
         await dispatch_queue.mark_pending(pool, [key])
         assert await field(pool, key, "status") == "IN_PROGRESS"
 
-    async def test_stale_jobs_become_findable(self, pool: Pool, tenant: int) -> None:
+    async def test_what_nobody_has_any_more_is_found_when_its_time_is_over(
+        self, pool: Pool, tenant: int
+    ) -> None:
         gone = await store(pool, tenant, "gone")
-        old, known, fresh = [await store(pool, tenant, n) for n in ("old", "known", "fresh")]
         await claim(pool, gone)
-        await lease_over(pool, gone)
-        await pool.execute(
-            "update dispatch_jobs set updated_at = now() - interval '1 hour'"
-            " where job_id in ('old', 'known')"
-        )
-        assert await dispatch_queue.free_stale(pool, POOL, 900.0, ["known"]) == 2
-        found = await dispatch_queue.again(pool, POOL, 0, 10)
-        assert [job.job_id for job in found] == ["gone", "old"]
-        for key in (known, fresh):
-            assert await field(pool, key, "status") == "QUEUED"
-        assert await field(pool, old, "standing") == "again"
+        (found,) = await dispatch_queue.scan(pool, POOL, 0, 10)
+        lease = await field(pool, gone, "extract(epoch from lease_until)::float8")
+        assert (found.job_id, found.due, found.retrying) == ("gone", lease, False)
+
+    async def test_failed_jobs_are_told_from_those_that_hold_nobody(
+        self, pool: Pool, tenant: int
+    ) -> None:
+        failed, ignored, again, done = [
+            await store(pool, tenant, name, status=status, standing=standing)
+            for name, status, standing in (
+                ("failed", "ERROR", "error"),
+                ("ignored", "ERROR", "done"),
+                ("again", "PENDING", "again"),
+                ("done", "COMPLETED", "done"),
+            )
+        ]
+        gone = JobKey(tenant, "gone")
+        told = await dispatch_queue.not_failed(pool, [failed, ignored, again, done, gone])
+        assert sorted(told) == sorted([ignored, again, done, gone])
 
     async def test_jobs_are_found_by_their_keys(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")

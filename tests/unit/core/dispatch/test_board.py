@@ -116,9 +116,11 @@ class TestFailures:
         board = board_of(job(1), job(2), job(3, "h"))
         take(board)
         board.stick(key(1), NOW)
-        assert list(board.blocked()) == [GROUP]
+        assert list(board.blocked()) == [(GROUP, key(1))]
         assert drain(board, NOW + 1e6) == ["job3"]
         assert board.add(job(1), NOW)
+        assert board.starved(10) == [GROUP]
+        board.settle(GROUP, [job(1), job(2)], is_all=True, now=NOW)
         assert drain(board) == ["job1", "job2"]
 
     def test_others_pass_by_a_stuck_one(self) -> None:
@@ -136,12 +138,13 @@ class TestFailures:
         assert drain(board) == ["job2"]
         assert len(board) == 0
 
-    def test_nobody_knows_whose_it_is_until_then(self) -> None:
-        board = board_of(job(1), job(2))
-        take(board)
-        board.postpone(key(1), NOW + 40, NOW)
-        assert take(board) is None
-        assert drain(board, NOW + 40) == ["job1", "job2"]
+    def test_a_known_job_may_go_sooner_than_was_known(self) -> None:
+        for group in ("g", None):
+            board = board_of(job(1, group, due=NOW + 600, retrying=True))
+            assert not board.add(job(1, group, due=NOW + 900), NOW)
+            assert take(board) is None
+            assert board.add(job(1, group), NOW)
+            assert drain(board) == ["job1"]
 
     def test_what_is_said_of_strangers_is_not_heard(self) -> None:
         board = board_of(job(1))
@@ -196,6 +199,22 @@ class TestSites:
         board.add(job(4, target="http://b"), NOW)
         assert drain(board) == ["job4", "job5"]
 
+    def test_a_held_target_keeps_no_group_whose_next_job_goes_elsewhere(self) -> None:
+        board = board_of(job(1), job(2, target="http://b"), job(3, "h"))
+        assert board.take(NOW, nowhere) is None
+        board.settle(GROUP, [job(2, target="http://b")], is_all=True, now=NOW)
+        assert take(board) == "job2"
+        board.finish(key(3), NOW)
+        assert not board.has_listed  # nobody goes there any more, so nobody waits for it
+        board.add(job(4, "h"), NOW)
+        assert take(board) == "job4"
+
+    def test_a_job_that_fell_due_meanwhile_goes_first_and_may_go_elsewhere(self) -> None:
+        board = board_of(job(1, mode=NEXT, target="http://b"), job(2, mode=NEXT))
+        take(board)
+        board.retry(key(1), NOW + 3, NOW)  # the second stands listed when the first falls due
+        assert drain(board, NOW + 3) == ["job1", "job2"]
+
 
 class TestParking:
     def test_a_parked_group_stays_until_it_is_let_go(self) -> None:
@@ -204,6 +223,8 @@ class TestParking:
         assert drain(board) == ["job2"]
         board.add(job(3), NOW)
         board.park([], NOW)
+        assert board.starved(10) == [GROUP]
+        board.settle(GROUP, [job(1), job(3)], is_all=True, now=NOW)
         assert drain(board) == ["job1", "job3"]
 
     def test_a_group_may_be_parked_before_anything_of_it_is_known(self) -> None:
@@ -253,6 +274,23 @@ class TestBounds:
         assert take(board) is None
         assert drain(board, NOW + 9) == ["job0", "job1", "job2"]
 
+    def test_a_group_of_which_nothing_is_left_is_not_read_for_ever(self) -> None:
+        board = board_of(job(1))
+        take(board)
+        board.lose(key(1), NOW)
+        assert board.starved(10) == [GROUP]
+        board.settle(GROUP, [], is_all=True, now=NOW)
+        assert board.starved(10) == []
+        assert not board.knows(GROUP)
+
+    def test_a_group_can_be_doubted(self) -> None:
+        board = board_of(job(1))
+        board.doubt(GROUP)
+        board.settle(GROUP, [job(1), job(2)], is_all=True, now=NOW)
+        assert board.knows(GROUP)
+        assert board.starved(10) == []
+        assert len(board) == 2
+
     def test_a_group_that_nothing_is_known_of_can_be_settled(self) -> None:
         board = Board()
         board.settle(GROUP, [job(1)], is_all=True, now=NOW)
@@ -275,3 +313,83 @@ class TestBounds:
         board.add(job(1, due=NOW + 4), NOW)
         assert board.next_due() == NOW + 4
         assert drain(board, NOW + 20) == ["job1", "job2"]
+
+
+class TestReadingWhileJobsEnd:
+    def test_what_ended_meanwhile_does_not_come_back(self) -> None:
+        board = board_of(job(1), job(2))
+        take(board)
+        with board.reading() as changed, board.reading() as others:
+            board.finish(key(1), NOW)
+        assert changed == others == {key(1)}
+        told = [job(1, due=NOW + 45), job(2)]  # as they were before
+        board.settle(GROUP, told, NOW, is_all=True, changed=changed)
+        assert drain(board) == ["job2"]
+
+    def test_what_is_to_be_sent_again_keeps_its_time(self) -> None:
+        board = board_of(job(1), job(2))
+        take(board)
+        with board.reading() as changed:
+            board.retry(key(1), NOW + 3, NOW)
+        board.settle(GROUP, [job(1, due=NOW + 45), job(2)], NOW, is_all=True, changed=changed)
+        assert board.next_due() == NOW + 3
+
+    def test_nothing_is_noted_once_it_is_read(self) -> None:
+        board = board_of(job(1))
+        with board.reading() as changed:
+            take(board)
+        board.finish(key(1), NOW)
+        assert changed == set()
+
+
+class TestRoom:
+    def test_a_group_that_a_person_has_to_free_takes_the_room_of_one_job(self) -> None:
+        board = board_of(*(job(at) for at in range(4)), *(job(at, "h") for at in range(10, 14)))
+        take(board)
+        board.stick(key(0), NOW)
+        assert len(board) == 5
+        board.park([GroupKey(1, "h")], NOW)
+        take(board)
+        assert len(board) == 2
+        assert board.starved(10) == []
+        assert not board.add(job(9), NOW)  # Postgres has it
+        assert drain(board) == []
+        board.settle(GROUP, [job(0, stuck=True), job(1), job(2)], is_all=True, now=NOW)
+        assert len(board) == 2
+
+    def test_jobs_that_pass_by_a_failed_one_stay(self) -> None:
+        board = board_of(job(1), job(2, mode=NEXT), job(3, mode=NEXT))
+        take(board)
+        board.stick(key(1), NOW)
+        assert len(board) == 3
+        assert drain(board) == ["job2", "job3"]
+
+    def test_what_cannot_go_soon_is_let_go(self) -> None:
+        board = board_of(
+            job(1, None, due=NOW + 5),
+            job(2, None, due=NOW + 50),
+            job(3, "h", due=NOW + 50),
+            job(4, "h"),
+            job(5, "taken"),
+            job(6, "taken"),
+            *(job(at, None, target="http://b") for at in range(10, 20)),
+            job(30, None, target="http://c"),
+        )
+        assert take(board) == "job5"
+        while board.take(NOW, but("http://b")):
+            pass
+        board.add(job(31, None, target="http://c"), NOW)
+        assert board.thin(NOW, NOW + 15, lambda _: 4) == 3 + 6
+        left = {1, 5, 6, 10, 11, 12, 13, 30, 31}
+        assert {at for at in range(40) if key(at) in board} == left
+        assert board.thin(NOW, NOW + 15, lambda _: 4) == 0
+        board.release((1, "http://b"))
+        assert len(drain(board)) == 5
+
+    def test_a_group_that_was_let_go_is_not_read(self) -> None:
+        board = board_of(*(job(at, due=NOW + 99) for at in range(6)), group_limit=4)
+        board.doubt(GROUP)
+        assert board.thin(NOW, NOW, lambda _: 0) == 4
+        assert board.starved(10) == []
+        assert not board.knows(GROUP)
+        assert board.next_due() is None

@@ -1,0 +1,86 @@
+"""Writes what became of jobs: one statement for all that gathered while the last one ran."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import structlog
+
+from core.backoff import backoff
+from core.dispatch.claimed import Claimed
+from core.dispatch.job import JobKey
+from storage.dispatch_queue import Result
+
+log = structlog.get_logger("dispatch")
+
+WRITE_AT_ONCE = 1_000
+
+Outcome: TypeAlias = tuple[Claimed, Result]
+Kept: TypeAlias = dict[JobKey, float]
+"""Those that were ours to the end, and when they go again."""
+
+
+class Scribe:
+    """Keeps results until Postgres has them. `written` is called when it has."""
+
+    def __init__(
+        self,
+        finish: Callable[[Sequence[Result]], Awaitable[Kept]],
+        written: Callable[[Sequence[Outcome], Kept], None],
+        chance: Callable[[], float],
+        transient: tuple[type[Exception], ...],
+    ) -> None:
+        self._finish = finish
+        self._written = written
+        self._chance = chance
+        self._transient = transient
+        self._outcomes: list[Outcome] = []
+        self._size = WRITE_AT_ONCE
+        self._writing: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """How many are still to be written."""
+        return len(self._outcomes)
+
+    def add(self, job: Claimed, result: Result) -> None:
+        """This became of a job."""
+        self._outcomes.append((job, result))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    async def close(self) -> None:
+        """Write no more; whoever comes next finds those jobs when their time is over."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def _write(self) -> None:
+        attempt = 0
+        try:
+            while self._outcomes:
+                batch = self._outcomes[: self._size]
+                kept = await self._try(batch)
+                if kept is None:
+                    pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._chance())
+                    attempt += 1
+                    await asyncio.sleep(pause)
+                    continue
+                attempt = 0
+                self._size = min(WRITE_AT_ONCE, self._size * 2)
+                del self._outcomes[: len(batch)]
+                self._written(batch, kept)
+        finally:
+            self._writing = None
+
+    async def _try(self, batch: Sequence[Outcome]) -> Kept | None:
+        """Those that were kept; None if they are to be written once more."""
+        try:
+            return await self._finish([result for _, result in batch])
+        except self._transient as error:
+            log.warning("dispatch.database_away", error=type(error).__name__)
+        except Exception:  # one that cannot be written must not keep the others
+            log.exception("dispatch.not_written", jobs=len(batch), first=batch[0][1].key)
+            if len(batch) == 1:
+                return {}
+            self._size = max(1, len(batch) // 2)
+        return None

@@ -1,0 +1,46 @@
+"""What becomes of a job that was taken and could not be sent."""
+
+from core.dispatch.claimed import Claimed
+from core.dispatch.job import JobStatus
+from core.dispatch.outcome import ErrorType, Result, Sent, Step
+
+# Seconds until a job is tried again that we were not able to send.
+OWN_TROUBLE = 2.0
+
+
+def expired(job: Claimed) -> Step:
+    """Its time is over before it was sent."""
+    return Step(
+        status=JobStatus.EXPIRED,
+        attempt_count=job.attempt_count,
+        attempt_number=job.attempt_count,
+        error="not delivered before it expired",
+    )
+
+
+def given_back(job: Claimed) -> Step:
+    """It was taken, and would wait for its start longer than it may be held."""
+    return Step(
+        status=JobStatus.QUEUED,
+        attempt_count=job.attempt_count,
+        attempt_number=job.attempt_count,
+        wait=0.0,
+        error="put back: the pool became slower",
+    )
+
+
+def put_off(now: float) -> Sent:
+    """We could not begin: that is not the job's fault, nor the target's."""
+    return Sent(
+        status=Result.DEFERRED, delay=OWN_TROUBLE, error="put off by our own trouble", began_at=now
+    )
+
+
+def crashed(error: Exception, now: float) -> Sent:
+    """We failed, not the target."""
+    return Sent(
+        status=Result.CONNECTION_ERROR,
+        error_type=ErrorType.TRANSIENT,
+        error=f"the delivery could not be made: {type(error).__name__}",
+        began_at=now,
+    )
