@@ -11,6 +11,9 @@ _HINTS = {
     403: "Use a key that has it (`muster keys create --allow …`).",
 }
 
+# Others are refusals of their own, which no key would change.
+_ABOUT_KEYS = {"unauthorized", "forbidden"}
+
 
 class ProblemError(CommandError):
     """The server answered with a problem; `document` is its body."""
@@ -52,7 +55,8 @@ def sentence_of(status: int, document: Mapping[str, Any]) -> str:
         text += f" (try again in {wait} s)"
     if status >= 500 and document.get("requestId"):
         text += f" (request {document['requestId']})"
-    hint = f" {_HINTS[status]}" if status in _HINTS else ""
+    is_about_keys = status in _HINTS and document.get("code", "forbidden") in _ABOUT_KEYS
+    hint = f" {_HINTS[status]}" if is_about_keys else ""
     return f"{_begun(text)}.{hint}"
 
 

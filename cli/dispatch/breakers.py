@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 from cli.dispatch.monitoring_views import breakers_view
-from cli.dispatch.words import path_of
-from cli.errors import CommandError, InputError
+from cli.dispatch.words import missing_told, path_of
+from cli.errors import InputError
 from cli.lazy import SETTINGS, example
-from cli.problems import ProblemError
 from cli.shell import Shell, command, out, print_json
 from cli.tables import print_page
 from core.dispatch.breaker import BreakerState
@@ -58,13 +57,9 @@ async def reset(
         raise InputError("Name a target, or give --all.")
     path = f"{PATH}/reset-all" if target is None else path_of(PATH, target, "reset")
     async with shell.connect() as client:
-        try:
+        told = f"Nothing was delivered to {target} lately: see `muster breakers list`."
+        with missing_told(told):
             done = await client.post(path, {})
-        except ProblemError as problem:
-            if problem.status != 404:
-                raise
-            told = f"Nothing was delivered to {target} lately: see `muster breakers list`."
-            raise CommandError(told) from problem
     if shell.as_json:
         print_json(done)
     else:

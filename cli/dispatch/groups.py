@@ -1,7 +1,5 @@
 """`muster groups`: message groups, what blocks them, and how they go on."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -9,10 +7,8 @@ import typer
 
 from cli.client import Client
 from cli.dispatch.group_views import group_view, groups_view, standing
-from cli.dispatch.words import Cursor, path_of
-from cli.errors import CommandError
+from cli.dispatch.words import Cursor, missing_told, path_of
 from cli.lazy import SETTINGS, example
-from cli.problems import ProblemError
 from cli.shell import Shell, command, out, print_json
 from cli.tables import print_page
 from core.dispatch.groups import GroupState
@@ -25,6 +21,8 @@ Name = Annotated[
         metavar="GROUP",
     ),
 ]
+# A group is there as long as something of it is to be delivered, or has failed.
+_EMPTY = "Nothing waits in group {name}, and nothing failed: see `muster groups list`."
 Limit = Annotated[int, typer.Option(min=1, max=200, help="How many on one page.")]
 Pool = Annotated[
     str | None, typer.Option(help="Its pool, where several have a group of this name.")
@@ -74,7 +72,7 @@ async def show(
     """Show one group: its head, and what waits behind that in order."""
     params = {"pool": pool, "limit": limit, "cursor": cursor}
     async with shell.connect() as client:
-        with nothing_told(name):
+        with missing_told(_EMPTY.format(name=name)):
             found = await client.get(path_of(PATH, name), params)
     if shell.as_json:
         print_json(found)
@@ -129,20 +127,8 @@ async def _change(
     job: str | None = None,
 ) -> Any:
     params = {"pool": pool, "jobId": job}
-    with nothing_told(name):
+    with missing_told(_EMPTY.format(name=name)):
         return await client.post(path_of(PATH, name, verb), body or {}, params=params)
-
-
-@contextmanager
-def nothing_told(name: str) -> Iterator[None]:
-    """A group is there as long as something of it is to be delivered, or has failed."""
-    try:
-        yield
-    except ProblemError as problem:
-        if problem.status != 404:
-            raise
-        told = f"Nothing waits in group {name}, and nothing failed: see `muster groups list`."
-        raise CommandError(told) from problem
 
 
 def _tell(group: Any, what: str, shell: Shell) -> None:

@@ -10,6 +10,7 @@ from cli.dispatch import job_verbs
 from cli.dispatch.job_choice import PATH, JobFilter, JobId, job_path, params_of
 from cli.dispatch.job_views import job_view, jobs_view
 from cli.dispatch.recover import recover
+from cli.dispatch.secrets import own_secret
 from cli.dispatch.words import Cursor, Limit, pairs_of, seconds_of, with_raw
 from cli.documents import read_json_text
 from cli.lazy import SETTINGS, example
@@ -155,6 +156,7 @@ async def post(
 
 
 for _name, _verb, _examples in (
+    ("secret", own_secret, ["muster jobs secret"]),
     ("requeue", job_verbs.requeue, ["muster jobs requeue --code shop:orders:order:created"]),
     ("resend", job_verbs.resend, ["muster jobs resend 0PJ3F6SK81VB8"]),
     ("cancel", job_verbs.cancel, ["muster jobs cancel --group billing:customer-17"]),

@@ -1,14 +1,16 @@
 """`muster pools`: rates and places that deliveries share."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
+from cli.client import Client
 from cli.dispatch.pool_stats import stats
 from cli.dispatch.pool_views import pool_view, pools_view
-from cli.dispatch.words import Cursor, Limit, path_of
+from cli.dispatch.words import Cursor, Limit, checked_code, missing_told, path_of
 from cli.errors import InputError
 from cli.lazy import SETTINGS, example
 from cli.problems import ProblemError
@@ -17,6 +19,7 @@ from cli.tables import print_page
 from core.dispatch.pool import MOST_CONCURRENCY, MOST_RATE, PoolStatus
 
 PATH = "/api/dispatch-pools"
+_ID = re.compile(r"dpl_(?:default|[0-9A-Z]{13})")
 Code = Annotated[str, typer.Argument(help="The pool's code or id.", metavar="POOL")]
 
 app = typer.Typer(
@@ -49,7 +52,8 @@ async def list_(
 async def show(code: Code, shell: Shell) -> None:
     """Show one pool: how fast it delivers, and how many at once."""
     async with shell.connect() as client:
-        found = await client.get(path_of(PATH, code))
+        with missing_told(_missing(code)):
+            found = await client.get(_path(code))
     print_json(found) if shell.as_json else out.print(pool_view(found))
 
 
@@ -96,15 +100,13 @@ async def put(code: Code, terms: Terms, shell: Shell) -> None:
     """Make a pool, or change one that is there; a change takes effect at once."""
     body = terms.body()
     async with shell.connect() as client:
-        try:
-            await client.get(path_of(PATH, code))
-        except ProblemError as problem:
-            if problem.status != 404:
-                raise
+        if await _is_there(client, code):
+            if not body:
+                raise InputError("Say what is to change: --rate, --concurrency, --name, …")
+            pool = await client.patch(_path(code), body)
+        else:
             name = code.replace("-", " ").capitalize()
             pool = await client.post(PATH, {"code": code, "name": name, **body})
-        else:
-            pool = await client.patch(path_of(PATH, code), body)
     if shell.as_json:
         print_json(pool)
     else:
@@ -130,9 +132,10 @@ async def activate(code: Code, shell: Shell) -> None:
 async def archive(code: Code, shell: Shell) -> None:
     """Put a pool out of use that nobody needs any more."""
     async with shell.connect() as client:
-        pool = await client.delete(path_of(PATH, code))
+        with missing_told(_missing(code)):
+            await client.delete(_path(code))
     if shell.as_json:
-        print_json(pool)
+        print_json({"pool": code, "archived": True})
     else:
         out.print(f"Pool {code} is archived.", markup=False)
 
@@ -142,11 +145,31 @@ app.command("stats", epilog=example("muster pools stats --watch"))(stats)
 
 async def _change(code: str, verb: str, what: str, shell: Shell) -> None:
     async with shell.connect() as client:
-        pool = await client.post(path_of(PATH, code, verb), {})
+        with missing_told(_missing(code)):
+            pool = await client.post(_path(code, verb), {})
     if shell.as_json:
         print_json(pool)
     else:
         out.print(f"Pool {pool['code']} {what}.", markup=False)
+
+
+async def _is_there(client: Client, code: str) -> bool:
+    """Whether a pool of this code is there, to be changed."""
+    try:
+        await client.get(_path(code))
+    except ProblemError as problem:
+        if problem.status != 404:
+            raise
+        return False
+    return True
+
+
+def _path(code: str, *rest: str) -> str:
+    return path_of(PATH, code if _ID.fullmatch(code) else checked_code(code, "pool"), *rest)
+
+
+def _missing(code: str) -> str:
+    return f"There is no pool {code}: see `muster pools list`."
 
 
 def rate_of(text: str) -> int | None:

@@ -63,18 +63,6 @@ def subscription_view(found: Document) -> RenderableType:
     )
 
 
-def secrets_view(secrets: Sequence[Document]) -> RenderableType:
-    """What signs deliveries, newest first."""
-    table = plain_table("secret", "since", "until")
-    for one in secrets:
-        table.add_row(
-            Text(str(one.get("secret"))),
-            local_time(one.get("createdAt")),
-            local_time(one.get("expiresAt")) or "replaced",
-        )
-    return table
-
-
 def _bindings(item: Document) -> list[str]:
     return [
         f"{one['eventTypeCode']}@{one['specVersion']}"

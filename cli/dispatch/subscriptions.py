@@ -1,5 +1,6 @@
 """`muster subscriptions`: who wants which events, and how they are brought there."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -7,19 +8,15 @@ import typer
 
 from cli.client import Client
 from cli.credentials import auth_of, headers_of
-from cli.dispatch.subscription_views import (
-    secrets_view,
-    subscription_view,
-    subscriptions_view,
-)
-from cli.dispatch.words import Cursor, Limit, path_of, seconds_of
-from cli.errors import CommandError, InputError
+from cli.dispatch.secrets import Overlap, rotated, tell_secrets
+from cli.dispatch.subscription_views import subscription_view, subscriptions_view
+from cli.dispatch.words import Cursor, Limit, checked_code, missing_told, path_of, seconds_of
+from cli.errors import InputError
 from cli.lazy import SETTINGS, example
-from cli.problems import ProblemError
 from cli.shell import Shell, command, err, out, print_json
 from cli.tables import print_page
 from core.dispatch.job import Mode
-from core.subscription import Signature, SubscriptionStatus
+from core.subscription import Signature, SubscriptionStatus, is_code
 
 PATH = "/api/subscriptions"
 ID_PREFIX = "sub_"
@@ -38,7 +35,8 @@ class Selection:
     """Which subscriptions a listing shows."""
 
     status: Annotated[
-        SubscriptionStatus | None, typer.Option(help="Only those that stand so.", case_sensitive=False)
+        SubscriptionStatus | None,
+        typer.Option(help="Only those that stand so.", case_sensitive=False),
     ] = None
     event_type: Annotated[
         str | None, typer.Option("--type", help="Only those that take events of this type.")
@@ -72,7 +70,8 @@ async def list_(selection: Selection, shell: Shell) -> None:
 async def show(name: Name, shell: Shell) -> None:
     """Show one subscription: what it takes, where that goes, and how it fares."""
     async with shell.connect() as client:
-        found = await client.get(path_of(PATH, name))
+        with missing_told(_missing(name)):
+            found = await client.get(_path(name))
     print_json(found) if shell.as_json else out.print(subscription_view(found))
 
 
@@ -91,7 +90,7 @@ class Manner:
     ] = None
     filter_: Annotated[
         str | None,
-        typer.Option("--filter", help="""Only events for which this holds: 'data.total > 100'."""),
+        typer.Option("--filter", help="Only events for which this holds, as in 'data.total > 9'."),
     ] = None
     mode: Annotated[
         Mode | None,
@@ -108,8 +107,11 @@ class Manner:
     retries: Annotated[int | None, typer.Option(min=1, help="Attempts in all.")] = None
     sequence: Annotated[int | None, typer.Option(min=0, help="Place within a group.")] = None
     envelope: Annotated[
-        bool, typer.Option("--envelope", help="Put the data in an envelope with ids and times.")
-    ] = False
+        bool | None,
+        typer.Option(
+            "--envelope/--data-only", help="The data with ids and times around it, or alone."
+        ),
+    ] = None
     header: Annotated[
         list[str] | None, typer.Option(help="A header as NAME=VALUE; once for each.")
     ] = None
@@ -126,16 +128,12 @@ class Manner:
     name: Annotated[str | None, typer.Option(help="How people call it.")] = None
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None
 
-    def body(self, code: str, target: str) -> dict[str, Any]:
-        """The request."""
-        if not self.event_type:
-            raise InputError("Say which events it takes: --type shop:orders:order:created.")
+    def body(self) -> dict[str, Any]:
+        """What was given, as the API names it."""
         given = {
-            "code": code,
-            "name": self.name or code.replace("-", " ").capitalize(),
+            "name": self.name,
             "description": self.description,
-            "target": target,
-            "eventTypes": [binding_of(text) for text in self.event_type],
+            "eventTypes": [binding_of(text) for text in self.event_type or ()] or None,
             "filter": self.filter_,
             "mode": self.mode.value if self.mode else None,
             "dispatchPoolId": self.pool,
@@ -144,7 +142,7 @@ class Manner:
             "timeoutSeconds": seconds_of(self.timeout),
             "maxRetries": self.retries,
             "sequence": self.sequence,
-            "dataOnly": False if self.envelope else None,
+            "dataOnly": None if self.envelope is None else not self.envelope,
             "headers": headers_of(self.header) if self.header else None,
             "auth": auth_of(self.bearer, self.basic),
             "signature": self.signature.value if self.signature else None,
@@ -169,15 +167,45 @@ async def create(
     shell: Shell,
 ) -> None:
     """Subscribe an address to events, and print the secret that signs what comes there."""
-    body = manner.body(code, target)
+    called = checked_code(code, "subscription").replace("-", " ").capitalize()
+    body = {"code": code, "name": called, "target": target, **manner.body()}
+    if not manner.event_type:
+        raise InputError("Say which events it takes: --type shop:orders:order:created.")
     async with shell.connect() as client:
         made = await client.post(PATH, body)
+        secrets = await client.get(_path(code, "secret"))
     if shell.as_json:
-        print_json(made)
+        print_json({**made, **secrets})
         return
     # The secret alone goes to standard output, so that a script can catch it.
     err.print(f"Subscription {code} takes events. This signs them:", markup=False)
-    print(made["secret"])
+    print(secrets["secret"], flush=True)
+
+
+@app.command(
+    "change",
+    epilog=example(
+        "muster subscriptions change billing --target https://new.example.com/hook",
+        "muster subscriptions change billing --mode NEXT_ON_ERROR --retries 8",
+    ),
+)
+@command
+async def change(
+    subscription: Name,
+    manner: Manner,
+    shell: Shell,
+    target: Annotated[
+        str | None, typer.Option(help="Where events are delivered.", metavar="URL")
+    ] = None,
+) -> None:
+    """Change what is given of a subscription; the rest stays, and so do its secrets."""
+    body = manner.body() | ({"target": target} if target else {})
+    if not body:
+        raise InputError("Say what is to change, as in --target URL.")
+    async with shell.connect() as client:
+        with missing_told(_missing(subscription)):
+            changed = await client.patch(_path(subscription), body)
+    print_json(changed) if shell.as_json else out.print(subscription_view(changed))
 
 
 @app.command("pause", epilog=example("muster subscriptions pause billing"))
@@ -190,21 +218,17 @@ async def pause(name: Name, shell: Shell) -> None:
 @app.command("resume", epilog=example("muster subscriptions resume billing"))
 @command
 async def resume(name: Name, shell: Shell) -> None:
-    """Take events again, with all failures forgotten."""
+    """Take events again, from now on, with all failures forgotten."""
     await _change(name, "resume", "takes events", shell)
 
 
 @app.command("rm", epilog=example("muster subscriptions rm billing"))
 @command
 async def remove(name: Name, shell: Shell) -> None:
-    """Remove a subscription and its secrets: it takes no more events."""
+    """Remove a subscription and its secrets; what is on its way to it fails."""
     async with shell.connect() as client:
-        try:
-            await client.delete(path_of(PATH, name))
-        except ProblemError as problem:
-            if problem.status != 404:
-                raise
-            raise CommandError(_missing(name)) from problem
+        with missing_told(_missing(name)):
+            await client.delete(_path(name))
     if shell.as_json:
         print_json({"subscription": name, "removed": True})
     else:
@@ -214,41 +238,29 @@ async def remove(name: Name, shell: Shell) -> None:
 @app.command("secret", epilog=example("muster subscriptions secret billing"))
 @command
 async def secret(name: Name, shell: Shell) -> None:
-    """Print what signs deliveries now, newest first."""
+    """Print what signs deliveries; others that sign for a while yet go to standard error."""
     async with shell.connect() as client:
-        found = await client.get(path_of(PATH, name, "secret"))
-    _tell_secrets(found, shell)
+        with missing_told(_missing(name)):
+            found = await client.get(_path(name, "secret"))
+    tell_secrets(found, shell)
 
 
-@app.command("rotate", epilog=example("muster subscriptions rotate billing --overlap 24h"))
+@app.command("rotate", epilog=example("muster subscriptions rotate billing --overlap 7d"))
 @command
-async def rotate(
-    name: Name,
-    shell: Shell,
-    overlap: Annotated[
-        str | None,
-        typer.Option(help="How long the old secret signs beside the new one; 0 for not at all."),
-    ] = None,
-) -> None:
+async def rotate(name: Name, shell: Shell, overlap: Overlap = None) -> None:
     """Replace the secret: for a while both sign, so that no delivery fails to verify."""
-    body: dict[str, Any] = {}
-    if overlap is not None:
-        body["overlapSeconds"] = 0 if overlap.strip() in {"0", "0s"} else seconds_of(overlap)
     async with shell.connect() as client:
-        made = await client.post(path_of(PATH, name, "secret", "rotate"), body)
-    _tell_secrets(made, shell)
+        with missing_told(_missing(name)):
+            found = await rotated(client, _path(name, "secret"), overlap)
+    tell_secrets(found, shell)
 
 
 async def subscription_id(client: Client, name: str | None) -> str | None:
     """The id of a subscription that was named by its code or its id."""
     if name is None or name.startswith(ID_PREFIX):
         return name
-    try:
-        return str((await client.get(path_of(PATH, name)))["id"])
-    except ProblemError as problem:
-        if problem.status != 404:
-            raise
-        raise CommandError(_missing(name)) from problem
+    with missing_told(_missing(name)):
+        return str((await client.get(_path(name)))["id"])
 
 
 def binding_of(text: str) -> dict[str, str]:
@@ -261,15 +273,18 @@ def binding_of(text: str) -> dict[str, str]:
 
 async def _change(name: str, verb: str, what: str, shell: Shell) -> None:
     async with shell.connect() as client:
-        changed = await client.post(path_of(PATH, name, verb), {})
+        with missing_told(_missing(name)):
+            changed = await client.post(_path(name, verb), {})
     if shell.as_json:
         print_json(changed)
     else:
         out.print(f"Subscription {changed['code']} {what}.", markup=False)
 
 
-def _tell_secrets(found: Any, shell: Shell) -> None:
-    print_json(found) if shell.as_json else out.print(secrets_view(found["secrets"]))
+def _path(name: str, *rest: str) -> str:
+    if not is_code(name) and not re.fullmatch(rf"{ID_PREFIX}[0-9A-Z]{{13}}", name):
+        raise InputError(_missing(name))
+    return path_of(PATH, name, *rest)
 
 
 def _missing(name: str) -> str:

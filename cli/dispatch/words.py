@@ -1,7 +1,8 @@
 """What is typed about events and deliveries, as the API takes it."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -9,7 +10,9 @@ from urllib.parse import quote
 import typer
 
 from cli.durations import parse_duration
-from cli.errors import InputError
+from cli.errors import CommandError, InputError
+from cli.problems import ProblemError
+from core.subscription import is_code
 
 Limit = Annotated[int, typer.Option(min=1, max=500, help="How many on one page.")]
 Cursor = Annotated[str | None, typer.Option(help="Go on where a page ended.")]
@@ -18,6 +21,27 @@ Cursor = Annotated[str | None, typer.Option(help="Go on where a page ended.")]
 def path_of(base: str, *parts: str) -> str:
     """The path of one thing, whatever its name is made of."""
     return "/".join([base, *(quote(part, safe=":") for part in parts)])
+
+
+@contextmanager
+def missing_told(sentence: str) -> Iterator[None]:
+    """Say in one sentence, with what to do, that something is not there."""
+    try:
+        yield
+    except ProblemError as problem:
+        if problem.status != 404:
+            raise
+        raise CommandError(sentence) from problem
+
+
+def checked_code(text: str, what: str) -> str:
+    """A code as it may be given to something new."""
+    if not is_code(text):
+        raise InputError(
+            f"'{text}' is no code for a {what}: lower-case letters, digits and dashes, as in "
+            "billing-eu."
+        )
+    return text
 
 
 def pairs_of(given: Iterable[str], what: str) -> list[tuple[str, str]]:
