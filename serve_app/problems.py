@@ -185,10 +185,15 @@ async def _answer(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Every method of the path: each has a route of its own, and the router knows one only."""
+    """Every method of the path: each has a route of its own, and the router knows one only.
+
+    Routes that name the path as it is go before those that take a part of it for a parameter.
+    """
+    path = request.scope["path"]
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    found = (r.methods or () for r in routes if r.path_regex.match(request.scope["path"]))
-    return sorted({method for methods in found for method in methods})
+    named = [route for route in routes if route.path == path]
+    found = named or [route for route in routes if route.path_regex.match(path)]
+    return sorted({method for route in found for method in route.methods or ()})
 
 
 def _of_kind(error: MusterError) -> Problem:

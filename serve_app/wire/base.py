@@ -1,7 +1,23 @@
 """What all wire models share: camelCase outside, snake_case inside."""
 
-from pydantic import BaseModel, ConfigDict
+import re
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
+
+_NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
+
+
+def _is_written_out(value: Any) -> Any:
+    """Let pass what is no number: pydantic would take it for seconds or for milliseconds."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        raise ValueError("a time with its zone, such as 2026-01-31T12:00:00Z")
+    return value
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_is_written_out)]
+"""A point in time in a query, where everything is text."""
 
 
 class Wire(BaseModel):

@@ -22,7 +22,7 @@ from core.event import (
 )
 from core.event_type import VERSION
 from core.tsid import PATTERN
-from serve_app.wire.base import Wire
+from serve_app.wire.base import Instant, Wire
 from serve_app.wire.events import EventReply
 from storage.events import EventFilter
 
@@ -219,10 +219,10 @@ class EventQuery(Wire):
         list[Annotated[str, Field(max_length=KEY_LENGTH + 1 + VALUE_LENGTH, pattern=_PAIR)]],
         Field(max_length=_MOST_PAIRS),
     ] = Field([], description="key=value; all of them.")
-    since: AwareDatetime | None = Field(
+    since: Instant | None = Field(
         None, alias="from", description="Not earlier, by the event's own time."
     )
-    until: AwareDatetime | None = Field(None, alias="to", description="Earlier than this.")
+    until: Instant | None = Field(None, alias="to", description="Earlier than this.")
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: Annotated[str, Field(pattern=PATTERN)] | None = Field(
         None, description="nextCursor of the page before."

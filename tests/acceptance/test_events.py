@@ -260,6 +260,13 @@ def test_half_of_binary_mode_is_told_what_is_missing(product: Product) -> None:
     assert faulty_fields(problem) == {"ce-specversion"}
 
 
+def test_a_path_tells_the_methods_that_are_its_own(product: Product) -> None:
+    for path, methods in ((BATCH, "POST"), (EVENTS, "GET, POST"), (f"{EVENTS}/x", "GET")):
+        reply = product.http.request("OPTIONS", path)
+        assert_problem(reply, 405, "method_not_allowed")
+        assert reply.headers["Allow"] == methods
+
+
 # Found again
 
 
@@ -327,6 +334,8 @@ def test_a_listing_goes_page_by_page_newest_first(product: Product) -> None:
         {"cursor": "!"},
         {"context": "region"},
         {"from": "yesterday"},
+        {"from": "0.5"},
+        {"to": "1750000000"},
         {"from": "2026-01-31T12:00:00"},
         {"type": "a\x00"},
         {"typ": "a"},

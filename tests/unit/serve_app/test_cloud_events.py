@@ -1,4 +1,5 @@
 import pytest
+from pydantic import ValidationError
 
 from serve_app.problems import ProblemError
 from serve_app.routes.cloud_events import Shape, shape_of
@@ -52,3 +53,9 @@ def test_a_query_becomes_a_filter() -> None:
     assert chosen.context == (("region", "us=west"), ("a", "1"))
     assert chosen.since == chosen.until == 1_749_988_800.0
     assert EventQuery().to_filter().since is None
+
+
+@pytest.mark.parametrize("text", ["0.5", "1750000000", "-1", "1e9", "", "2025-06-15T12:00:00"])
+def test_a_time_is_written_out(text: str) -> None:
+    with pytest.raises(ValidationError):
+        EventQuery.model_validate({"from": text})
