@@ -24,14 +24,14 @@ _CODE = re.compile(CODE.strip("^$"))
 _SPEC_VERSION = re.compile(SPEC_VERSION.strip("^$"))
 
 
-class Status(StrEnum):
+class SubscriptionStatus(StrEnum):
     """Whether a subscription takes events."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
 
 
-class Source(StrEnum):
+class SubscriptionSource(StrEnum):
     """Who made a subscription."""
 
     CODE = "CODE"
@@ -51,7 +51,6 @@ class Refusal(StrEnum):
 
     CODE_EXISTS = "code_exists"
     SUBSCRIPTION_NOT_FOUND = "subscription_not_found"
-    POOL_NOT_FOUND = "pool_not_found"
     POOL_ARCHIVED = "pool_archived"
     TOO_MANY_SUBSCRIPTIONS = "too_many_subscriptions"
 
@@ -105,10 +104,10 @@ class Subscription:
     auth: Mapping[str, str] | None = field(default=None, repr=False)
     signature: Signature = Signature.STANDARD
     custom_config: tuple[ConfigEntry, ...] = field(default=(), repr=False)
-    source: Source = Source.API
+    source: SubscriptionSource = SubscriptionSource.API
     application: str | None = None
     """Which application declares it, if one does."""
-    status: Status = Status.ACTIVE
+    status: SubscriptionStatus = SubscriptionStatus.ACTIVE
     status_reason: str | None = None
     failing_since: float | None = None
     created_at: float = 0.0

@@ -10,7 +10,7 @@ _FORMS = frozenset({"(name)", "(resource)"})
 # Where a field of the value itself says its kind, that is no step on the way to another.
 _KINDS = frozenset({("auth", "bearer"), ("auth", "basic")})
 # Not even their author is shown these again: an answer may be kept where a request is not.
-_SECRETS = frozenset({"token", "password"})
+_SECRETS = frozenset({"token", "password", "secret"})
 _SHOWN = 100
 # pydantic's sentences begin like this; the rest says what is expected.
 _OPENINGS = (

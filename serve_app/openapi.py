@@ -17,6 +17,12 @@ from serve_app.wire.cloud_events import NewCloudEvent, NewEvent
 from serve_app.wire.dead_letters import RedriveRequest
 from serve_app.wire.dispatch_groups import ParkRequest
 from serve_app.wire.dispatch_jobs import JobBatch, JobChoice, JobRequest, RecoverRequest
+from serve_app.wire.dispatch_pools import (
+    PoolPatch,
+    PoolReplacement,
+    PoolRequest,
+    PoolSyncRequest,
+)
 from serve_app.wire.event_type_sync import EventTypeSyncRequest
 from serve_app.wire.event_types import (
     EventTypePatch,
@@ -34,6 +40,13 @@ from serve_app.wire.gathers import (
 from serve_app.wire.monitoring import PoolTerms
 from serve_app.wire.problem import ProblemView
 from serve_app.wire.requests import EventBatch, KeyRequest, WaitBatch, WaitRequest
+from serve_app.wire.subscriptions import (
+    SubscriptionPatch,
+    SubscriptionReplacement,
+    SubscriptionRequest,
+    SubscriptionSyncRequest,
+)
+from serve_app.wire.webhook_secrets import RotateRequest
 
 _REF = "#/components/schemas/{model}"
 _BODIES: tuple[type[BaseModel], ...] = (
@@ -60,6 +73,15 @@ _BODIES: tuple[type[BaseModel], ...] = (
     RecoverRequest,
     ParkRequest,
     PoolTerms,
+    SubscriptionRequest,
+    SubscriptionReplacement,
+    SubscriptionPatch,
+    SubscriptionSyncRequest,
+    RotateRequest,
+    PoolRequest,
+    PoolReplacement,
+    PoolPatch,
+    PoolSyncRequest,
 )
 # What any route may answer, and what any route with a permission may.
 _ALWAYS = (429, 500, 503)

@@ -15,3 +15,4 @@ class IngressOptions:
     heartbeat: float = 15.0
     event_types: Admission = Admission.OPEN
     sample_receiver: bool = False
+    pool_limit: int = 20

@@ -151,6 +151,9 @@ class Settings(BaseSettings):
     )
 
     # Dispatch
+    pool_limit: Count = Field(
+        20, description="Most dispatch pools there may be, of all tenants; each is a process."
+    )
     dispatch_buffer: Count = Field(
         10_000, description="Most jobs that one dispatch pool holds in memory; the rest waits."
     )

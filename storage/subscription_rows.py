@@ -7,7 +7,14 @@ import msgspec
 
 from core.dispatch.claimed import Profile
 from core.dispatch.job import Mode
-from core.subscription import Binding, ConfigEntry, Signature, Source, Status, Subscription
+from core.subscription import (
+    Binding,
+    ConfigEntry,
+    Signature,
+    Subscription,
+    SubscriptionSource,
+    SubscriptionStatus,
+)
 
 _words = msgspec.json.Decoder(dict[str, str])
 _config = msgspec.json.Decoder(tuple[ConfigEntry, ...])
@@ -72,9 +79,9 @@ def subscription_of(row: asyncpg.Record) -> Subscription:
         auth=_auth(row["auth"]),
         signature=Signature(row["signature"]),
         custom_config=_config.decode(row["custom_config"]),
-        source=Source(row["source"]),
+        source=SubscriptionSource(row["source"]),
         application=row["application"],
-        status=Status(row["status"]),
+        status=SubscriptionStatus(row["status"]),
         status_reason=row["status_reason"],
         failing_since=row["failing_since"],
         created_at=row["created_at"],

@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from core.dispatch.claimed import Profile
-from core.subscription import Refusal, Source, Status, Subscription, delivers_alike
+from core.subscription import (
+    Refusal,
+    Subscription,
+    SubscriptionSource,
+    SubscriptionStatus,
+    delivers_alike,
+)
 from storage import changes, webhook_secrets
 from storage.changes import Topic
 from storage.pool import Connection, Pool
@@ -29,8 +35,8 @@ class SubscriptionKey(NamedTuple):
 class SubscriptionFilter:
     """Which subscriptions are meant; None leaves a filter off."""
 
-    status: Status | None = None
-    source: Source | None = None
+    status: SubscriptionStatus | None = None
+    source: SubscriptionSource | None = None
     pool_nos: Sequence[int] | None = None
     patterns: Sequence[str] | None = None
 
@@ -51,7 +57,7 @@ async def matching(pool: Pool, tenant: int, patterns: Sequence[str]) -> list[Sub
     return [
         replace(one, bindings=tuple(b for b in one.bindings if b.pattern in wanted))
         for one in await _read(pool, [SubscriptionKey(*row) for row in rows])
-        if one.status is Status.ACTIVE
+        if one.status is SubscriptionStatus.ACTIVE
     ]
 
 
@@ -116,7 +122,9 @@ async def change(pool: Pool, tenant: int, name: str, edit: Edit) -> Refusal | Su
 
 async def save(conn: Connection, held: Subscription, new: Subscription) -> Refusal | Subscription:
     """Store what a held subscription is to become, and tell others."""
-    if new.status is Status.ACTIVE and not await conn.fetchrow(Q["hold_open_pool"], new.pool_no):
+    if new.status is SubscriptionStatus.ACTIVE and not await conn.fetchrow(
+        Q["hold_open_pool"], new.pool_no
+    ):
         return Refusal.POOL_ARCHIVED
     version = held.version if delivers_alike(held, new) else held.version + 1
     await conn.execute(Q["save_subscription"], *values_of(replace(new, version=version)))
@@ -130,7 +138,10 @@ async def save(conn: Connection, held: Subscription, new: Subscription) -> Refus
 async def pause(pool: Pool, tenant: int, name: str) -> Refusal | Subscription:
     """Take no more events; what is on its way goes on."""
     return await change(
-        pool, tenant, name, lambda held: replace(held, status=Status.PAUSED, status_reason=None)
+        pool,
+        tenant,
+        name,
+        lambda held: replace(held, status=SubscriptionStatus.PAUSED, status_reason=None),
     )
 
 
@@ -138,7 +149,9 @@ async def resume(pool: Pool, tenant: int, name: str) -> Refusal | Subscription:
     """Take events again, with all failures forgotten."""
 
     def edit(held: Subscription) -> Subscription:
-        return replace(held, status=Status.ACTIVE, status_reason=None, failing_since=None)
+        return replace(
+            held, status=SubscriptionStatus.ACTIVE, status_reason=None, failing_since=None
+        )
 
     return await change(pool, tenant, name, edit)
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.gathering import Gatherings, gatherings_of
 from tests.support.operations import Operation, operations_of
 from tests.support.product import Product, running_product
-from tests.support.tenants import another_tenant, client
+from tests.support.tenants import another_tenant, client, the_anchor
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +40,13 @@ def stranger(product: Product) -> Iterator[Product]:
     """The same instance, as the admin of another tenant sees it."""
     with another_tenant(product) as other:
         yield other
+
+
+@pytest.fixture(scope="session")
+def anchor(product: Product) -> Iterator[Product]:
+    """The same instance, as the admin of the anchor sees it."""
+    with the_anchor(product) as admin:
+        yield admin
 
 
 @pytest.fixture(scope="session")

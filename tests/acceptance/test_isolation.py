@@ -10,6 +10,7 @@ import pytest
 from core.permissions import ALL_PERMISSIONS
 from tests.acceptance.event_isolation import EVENT_ISOLATION
 from tests.acceptance.job_isolation import JOB_ISOLATION
+from tests.acceptance.subscription_isolation import SUBSCRIPTION_ISOLATION
 from tests.acceptance.type_isolation import TYPE_ISOLATION
 from tests.support.letters import broken, bury, new_topic
 from tests.support.operations import Operation
@@ -296,6 +297,7 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     **TYPE_ISOLATION,
     **EVENT_ISOLATION,
     **JOB_ISOLATION,
+    **SUBSCRIPTION_ISOLATION,
     "listInbox": _lists_no_event_of_it,
     "showInboxEvent": _cannot_touch("GET"),
     "retryInboxEvent": _cannot_touch("POST", "/retry"),

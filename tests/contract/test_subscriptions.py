@@ -15,9 +15,9 @@ from core.subscription import (
     ConfigEntry,
     Refusal,
     Signature,
-    Source,
-    Status,
     Subscription,
+    SubscriptionSource,
+    SubscriptionStatus,
     candidates,
 )
 from storage import access, declarations, dispatch_pools, subscriptions, webhook_secrets
@@ -79,7 +79,7 @@ async def test_a_subscription_comes_back_whole(pool: Pool, tenant: int, other: i
         auth={"type": "bearer", "token": "t"},
         signature=Signature.CLASSIC,
         custom_config=(ConfigEntry("a", "1"),),
-        source=Source.UI,
+        source=SubscriptionSource.UI,
         bindings=(Binding(CREATED, "1.*"), Binding("*:*:*:*")),
     )
     created = await subscriptions.create(pool, wish, b"secret")
@@ -157,7 +157,7 @@ async def test_only_what_deliveries_feel_raises_the_version(pool: Pool, tenant: 
     assert await version_after() == 5
     paused = await subscriptions.pause(pool, tenant, "orders")
     assert isinstance(paused, Subscription)
-    assert (paused.status, paused.version) == (Status.PAUSED, 6)
+    assert (paused.status, paused.version) == (SubscriptionStatus.PAUSED, 6)
 
 
 async def test_what_is_not_there_cannot_change(pool: Pool, tenant: int, other: int) -> None:
@@ -168,7 +168,7 @@ async def test_what_is_not_there_cannot_change(pool: Pool, tenant: int, other: i
         assert await webhook_secrets.rotate(pool, owner, "sub_orders", b"n", 0) is None
     found = await subscriptions.read(pool, tenant, "orders")
     assert found is not None
-    assert found.status is Status.ACTIVE
+    assert found.status is SubscriptionStatus.ACTIVE
 
 
 async def test_nothing_leads_to_an_archived_pool(pool: Pool, tenant: int) -> None:
@@ -201,7 +201,7 @@ async def test_subscriptions_are_listed_by_code_and_filtered(
 ) -> None:
     slow = await slow_pool(pool, tenant)
     await made(pool, tenant, "c-3", bindings=(Binding("*"),))
-    await made(pool, tenant, "a-1", source=Source.UI)
+    await made(pool, tenant, "a-1", source=SubscriptionSource.UI)
     await made(pool, tenant, "b-2", pool_no=slow.pool_no, bindings=(Binding(SHIPPED),))
     await made(pool, other, "theirs")
     await subscriptions.pause(pool, tenant, "a-1")
@@ -216,8 +216,8 @@ async def test_subscriptions_are_listed_by_code_and_filtered(
     assert await listed() == ["a-1", "b-2", "c-3"]
     assert await listed(limit=2) == ["a-1", "b-2"]
     assert await listed(after="a-1") == ["b-2", "c-3"]
-    assert await listed(status=Status.PAUSED) == ["a-1"]
-    assert await listed(source=Source.UI) == ["a-1"]
+    assert await listed(status=SubscriptionStatus.PAUSED) == ["a-1"]
+    assert await listed(source=SubscriptionSource.UI) == ["a-1"]
     assert await listed(pool_nos=[slow.pool_no]) == ["b-2"]
     assert await listed(patterns=candidates(SHIPPED)) == ["b-2", "c-3"]
 
@@ -300,12 +300,15 @@ async def test_failing_counts_from_the_first_failure_until_a_success(
     assert not await subscriptions.disable(pool, *key, "it failed for 5 days")
     found = await subscriptions.read(pool, tenant, "orders")
     assert found is not None
-    assert (found.status, found.status_reason) == (Status.PAUSED, "it failed for 5 days")
+    assert (found.status, found.status_reason) == (
+        SubscriptionStatus.PAUSED,
+        "it failed for 5 days",
+    )
     assert (found.version, found.failing_since is not None) == (2, True)
     resumed = await subscriptions.resume(pool, tenant, "orders")
     assert isinstance(resumed, Subscription)
     assert (resumed.status, resumed.status_reason, resumed.failing_since) == (
-        Status.ACTIVE,
+        SubscriptionStatus.ACTIVE,
         None,
         None,
     )
@@ -337,7 +340,7 @@ async def test_an_application_declares_its_subscriptions(pool: Pool, tenant: int
     assert (found.subscription_id, found.target) == ("sub_two", "https://example.org/b")
     paused = await subscriptions.read(pool, tenant, "one")
     assert paused is not None
-    assert paused.status is Status.PAUSED
+    assert paused.status is SubscriptionStatus.PAUSED
     await made(pool, tenant, "by-hand")
     done = await sync(pool, tenant, one, remove=True)
     assert done == Synced(unchanged=["one"], removed=["two"])

@@ -3,6 +3,7 @@
 from typing import Any
 
 from core.subscription import Binding, Subscription
+from tests.support.product import new_id
 
 CREATED = "shop:orders:order:created"
 DEFAULT_POOL_NO = 1
@@ -22,3 +23,21 @@ def subscription(tenant: int, code: str = "orders", **fields: Any) -> Subscripti
         "bindings": (Binding(CREATED),),
     }
     return Subscription(**usual | fields)
+
+
+def new_type() -> str:
+    """A type that nobody has used."""
+    return f"shop:s{new_id()[:12]}:order:created"
+
+
+def wish(**fields: Any) -> dict[str, Any]:
+    """A subscription as it is asked for over HTTP. Its deliveries wait: they lead nowhere."""
+    usual = {
+        "code": f"code-{new_id()}",
+        "name": "Orders",
+        "eventTypes": [{"eventTypeCode": new_type()}],
+        "target": "http://127.0.0.1:9/hook",
+        "delaySeconds": 86_400,
+        "maxAgeSeconds": 0,
+    }
+    return usual | fields

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from core.dispatch.job import ANCHOR
 from core.permissions import ALL_PERMISSIONS
 from storage import access, embedded
 from storage.pool import Pool, PoolOptions, open_pool
@@ -32,10 +33,27 @@ def in_database(product: Product, work: Callable[[Pool], Awaitable[Any]]) -> Any
 @contextmanager
 def another_tenant(product: Product) -> Iterator[Product]:
     """The same instance, as the admin of a new tenant sees it."""
+    slug = f"tenant-{secrets.token_hex(4)}"
+    with _admin(product, lambda pool: access.create_tenant(pool, slug)) as admin:
+        yield admin
 
+
+@contextmanager
+def the_anchor(product: Product) -> Iterator[Product]:
+    """The same instance, as the admin of the anchor sees it."""
+
+    async def anchor(_pool: Pool) -> int:
+        return ANCHOR
+
+    with _admin(product, anchor) as admin:
+        yield admin
+
+
+@contextmanager
+def _admin(product: Product, find: Callable[[Pool], Awaitable[int]]) -> Iterator[Product]:
     async def work(pool: Pool) -> str:
         key = access.NewKey(
-            tenant=await access.create_tenant(pool, f"tenant-{secrets.token_hex(4)}"),
+            tenant=await find(pool),
             name="admin",
             prefix=secrets.token_hex(6),
             secret=secrets.token_hex(16),

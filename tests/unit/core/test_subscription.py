@@ -12,9 +12,9 @@ from core.event_type import CODE_LENGTH
 from core.subscription import (
     Binding,
     Signature,
-    Source,
-    Status,
     Subscription,
+    SubscriptionSource,
+    SubscriptionStatus,
     candidates,
     delivers_alike,
     is_binding_pattern,
@@ -52,7 +52,11 @@ def test_a_subscription_begins_with_the_usual_values() -> None:
     made = subscription()
     assert (made.max_age_seconds, made.delay_seconds, made.sequence) == (86_400, 0, 99)
     assert (made.timeout_seconds, made.max_retries, made.data_only) == (30, 3, True)
-    assert (made.mode, made.status, made.source) == (Mode.IMMEDIATE, Status.ACTIVE, Source.API)
+    assert (made.mode, made.status, made.source) == (
+        Mode.IMMEDIATE,
+        SubscriptionStatus.ACTIVE,
+        SubscriptionSource.API,
+    )
     assert (made.signature, made.version, made.headers) == (Signature.STANDARD, 1, {})
 
 
@@ -67,7 +71,7 @@ def test_secrets_are_not_printed() -> None:
         ({}, True),
         ({"name": "Other", "description": "other", "queue": "other"}, True),
         ({"target": "https://example.org/other"}, False),
-        ({"status": Status.PAUSED}, False),
+        ({"status": SubscriptionStatus.PAUSED}, False),
         ({"bindings": (Binding(CREATED, "1.0"),)}, False),
         ({"headers": {"X-Key": "other"}}, False),
         ({"auth": {"type": "bearer", "token": "other"}}, False),

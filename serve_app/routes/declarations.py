@@ -1,0 +1,95 @@
+"""Subscriptions and dispatch pools as an application declares them, in one request."""
+
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Path, Request
+from starlette.responses import Response
+
+from core.event_type import CODE_LENGTH, SEGMENT
+from core.permissions import Permission
+from serve_app.documents import answer, parse_as, read_body
+from serve_app.guards import caller_of, replica_of, requires
+from serve_app.openapi import body, described
+from serve_app.subscription_desk import SubscriptionDesk
+from serve_app.wire.dispatch_pools import PoolSyncRequest
+from serve_app.wire.subscription_mapper import not_synced, sync_document
+from serve_app.wire.subscription_views import SyncView
+from serve_app.wire.subscriptions import SubscriptionSyncRequest
+from storage import declarations
+from storage.declarations import Declaration, NotSynced, Synced
+
+log = structlog.get_logger("declarations")
+
+router = APIRouter(prefix="/api/applications")
+
+Application = Annotated[
+    str, Path(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH, examples=["shop"])
+]
+
+
+@router.post(
+    "/{application}/subscriptions/sync",
+    dependencies=[requires(Permission.SUBSCRIPTIONS_WRITE)],
+    operation_id="syncSubscriptions",
+    tags=["subscriptions"],
+    responses=described({200: SyncView}, 409),
+    openapi_extra=body(SubscriptionSyncRequest),
+)
+async def sync_subscriptions(request: Request, application: Application) -> Response:
+    """Make an application's subscriptions what it declares: all of it, or nothing changes."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    raw = await read_body(request, replica.config.request_timeout)
+    wish = parse_as(SubscriptionSyncRequest, raw)
+    wanted = await SubscriptionDesk(replica, tenant).declared(wish.subscriptions)
+    declaration = Declaration(
+        application=application, remove=wish.remove_unlisted, is_rehearsal=wish.dry_run
+    )
+    done = await replica.database.ask_once(
+        declarations.sync_subscriptions, tenant, declaration, wanted
+    )
+    return _settled(request, "subscriptions.synced", declaration, done)
+
+
+@router.post(
+    "/{application}/dispatch-pools/sync",
+    dependencies=[requires(Permission.DISPATCH_WRITE)],
+    operation_id="syncDispatchPools",
+    tags=["dispatch pools"],
+    responses=described({200: SyncView}, 409),
+    openapi_extra=body(PoolSyncRequest),
+)
+async def sync_pools(request: Request, application: Application) -> Response:
+    """Make an application's dispatch pools what it declares: all of it, or nothing changes."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    raw = await read_body(request, replica.config.request_timeout)
+    wish = parse_as(PoolSyncRequest, raw)
+    declaration = Declaration(
+        application=application, remove=wish.remove_unlisted, is_rehearsal=wish.dry_run
+    )
+    wanted = [one.to_new(f"dpl_{replica.new_id()}") for one in wish.pools]
+    most = replica.options.pool_limit
+    done = await replica.database.ask_once(
+        declarations.sync_pools, tenant, declaration, wanted, most
+    )
+    return _settled(request, "dispatch_pools.synced", declaration, done)
+
+
+def _settled(
+    request: Request, what: str, declaration: Declaration, done: Synced | NotSynced
+) -> Response:
+    if isinstance(done, NotSynced):
+        raise not_synced(done)
+    if not declaration.is_rehearsal:
+        caller = caller_of(request)
+        replica_of(request).wishes.clear()
+        log.info(
+            what,
+            tenant=caller.tenant,
+            application=declaration.application,
+            created=len(done.created),
+            updated=len(done.updated),
+            removed=len(done.removed),
+            by=caller.prefix,
+        )
+    return answer(sync_document(declaration, done))
