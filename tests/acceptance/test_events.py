@@ -12,6 +12,7 @@ from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
 
 EVENTS, BATCH, TYPES = "/api/events", "/api/events/batch", "/api/event-types"
+SUBSCRIPTIONS = "/api/subscriptions"
 STRUCTURED = {"Content-Type": "application/cloudevents+json"}
 BATCHED = {"Content-Type": "application/cloudevents-batch+json"}
 ORDER = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}
@@ -404,6 +405,40 @@ def test_a_change_of_the_type_holds_at_once(product: Product, typed: str) -> Non
     product.http.patch(f"{TYPES}/{typed}", json={"validation": "warn"})
     until("the change", lambda: post(product, type=typed, data={}).status_code == 201, within=5)
     assert created(post(product, type=typed, data={}))["warnings"]
+
+
+# Who wants it
+
+
+def subscribe(product: Product, pattern: str, **more: Any) -> str:
+    """Somebody who wants these events, long after this test is over."""
+    body = {
+        "code": f"s{new_id()}",
+        "name": "test",
+        "eventTypes": [{"eventTypeCode": pattern}],
+        "target": "http://127.0.0.1:9/hook",
+        "delaySeconds": 3_600,
+        **more,
+    }
+    reply = product.http.post(SUBSCRIPTIONS, json=body)
+    assert reply.status_code == 201, reply.text
+    code: str = reply.json()["code"]
+    return code
+
+
+def test_a_job_is_made_for_each_who_wants_an_event(product: Product) -> None:
+    subdomain = f"s{new_id()[:12]}"
+    type_ = f"shop:{subdomain}:order:created"
+    all_ = subscribe(product, f"shop:{subdomain}:*:*")
+    large = subscribe(product, type_, filter="data.amount > 100")
+    subscribe(product, f"shop:{subdomain}:line:*")
+    document = created(post(product, type=type_, data={"amount": 500}, messageGroup="g"))
+    assert document["dispatchJobCount"] == 2
+    jobs = product.http.get(f"/api/dispatch-jobs/event/{document['event']['id']}").json()["items"]
+    assert {job["messageGroup"] for job in jobs} == {f"{all_}:g", f"{large}:g"}
+    once = {"type": type_, "source": "s", "deduplicationId": new_id(), "data": {"amount": 5}}
+    batch = created(product.http.post(BATCH, json=[once, once, {**once, "type": "other"}]))
+    assert (batch["dispatchJobCount"], batch["duplicateCount"]) == (1, 2)
 
 
 # Waits
