@@ -17,6 +17,9 @@ from cli.shell import DATA_DIR, DataDir, Shell, command, err, out, print_json
 from cli.wait_views import local_time
 from core.permissions import ALL_PERMISSIONS, Permission
 
+# The one tenant that no other can be called like.
+ANCHOR = "@anchor"
+
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
@@ -63,7 +66,13 @@ async def create(
 @app.command("first", epilog=example("muster keys first acme --database-url postgresql://…"))
 @command
 async def first(
-    tenant: Annotated[str, typer.Argument(help="The tenant's name; made if it is new.")],
+    tenant: Annotated[
+        str,
+        typer.Argument(
+            help=f"The tenant's name; made if it is new. {ANCHOR} is whose pools everybody may use "
+            "and whose subscriptions take everybody's events."
+        ),
+    ],
     database_url: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +83,7 @@ async def first(
     data_dir: DataDir = DATA_DIR,
 ) -> None:
     """Create a tenant and its admin key, straight in the database: no key is needed for it."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", tenant):
+    if tenant != ANCHOR and not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", tenant):
         raise InputError("A tenant's name has lower-case letters, digits and dashes.")
     # Imported here: `muster keys --help` needs no driver.
     from cli.migrate import local_dsn  # noqa: PLC0415
