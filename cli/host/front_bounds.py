@@ -23,6 +23,7 @@ BUFFER_BYTES = 131_072
 _LINGERING = (
     "{ path_end /stream } || { url_param(wait) -m found } || { path_beg /actuator/ /metrics }"
     " || { method POST } { path /aggregate/journals /journals /api/gathers }"
+    " || { method POST } { path /api/sample/webhook/slow }"
 )
 
 # When a replica dies, Serve's own proxy tells its callers of an error of ours, without a word on

@@ -16,7 +16,7 @@ from core.errors import NotFoundError
 from serve_app.documents import answer
 from serve_app.guards import passage_of, replica_of
 from serve_app.headers import headers_of
-from serve_app.problems import Problem, ProblemError
+from serve_app.problems import Problem, ProblemError, respond
 
 SLOW_SECONDS = 35.0
 LONGEST_DELAY = 43_200
@@ -38,14 +38,14 @@ async def receive(request: Request) -> Response:
 async def fail_for_now(request: Request) -> Response:
     """Fail as one does who may do better the next time."""
     await _taken(request, 500)
-    return answer({"ack": False, "message": "failed, for now"}, 500)
+    return _failed(request, 500, "failed, for now, as asked")
 
 
 @router.post("/fail-permanent")
 async def fail_for_good(request: Request) -> Response:
     """Fail as one does who will never take it."""
     await _taken(request, 400)
-    return answer({"ack": False, "message": "failed, for good"}, 400)
+    return _failed(request, 400, "failed, for good, as asked")
 
 
 @router.post("/defer")
@@ -71,6 +71,11 @@ async def take_long(
             await _gone(request)
             return Response(status_code=499)
     return answer({"ack": True, "message": "received, at last"})
+
+
+def _failed(request: Request, status: int, detail: str) -> Response:
+    """A problem: a bare 500 looks to those in between as if nobody were here."""
+    return respond(Problem(status=status, code="sample_failure", detail=detail), request.scope)
 
 
 async def _taken(request: Request, status: int) -> None:

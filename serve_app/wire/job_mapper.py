@@ -15,10 +15,10 @@ from storage.dispatch_jobs import Attempt, Job, Option
 from storage.dispatch_verbs import Told
 
 _SENTENCES = {
-    Fate.IN_PROGRESS: "the job is being delivered; wait until that has ended",
+    Fate.IN_PROGRESS: "what is being delivered cannot be changed before that has ended",
     Fate.NOT_FAILED: "only a job that has failed can be completed or ignored",
-    Fate.ENDED: "the job has ended already",
-    Fate.POOL_ARCHIVED: "the job's pool is archived, so nobody would deliver it",
+    Fate.ENDED: "it has ended already, or was put aside",
+    Fate.POOL_ARCHIVED: "its pool is archived, so nobody would deliver it",
 }
 
 
@@ -98,10 +98,8 @@ def refused(told: Told) -> Exception:
     """Why one job was not changed."""
     if told.fate is Fate.UNKNOWN:
         return NotFoundError(f"dispatch job {told.job_id}")
-    detail = _SENTENCES[told.fate]
-    extra = {} if told.was is None else {"jobStatus": told.was.value}
-    problem = Problem(status=409, code=told.fate.value, detail=detail, extra=extra)
-    return ProblemError(problem)
+    detail = f"{_SENTENCES[told.fate]}: job {told.job_id} is {told.was}"
+    return ProblemError(Problem(status=409, code=told.fate.value, detail=detail))
 
 
 def changed_document(

@@ -76,7 +76,7 @@ def test_what_cannot_be_done_is_told_with_how_the_job_stands() -> None:
             assert isinstance(error, ProblemError)
             document = error.problem.document()
             assert (document["status"], document["code"]) == (409, fate)
-            assert document["jobStatus"] == "QUEUED"
+            assert document["detail"].endswith("job J is QUEUED")
 
 
 def test_many_jobs_are_counted_and_the_others_named() -> None:
