@@ -98,7 +98,7 @@ class Scene:
             "name": code,
             "target": target,
             "eventTypes": [{"eventTypeCode": TYPE}],
-            "dispatchPoolCode": pool,
+            "dispatchPoolId": pool,
             **fields,
         }
         made = await self._tell("POST", "/api/subscriptions", document)

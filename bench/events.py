@@ -66,7 +66,7 @@ class Scene:
                         "name": code,
                         "target": "http://127.0.0.1:9/hook",
                         "eventTypes": [{"eventTypeCode": _type(count)}],
-                        "dispatchPoolCode": "still",
+                        "dispatchPoolId": "still",
                     },
                 )
         async with connected(self.plain_dsn) as conn:

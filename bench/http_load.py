@@ -73,10 +73,12 @@ def split_answer(data: bytes) -> tuple[int, bytes] | None:
     if end < 0:
         return None
     head = data[:end].lower()
+    start = end + len(HEAD_END)
     at = head.find(b"\r\ncontent-length:")
+    if at < 0 and data[9:12] == b"204":
+        return 204, b""
     assert at >= 0, f"an answer without a length: {head!r}"
     length = int(head[at + 17 :].split(b"\r\n", 1)[0])
-    start = end + len(HEAD_END)
     if len(data) < start + length:
         return None
     return int(data[9:12]), data[start : start + length]
