@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from core.destinations import Destinations
-from core.dispatch.job import Pointer
+from core.dispatch.job import JobKey, Pointer
 from core.dispatch.verbs import Fate, Verb
 from core.errors import InvalidError
 from serve_app.replica import Replica
@@ -80,11 +80,14 @@ async def change(replica: Replica, tenant: int, verb: Verb, job_ids: Sequence[st
     told = await replica.database.ask_once(dispatch_verbs.apply, tenant, verb, unique)
     done = [one for one in told if one.fate is Fate.DONE]
     pointers: dict[int, list[Pointer]] = {}
+    ended: dict[int, list[JobKey]] = {}
     for one in done:
-        if one.pointer is not None and one.pool_no is not None:
+        if one.pointer is not None:
             pointers.setdefault(one.pool_no, []).append(one.pointer)
+        else:
+            ended.setdefault(one.pool_no, []).append(JobKey(tenant, one.job_id))
     await replica.gateway.hand_over(pointers)
-    replica.bell.ring({one.pool_no for one in done if one.pool_no is not None})
+    replica.bell.ring({*pointers, *ended}, ended)
     return told
 
 

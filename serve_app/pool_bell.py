@@ -1,17 +1,18 @@
-"""Tells pools to look at Postgres, without anybody waiting for it."""
+"""Tells pools what people have changed, without anybody waiting for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
 
+from core.dispatch.job import JobKey
 from core.errors import UnavailableError
 
 log = structlog.get_logger("pool_bell")
 
 # A pool that does not hear it looks by itself, a little later.
-Ask = Callable[[int, str], Awaitable[Any]]
+Ask = Callable[..., Awaitable[Any]]
 
 
 class PoolBell:
@@ -20,10 +21,15 @@ class PoolBell:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._again: set[int] = set()
+        self._ended: dict[int, list[JobKey]] = {}
         self._ringing: dict[int, asyncio.Task[None]] = {}
 
-    def ring(self, pools: Iterable[int]) -> None:
-        """Something changed in these pools."""
+    def ring(
+        self, pools: Iterable[int], ended: Mapping[int, Iterable[JobKey]] | None = None
+    ) -> None:
+        """Something changed in these pools; of jobs that ended they are told which."""
+        for pool_no, keys in (ended or {}).items():
+            self._ended.setdefault(pool_no, []).extend(keys)
         for pool_no in pools:
             if pool_no in self._ringing:
                 self._again.add(pool_no)
@@ -46,10 +52,14 @@ class PoolBell:
                     return
         finally:
             self._again.discard(pool_no)
+            self._ended.pop(pool_no, None)
             del self._ringing[pool_no]
 
     async def _tell(self, pool_no: int) -> None:
+        ended = self._ended.pop(pool_no, None)
         try:
+            if ended:
+                await self._ask(pool_no, "let_go", ended)
             await self._ask(pool_no, "refresh")
         except UnavailableError:
             log.warning("pool_bell.away", pool=pool_no)

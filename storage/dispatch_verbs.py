@@ -13,12 +13,12 @@ from storage.queries import Q
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What became of one job, and how it was before; None of one that there is not."""
+    """What became of one job, and how it was before; neither that nor a pool if there is none."""
 
     job_id: str
     fate: Fate
     was: JobStatus | None = None
-    pool_no: int | None = None
+    pool_no: int = 0
     pointer: Pointer | None = None
 
 

@@ -16,7 +16,7 @@ from actors.dispatch.reader import Reader
 from actors.names import DISPATCH
 from actors.process import Process, owner_name, settle_memory, sync_until_done
 from core.config import Config
-from core.dispatch.job import decode_pointers
+from core.dispatch.job import JobKey, decode_pointers
 from core.dispatch.pool import PoolStatus
 from storage import dispatch_pools
 from storage.clock import DatabaseClock
@@ -83,6 +83,13 @@ class DispatchActor:
         """A tenant's jobs that are under way."""
         await self._started()
         return self._dispatcher.in_flight(tenant, limit)
+
+    async def let_go(self, jobs: list[tuple[int, str]]) -> None:
+        """People ended these: forget them, and read what is true of their groups."""
+        await self._started()
+        for tenant, job_id in jobs:
+            self._dispatcher.board.lose(JobKey(tenant, job_id), self._world.now())
+        self._dispatcher.wake()
 
     async def breakers(self, tenant: int) -> list[dict[str, Any]]:
         """How a tenant's targets fare."""

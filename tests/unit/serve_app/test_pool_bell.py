@@ -2,6 +2,7 @@
 
 import asyncio
 
+from core.dispatch.job import JobKey
 from core.errors import UnavailableError
 from serve_app.pool_bell import PoolBell
 
@@ -9,10 +10,14 @@ from serve_app.pool_bell import PoolBell
 class Pools:
     def __init__(self) -> None:
         self.told: list[int] = []
+        self.ended: list[tuple[int, list[JobKey]]] = []
         self.open = asyncio.Event()
         self.error: Exception | None = None
 
-    async def ask(self, pool_no: int, question: str) -> None:
+    async def ask(self, pool_no: int, question: str, *args: list[JobKey]) -> None:
+        if question == "let_go":
+            self.ended.append((pool_no, *args))
+            return
         assert question == "refresh"
         self.told.append(pool_no)
         await self.open.wait()
@@ -33,6 +38,19 @@ async def test_what_happens_while_a_pool_looks_is_one_more_look() -> None:
         bell.ring([1])
     pools.open.set()
     await settled(bell)
+    assert sorted(pools.told) == [1, 1, 2]
+
+
+async def test_pools_are_told_of_jobs_that_ended_before_they_look() -> None:
+    pools = Pools()
+    bell = PoolBell(pools.ask)
+    one, two, three = (JobKey(1, name) for name in ("a", "b", "c"))
+    bell.ring([1], {1: [one]})
+    await asyncio.sleep(0)
+    bell.ring([1, 2], {1: [two], 2: [three]})
+    pools.open.set()
+    await settled(bell)
+    assert pools.ended == [(1, [one]), (2, [three]), (1, [two])]
     assert sorted(pools.told) == [1, 1, 2]
 
 
