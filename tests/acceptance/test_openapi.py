@@ -13,7 +13,9 @@ import schemathesis
 from schemathesis import engine, hooks
 from schemathesis.engine import events
 
+from tests.support.fuzzing import lead_nowhere, make_one_pool
 from tests.support.product import BOTH, Product, new_id
+from tests.support.subscriptions import wish
 from tests.support.tenants import another_tenant
 
 SEED = 20_240_613
@@ -96,7 +98,7 @@ def load(fuzzed: Product) -> schemathesis.BaseSchema:
 
 @contextmanager
 def bounded(fuzzed: Product) -> Iterator[None]:
-    """Long polls are shortened, and the key stays that all these requests need."""
+    """Long polls are shortened, the key stays that all requests need, nobody else is called."""
     own = fuzzed.key.split("_")[1]
 
     def before_call(
@@ -109,6 +111,8 @@ def bounded(fuzzed: Product) -> Iterator[None]:
             case.path_parameters["prefix"] = "somebody-else"
         if isinstance(case.body, dict) and _holds(case.body):
             case.body["timeoutMs"] = 50
+        lead_nowhere(case.body)
+        make_one_pool(case.path, case.body)
 
     schemathesis.hook(before_call)
     try:
@@ -249,6 +253,45 @@ def test_the_whole_story_of_an_event_type_conforms(fuzzed: Product) -> None:
     assert len(gone["kept"]) == 1
     for method in ("GET", "DELETE"):
         call(method, one, code=code)
+
+
+def test_the_whole_story_of_a_subscription_conforms(fuzzed: Product) -> None:
+    call = calls(fuzzed)
+    subscriptions, one = "/api/subscriptions", "/api/subscriptions/{id}"
+    secrets = {"auth": {"type": "bearer", "token": "secret"}, "headers": {"X-Key": "secret"}}
+    whole = wish(description="x", queue="q", filter="data.a == 1", mode="NEXT_ON_ERROR", **secrets)
+    whole |= {"customConfig": [{"key": "a", "value": "b"}]}
+    made = call("POST", subscriptions, whole)
+    call("GET", subscriptions)
+    call("PATCH", one, {"filter": None, "auth": None}, id=made["code"])
+    call("PUT", one, whole, id=made["id"])
+    for verb in ("pause", "resume"):
+        call("POST", f"{one}/{verb}", id=made["code"])
+    call("POST", f"{one}/secret/rotate", {"overlapSeconds": 60}, id=made["code"])
+    assert len(call("GET", f"{one}/secret", id=made["code"])["secrets"]) == 2
+    call("POST", "/api/webhook-secret/rotate", {})
+    call("GET", "/api/webhook-secret")
+    sync = "/api/applications/{application}/subscriptions/sync"
+    call("POST", sync, {"subscriptions": [wish()]}, application="story")
+    call("POST", sync, {"subscriptions": [], "removeUnlisted": True}, application="story")
+    for method in ("GET", "DELETE"):
+        call(method, one, id=made["code"])
+
+
+def test_the_whole_story_of_a_dispatch_pool_conforms(fuzzed: Product) -> None:
+    call = calls(fuzzed)
+    pools, one = "/api/dispatch-pools", "/api/dispatch-pools/{id}"
+    made = call("POST", pools, {"code": f"pool-{new_id()}", "name": "x", "rateLimit": 60})
+    call("GET", pools)
+    call("PATCH", one, {"rateLimit": None}, id=made["code"])
+    call("PUT", one, {"name": "y", "concurrency": 3}, id=made["id"])
+    for verb in ("suspend", "activate"):
+        call("POST", f"{one}/{verb}", id=made["code"])
+    sync = "/api/applications/{application}/dispatch-pools/sync"
+    declared = {"pools": [{"code": "story", "name": "x"}], "dryRun": True}
+    assert call("POST", sync, declared, application="story")["created"] == ["story"]
+    for method in ("GET", "DELETE", "GET"):
+        call(method, one, id=made["code"])
 
 
 def test_the_document_is_complete(product: Product) -> None:
