@@ -25,7 +25,7 @@ from storage.events import EventKey, Flushed, Place
 
 log = structlog.get_logger("events")
 
-RETRY_FIRST, RETRY_LAST = 0.05, 1.0
+FIRST_PAUSE = 0.05
 # How often an event may find what stands in its way gone the moment it looks.
 MOST_ROUNDS = 5
 ROW_WEIGHT = 300
@@ -75,6 +75,8 @@ class Bounds:
     most_jobs: int = 100_000
     """That several events put together may make."""
     patience: float = 10.0
+    longest_pause: float = 1.0
+    """Between two tries."""
 
 
 class _Parcel:
@@ -209,10 +211,7 @@ class EventWriter:
                 flushed, known = await self._flush(parcels)
             except self._store.transient as error:
                 log.warning("events.flush_failed", error=type(error).__name__, attempt=attempt)
-                chance = random.random()  # noqa: S311  no secret
-                await asyncio.sleep(
-                    backoff(attempt, base=RETRY_FIRST, cap=RETRY_LAST, jitter=chance)
-                )
+                await asyncio.sleep(self._pause(attempt))
                 attempt += 1
             except Exception as error:
                 await self._write_apart(parcels, error)
@@ -221,6 +220,11 @@ class EventWriter:
                 self._settle(parcels, known)
                 await self._tell_pools(parcels, flushed)
                 return
+
+    def _pause(self, attempt: int) -> float:
+        chance = random.random()  # noqa: S311  no secret
+        longest = self._bounds.longest_pause
+        return backoff(attempt, base=FIRST_PAUSE, cap=longest, jitter=chance)
 
     async def _write_apart(self, parcels: list[_Parcel], error: Exception) -> None:
         """An event that Postgres will not take must not hold up the others."""

@@ -335,7 +335,7 @@ async def test_a_flush_that_failed_is_tried_again() -> None:
 
 
 async def test_it_is_not_tried_for_longer_than_somebody_waits() -> None:
-    desk = Desk(patience=0.5)
+    desk = Desk(patience=0.5, longest_pause=0.01)
     desk.table.before = [ConnectionError() for _ in range(1_000)]
     with pytest.raises(UnavailableError, match="not stored in time"):
         await desk.writer.put([event()])
