@@ -37,8 +37,8 @@ COMMANDS = (
     Entry(
         name="demo",
         target="cli.demo.group:app",
-        summary="Watch correlations and gathers complete, time out and refuse.",
-        example="muster demo gather",
+        summary="Watch correlations, gathers and deliveries, when all is well and when not.",
+        example="muster demo dispatch",
         panel=_RUN,
     ),
     Entry(

@@ -48,8 +48,11 @@ def sentence_of(status: int, document: Mapping[str, Any]) -> str:
     text = str(document.get("detail") or document.get("title") or f"status {status}").rstrip(".")
     faults = [fault for fault in document.get("errors") or () if isinstance(fault, Mapping)]
     if faults:
-        # A detail that only names the first of them would say it twice.
-        opening = "not valid" if text.startswith(str(faults[0].get("field"))) else text
+        # A detail that names the first of them would say it twice.
+        first = f"{faults[0].get('field')}: {faults[0].get('expected')}"
+        opening = text.partition(first)[0].rstrip(" :") if first in text else text
+        if not opening or text.startswith(str(faults[0].get("field"))):
+            opening = "not valid"
         text = f"{opening}: {'; '.join(_fault(fault) for fault in faults)}"
     if (wait := document.get("retryAfter")) is not None:
         text += f" (try again in {wait} s)"

@@ -21,13 +21,20 @@ COMMANDS = (
         example="muster demo gather --fast",
         panel=_PANEL,
     ),
+    Entry(
+        name="dispatch",
+        target="cli.demo.dispatch.command:dispatch",
+        summary="Events go to those who want them: signed, in order, at a rate.",
+        example="muster demo dispatch --fast",
+        panel=_PANEL,
+    ),
 )
 
 app = typer.Typer(
     cls=group_of(COMMANDS, default="waits"),
     add_completion=False,
     context_settings=SETTINGS,
-    help="Watch correlations and gathers complete, time out and refuse, before your eyes.",
+    help="Watch correlations, gathers and deliveries, before your eyes.",
 )
 
 

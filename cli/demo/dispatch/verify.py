@@ -1,0 +1,24 @@
+"""What a receiver does before it believes a delivery: Standard Webhooks, from its own side.
+
+Written from the specification and not from our signing, so that the demo checks what others see.
+"""
+
+import base64
+import hmac
+from collections.abc import Mapping
+
+TOLERANCE = 300.0
+"""Seconds that a delivery may be old, or ahead of the receiver's clock."""
+_PREFIX = "whsec_"
+
+
+def is_signed_by(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
+    """Whether one of a delivery's signatures was made with this secret, and lately."""
+    message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    if not message_id or not timestamp.isdecimal() or abs(now - int(timestamp)) > TOLERANCE:
+        return False
+    key = base64.b64decode(secret.removeprefix(_PREFIX))
+    signed = b".".join([message_id.encode(), timestamp.encode(), body])
+    expected = base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+    given = headers.get("webhook-signature", "").split(" ")
+    return any(hmac.compare_digest(one, f"v1,{expected}") for one in given)
