@@ -5,6 +5,7 @@ passes if the expression says `true`: anything else, an error included, is a mis
 because the library hands out an error as a text, which a careless reader takes for true.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property, lru_cache
@@ -30,6 +31,7 @@ BUDGET = 40_000_000.0
 SMALLEST_REACH = 16_384
 """An expression that could not be evaluated for events of this size is of no use."""
 REMEMBERED = 2_000
+_FRAME = re.compile(r" \[[A-Z_]+\]$| expecting \{.*| \(in container ''\)")
 
 
 class Judgement(StrEnum):
@@ -107,7 +109,7 @@ class Tally:
     """How often filters said what, in this process."""
 
     def __init__(self) -> None:
-        self.counts = dict.fromkeys(Judgement, 0)
+        self.counts: dict[str, int] = dict.fromkeys(Judgement, 0)
 
     def take(self, judgement: Judgement) -> None:
         """One more."""
@@ -171,7 +173,7 @@ def _compiled(text: str) -> Filter | Unusable:
 
 def _plain(error: str) -> str:
     """The library's sentence without its frame."""
-    line = error.splitlines()[0].removesuffix(" [INVALID_ARGUMENT]").partition("ERROR: <input>:")
+    line = _FRAME.sub("", error.splitlines()[0]).partition("ERROR: <input>:")
     place, _, sentence = (line[2] or line[0]).partition(": ")
     row, _, column = place.partition(":")
     if row.isdigit() and column.isdigit():

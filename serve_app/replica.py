@@ -18,7 +18,7 @@ from actors.profiles import Profiles
 from actors.subscription_cache import SubscriptionCache
 from core.event_type import Admission
 from core.tokens import CALLBACK, STREAM
-from handlers.filters import wanted
+from handlers.filters import tally, wanted
 from serve_app.auth import Keys, Tokens
 from serve_app.census import Census, Rate
 from serve_app.channels import Hub
@@ -84,6 +84,7 @@ class Replica:
         self.notices.on(Topic.EVENT_TYPES, self.conformity.clear)
         self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)
         self.notices.on(Topic.SUBSCRIPTIONS, self.wishes.clear)
+        metrics.events.filtered = tally.counts
         self.events = self._make_writer()
         self.event_desk = EventDesk(self.conformity, self.events, gateway.send_many, metrics)
         self.bell = PoolBell(gateway.ask_pool)

@@ -1,6 +1,6 @@
 """What one replica counts of events that come in, and of the jobs they make."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
@@ -19,6 +19,8 @@ class EventMetrics(Collector):
         self.warned = 0
         self.jobs = 0
         self.tasks = 0
+        self.filtered: Mapping[str, int] = {}
+        """What filters of subscriptions said of events, counted by them."""
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -47,3 +49,11 @@ class EventMetrics(Collector):
         made.add_metric([self._replica, "EVENT"], self.jobs)
         made.add_metric([self._replica, "TASK"], self.tasks)
         yield made
+        filtered = CounterMetricFamily(
+            "muster_events_filtered",
+            "What filters of subscriptions said of events: passes, differs, failed, too_large.",
+            labels=["replica", "judgement"],
+        )
+        for judgement, count in self.filtered.items():
+            filtered.add_metric([self._replica, judgement], count)
+        yield filtered

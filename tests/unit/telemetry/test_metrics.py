@@ -97,3 +97,12 @@ def test_requests_are_counted_by_route_and_status_with_the_replica_named() -> No
     assert value(series, "muster_http_shed_total", replica="r9") == 1
     assert value(series, "muster_http_in_flight", replica="r9", kind="request") == 3
     assert value(series, "muster_http_in_flight", replica="r9", kind="stream") == 4
+
+
+def test_what_filters_said_is_told_as_it_is_counted() -> None:
+    metrics, counts = Metrics("ingress-1"), {"passes": 0, "failed": 0}
+    metrics.events.filtered = counts
+    counts["failed"] += 2
+    page = metrics.render(Snapshot(), requests=0, streams=0).decode()
+    assert 'muster_events_filtered_total{judgement="failed",replica="ingress-1"} 2.0' in page
+    assert 'muster_events_filtered_total{judgement="passes",replica="ingress-1"} 0.0' in page
