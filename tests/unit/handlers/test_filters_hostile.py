@@ -82,7 +82,10 @@ def test_no_event_keeps_a_filter_busy(expression: str) -> None:
     compiled = compile_filter(expression)
     assert isinstance(compiled, Filter), compiled
     for name, make in PAYLOADS.items():
-        took = min(seconds(compiled, make(compiled.largest)) for _ in range(2))
+        payload = make(compiled.largest)
+        took = seconds(compiled, payload)
+        if took >= MOST_SECONDS:  # once may be bad luck
+            took = min(took, seconds(compiled, payload))
         assert took < MOST_SECONDS, f"{name}: {took * 1000:.0f} ms"
 
 
