@@ -37,11 +37,9 @@ GRACE = 15.0
 LONGEST_HELD = 5.0
 # Rounds that follow each other at once would each carry a job or two.
 BREATH = 0.002
-# A full board of which nothing can go is thinned, at most so often: jobs that are due soon stay,
-# and some of each target that takes no more; few if it is left alone.
+# A full board of which nothing can go is thinned, at most so often; jobs that are due soon stay.
 THIN_EVERY = 0.5
 SOON = 15.0
-FEW = 10
 
 
 @dataclass(slots=True)
@@ -92,7 +90,8 @@ class Dispatcher:
         self._starting: asyncio.TimerHandle | None = None
         self._lost: list[JobKey] = []
         self._scribe = Scribe(queue.finish, self._written, world.chance, transient)
-        self._thinned_at = world.monotonic()
+        self._thins_at = world.monotonic()
+        self._is_crowded = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
@@ -195,18 +194,14 @@ class Dispatcher:
     def _thin(self, reader: Reader) -> bool:
         """Let go of jobs that cannot go, if they keep others off the board; whether there were."""
         is_idle = self._room() > 0 and not self.board.has_listed
-        now = self._world.monotonic()
-        if not (reader.is_behind and is_idle) or now < self._thinned_at + THIN_EVERY:
+        self._is_crowded = is_idle and reader.is_behind
+        monotonic, now = self._world.monotonic(), self._world.now()
+        if not self._is_crowded or monotonic < self._thins_at:
             return False
-        self._thinned_at = now
-        most = reader.limit // 10
-        gone = self.board.thin(
-            self._world.now(),
-            self._world.now() + SOON,
-            lambda site: FEW if self.sites.is_left_alone(site) else most,
-        )
+        self._thins_at = monotonic + THIN_EVERY
+        gone = self.board.thin(now, now + SOON, reader.limit // 2, self.sites.is_left_alone)
         if gone:
-            log.info("dispatch.thinned", jobs=gone)
+            log.debug("dispatch.thinned", jobs=gone)
             reader.come_back()
         return gone > 0
 
@@ -357,6 +352,8 @@ class Dispatcher:
         opening, due = self.sites.next_opening, self.board.next_due()
         if opening is not None:
             waits.append(opening - now)
+        if self._is_crowded:
+            waits.append(self._thins_at - now)
         if self._places() > 0 and not self._ready and (self.board.has_listed or due is not None):
             until_due = 0.0 if due is None else due - self._world.now()
             first = 0.0 if self.board.has_listed else until_due

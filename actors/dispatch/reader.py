@@ -23,7 +23,7 @@ GROUPS_AT_ONCE = 200
 WINDOW = 15.0
 READ_ALL_EVERY = 900.0
 # Seconds until jobs are read again that found no room because they could not go.
-COME_BACK = 10.0
+COME_BACK = 5.0
 
 
 class Jobs(Protocol):

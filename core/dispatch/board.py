@@ -18,6 +18,9 @@ import msgspec
 from core.dispatch.job import GroupKey, JobKey, Mode, Pointer
 
 GROUP_LIMIT = 100
+FEW = 10
+"""Jobs that stay of a site without hope, so that one is there to try it with."""
+
 Site: TypeAlias = tuple[int, str]
 """A target as one tenant sees it: one tenant's trouble with it is not another's."""
 
@@ -220,20 +223,21 @@ class Board:
         self._keys.update((job.key, group) for job in queue.waiting)
         self._arrange(group, queue, now)
 
-    def thin(self, now: float, until: float, most: Callable[[Site], int]) -> int:
+    def thin(self, now: float, until: float, room: int, is_hopeless: Callable[[Site], bool]) -> int:
         """Forget jobs that cannot go before `until`, as Postgres has them; how many.
 
-        Of a site that is held, so many may stay.
+        Of sites that are held, few stay if there is no hope; the others share the room.
         """
         self._wake(now)
         before, stayed = len(self._keys), Counter[Site]()
+        share = room // max(1, len(self._held))
         for key, queue in list(self._queues.items()):
             if queue.taken is not None:
                 continue
             if queue.site is None:
                 stays = queue.wakes_at <= until
             elif queue.site in self._held:
-                stays = stayed[queue.site] < most(queue.site)
+                stays = stayed[queue.site] < (FEW if is_hopeless(queue.site) else share)
                 stayed[queue.site] += len(queue.waiting)
             else:
                 stays = True
