@@ -49,6 +49,7 @@ class DispatchActor:
         self._row: PoolRow | None = None
         self._starting: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
+        self._stack = contextlib.AsyncExitStack()
 
     async def offer(self, jobs: bytes) -> None:
         """Take over jobs that were stored just now."""
@@ -120,9 +121,7 @@ class DispatchActor:
         await sync_until_done(world.clock, writers)
         owner = owner_name(self._process.name)
         queue = JobQueue(writers, self._pool_no, owner, GRACE)
-        bureau = await contextlib.AsyncExitStack().enter_async_context(
-            Bureau(config, writers, world.clock)
-        )
+        bureau = await self._stack.enter_async_context(Bureau(config, writers, world.clock))
         self._dispatcher = Dispatcher(
             queue,
             bureau.send,

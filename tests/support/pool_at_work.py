@@ -1,0 +1,218 @@
+"""A dispatch pool at work in the test's own loop: real Postgres, real deliveries on loopback."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from actors.dispatch.dispatch_actor import DispatchActor
+from actors.names import dispatch_pool
+from core.config import Config
+from core.destinations import LOOPBACK
+from core.dispatch.job import JobStatus, Pointer, encode_pointers
+from core.dispatch.verbs import Verb
+from storage import access, dispatch_jobs, dispatch_pools, dispatch_verbs
+from storage.dispatch_jobs import Attempt
+from storage.dispatch_pools import NewPool, PoolRow
+from storage.pool import Pool
+from tests.support.dispatch import Jobs
+
+Answer = tuple[int, Any]
+OK: Answer = (200, {})
+
+
+def deferred(seconds: int = 1) -> Answer:
+    return 200, {"ack": False, "delaySeconds": seconds}
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One request that came."""
+
+    at: float
+    path: str
+    job_id: str
+    body: bytes
+    headers: dict[str, str]
+
+    @property
+    def number(self) -> int:
+        """What a job of `Shop.post` brings."""
+        return int(json.loads(self.body)["n"])
+
+
+@dataclass
+class Hooks:
+    """A receiver: each of its paths answers as it is told to."""
+
+    port: int = 0
+    arrivals: dict[str, list[Arrival]] = field(default_factory=dict)
+    answers: dict[str, Callable[[Arrival], Answer]] = field(default_factory=dict)
+    takes: dict[str, float] = field(default_factory=dict)
+    under_way: Counter[str] = field(default_factory=Counter)
+    most: Counter[str] = field(default_factory=Counter)
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+    def came(self, path: str) -> list[Arrival]:
+        return self.arrivals.setdefault(path, [])
+
+    async def take(self, request: web.Request) -> web.Response:
+        path = request.path.lstrip("/")
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        body = await request.read()
+        arrival = Arrival(time.monotonic(), path, headers["webhook-id"], body, headers)
+        self.came(path).append(arrival)
+        self.under_way[path] += 1
+        self.most[path] = max(self.most[path], self.under_way[path])
+        try:
+            status, said = self.answers.get(path, lambda _: OK)(arrival)
+            await asyncio.sleep(self.takes.get(path, 0.0))
+        finally:
+            self.under_way[path] -= 1
+        return web.json_response(said, status=status)
+
+
+@contextlib.asynccontextmanager
+async def receiving_hooks() -> AsyncIterator[Hooks]:
+    hooks = Hooks()
+    app = web.Application()
+    app.router.add_post("/{path:.*}", hooks.take)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    hooks.port = runner.addresses[0][1]
+    try:
+        yield hooks
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def working(dsn: str, pool_no: int, **config: Any) -> AsyncIterator[DispatchActor]:
+    """The actor of a pool, without Ray. At the end it stops as if it were killed."""
+    settings = Config(dsn=dsn, call_networks=LOOPBACK, log_level="ERROR", **config)
+    actor = DispatchActor(dispatch_pool(pool_no), settings)
+    await actor._started()
+    try:
+        yield actor
+    finally:
+        for task in actor._process._tasks:
+            task.cancel()
+        await asyncio.gather(*actor._process._tasks, return_exceptions=True)
+        await actor._dispatcher.close()
+        await actor._stack.aclose()
+        actor._database.terminate()
+        structlog.reset_defaults()
+
+
+class Shop:
+    """A tenant with a pool and a path of the receiver, all of its own."""
+
+    def __init__(self, dsn: str, database: Pool, hooks: Hooks, row: PoolRow) -> None:
+        self.dsn, self.database, self.hooks, self.row = dsn, database, hooks, row
+        self.tenant, self.pool_no, self.path = row.tenant, row.pool_no, row.code
+        self.jobs = Jobs(database, row.tenant, row.pool_no)
+
+    @classmethod
+    async def open(cls, dsn: str, database: Pool, hooks: Hooks, name: str, **terms: Any) -> "Shop":
+        tenant = await access.create_tenant(database, name)
+        new = NewPool(pool_id=f"dpl_{name}", code=name, name=name, **terms)
+        row = await dispatch_pools.create(database, tenant, new, 1_000)
+        assert isinstance(row, PoolRow)
+        return cls(dsn, database, hooks, row)
+
+    def working(self, **config: Any) -> contextlib.AbstractAsyncContextManager[DispatchActor]:
+        return working(self.dsn, self.pool_no, **{"dispatch_poll": 0.5} | config)
+
+    @property
+    def came(self) -> list[Arrival]:
+        return self.hooks.came(self.path)
+
+    def answers(self, answer: Callable[[Arrival], Answer]) -> None:
+        self.hooks.answers[self.path] = answer
+
+    async def post(
+        self, numbers: Sequence[int], to: DispatchActor | None = None, **fields: Any
+    ) -> list[str]:
+        """Post jobs that bring these numbers, and hand them over to somebody; their ids."""
+        usual = {"target_url": self.hooks.url(self.path)}
+        new = [
+            self.jobs.new(payload=json.dumps({"n": number}).encode(), **usual | fields)
+            for number in numbers
+        ]
+        made = await dispatch_jobs.create(self.database, self.tenant, new)
+        if to is not None:
+            pointers: list[Pointer] = [
+                one.to_pointer(self.tenant, its.position)
+                for one, its in zip(new, made, strict=True)
+            ]
+            await to.offer(encode_pointers(pointers))
+        return [one.job_id for one in made]
+
+    async def change(self, **fields: Any) -> None:
+        """Give the pool other terms."""
+        changed = await dispatch_pools.change(
+            self.database, self.tenant, self.row.code, lambda held: replace(held, **fields)
+        )
+        assert isinstance(changed, PoolRow)
+
+    async def do(self, verb: Verb, *job_ids: str) -> None:
+        await dispatch_verbs.apply(self.database, self.tenant, verb, job_ids)
+
+    async def statuses(self) -> Counter[str]:
+        rows = await self.database.fetch(
+            "select status, count(*) as jobs from dispatch_jobs where tenant_id = $1 group by 1",
+            self.tenant,
+        )
+        return Counter({row["status"]: row["jobs"] for row in rows})
+
+    async def status(self, job_id: str) -> str:
+        return (await self.jobs.status(job_id))[0]
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        return await dispatch_jobs.attempts(self.database, self.tenant, job_id, 0, 100)
+
+    async def until(self, what: Callable[[], Awaitable[bool] | bool], within: float = 30) -> None:
+        """Wait for it; say how jobs stand if it never comes."""
+        deadline = time.monotonic() + within
+        while True:
+            found = what()
+            if await found if isinstance(found, Awaitable) else found:
+                return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{dict(await self.statuses())}, {len(self.came)} came")
+            await asyncio.sleep(0.02)
+
+    async def done(self, within: float = 30) -> None:
+        """Wait until every job has ended."""
+
+        async def all_ended() -> bool:
+            open_ones = {JobStatus.QUEUED, JobStatus.PENDING, JobStatus.IN_PROGRESS}
+            return not open_ones & set(await self.statuses())
+
+        await self.until(all_ended, within)
+
+
+def numbers(arrivals: Sequence[Arrival]) -> list[int]:
+    return [one.number for one in arrivals]
+
+
+def busiest(arrivals: Sequence[Arrival], seconds: float) -> int:
+    """The most that came within so many seconds."""
+    times = sorted(one.at for one in arrivals)
+    most = first = 0
+    for last, at in enumerate(times):
+        while at - times[first] > seconds:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
