@@ -9,6 +9,7 @@ from core.errors import NotFoundError
 from core.permissions import Permission
 from core.tsid import PATTERN
 from serve_app import job_desk
+from serve_app.convertors import TSID
 from serve_app.cursors import read_id_cursor
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
@@ -30,7 +31,8 @@ router = APIRouter(prefix="/api/dispatch-jobs", tags=["dispatch jobs"])
 Reads = requires(Permission.DISPATCH_READ)
 Writes = requires(Permission.DISPATCH_WRITE)
 
-JobName = Annotated[str, Path(alias="id", pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
+ONE = f"/{{jobId:{TSID}}}"
+JobName = Annotated[str, Path(alias="jobId", pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
 
 
 @router.post(
@@ -125,7 +127,7 @@ async def list_jobs_of_event(
 
 
 @router.get(
-    "/{id}",
+    ONE,
     dependencies=[Reads],
     operation_id="showDispatchJob",
     responses=described({200: JobView}, 404),
@@ -143,7 +145,7 @@ async def show_job(request: Request, job_id: JobName) -> Response:
 
 
 @router.get(
-    "/{id}/attempts",
+    f"{ONE}/attempts",
     dependencies=[Reads],
     operation_id="listDispatchAttempts",
     responses=described({200: AttemptPage}, 404),

@@ -12,6 +12,7 @@ from core.errors import NotFoundError
 from core.permissions import Permission
 from core.tsid import PATTERN
 from serve_app import job_desk
+from serve_app.convertors import TSID
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.job_desk import Round
@@ -35,7 +36,8 @@ router = APIRouter(prefix="/api/dispatch-jobs", tags=["dispatch jobs"])
 
 Writes = requires(Permission.DISPATCH_WRITE)
 
-JobName = Annotated[str, Path(alias="id", pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
+ONE = f"/{{jobId:{TSID}}}"
+JobName = Annotated[str, Path(alias="jobId", pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
 
 
 @router.post(
@@ -106,7 +108,7 @@ async def recover_jobs(request: Request) -> Response:
 
 
 @router.post(
-    "/{id}/requeue",
+    f"{ONE}/requeue",
     dependencies=[Writes],
     operation_id="requeueDispatchJob",
     responses=described({200: JobItem}, 404, 409),
@@ -117,7 +119,7 @@ async def requeue_job(request: Request, job_id: JobName) -> Response:
 
 
 @router.post(
-    "/{id}/resend",
+    f"{ONE}/resend",
     dependencies=[Writes],
     operation_id="resendDispatchJob",
     responses=described({200: JobItem}, 404, 409),
@@ -128,7 +130,7 @@ async def resend_job(request: Request, job_id: JobName) -> Response:
 
 
 @router.post(
-    "/{id}/cancel",
+    f"{ONE}/cancel",
     dependencies=[Writes],
     operation_id="cancelDispatchJob",
     responses=described({200: JobItem}, 404, 409),
@@ -139,7 +141,7 @@ async def cancel_job(request: Request, job_id: JobName) -> Response:
 
 
 @router.post(
-    "/{id}/complete",
+    f"{ONE}/complete",
     dependencies=[Writes],
     operation_id="completeDispatchJob",
     responses=described({200: JobItem}, 404, 409),
@@ -150,7 +152,7 @@ async def complete_job(request: Request, job_id: JobName) -> Response:
 
 
 @router.post(
-    "/{id}/ignore",
+    f"{ONE}/ignore",
     dependencies=[Writes],
     operation_id="ignoreDispatchJob",
     responses=described({200: JobItem}, 404, 409),

@@ -1,9 +1,17 @@
 """What callers of dispatch jobs send."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, RootModel, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    RootModel,
+    model_validator,
+)
 
 from core.dispatch.headers import is_settable
 from core.dispatch.job import JobStatus, Kind, Mode
@@ -35,13 +43,26 @@ TargetUrl = Annotated[
 ]
 
 
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def _written_out(value: Any) -> Any:
+    """A time as it is written; a number is not taken for the seconds since 1970."""
+    try:
+        if isinstance(value, str) and _DAY.match(value):
+            return datetime.fromisoformat(value.upper())
+    except ValueError:
+        pass  # the same is said of it as of any other text
+    raise ValueError("a time such as 2026-01-31T12:00:00Z")
+
+
 def _is_near(at: datetime) -> datetime:
     if not 1970 <= at.year < 9999:
         raise ValueError("a time between 1970 and 9999")
     return at
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_is_near)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_is_near)]
 
 
 def _are_headers(headers: dict[str, str]) -> dict[str, str]:

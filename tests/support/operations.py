@@ -14,6 +14,7 @@ _PARAMETERS = {
     "version": "999.9",
     "schemaId": "sch_0000000000000",
     "eventId": "0000000000000",
+    "jobId": "0000000000000",
     "severity": "INFO",
     "warningId": "999999999",
 }

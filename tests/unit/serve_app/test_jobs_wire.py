@@ -75,6 +75,8 @@ def test_credentials_and_headers_go_with_it() -> None:
         ({"scheduledFor": "2030-01-01T00:00:00"}, "scheduledFor"),
         ({"scheduledFor": "9999-12-31T23:59:59-12:00"}, "scheduledFor"),
         ({"expiresAt": 12}, "expiresAt"),
+        ({"expiresAt": "12"}, "expiresAt"),
+        ({"expiresAt": "2030-02-30T00:00:00Z"}, "expiresAt"),
         ({"auth": {"type": "bearer"}}, "auth.token"),
         ({"payloadContentType": "text"}, "payloadContentType"),
         ({"dataOnly": "true"}, "dataOnly"),
