@@ -1,7 +1,9 @@
 """Deliveries as Rich shows them."""
 
 import json
+import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -36,16 +38,17 @@ def jobs_view(items: Sequence[Document]) -> RenderableType:
     """One line for each delivery."""
     if not items:
         return Text("No jobs.", style="dim")
-    table = plain_table("id", "code", "group", "status", "attempts", "to", "made", "error")
+    now = time.time()
+    table = plain_table("id", "code", "group", "status", "tries", "to", "age", "error")
     for item in items:
         table.add_row(
             Text(str(item.get("id"))),
             Text(str(item.get("code"))),
             Text(str(item.get("messageGroup") or "")),
             job_status(item),
-            f"{item.get('attemptCount')} of {item.get('maxRetries')}",
-            Text(str(item.get("targetUrl"))),
-            local_time(item.get("createdAt")),
+            f"{item.get('attemptCount')}/{item.get('maxRetries')}",
+            Text(str(item.get("targetUrl")).partition("://")[2]),
+            _age(item.get("createdAt"), now),
             Text(_short(item.get("lastError")), style="red"),
         )
     return table
@@ -146,6 +149,13 @@ def _payload(job: Document) -> str:
     if job.get("payloadEncoding") == "json":
         return json.dumps(payload, indent=2, ensure_ascii=False)
     return f"{payload}  (base64)" if job.get("payloadEncoding") == "base64" else str(payload)
+
+
+def _age(moment: Any, now: float) -> str:
+    try:
+        return format_duration(now - datetime.fromisoformat(str(moment)).timestamp())
+    except ValueError:
+        return ""
 
 
 def _short(text: Any) -> str:

@@ -109,7 +109,7 @@ def test_jobs_are_listed_by_their_filters(muster: Muster) -> None:
         "ignored": "true",
         "limit": "7",
     }
-    for text in (ID, "billing:customer-4", "3 of 3", "HTTP 500", f"--cursor {ID}"):
+    for text in (ID, "billing:customer-4", "3/3", "127.0.0.1:9/hook", "HTTP 500", f"--cursor {ID}"):
         assert text in run.stdout
     muster.answers[f"GET {JOBS}"] = {"items": [], "nextCursor": None}
     assert muster.run("jobs", "list").stdout == "No jobs.\n"
