@@ -14,9 +14,12 @@ from schemathesis import engine, hooks
 from schemathesis.engine import events
 
 from tests.support.fuzzing import lead_nowhere, make_one_pool
-from tests.support.product import BOTH, Product, new_id
+from tests.support.product import BOTH, Product, new_id, until
 from tests.support.subscriptions import wish
 from tests.support.tenants import another_tenant
+
+# One run calls everything there is.
+pytestmark = pytest.mark.timeout(600)
 
 SEED = 20_240_613
 EXAMPLES = 20
@@ -292,6 +295,53 @@ def test_the_whole_story_of_a_dispatch_pool_conforms(fuzzed: Product) -> None:
     assert call("POST", sync, declared, application="story")["created"] == ["story"]
     for method in ("GET", "DELETE", "GET"):
         call(method, one, id=made["code"])
+
+
+def test_the_whole_story_of_a_delivery_conforms(fuzzed: Product) -> None:
+    schema = load(fuzzed)
+
+    def call(method: str, path: str, body: Any = None, query: Any = None, **parameters: str) -> Any:
+        options = {} if body is None else {"body": body, "media_type": "application/json"}
+        case = schema[path][method].Case(path_parameters=parameters, query=query or {}, **options)
+        reply = case.call_and_validate(headers={"Authorization": f"Bearer {fuzzed.key}"})
+        assert reply.status_code in {200, 201}, (method, path, reply.text)
+        return reply.json()
+
+    many = "/api/dispatch-jobs"
+    one = f"{many}/{{jobId}}"
+    sample = f"{fuzzed.url}/api/sample/webhook"
+    job: dict[str, Any] = {"source": "s", "code": "c", "payload": {"a": [1, None, "ä"]}}
+    job |= {"messageGroup": "conforming:group:ä", "mode": "BLOCK_ON_ERROR", "maxRetries": 1}
+    job |= {"headers": {"X-A": "1"}, "metadata": [{"key": "k", "value": "v"}]}
+    (wrong,) = call("POST", f"{many}/batch", [job | {"targetUrl": f"{sample}/fail-permanent"}])[
+        "jobs"
+    ]
+    held = call("POST", many, job | {"targetUrl": sample, "delaySeconds": 3_600})
+    until("it failed", lambda: call("GET", one, jobId=wrong["id"])["status"] == "ERROR")
+    assert call("GET", f"{one}/attempts", jobId=wrong["id"])["items"]
+    queries: list[dict[str, Any]] = [
+        {"status": ["ERROR", "QUEUED"]},
+        {"page": 0, "size": 1},
+        {"limit": 1},
+    ]
+    for query in queries:
+        assert call("GET", many, query=query)["items"]
+    call("GET", f"{many}/filter-options")
+    call("GET", f"{many}/event/{{eventId}}", eventId=wrong["id"])
+    group = {"name": "conforming:group:ä"}
+    shown = call("GET", "/api/dispatch-groups/{name}", **group)
+    assert [one["id"] for one in shown["jobs"]] == [wrong["id"], held["id"]]
+    for path in ("/monitoring/circuit-breakers", "/monitoring/pool-stats", "/monitoring/health"):
+        call("GET", path)
+    call("POST", "/api/dispatch-groups/{name}/park", {"reason": "r"}, **group)
+    assert call("GET", "/api/dispatch-groups", query={"state": "parked"})["items"]
+    call("POST", "/api/dispatch-groups/{name}/skip", **group)
+    call("POST", "/api/dispatch-groups/{name}/resume", **group)
+    call("POST", f"{one}/requeue", jobId=wrong["id"])
+    refused = call("POST", f"{many}/complete", {"ids": [held["id"]]})["refused"]
+    assert refused == [{"id": held["id"], "result": "not_failed", "status": "QUEUED"}]
+    call("POST", f"{many}/recover", {"since": "2020-01-01T00:00:00Z"})
+    call("POST", f"{one}/cancel", jobId=held["id"])
 
 
 def test_the_document_is_complete(product: Product) -> None:
