@@ -17,7 +17,6 @@ from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.limits import SLASH
 from serve_app.openapi import body, described
-from serve_app.problems import Problem, ProblemError
 from serve_app.wire.monitoring import (
     BreakerList,
     BreakersReset,
@@ -35,6 +34,7 @@ from serve_app.wire.monitoring_mapper import (
     pool_document,
     queue_document,
 )
+from serve_app.wire.subscription_mapper import refused
 from storage import dispatch_pools
 from storage.dispatch_pools import PoolRow
 from storage.dispatch_vitals import QueueSize
@@ -179,7 +179,7 @@ async def reset_breaker(
     "/pools/{code}",
     dependencies=[Writes],
     operation_id="changePoolTerms",
-    responses=described({200: PoolStats}, 404, 409),
+    responses=described({200: PoolStats}, 403, 404, 409),
     openapi_extra=body(PoolTerms),
 )
 async def change_pool(request: Request, code: PoolCode) -> Response:
@@ -197,7 +197,7 @@ async def change_pool(request: Request, code: PoolCode) -> Response:
 
     done = await replica.database.ask(dispatch_pools.change, caller.tenant, code, edit)
     if isinstance(done, PoolRefusal):
-        raise _refused(done, code)
+        raise refused(done)
     replica.bell.ring([done.pool_no])
     log.info("pool.terms", tenant=caller.tenant, pool=done.pool_no, by=caller.prefix)
     seen = await replica.dispatch.pools(caller.tenant, done.pool_id)
@@ -212,14 +212,3 @@ async def _reset(request: Request, target: str | None) -> int:
     reset = sum(int(number) for _, number in told)
     log.info("breakers.reset", tenant=caller.tenant, targets=reset, by=caller.prefix)
     return reset
-
-
-def _refused(refusal: PoolRefusal, code: str) -> Exception:
-    if refusal is PoolRefusal.POOL_NOT_FOUND:
-        return NotFoundError(f"dispatch pool {code}")
-    details = {
-        PoolRefusal.ANCHORS_POOL: "the pool is everybody's: only its owner changes it",
-        PoolRefusal.POOL_ARCHIVED: "the pool is archived",
-    }
-    detail = details.get(refusal, "the pool cannot be changed so")
-    return ProblemError(Problem(status=409, code=refusal.value, detail=detail))

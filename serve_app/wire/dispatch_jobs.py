@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     AwareDatetime,
     BeforeValidator,
     Field,
@@ -107,7 +108,12 @@ class JobRequest(Wire):
     )
     mode: Mode = Mode.IMMEDIATE
     sequence: Annotated[int, Field(ge=0, le=2**31 - 1)] = SEQUENCE
-    dispatch_pool: Name = Field(DEFAULT_POOL, description="The code or the id of a pool.")
+    dispatch_pool: Name = Field(
+        DEFAULT_POOL,
+        # Subscriptions call it so, and nobody should have to remember which is which.
+        validation_alias=AliasChoices("dispatchPool", "dispatchPoolId"),
+        description="The code or the id of a pool; dispatchPoolId is the same.",
+    )
     delay_seconds: Annotated[int, Field(ge=0, le=_YEAR)] = 0
     scheduled_for: Moment | None = Field(None, description="Not before.")
     max_age_seconds: Annotated[int, Field(ge=1, le=_YEAR)] | None = None

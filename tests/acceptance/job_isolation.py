@@ -184,7 +184,7 @@ def _resets_nobodys(other: Product, _: Theirs) -> None:
 def _cannot_change_the_shared_pool(other: Product, _: Theirs) -> None:
     before = other.http.get(f"{MONITORING}/pool-stats").json()["items"][0]["maxConcurrency"]
     reply = other.http.put(f"{MONITORING}/pools/default", json={"concurrency": 1})
-    assert_problem(reply, 409, "anchors_pool")
+    assert_problem(reply, 403, "anchors_pool")
     after = other.http.get(f"{MONITORING}/pool-stats").json()["items"][0]["maxConcurrency"]
     assert before == after
 

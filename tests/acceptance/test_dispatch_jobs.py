@@ -328,6 +328,34 @@ def test_listings_are_filtered_and_paged(shipper: Shipper, idle: str) -> None:
     assert shipper.http.get("/api/dispatch/jobs", params={"code": code}).json()["items"]
 
 
+def test_the_deliveries_of_an_event_are_found_by_it(shipper: Shipper) -> None:
+    target, kind = shipper.receiver.place(), f"shop:orders:order:e{new_id()[:8]}"
+    for number in (1, 2):
+        wish = {
+            "code": f"s{number}-{new_id()[:8]}",
+            "name": "test",
+            "eventTypes": [{"eventTypeCode": kind}],
+            "target": target.url,
+            "dispatchPoolId": shipper.pool,
+        }
+        made = shipper.http.post("/api/subscriptions", json=wish)
+        assert made.status_code == 201, made.text
+    body = {"type": kind, "source": "shop", "data": {"n": 1}, "correlationId": "c-1"}
+    sent = shipper.http.post("/api/events", json=body).json()
+    event_id = sent["event"]["id"]
+    target.gets(2)
+    found = shipper.http.get(f"{JOBS}/event/{event_id}").json()["items"]
+    assert len(found) == 2
+    assert {one["kind"] for one in found} == {"EVENT"}
+    assert {one["correlationId"] for one in found} == {"c-1"}
+    keys = {f"{event_id}:{one['subscriptionId']}" for one in found}
+    assert {one["idempotencyKey"] for one in found} == keys
+    shown = shipper.becomes(found[0]["id"], "COMPLETED")
+    assert shown["payload"] == {"n": 1}
+    by_filter = shipper.http.get(JOBS, params={"eventId": event_id, "kind": "EVENT"}).json()
+    assert [one["id"] for one in by_filter["items"]] == [one["id"] for one in found]
+
+
 @pytest.mark.parametrize(
     ("params", "field"),
     [

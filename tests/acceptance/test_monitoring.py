@@ -149,9 +149,9 @@ def test_a_pool_of_ones_own_changes_while_it_runs(shipper: Shipper) -> None:
     for wrong in ({}, {"concurrency": 0}, {"concurrency": None}, {"rateLimitPerMinute": 0}):
         assert_problem(shipper.http.put(path, json=wrong), 422, "invalid")
     unknown = shipper.http.put(f"{MONITORING}/pools/nobody", json={"concurrency": 1})
-    assert_problem(unknown, 404, "not_found")
+    assert_problem(unknown, 404, "pool_not_found")
     shared = shipper.http.put(f"{MONITORING}/pools/default", json={"concurrency": 1})
-    assert_problem(shared, 409, "anchors_pool")
+    assert_problem(shared, 403, "anchors_pool")
 
 
 # Targets

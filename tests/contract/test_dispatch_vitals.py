@@ -1,0 +1,78 @@
+"""How deliveries fare, counted on a real Postgres."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from core.dispatch.job import JobStatus
+from core.tsid import made_at
+from storage import access, dispatch_vitals, dispatch_warnings
+from storage.dispatch_vitals import Outcomes
+from storage.dispatch_warnings import NewWarning, Severity
+from storage.pool import Pool, PoolOptions, open_pool
+from storage.queries import Q
+from tests.support.dispatch import Jobs
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(PoolOptions(dsn=database, name="test", plan_each_time=True))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def jobs(pool: Pool) -> Jobs:
+    return Jobs(pool, await access.create_tenant(pool, "acme"), 1)
+
+
+async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: Jobs, pool: Pool) -> None:
+    others = Jobs(pool, await access.create_tenant(pool, "other"), 1)
+    await others.fail(await others.post())
+    first, second, third, _ = [await jobs.post() for _ in range(4)]
+    await jobs.put(first, JobStatus.COMPLETED, "done")
+    await jobs.fail(second)
+    await jobs.put(third, JobStatus.COMPLETED, "done")
+
+    async def counted(since: str, lately: str, most: int = 100) -> object:
+        return await dispatch_vitals.recent_outcomes(
+            pool, jobs.tenant, made_at(since), made_at(lately), most
+        )
+
+    assert await counted(first, third) == {1: (Outcomes(2, 1), Outcomes(1, 0))}
+    assert await counted(second, second) == {1: (Outcomes(1, 1), Outcomes(1, 1))}
+    assert await counted(first, first, most=2) == {1: (Outcomes(1, 0), Outcomes(1, 0))}
+
+
+async def test_open_warnings_are_counted_by_severity(jobs: Jobs, pool: Pool) -> None:
+    for source, severity in (("a", Severity.ERROR), ("b", Severity.ERROR), ("c", Severity.INFO)):
+        last = await dispatch_warnings.warn(
+            pool,
+            NewWarning(
+                tenant=jobs.tenant, category="c", severity=severity, source=source, message="m"
+            ),
+        )
+    await dispatch_warnings.acknowledge(pool, jobs.tenant, last, "me")
+    assert await dispatch_warnings.count_open(pool, jobs.tenant) == {"ERROR": 2}
+    assert await dispatch_warnings.count_open(pool, jobs.tenant + 1) == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments", "index"),
+    [
+        ("backlogs", (10,), "dispatch_jobs_open"),
+        ("queue_sizes", (1, [1], 10), "dispatch_jobs_open"),
+        ("recent_outcomes", (1, "0", "1", 10), "dispatch_jobs_pkey"),
+    ],
+)
+async def test_counting_has_its_index(
+    database: str, query: str, arguments: tuple[object, ...], index: str
+) -> None:
+    conn = await asyncpg.connect(database)
+    try:
+        await conn.execute("set enable_seqscan = off; set enable_bitmapscan = off")
+        plan = await conn.fetch(f"explain {Q[query]}", *arguments)
+    finally:
+        await conn.close()
+    assert index in "\n".join(row[0] for row in plan)
