@@ -50,6 +50,8 @@ create table dispatch_pools (
     rate_limit  integer check (rate_limit >= 1),
     concurrency integer not null default 10 check (concurrency >= 1),
     status      text not null default 'ACTIVE' check (status in ('ACTIVE', 'SUSPENDED', 'ARCHIVED')),
+    -- Who declared it among all its own, and may take it away again.
+    application text,
     created_at  timestamptz not null default now(),
     updated_at  timestamptz not null default now(),
     unique (tenant_id, code),
@@ -90,6 +92,8 @@ create table subscriptions (
     -- Why it is paused, if nobody asked for it.
     status_reason   text,
     failing_since   timestamptz,
+    -- Who declared it among all its own, and may take it away again.
+    application     text,
     created_at      timestamptz not null default now(),
     updated_at      timestamptz not null default now(),
     primary key (tenant_id, subscription_id),
@@ -207,6 +211,9 @@ create table dispatch_attempts (
     error_message  text,
     primary key (tenant_id, job_id, send_no)
 );
+-- What was sent lately: a pool that comes back keeps to the rate it had. Attempts are stored in the
+-- order they were made, so that a summary of each range of pages is index enough.
+create index dispatch_attempts_recent on dispatch_attempts using brin (attempted_at);
 
 -- Groups that people hold back.
 create table dispatch_parked_groups (
