@@ -60,7 +60,8 @@ def group_of(entries: tuple[Entry, ...], *, default: str | None = None) -> type[
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             is_named = args and not args[0].startswith("-")
-            if default is not None and not is_named and not set(args) & set(ctx.help_option_names):
+            is_asked = ctx.resilient_parsing or set(args) & set(ctx.help_option_names)
+            if default is not None and not is_named and not is_asked:
                 args = [default, *args]
             return super().parse_args(ctx, args)
 
