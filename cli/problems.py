@@ -11,8 +11,9 @@ _HINTS = {
     403: "Use a key that has it (`muster keys create --allow …`).",
 }
 
-# Others are refusals of their own, which no key would change.
-_ABOUT_KEYS = {"unauthorized", "forbidden"}
+# Others are refusals of their own, which no permission would change; what stands in front of Muster
+# has no codes.
+_ABOUT_KEYS = {None, "unauthenticated", "forbidden"}
 
 
 class ProblemError(CommandError):
@@ -58,7 +59,7 @@ def sentence_of(status: int, document: Mapping[str, Any]) -> str:
         text += f" (try again in {wait} s)"
     if status >= 500 and document.get("requestId"):
         text += f" (request {document['requestId']})"
-    is_about_keys = status in _HINTS and document.get("code", "forbidden") in _ABOUT_KEYS
+    is_about_keys = status in _HINTS and document.get("code") in _ABOUT_KEYS
     hint = f" {_HINTS[status]}" if is_about_keys else ""
     return f"{_begun(text)}.{hint}"
 

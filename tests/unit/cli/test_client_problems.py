@@ -32,6 +32,9 @@ def test_a_fault_that_the_detail_tells_already_is_not_repeated() -> None:
     errors = [{"field": "a", "expected": "wrong"}, {"field": "b", "expected": "2", "got": 1}]
     document = {"detail": "a: wrong (and 1 more)", "errors": errors}
     assert told(422, document) == "Not valid: a: wrong; b: 2, got 1."
+    where = [{"field": "data.total", "expected": "a number", "got": "many"}]
+    document = {"detail": "data is not as t says: data.total: a number", "errors": where}
+    assert told(422, document) == 'Data is not as t says: data.total: a number, got "many".'
 
 
 def test_a_passing_refusal_says_when_to_come_back() -> None:
@@ -40,10 +43,22 @@ def test_a_passing_refusal_says_when_to_come_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "hint"), [(401, "MUSTER_KEY"), (403, "muster keys create"), (404, "")]
+    ("status", "code", "hint"),
+    [
+        (401, "unauthenticated", "MUSTER_KEY"),
+        (403, "forbidden", "muster keys create"),
+        (404, "not_found", ""),
+    ],
 )
-def test_what_a_key_can_mend_is_said(status: int, hint: str) -> None:
+def test_what_a_key_can_mend_is_said(status: int, code: str, hint: str) -> None:
+    assert hint in told(status, {"detail": "no", "code": code})
     assert hint in told(status, {"detail": "no"})
+
+
+def test_what_no_key_can_mend_is_said_without_a_hint() -> None:
+    assert (
+        told(403, {"detail": "it is everybody's", "code": "anchors_pool"}) == "It is everybody's."
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"\xff"])
