@@ -20,7 +20,7 @@ from cli.dispatch.words import path_of, with_raw
 from cli.errors import CommandError
 from cli.problems import ProblemError
 
-LIMIT = 15.0  # seconds after which a scene has failed
+LIMIT = 30.0  # seconds after which a scene has failed: a pool may still be starting
 _PAUSE = 0.05
 _SOURCE = "muster-demo"
 
