@@ -19,6 +19,8 @@ log = structlog.get_logger("dispatch")
 PAGE = 1_000
 PAGES_AT_ONCE = 5
 GROUPS_AT_ONCE = 200
+# Of a group, however crowded the board is.
+FEWEST = 5
 # No statement that stores jobs takes longer than this to commit.
 WINDOW = 15.0
 READ_ALL_EVERY = 900.0
@@ -134,27 +136,34 @@ class Reader:
         """Read what is true of these groups."""
         if not groups:
             return
+        share = (self.limit - len(self._board)) // len(groups)
+        most = min(max(share, FEWEST), GROUP_LIMIT)
         with self._board.reading() as changed:
-            found = await self._jobs.read_groups(groups, GROUP_LIMIT)
+            found = await self._jobs.read_groups(groups, most)
         now = self._now()
         for group, jobs in found.items():
-            is_all = len(jobs) < GROUP_LIMIT
+            is_all = len(jobs) < most
             self._board.settle(group, jobs, now, is_all=is_all, changed=changed)
 
     async def _look_again(self) -> None:
         """What no pool has: a few pages each time. Of a group there may be more than that."""
         for _ in range(PAGES_AT_ONCE):
             found, fresh = await self._read(self._jobs.again(self._again_after, PAGE))
-            unknown = {g for job in fresh if (g := job.group_key) and not self._board.knows(g)}
-            for group in unknown:
-                self._board.doubt(group)
-            rest = [job for job in fresh if job.group_key not in unknown]
+            rest = [job for job in fresh if not self._doubts(job)]
             if left := fill(self._board, rest, self._now(), self.limit):
                 self._again_after = left[0].position - 1
                 return
             self._again_after = found[-1].position if len(found) == PAGE else 0
             if not self._again_after:
                 return
+
+    def _doubts(self, job: Pointer) -> bool:
+        """Have the group of a job read, if nothing is known of it and there is room for it."""
+        group = job.group_key
+        if group is None or self._board.knows(group) or len(self._board) >= self.limit:
+            return False
+        self._board.doubt(group)
+        return True
 
     async def _look_back(self) -> None:
         """Read what was stored lately once more; not while all of it is still to be read."""

@@ -39,13 +39,14 @@ def site_of(pointer: Pointer) -> Site:
 class _Queue:
     """The jobs of one group; or a single one that belongs to none."""
 
-    __slots__ = ("is_parked", "overflows", "site", "taken", "waiting", "wakes_at")
+    __slots__ = ("is_parked", "low", "overflows", "site", "taken", "waiting", "wakes_at")
 
     def __init__(self, *, is_parked: bool = False) -> None:
         self.waiting: list[Pointer] = []
         self.taken: Pointer | None = None
         self.is_parked = is_parked
-        self.overflows = False  # Postgres has more of it, behind what is here
+        self.overflows = False  # Postgres has more of it, behind what is here,
+        self.low = 0  # which is to be read when no more than this is left
         self.site: Site | None = None  # in whose list it stands
         self.wakes_at = _NEVER
 
@@ -78,7 +79,8 @@ class _Queue:
     def shorten(self) -> list[Pointer]:
         """Keep the first job alone, as Postgres has the others; those that went."""
         gone, self.waiting = self.waiting[1:], self.waiting[:1]
-        self.overflows = self.overflows or bool(gone)
+        if gone:
+            self.overflows, self.low = True, 1
         return gone
 
     @property
@@ -131,7 +133,7 @@ class Board:
         if len(queue.waiting) > self._group_limit:
             last = queue.waiting.pop()
             del self._keys[last.key]
-            queue.overflows = True
+            queue.overflows, queue.low = True, self._group_limit // 4
             if last is job:
                 return False
         self._arrange(key, queue, now)
@@ -219,7 +221,7 @@ class Board:
         taken = queue.taken.key if queue.taken else None
         told = (known.get(job.key) if job.key in changed else job for job in jobs)
         queue.waiting = [job for job in told if job is not None and job.key != taken]
-        queue.overflows = not is_all
+        queue.overflows, queue.low = not is_all, len(jobs) // 4
         self._keys.update((job.key, group) for job in queue.waiting)
         self._arrange(group, queue, now)
 
@@ -339,7 +341,7 @@ class Board:
             # Nothing of it goes until a person lets it: it needs no more room than one job does.
             for gone in queue.shorten():
                 del self._keys[gone.key]
-        elif queue.overflows and len(queue.waiting) <= self._group_limit // 4:
+        elif queue.overflows and len(queue.waiting) <= queue.low:
             self._starved.add(cast("GroupKey", key))  # nothing else has so many
         site = site_of(job) if isinstance(job, Pointer) else None
         if site != queue.site:

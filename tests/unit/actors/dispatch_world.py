@@ -260,6 +260,7 @@ class Scene:
     under_way: Counter[str] = field(default_factory=Counter)
     most: Counter[str] = field(default_factory=Counter)
     rounds: int = 0
+    fullest: int = 0
     end: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -280,6 +281,7 @@ class Scene:
 
         def counted() -> list[Pointer]:
             self.rounds += 1
+            self.fullest = max(self.fullest, len(self.board))
             return pick()
 
         self.dispatcher._pick = counted  # to notice what spins

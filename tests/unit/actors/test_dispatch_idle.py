@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.dispatch.dispatcher import Terms
+from actors.dispatch.starter import Terms
 from core.dispatch.job import GroupKey, JobKey, JobStatus, Standing
 from tests.unit.actors.dispatch_world import (
     BAD,
@@ -231,6 +231,27 @@ def test_groups_that_failed_do_not_fill_the_board() -> None:
 
     scene = play(story, limit=100)
     assert scene.postgres.statuses() == {"ERROR": 300, "COMPLETED": 650}
+
+
+def test_many_groups_that_are_freed_at_once_share_the_board() -> None:
+    async def story(scene: Scene) -> None:
+        scene.scripts[A] = lambda job: NO if job.send_no == 1 else OK
+        for at in range(1, 201):
+            numbers = range(at, at + 200 * 50, 200)
+            scene.postgres.store(*jobs(numbers, group=f"g{at}", mode=BLOCK, max_retries=9))
+        await scene.until(lambda: len(scene.sent) == 200, 10.0)
+        scene.scripts.clear()
+        for at in range(1, 201):
+            row = scene.postgres.rows[JobKey(1, f"j{at}")]
+            row.status, row.standing = JobStatus.PENDING, Standing.AGAIN
+        await scene.done(60)
+
+    scene = play(story, limit=300, terms=Terms(100))
+    assert len(scene.sent) == 200 * 51
+    assert scene.fullest <= 300 + 200 * 5
+    for at in (1, 77, 200):
+        own = [int(name[1:]) for name in scene.sent if int(name[1:]) % 200 == at % 200]
+        assert own == sorted(own)
 
 
 def test_groups_that_people_hold_back_do_not_fill_the_board() -> None:
