@@ -10,9 +10,10 @@ from typing import Any
 import structlog
 
 from actors.dispatch.bureau import Bureau
-from actors.dispatch.dispatcher import GRACE, Dispatcher, Terms
+from actors.dispatch.dispatcher import GRACE, Dispatcher
 from actors.dispatch.job_queue import JobQueue
 from actors.dispatch.reader import Reader
+from actors.dispatch.starter import Terms
 from actors.names import DISPATCH
 from actors.process import Process, owner_name, settle_memory, sync_until_done
 from core.config import Config

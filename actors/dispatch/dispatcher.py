@@ -5,7 +5,6 @@ that after a crash nothing is sent again behind what came after it.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from actors.dispatch.ports import Listener, Queue, World
 from actors.dispatch.reader import GROUPS_AT_ONCE, Reader
 from actors.dispatch.scribe import Kept, Outcome, Scribe
 from actors.dispatch.sites import Sites
+from actors.dispatch.starter import AHEAD, Starter, Terms
 from actors.dispatch.tally import Tally
 from actors.dispatch.unsent import crashed, expired, given_back, put_off
 from core.backoff import backoff
@@ -23,32 +23,18 @@ from core.dispatch.board import Board, Site, site_of
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey, JobStatus, Mode, Pointer
 from core.dispatch.outcome import Sent, Step, decide
-from core.dispatch.pace import Pace
 from storage.dispatch_queue import Result
 
 log = structlog.get_logger("dispatch")
 
-CLAIM_AT_ONCE = 500
 UNWRITTEN = 2_000
-# A job may be taken so long before the pace lets it go.
-AHEAD = 0.25
 # A job is ours for its time-out and so many seconds more; it may wait for its start a part of them.
 GRACE = 15.0
-LONGEST_HELD = 5.0
 # Rounds that follow each other at once would each carry a job or two.
 BREATH = 0.002
 # A full board of which nothing can go is thinned, at most so often; jobs that are due soon stay.
 THIN_EVERY = 0.5
 SOON = 15.0
-
-
-@dataclass(slots=True)
-class Terms:
-    """What a pool may do now; changed while it runs."""
-
-    concurrency: int = 10
-    rate_limit: int | None = None
-    is_active: bool = True
 
 
 @dataclass(slots=True)
@@ -75,7 +61,6 @@ class Dispatcher:
         listener: Listener,
     ) -> None:
         self.board = Board()
-        self.terms = Terms()
         self.tally = Tally(world.monotonic)
         self.sites = Sites(target_limit, world.monotonic)
         self._queue = queue
@@ -83,11 +68,8 @@ class Dispatcher:
         self._world = world
         self._transient = transient
         self._listener = listener
-        self._pace = Pace(None)
+        self._starter = Starter(self._begin, self._give_back, world)
         self._under_way: dict[JobKey, _Delivery] = {}
-        self._active = 0
-        self._ready: deque[Claimed] = deque()
-        self._starting: asyncio.TimerHandle | None = None
         self._lost: list[JobKey] = []
         self._scribe = Scribe(queue.finish, self._written, world.chance, transient)
         self._thins_at = world.monotonic()
@@ -100,19 +82,19 @@ class Dispatcher:
         """There may be something to do."""
         self._woken.set()
 
+    @property
+    def terms(self) -> Terms:
+        """What the pool may do now."""
+        return self._starter.terms
+
     def set_terms(self, terms: Terms) -> None:
         """Go on under other terms."""
-        self.terms = terms
-        self._pace.resize(terms.rate_limit)
-        if self._ready:
-            self._start()
+        self._starter.set_terms(terms)
         self.wake()
 
     def remember(self, starts: Sequence[float]) -> None:
         """Deliveries that whoever was here before began so many seconds ago count as ours."""
-        now = self._world.monotonic()
-        for ago in starts:
-            self._pace.take(now - ago)
+        self._starter.remember(starts)
 
     async def run_forever(self, reader: Reader) -> None:
         """Round after round, as long as there is something to do; else until something happens."""
@@ -132,9 +114,9 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Stop; what is under way is sent again by whoever comes next."""
-        for timer in (self._starting, self._alarm):
-            if timer is not None:
-                timer.cancel()
+        self._starter.close()
+        if self._alarm is not None:
+            self._alarm.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -157,13 +139,14 @@ class Dispatcher:
     def snapshot(self) -> dict[str, Any]:
         """How it stands."""
         return {
-            "active": self._active,
+            "active": self._starter.active,
             "buffered": len(self.board),
             "waiting": len(self.board) - len(self._under_way),
             "unwritten": len(self._scribe),
             "blocked_groups": sum(1 for _ in self.board.blocked()),
             "groups": sum(1 for _ in self.board.groups()),
             "breakers": self.sites.states(),
+            "rate_limited": self._starter.rate_limited,
             **self.tally.snapshot(),
         }
 
@@ -175,21 +158,9 @@ class Dispatcher:
             await reader.find(lost)
             del self._lost[: len(lost)]
 
-    def _places(self) -> int:
-        """How many more may be under way."""
-        if not self.terms.is_active or len(self._scribe) >= UNWRITTEN:
-            return 0
-        return self.terms.concurrency - self._active - len(self._ready)
-
     def _room(self) -> int:
         """How many more may be taken now."""
-        room = min(CLAIM_AT_ONCE, self._places())
-        limit = self._pace.limit
-        if limit is None or room <= 0:
-            return room
-        if self._pace.wait(self._world.monotonic()) > AHEAD:
-            return 0
-        return min(room, max(1, int(limit / 60 * AHEAD)) - len(self._ready))
+        return 0 if len(self._scribe) >= UNWRITTEN else self._starter.room
 
     def _thin(self, reader: Reader) -> bool:
         """Let go of jobs that cannot go, if they keep others off the board; whether there were."""
@@ -231,42 +202,18 @@ class Dispatcher:
             if key not in won:
                 self._lose(key)
         now = self._world.now()
-        for job in claimed:
-            if 0 < job.expires_at <= now:
-                self._end(job, expired(job), None)
-            else:
-                self._ready.append(job)
-        self._start()
+        late = [job for job in claimed if 0 < job.expires_at <= now]
+        for job in late:
+            self._end(job, expired(job), None)
+        self._starter.put([job for job in claimed if job not in late] if late else claimed)
 
-    def _start(self) -> None:
-        """Send what is ready, as the pace allows."""
-        if self._starting is not None:
-            self._starting.cancel()
-            self._starting = None
-        while self._ready:
-            now = self._world.monotonic()
-            pause = self._pace.wait(now)
-            if pause > LONGEST_HELD:
-                self._give_back()
-                break
-            if pause > 0:
-                self.tally.rate_limited += 1
-                loop = asyncio.get_running_loop()
-                self._starting = loop.call_later(pause, self._start)
-                return
-            self._pace.take(now)
-            job = self._ready.popleft()
-            self._active += 1
-            task = asyncio.create_task(self._deliver(job))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        self.wake()
+    def _begin(self, job: Claimed) -> None:
+        task = asyncio.create_task(self._deliver(job))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _give_back(self) -> None:
-        """The pace has become so slow that others could think these jobs abandoned."""
-        ready, self._ready = self._ready, deque()
-        for job in ready:
-            self._end(job, given_back(job), None)
+    def _give_back(self, job: Claimed) -> None:
+        self._end(job, given_back(job), None)
 
     async def _deliver(self, job: Claimed) -> None:
         try:
@@ -283,8 +230,8 @@ class Dispatcher:
             max_retries=job.max_retries,
             jitter=self._world.chance(),
         )
-        self._active -= 1
         self._end(job, step, sent)
+        self._starter.ended(sent.seconds)
         self.wake()
 
     def _end(self, job: Claimed, step: Step, sent: Sent | None) -> None:
@@ -354,10 +301,11 @@ class Dispatcher:
             waits.append(opening - now)
         if self._is_crowded:
             waits.append(self._thins_at - now)
-        if self._places() > 0 and not self._ready and (self.board.has_listed or due is not None):
+        is_free = self._starter.places > 0 and not self._starter.has_ready
+        if is_free and (self.board.has_listed or due is not None):
             until_due = 0.0 if due is None else due - self._world.now()
             first = 0.0 if self.board.has_listed else until_due
-            waits.append(max(first, self._pace.wait(now) - AHEAD))
+            waits.append(max(first, self._starter.pause - AHEAD))
         if waits:
             loop = asyncio.get_running_loop()
             self._alarm = loop.call_later(max(0.001, min(waits)), self.wake)

@@ -83,6 +83,7 @@ class Reader:
         # How far reading had come, and when: the window begins where it was some time ago.
         self._trail: deque[tuple[float, int]] = deque()
         self._again_after = 0
+        self._looks_back_at = 0.0
 
     @property
     def has_room(self) -> bool:
@@ -166,10 +167,14 @@ class Reader:
         return True
 
     async def _look_back(self) -> None:
-        """Read what was stored lately once more; not while all of it is still to be read."""
-        if self.is_behind:
-            return
+        """Read what was stored lately once more; not while all of it is still to be read.
+
+        Whoever has much to do looks less often: most of what it finds, it knows.
+        """
         now = self._monotonic()
+        if self.is_behind or (len(self._board) > PAGE and now < self._looks_back_at):
+            return
+        self._looks_back_at = now + WINDOW / 2
         while len(self._trail) > 1 and self._trail[1][0] <= now - WINDOW:
             self._trail.popleft()
         after = self._trail[0][1] if self._trail else self._cursor

@@ -17,7 +17,6 @@ class Tally:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self.completed = self.failed = self.retried = self.deferred = self.expired = 0
-        self.rate_limited = 0
         self.seconds = 0.0
         self.sends = 0
         # Of each: which minute, how many completed, how many failed.
@@ -52,7 +51,6 @@ class Tally:
             "retried": self.retried,
             "deferred": self.deferred,
             "expired": self.expired,
-            "rate_limited": self.rate_limited,
             "sends": self.sends,
             "seconds": self.seconds,
             "windows": {str(minutes): self._window(minutes) for minutes in WINDOWS},

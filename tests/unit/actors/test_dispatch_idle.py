@@ -73,12 +73,14 @@ def test_clocks_that_differ_cost_a_few_questions_at_most() -> None:
 # Pace.
 
 
-def test_a_rate_is_kept_and_used() -> None:
+@pytest.mark.parametrize("takes", [0.01, 1.0, 20.0])
+def test_a_rate_is_kept_and_used(takes: float) -> None:
     async def story(scene: Scene) -> None:
+        scene.takes = takes
         scene.post(*jobs(range(1, 301)))
         await scene.done(60)
 
-    began = play(story, terms=Terms(50, 600)).began
+    began = play(story, terms=Terms(300, 600)).began
     assert all(later - sooner > 1.0 for sooner, later in zip(began, began[10:], strict=False))
     assert began[-1] - began[0] < 300 * 0.1 * 1.02
 

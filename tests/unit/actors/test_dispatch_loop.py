@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.dispatch.dispatcher import Terms
+from actors.dispatch.starter import Terms
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey, JobStatus, Mode, Pointer, Standing
 from core.dispatch.outcome import Sent
