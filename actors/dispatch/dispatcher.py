@@ -207,10 +207,17 @@ class Dispatcher:
             self._end(job, expired(job), None)
         self._starter.put([job for job in claimed if job not in late] if late else claimed)
 
-    def _begin(self, job: Claimed) -> None:
+    def _begin(self, job: Claimed) -> bool:
+        """Send a job, unless its target has been left alone since it was taken."""
+        if not self._starter.has_ready:
+            self.wake()  # it was the last: there is room for the next
+        if self.sites.is_open((job.tenant, job.target_url)):
+            self._give_back(job)
+            return False
         task = asyncio.create_task(self._deliver(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return True
 
     def _give_back(self, job: Claimed) -> None:
         self._end(job, given_back(job), None)

@@ -67,6 +67,11 @@ class Sites:
         breaker.record(not sent.counts_as_failure, self._monotonic(), ticket)
         return breaker.state is BreakerState.OPEN and not was_open
 
+    def is_open(self, site: Site) -> bool:
+        """Whether it gets nothing: a delivery that tries it again would have changed that."""
+        target = self._targets.get(site)
+        return target is not None and target.breaker.state is BreakerState.OPEN
+
     def is_left_alone(self, site: Site) -> bool:
         """Whether it failed too often, and has not been seen well since."""
         target = self._targets.get(site)

@@ -32,11 +32,11 @@ class Terms:
 
 
 class Starter:
-    """Begins deliveries. Whoever uses it says when one ended."""
+    """Begins deliveries, unless `begin` says no. Whoever uses it says when one ended."""
 
     def __init__(
         self,
-        begin: Callable[[Claimed], None],
+        begin: Callable[[Claimed], bool],
         give_back: Callable[[Claimed], None],
         world: World,
     ) -> None:
@@ -122,10 +122,10 @@ class Starter:
             if pause > 0:
                 self._wait_for_pace(pause)
                 break
-            self._pace.take(now)
             job, _ = self._ready.popleft()
-            self.active += 1
-            self._begin(job)
+            if self._begin(job):
+                self._pace.take(now)
+                self.active += 1
         if self._ready and self._checking is None:
             self._check()
 

@@ -19,13 +19,12 @@ def expired(job: Claimed) -> Step:
 
 
 def given_back(job: Claimed) -> Step:
-    """It was taken, and would wait for its start longer than it may be held."""
+    """It was taken, and cannot start soon: others may, and it keeps its place before them."""
     return Step(
         status=JobStatus.QUEUED,
         attempt_count=job.attempt_count,
         attempt_number=job.attempt_count,
-        wait=0.0,
-        error="put back: the pool became slower",
+        error="put back before it was sent: it could not start soon",
     )
 
 

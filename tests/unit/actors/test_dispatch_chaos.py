@@ -107,12 +107,12 @@ class Chaos:
 
 
 def assert_in_order(scene: Scene) -> None:
-    """No job of a group that blocks was sent for the first time before an earlier one had ended."""
+    """No job of a group was sent for the first time before an earlier one was."""
     rows = {row.key.job_id: row for row in scene.postgres.rows.values()}
     last: dict[tuple[str, int], int] = {}
     for name in dict.fromkeys(scene.sent):
         row = rows[name]
-        if row.mode is BLOCK and row.group is not None:
+        if row.mode is not Mode.IMMEDIATE and row.group is not None:
             place = (row.group, row.sequence)
             assert last.get(place, 0) < row.position
             last[place] = row.position

@@ -80,7 +80,7 @@ def test_a_rate_is_kept_and_used(takes: float) -> None:
         scene.post(*jobs(range(1, 301)))
         await scene.done(60)
 
-    began = play(story, terms=Terms(300, 600)).began
+    began = play(story, terms=Terms(300, 600), target_limit=300).began
     assert all(later - sooner > 1.0 for sooner, later in zip(began, began[10:], strict=False))
     assert began[-1] - began[0] < 300 * 0.1 * 1.02
 
@@ -167,6 +167,22 @@ def test_a_target_that_fails_is_left_alone_tried_by_the_first_and_taken_up_again
     grouped = [int(name[1:]) for name in scene.sent if 11 <= int(name[1:]) < 21]
     assert grouped == sorted(grouped)
     assert set(scene.postgres.statuses()) == {"COMPLETED"}
+
+
+def test_what_was_taken_ahead_for_a_target_that_is_left_alone_is_given_back() -> None:
+    async def story(scene: Scene) -> None:
+        scene.post(*jobs(range(1, 301)))  # quick ones, so that some are taken ahead
+        await scene.done()
+        scene.scripts[A] = lambda _: BAD
+        scene.post(*jobs(range(1_001, 1_201), max_retries=100))
+        await scene.until(lambda: bool(scene.alone), 5.0)
+        await asyncio.sleep(2)
+        assert len(scene.sent) - 300 < 50 + 20  # what it takes to notice, and what is under way
+        assert scene.postgres.statuses()["IN_PROGRESS"] == 0
+        scene.scripts.clear()
+        await scene.done(60)
+
+    play(story, terms=Terms(20))
 
 
 def test_a_broken_target_that_is_reset_is_tried_at_once() -> None:
