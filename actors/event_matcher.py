@@ -49,17 +49,16 @@ class Matcher:
             if candidates is None:
                 candidates = found[key] = await self._candidates(event)
             before = len(jobs)
-            jobs += [
-                job_of(event, one, self._new_id())
-                for one in candidates
-                if one.filter is None or self._wanted(one, event)
-            ]
+            for one in candidates:
+                if one.filter is None or self._wanted(one, event):
+                    jobs.append(job_of(event, one, self._new_id()))
+                # Thousands may want one event, and each filter takes its time.
+                if breath.is_due:
+                    await breath.take()
             counts.append(len(jobs) - before)
             if len(jobs) > self._most and len(events) > 1:
                 expected = f"fewer events at once: these make more than {self._most} dispatch jobs"
                 raise InvalidError("body", expected, 413)
-            if breath.is_due:
-                await breath.take()
         return jobs, counts
 
     async def _candidates(self, event: Event) -> list[Subscription]:

@@ -1,6 +1,7 @@
 """Events in groups: in order, once, answered after the commit, within bounds."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.breath import STEP
 from actors.event_writer import MOST_ROUNDS, Bounds, EventWriter, Stored
 from core.dispatch.event_job import EventJob
 from core.dispatch.job import ANCHOR, JobKey, Pointer
@@ -321,6 +323,32 @@ async def test_a_large_batch_lets_others_have_their_turn() -> None:
     finally:
         running.cancel()
     assert turns >= 3
+
+
+async def test_one_event_that_thousands_may_want_lets_others_have_their_turn() -> None:
+    class Slow(Desk):
+        """A filter takes longer than a step."""
+
+        def wanted(self, by: Subscription, what: Event) -> bool:
+            until = time.perf_counter() + 2 * STEP
+            while time.perf_counter() < until:
+                pass
+            return super().wanted(by, what)
+
+    desk = Slow(*(subscription(filter=name) for name in "abcde"))
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while not desk.table.begun.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    (stored,) = await desk.writer.put([event(subject="c")])
+    await running
+    assert stored.jobs == 1
+    assert turns >= 5
 
 
 # Trouble
