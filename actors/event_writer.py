@@ -72,7 +72,7 @@ class Bounds:
     flush_bytes: int = 8 * 1024 * 1024
     pending_rows: int = 50_000
     pending_bytes: int = 64 * 1024 * 1024
-    most_jobs: int = 100_000
+    most_jobs: int = 20_000
     """That several events put together may make."""
     patience: float = 10.0
     longest_pause: float = 1.0
