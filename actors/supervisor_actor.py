@@ -8,7 +8,16 @@ import ray
 import structlog
 
 from actors.directory import ensure, find, named
-from actors.names import DEDICATED, INGEST, POOL, RELAY, SHARD, dispatch_pool, expected_actors
+from actors.names import (
+    DEDICATED,
+    DISPATCH,
+    INGEST,
+    POOL,
+    RELAY,
+    SHARD,
+    dispatch_pool,
+    expected_actors,
+)
 from actors.process import Process
 from core.config import Config
 from storage import dispatch_pools
@@ -35,7 +44,8 @@ class SupervisorActor:
         self._checked = asyncio.Event()
         self._guests: list[str] = []
         self._database: Pool | None = None
-        self._dispatch: list[str] = []
+        # None until Postgres has said which there are: till then none of them is too many.
+        self._dispatch: list[str] | None = None
         self._started = False
 
     async def adopt(self, config: Config) -> bool:
@@ -70,7 +80,7 @@ class SupervisorActor:
             self._process.every(CHECK_EVERY, self._check)
 
     def _expected(self) -> list[str]:
-        return [*expected_actors(self._config), *self._dispatch]
+        return [*expected_actors(self._config), *(self._dispatch or ())]
 
     def _is_up(self, name: str) -> bool:
         return name in self._reports and not self._silent.get(name, 0)
@@ -103,6 +113,8 @@ class SupervisorActor:
         names = await asyncio.to_thread(named, self._config.namespace)
         kinds = (SHARD, INGEST, RELAY, POOL)
         surplus = [n for n in names if n.startswith(kinds) and n not in self._expected()]
+        if self._dispatch is None:
+            surplus = [name for name in surplus if not name.startswith(DISPATCH)]
         # Shards beyond the configured number only slow the others down.
         await asyncio.to_thread(self._dismiss, surplus)
         await self._visit([name for name in names if name.startswith(DEDICATED)])

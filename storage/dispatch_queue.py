@@ -147,6 +147,7 @@ def _event(row: asyncpg.Record) -> ClaimedEvent:
         source=row["event_source"],
         time=row["event_time"],
         spec_version=row["spec_version"],
+        type_version=row["type_version"],
         subject=row["event_subject"],
         data_schema=row["data_schema"],
         message_group=row["event_group"],

@@ -123,6 +123,6 @@ class Bureau:
     async def _disable(self, key: SubscriptionKey, seconds: float) -> None:
         tenant, subscription_id = key
         reason = f"nothing but failures for {seconds / 3600:.1f} hours"
+        await self._events.subscription_disabled(tenant, subscription_id, reason)
         if await subscriptions.disable(self._pool, tenant, subscription_id, reason):
             self._warn(tenant, "CONFIGURATION", subscription_id, f"paused: {reason}", grave=True)
-            await self._events.subscription_disabled(tenant, subscription_id, reason)

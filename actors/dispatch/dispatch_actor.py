@@ -19,6 +19,7 @@ from actors.process import Process, owner_name, settle_memory, sync_until_done
 from core.config import Config
 from core.dispatch.job import JobKey, decode_pointers
 from core.dispatch.pool import PoolStatus
+from core.tsid import made_at
 from storage import dispatch_pools
 from storage.clock import DatabaseClock
 from storage.dispatch_pools import PoolRow
@@ -50,6 +51,7 @@ class DispatchActor:
         self._row: PoolRow | None = None
         self._starting: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
+        self._rereading: set[asyncio.Task[None]] = set()
         self._stack = contextlib.AsyncExitStack()
 
     async def offer(self, jobs: bytes) -> None:
@@ -77,9 +79,15 @@ class DispatchActor:
                 "rate_limit": row.rate_limit,
                 "capacity": self._config.dispatch_buffer,
                 "behind": self._reader.is_behind,
+                "oldest_head_age": self._oldest_age(),
                 **self._dispatcher.snapshot(),
             }
         return {**self._process.describe(), "kind": "dispatch", "stats": stats}
+
+    def _oldest_age(self) -> float:
+        """For how many seconds the job waits that has waited longest of those in memory."""
+        oldest = self._dispatcher.board.oldest_id()
+        return 0.0 if oldest is None else max(0.0, self._world.now() - made_at(oldest))
 
     async def in_flight(self, tenant: int, limit: int) -> list[dict[str, Any]]:
         """A tenant's jobs that are under way."""
@@ -142,6 +150,8 @@ class DispatchActor:
         self._queue, self._database = queue, writers
         await self._process.insist(self._read_terms)
         await self._process.insist(self._remember_starts)
+        # Before the first job is taken: what people hold back stays where it is.
+        await self._process.insist(self._reader.park)
         bureau.on_pools_changed(self._reread_terms)
         self._process.spawn(bureau.run_forever())
         self._process.spawn(self._run())
@@ -169,7 +179,9 @@ class DispatchActor:
         row = await dispatch_pools.read_no(self._database, self._pool_no)
         terms = Terms(is_active=False)
         if row is not None:
-            terms = Terms(row.concurrency, row.rate_limit, row.status is PoolStatus.ACTIVE)
+            # An archived pool that was given something at the last moment delivers it.
+            is_active = row.status is not PoolStatus.SUSPENDED
+            terms = Terms(row.concurrency, row.rate_limit, is_active)
         self._row = row
         if terms != self._dispatcher.terms:
             log.info("dispatch.terms", pool=self._pool_no, active=terms.is_active)
@@ -182,7 +194,9 @@ class DispatchActor:
 
     def _reread_terms(self) -> None:
         """Somebody changed a pool: see whether it was this one, at once."""
-        self._rereading = asyncio.create_task(self._reread())
+        task = asyncio.create_task(self._reread())
+        self._rereading.add(task)
+        task.add_done_callback(self._rereading.discard)
 
     async def _reread(self) -> None:
         with contextlib.suppress(*CONNECTION_ERRORS):

@@ -17,6 +17,8 @@ log = structlog.get_logger("dispatch")
 
 SubscriptionKey: TypeAlias = tuple[int, str]
 MOST = 10_000
+# One that is seldom used is not judged by its first and its last failure.
+FEWEST = 10
 
 
 class EndpointWatch:
@@ -37,6 +39,7 @@ class EndpointWatch:
         self._patience = patience
         # Since when each fails; None if it is well.
         self._since: dict[SubscriptionKey, float | None] = {}
+        self._failures: dict[SubscriptionKey, int] = {}
         self._todo: dict[SubscriptionKey, bool] = {}
         self._wakes = asyncio.Event()
 
@@ -46,6 +49,7 @@ class EndpointWatch:
             return
         key = (job.tenant, job.subscription_id)
         is_well = sent.error_type is None
+        self._failures[key] = 0 if is_well else self._failures.get(key, 0) + 1
         known = self._since.get(key, 0.0)
         if is_well and known is None:
             return  # as it was
@@ -70,6 +74,7 @@ class EndpointWatch:
     async def _note(self, key: SubscriptionKey, *, is_well: bool) -> None:
         if len(self._since) > MOST:
             self._since.clear()
+            self._failures.clear()
         if is_well:
             await self._mark_well(key)
             self._since[key] = None
@@ -79,7 +84,7 @@ class EndpointWatch:
             self._since.pop(key, None)
             return
         self._since[key] = self._now() - failing
-        if failing >= self._patience:
+        if failing >= self._patience and self._failures.get(key, 0) >= FEWEST:
             log.warning("dispatch.subscription_disabled", tenant=key[0], subscription=key[1])
             await self._disable(key, failing)
             self._since.pop(key, None)

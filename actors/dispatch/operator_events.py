@@ -40,13 +40,20 @@ class OperatorEvents:
         self._writer: EventWriter | None = None
 
     async def subscription_disabled(self, tenant: int, subscription_id: str, reason: str) -> None:
-        """A subscription failed for so long that it was paused."""
-        found = await subscriptions.read(self._pool, tenant, subscription_id)
-        code = found.code if found else subscription_id
-        data = {"subscriptionId": subscription_id, "code": code, "reason": reason}
-        await self._put(tenant, SUBSCRIPTION_DISABLED, f"subscription:{code}", data)
+        """A subscription failed for so long that it is paused: told once, however often it is said.
 
-    async def _put(self, tenant: int, type_: str, subject: str, data: dict[str, str]) -> None:
+        It is said before it is done, so that a crash in between leaves nobody without the news.
+        """
+        found = await subscriptions.read(self._pool, tenant, subscription_id)
+        if found is None or found.failing_since is None:
+            return
+        data = {"subscriptionId": subscription_id, "code": found.code, "reason": reason}
+        once = f"{subscription_id}/{found.failing_since:.0f}"
+        await self._put(tenant, SUBSCRIPTION_DISABLED, f"subscription:{found.code}", data, once)
+
+    async def _put(
+        self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
+    ) -> None:
         ids = self._ids = self._ids or await open_id_maker(self._pool, self._clock)
         writer = self._writer = self._writer or self._make_writer(ids)
         event = Event(
@@ -58,6 +65,7 @@ class OperatorEvents:
             time=self._clock.now(),
             data=msgspec.json.encode(data),
             content_type=JSON,
+            deduplication_id=f"{SOURCE}/{once}",
         )
         await writer.put([event])
 

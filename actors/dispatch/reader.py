@@ -117,9 +117,13 @@ class Reader:
         """Some jobs were let go because they could not go: read them again in a while."""
         self._read_all_at = min(self._read_all_at, self._monotonic() + COME_BACK)
 
+    async def park(self) -> None:
+        """Hold back what people hold back."""
+        self._board.park(await self._jobs.parked_groups(), self._now())
+
     async def look(self) -> None:
         """Find what was not handed over, and what people have changed."""
-        self._board.park(await self._jobs.parked_groups(), self._now())
+        await self.park()
         await self._look_again()
         await self._look_back()
         await self._look_at_blocked()

@@ -114,6 +114,10 @@ class Board:
         """Whether it knows this job."""
         return key in self._keys
 
+    def oldest_id(self) -> str | None:
+        """The id of the job that was made first; ids sort by time."""
+        return min((key.job_id for key in self._keys), default=None)
+
     def knows(self, group: GroupKey) -> bool:
         """Whether anything is known of this group."""
         return group in self._queues

@@ -59,7 +59,7 @@ create table dispatch_pools (
 );
 -- Where deliveries go that name no pool.
 insert into dispatch_pools (tenant_id, pool_id, code, name, concurrency)
-values (0, 'dpl_default', 'default', 'Default', 100);
+values (0, 'dpl_default', 'default', 'Default', 200);
 
 create table subscriptions (
     tenant_id       integer not null references tenants,

@@ -1,12 +1,14 @@
 -- name: open_pools
--- Every pool that has an actor.
--- Served by: dispatch_pools_pkey.
+-- Every pool that has an actor: also one that was archived in the moment somebody gave it a job.
+-- Served by: dispatch_pools_pkey, dispatch_jobs_open.
 select pool_no, tenant_id, pool_id, code, name, description, rate_limit, concurrency, status,
        application,
        extract(epoch from created_at)::float8 as created_at,
        extract(epoch from updated_at)::float8 as updated_at
-  from dispatch_pools
+  from dispatch_pools p
  where status <> 'ARCHIVED'
+    or exists (select from dispatch_jobs j
+                where j.pool_no = p.pool_no and j.standing in ('open', 'again'))
  order by pool_no;
 
 -- name: read_pool_no

@@ -47,7 +47,7 @@ select w.tenant_id, w.job_id, w.sends, w.attempt_count, w.max_retries, w.timeout
        s.version as subscription_version,
        e.type as event_type, e.source as event_source, e.subject as event_subject,
        extract(epoch from e.time)::float8 as event_time, e.message_group as event_group,
-       e.causation_id, e.spec_version, e.data_schema, e.extensions
+       e.causation_id, e.spec_version, e.type_version, e.data_schema, e.extensions
   from won w
   left join events e on e.tenant_id = w.event_tenant and e.event_id = w.event_id
   left join subscriptions s on s.tenant_id = w.tenant_id and s.subscription_id = w.subscription_id;
@@ -167,11 +167,20 @@ select asked.tenant_id, asked.job_id
 select tenant_id, message_group from dispatch_parked_groups where pool_no = $1;
 
 -- name: recent_starts
--- How many seconds ago pool $1 began each delivery of the last minute, the oldest first.
--- Served by: dispatch_attempts_recent, dispatch_jobs_pkey.
-select extract(epoch from now() - a.attempted_at)::float8 as ago
-  from dispatch_attempts a
-  join dispatch_jobs j using (tenant_id, job_id)
- where a.attempted_at > now() - interval '61 seconds'
-   and (j.pool_no = $1) is true
- order by a.attempted_at;
+-- How many seconds ago pool $1 began each delivery of the last minute, the oldest first; of those
+-- that were under way when it ended, when they were taken.
+-- Served by: dispatch_attempts_recent, dispatch_jobs_pkey, dispatch_jobs_open.
+select extract(epoch from now() - began.at)::float8 as ago
+  from (select a.attempted_at as at
+          from dispatch_attempts a
+          join dispatch_jobs j using (tenant_id, job_id)
+         where a.attempted_at > now() - interval '61 seconds'
+           and (j.pool_no = $1) is true
+         union all
+        select updated_at
+          from dispatch_jobs
+         where pool_no = $1
+           and standing in ('open', 'again')
+           and status = 'IN_PROGRESS'
+           and updated_at > now() - interval '61 seconds') as began
+ order by began.at;

@@ -48,7 +48,7 @@ async def made(pool: Pool, tenant: int, code: str = "slow", most: int = MOST) ->
 async def test_there_is_a_pool_for_what_names_none(pool: Pool, tenant: int) -> None:
     (default,) = await dispatch_pools.all_open(pool)
     assert (default.tenant, default.code, default.pool_id) == (ANCHOR, "default", "dpl_default")
-    assert (default.rate_limit, default.concurrency, default.is_default) == (None, 100, True)
+    assert (default.rate_limit, default.concurrency, default.is_default) == (None, 200, True)
     assert await dispatch_pools.find(pool, tenant, "default") == default
     assert await dispatch_pools.read_no(pool, default.pool_no) == default
 

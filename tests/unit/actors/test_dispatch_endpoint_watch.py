@@ -81,7 +81,7 @@ def test_what_stays_as_it_is_is_not_written_again() -> None:
 
 def test_one_that_fails_for_too_long_is_paused_once() -> None:
     async def story(scene: Scene) -> None:
-        await scene.see(BAD)
+        await scene.see(*[BAD] * FEWEST)
         await asyncio.sleep(PATIENCE - 1)
         await scene.see(BAD)
         assert scene.words == ["failing"]
@@ -89,6 +89,15 @@ def test_one_that_fails_for_too_long_is_paused_once() -> None:
         await scene.see(BAD)
 
     assert play(story).words == ["failing", "failing", "disabled"]
+
+
+def test_one_that_is_seldom_used_is_not_judged_by_two_failures() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.see(BAD)
+        await asyncio.sleep(PATIENCE + 1)
+        await scene.see(BAD)
+
+    assert "disabled" not in play(story).words
 
 
 def test_what_another_pool_has_seen_counts() -> None:

@@ -298,6 +298,11 @@ class TestBounds:
         assert drain(board) == ["job1"]
         assert list(board.groups()) == []
 
+    def test_it_knows_which_job_has_waited_longest(self) -> None:
+        board = board_of(job(3), job(2, None), job(5))
+        assert board.oldest_id() == "job2"
+        assert Board().oldest_id() is None
+
     def test_there_is_room_for_so_many(self) -> None:
         board = Board()
         rest = fill(board, [job(at, None) for at in range(5)], NOW, 3)
