@@ -1,5 +1,6 @@
 """Events that are posted: held against their types, stored, and offered to their waits."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -9,6 +10,7 @@ from actors.breath import Breath
 from actors.event_writer import Stored
 from actors.process import mint
 from core.arrival import Arrival, offer_of
+from core.errors import UnavailableError
 from core.event import JSON, Event
 from core.messages import Message, Offer, Reply
 from core.paths import MISSING, document_of
@@ -47,7 +49,15 @@ SendMany = Callable[[list[Message]], Awaitable[list[Reply]]]
 class EventDesk:
     """Takes events: none, or all that came together."""
 
-    def __init__(self, judge: Judge, writer: Writer, send_many: SendMany, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        writer: Writer,
+        send_many: SendMany,
+        metrics: Metrics,
+        patience: float,
+    ) -> None:
+        self._patience = patience
         self._judge = judge
         self._writer = writer
         self._send_many = send_many
@@ -61,7 +71,7 @@ class EventDesk:
             TransientError: Not now. What was stored nevertheless is found by its
                 deduplicationId, and offered to its wait, when it is sent again.
         """
-        events, warnings = await self._judged(events, is_batch)
+        events, warnings = await self._judged_in_time(events, is_batch)
         stored = await self._writer.put(events)
         self._count(stored, warnings)
         waits = await self._offered([one.event for one in stored])
@@ -69,6 +79,20 @@ class EventDesk:
             Taken(one.event, one.duplicate, one.jobs, warnings.get(index, ()), waits.get(index))
             for index, one in enumerate(stored)
         ]
+
+    async def _judged_in_time(
+        self, events: list[Event], is_batch: bool
+    ) -> tuple[list[Event], dict[int, tuple[Mismatch, ...]]]:
+        """All of them: each check has a limit of its own, and a batch may have a thousand."""
+        limit = asyncio.timeout(self._patience)
+        try:
+            async with limit:
+                return await self._judged(events, is_batch)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            detail = "the events were not held against their schemas in time; none was stored"
+            raise UnavailableError(detail, 2) from None
 
     async def _judged(
         self, events: list[Event], is_batch: bool

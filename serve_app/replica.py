@@ -86,7 +86,13 @@ class Replica:
         self.notices.on(Topic.SUBSCRIPTIONS, self.wishes.clear)
         metrics.events.filtered = tally.counts
         self.events = self._make_writer()
-        self.event_desk = EventDesk(self.conformity, self.events, gateway.send_many, metrics)
+        self.event_desk = EventDesk(
+            self.conformity,
+            self.events,
+            gateway.send_many,
+            metrics,
+            self.config.request_timeout,
+        )
         self.bell = PoolBell(gateway.ask_pool)
         self.dispatch = DispatchSight(
             self.census, self.database, gateway.ask_pool, gateway.clock.now

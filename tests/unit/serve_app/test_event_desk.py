@@ -25,7 +25,8 @@ WRONG = (Mismatch("/a", "a text"),)
 class World:
     """A judge, a writer and the waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 30.0) -> None:
+        self.slow: dict[str, asyncio.Event] = {}
         self.verdicts: dict[str, conformity.Verdict] = {}
         self.judged: list[tuple[Any, ...]] = []
         self.stored: list[Event] = []
@@ -34,12 +35,14 @@ class World:
         self.replies: list[Reply] = []
         self.away = False
         self.metrics = Metrics("r")
-        self.desk = EventDesk(self, self, self.send_many, self.metrics)
+        self.desk = EventDesk(self, self, self.send_many, self.metrics, patience)
 
     async def check(
         self, tenant: int, code: str, version: str | None, content_type: str | None, data: bytes
     ) -> conformity.Verdict:
         self.judged.append((tenant, code, version, content_type, data))
+        if code in self.slow:
+            await self.slow[code].wait()
         return self.verdicts.get(code, FINE)
 
     async def put(self, events: list[Event]) -> list[Stored]:
@@ -139,6 +142,27 @@ async def test_a_long_judgement_lets_others_have_their_turn() -> None:
     assert turns > 2
 
 
+async def test_schemas_that_take_too_long_together_store_nothing() -> None:
+    world = World(patience=0.05)
+    world.slow["slow"] = asyncio.Event()
+    with pytest.raises(UnavailableError, match="schemas in time") as raised:
+        await world.desk.take([event(), event(type="slow"), event()], is_batch=True)
+    assert raised.value.retry_after == 2
+    assert [code for _, code, *_ in world.judged] == ["order.created", "slow"]
+    assert world.stored == []
+
+
+async def test_a_type_that_the_database_does_not_tell_in_time_is_not_called_a_slow_schema() -> None:
+    world = World()
+
+    async def check(*_: Any) -> conformity.Verdict:
+        raise TimeoutError
+
+    world.check = check  # type: ignore[method-assign]
+    with pytest.raises(TimeoutError):
+        await world.desk.take([event()])
+
+
 # Waits
 
 
@@ -189,7 +213,7 @@ async def test_a_wait_that_cannot_take_it_now_is_told() -> None:
     async def full(_messages: list[Message]) -> list[Reply]:
         raise OverloadedError("too much")
 
-    desk = EventDesk(world, world, full, world.metrics)
+    desk = EventDesk(world, world, full, world.metrics, 30.0)
     with pytest.raises(OverloadedError):
         await desk.take([routed()])
 
