@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from actors.directory import Directory
 from actors.dispatch.courier import Courier, ProfileKey
 from actors.dispatch.endpoint_watch import EndpointWatch, SubscriptionKey
 from actors.dispatch.operator_events import OperatorEvents
@@ -36,7 +37,9 @@ MOST_WARNINGS = 1_000
 class Bureau:
     """A pool's dealings with everybody but its queue."""
 
-    def __init__(self, config: Config, pool: Pool, clock: DatabaseClock) -> None:
+    def __init__(
+        self, config: Config, pool: Pool, clock: DatabaseClock, directory: Directory | None = None
+    ) -> None:
         self._config = config
         self._pool = pool
         self._notices = Notices()
@@ -50,7 +53,9 @@ class Bureau:
         self._watch = EndpointWatch(
             self._failing, self._well, self._disable, clock.now, config.disable_after
         )
-        self._events = OperatorEvents(config, pool, clock, self._notices)
+        self._events = OperatorEvents(
+            config, pool, clock, self._notices, directory or Directory(config)
+        )
         self._warnings: dict[tuple[int, str, str], NewWarning] = {}
         self._stack = AsyncExitStack()
 

@@ -30,9 +30,17 @@ SUBSCRIPTION_DISABLED = "muster:dispatch:subscription:disabled"
 class OperatorEvents:
     """Puts events in. Its writer is made with the first: few pools ever have one."""
 
-    def __init__(self, config: Config, pool: Pool, clock: DatabaseClock, notices: Notices) -> None:
+    def __init__(
+        self,
+        config: Config,
+        pool: Pool,
+        clock: DatabaseClock,
+        notices: Notices,
+        directory: Directory,
+    ) -> None:
         self._config = config
         self._pool = pool
+        self._directory = directory
         self._clock = clock
         self._wishes = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
         notices.on(Topic.SUBSCRIPTIONS, self._wishes.clear)
@@ -70,9 +78,8 @@ class OperatorEvents:
         await writer.put([event])
 
     def _make_writer(self, ids: IdMaker) -> EventWriter:
-        directory = Directory(self._config)
         mark_pending = partial(dispatch_queue.mark_pending, self._pool)
-        hand = HandOver(directory.handle, directory.forget, mark_pending)
+        hand = HandOver(self._directory.handle, self._directory.forget, mark_pending)
 
         async def hand_over(jobs: Mapping[int, Sequence[Pointer]]) -> None:
             hand(jobs)

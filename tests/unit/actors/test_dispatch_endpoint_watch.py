@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from actors.dispatch.endpoint_watch import MOST, EndpointWatch, SubscriptionKey
+from actors.dispatch.endpoint_watch import FEWEST, MOST, EndpointWatch, SubscriptionKey
 from core.dispatch.outcome import Sent
 from tests.simulation.clockwork import simulate
 from tests.support.deliveries import delivery, task
