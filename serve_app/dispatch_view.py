@@ -1,7 +1,8 @@
 """Dispatch as one tenant may see it: its own pools, those that everybody shares, and its targets.
 
-Counters of a shared pool since its start are those of all who use it; its last minutes, and all
-that names a job or a target, are the tenant's own.
+Of a shared pool, a tenant is told what its own jobs say: how the last minutes went, what waits, and
+what is under way. What the pool counts since its start is of all who use it, and only
+the anchor's to see.
 """
 
 import asyncio
@@ -42,11 +43,15 @@ Ask = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class PoolSeen:
-    """A pool with what its actor last told; nothing if it has told nothing."""
+    """A pool with what its actor last told; nothing if it has told nothing.
+
+    Where it counts others' jobs as well (`is_lent`), the stats are what the tenant's own rows say.
+    """
 
     row: PoolRow
     stats: Row
     is_up: bool
+    is_lent: bool = False
 
     @property
     def is_shared(self) -> bool:
@@ -157,10 +162,9 @@ class DispatchSight:
 
 
 def _seen(row: PoolRow, actor: Row | None, own: Mapping[int, Windows] | None) -> PoolSeen:
-    if actor is None:
-        return PoolSeen(row, {}, is_up=False)
-    stats = actor["stats"]
+    is_up = actor is not None and bool(actor.get("alive"))
     if row.tenant == ANCHOR and own is not None:
         recent, lately = own.get(row.pool_no, (Outcomes(), Outcomes()))
-        stats = {**stats, "windows": {"30": recent._asdict(), "5": lately._asdict()}}
-    return PoolSeen(row, stats, is_up=bool(actor.get("alive")))
+        stats = {"windows": {"30": recent._asdict(), "5": lately._asdict()}, **recent._asdict()}
+        return PoolSeen(row, stats, is_up, is_lent=True)
+    return PoolSeen(row, {} if actor is None else actor["stats"], is_up)

@@ -29,8 +29,8 @@ async def stats(
 ) -> None:
     """Show what pools have delivered, what waits, and what is blocked.
 
-    A shared pool's counters are those of all who use it. With --watch and --json each look is one
-    line.
+    Of a shared pool the numbers are your own of the last half hour. With --watch and --json each
+    look is one line.
     """
     async with shell.connect() as client:
         look = partial(client.get, PATH)

@@ -55,7 +55,7 @@ def stats_view(items: Sequence[Document]) -> RenderableType:
     table = plain_table(*titles, "5 min", "a minute", "groups", "took", right=range(2, 12))
     for item in items:
         failed, blocked = item.get("totalFailed") or 0, item.get("blockedGroups") or 0
-        took = item.get("averageProcessingTimeMs") or 0
+        took = item.get("averageProcessingTimeMs")
         groups = Text(number(item.get("groups")))
         if blocked:
             groups.append(f" ({blocked:,} blocked)", style="bold red")
@@ -71,7 +71,7 @@ def stats_view(items: Sequence[Document]) -> RenderableType:
             f"{(item.get('successRate5min') or 0) * 100:.0f} %",
             _rate(item.get("rateLimitPerMinute")),
             groups,
-            f"{took:.0f} ms",
+            "" if took is None else f"{took:.0f} ms",
         )
     return table
 

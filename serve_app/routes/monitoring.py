@@ -80,10 +80,12 @@ async def show_health(request: Request) -> Response:
     responses=described({200: PoolStatsList}),
 )
 async def list_pool_stats(request: Request) -> Response:
-    """List the tenant's pools and the shared ones with their counters."""
+    """List the tenant's pools with their counters, and the shared ones with the tenant's part."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     pools = await replica.dispatch.pools(tenant)
-    return answer({"items": [pool_document(pool) for pool in pools]})
+    is_any_lent = any(pool.is_lent for pool in pools)
+    sizes = await replica.dispatch.sizes(tenant) if is_any_lent else {}
+    return answer({"items": [pool_document(pool, sizes.get(pool.row.pool_no)) for pool in pools]})
 
 
 @router.get(

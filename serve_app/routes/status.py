@@ -5,10 +5,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from core.dispatch.job import ANCHOR
 from core.permissions import Permission
 from serve_app.census import Report
+from serve_app.dispatch_view import KIND
 from serve_app.documents import answer
-from serve_app.guards import replica_of, requires
+from serve_app.guards import caller_of, replica_of, requires
 from serve_app.openapi import described
 from serve_app.wire.admin import StatusView
 
@@ -17,6 +19,8 @@ router = APIRouter(tags=["operations"])
 # They name topics, resources and pools, which are their tenants' own: GET /api/kafka, /metrics and
 # /monitoring show each tenant its part.
 _PRIVATE = frozenset({"partitions", "following", "gathers", "resources", "code", "tenant"})
+# Of a pool that everybody shares: whether it is well, and not how much goes through it.
+_SHARED = frozenset({"pool_no", "status", "behind", "active", "concurrency"})
 _SUMS = ("hot", "pending", "registered", "matched", "buffered", "duplicate", "late", "rejected")
 
 
@@ -31,26 +35,38 @@ async def show_status(request: Request) -> Response:
     replica = replica_of(request)
     report = await replica.census.report()
     flushes = sum(_stat(actor, "flushes") for actor in report["actors"])
-    return answer(status_document(report, replica.flush_rate.look(flushes)))
+    tenant = caller_of(request).tenant
+    return answer(status_document(report, replica.flush_rate.look(flushes), tenant))
 
 
-def status_document(report: Report, flushes_per_second: float) -> dict[str, Any]:
-    """The supervisor's report, with sums over all shards."""
+def status_document(report: Report, flushes_per_second: float, tenant: int) -> dict[str, Any]:
+    """The supervisor's report as a tenant may see it, with sums over all shards."""
     totals = {name: sum(_stat(actor, name) for actor in report["actors"]) for name in _SUMS}
     return {
         "placement": report["placement"],
-        "actors": [_actor(actor) for actor in report["actors"]],
+        "actors": [_actor(actor, tenant) for actor in report["actors"]],
         "totals": {**totals, "flushesPerSecond": round(flushes_per_second, 2)},
     }
 
 
-def _actor(actor: Report) -> dict[str, Any]:
+def _actor(actor: Report, tenant: int) -> dict[str, Any]:
     shown = ("name", "kind", "alive", "pid", "node", "restarts", "uptime")
     document = {name: actor[name] for name in shown if name in actor}
     if "stats" in actor:
-        stats = actor["stats"].items()
-        document["stats"] = {name: value for name, value in stats if name not in _PRIVATE}
+        stats = _pool_stats(actor["stats"], tenant) if actor.get("kind") == KIND else actor["stats"]
+        document["stats"] = {name: value for name, value in stats.items() if name not in _PRIVATE}
     return document
+
+
+def _pool_stats(stats: Report, tenant: int) -> Report:
+    """Of a dispatch pool: one's own in full, a shared one's condition, nothing of others'."""
+    match stats.get("tenant"):
+        case owner if owner == tenant:
+            return stats
+        case owner if owner == ANCHOR:
+            return {name: value for name, value in stats.items() if name in _SHARED}
+        case _:
+            return {}
 
 
 def _stat(actor: Report, name: str) -> int:

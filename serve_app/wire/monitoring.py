@@ -33,7 +33,11 @@ class DispatchHealth(Wire):
 
 
 class PoolStats(Wire):
-    """A pool. Of a shared one, totals since its start are of all who use it."""
+    """A pool. Of a shared one, a tenant is told of its own jobs.
+
+    Totals are then those of the last 30 minutes, and what the pool counts for all who use it is
+    left out.
+    """
 
     pool_code: str
     pool_id: str
@@ -43,20 +47,22 @@ class PoolStats(Wire):
     total_processed: int
     total_succeeded: int
     total_failed: int
-    total_retried: int
-    total_deferred: int
-    total_expired: int
-    total_rate_limited: int
+    total_retried: int | None = None
+    total_deferred: int | None = None
+    total_expired: int | None = None
+    total_rate_limited: int | None = None
     success_rate: float
     active_workers: int
-    available_permits: int
+    available_permits: int | None = None
     max_concurrency: int
     rate_limit_per_minute: int | None
-    queue_size: int = Field(description="Jobs in its memory that wait.")
-    max_queue_capacity: int
-    groups: int
-    blocked_groups: int
-    average_processing_time_ms: float
+    queue_size: int = Field(
+        description="Jobs in its memory that wait; of a shared pool, the tenant's own that wait."
+    )
+    max_queue_capacity: int | None = None
+    groups: int | None = None
+    blocked_groups: int | None = None
+    average_processing_time_ms: float | None = None
     total_processed_5min: int = Field(alias="totalProcessed5min")
     total_succeeded_5min: int = Field(alias="totalSucceeded5min")
     total_failed_5min: int = Field(alias="totalFailed5min")
@@ -74,14 +80,17 @@ class PoolStatsList(Wire):
 
 
 class QueueStats(Wire):
-    """The queue before a pool. What is in it is the tenant's own, counted to 10000."""
+    """The queue before a pool. What is in it is the tenant's own, counted to 10000.
+
+    Of a shared pool, totals are those of the tenant's jobs of the last 30 minutes.
+    """
 
     name: str
     shared: bool
     total_messages: int
     total_consumed: int
     total_failed: int
-    total_deferred: int
+    total_deferred: int | None = None
     success_rate: float
     current_size: int
     throughput: float = Field(description="Deliveries a second over the last 5 minutes.")

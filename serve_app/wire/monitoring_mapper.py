@@ -29,11 +29,14 @@ def health_document(pools: list[PoolVitals], warnings: int, now: float) -> Docum
     return {"status": condition, "timestamp": moment(now), "details": details}
 
 
-def pool_document(pool: PoolSeen) -> Document:
-    """A pool's counters."""
+def pool_document(pool: PoolSeen, size: QueueSize | None = None) -> Document:
+    """A pool's counters; of one that is lent, those of the tenant that has `size` in it."""
     stats, row = pool.stats, pool.row
     completed, failed = stats.get("completed", 0), stats.get("failed", 0)
-    active, sends = stats.get("active", 0), stats.get("sends", 0)
+    active, waiting = stats.get("active", 0), stats.get("waiting", 0)
+    if pool.is_lent:
+        own = size or QueueSize()
+        active, waiting = own.under_way, own.ready + own.delayed
     document: Document = {
         "poolCode": row.code,
         "poolId": row.pool_id,
@@ -43,21 +46,25 @@ def pool_document(pool: PoolSeen) -> Document:
         "totalProcessed": completed + failed,
         "totalSucceeded": completed,
         "totalFailed": failed,
-        "totalRetried": stats.get("retried", 0),
-        "totalDeferred": stats.get("deferred", 0),
-        "totalExpired": stats.get("expired", 0),
-        "totalRateLimited": stats.get("rate_limited", 0),
         "successRate": rate_of(completed, failed),
         "activeWorkers": active,
-        "availablePermits": max(0, row.concurrency - active),
         "maxConcurrency": row.concurrency,
         "rateLimitPerMinute": row.rate_limit,
-        "queueSize": stats.get("waiting", 0),
-        "maxQueueCapacity": stats.get("capacity", 0),
-        "groups": stats.get("groups", 0),
-        "blockedGroups": stats.get("blocked_groups", 0),
-        "averageProcessingTimeMs": _average(stats.get("seconds", 0.0) * 1000, sends),
+        "queueSize": waiting,
     }
+    if not pool.is_lent:
+        seconds, sends = stats.get("seconds", 0.0), stats.get("sends", 0)
+        document |= {
+            "totalRetried": stats.get("retried", 0),
+            "totalDeferred": stats.get("deferred", 0),
+            "totalExpired": stats.get("expired", 0),
+            "totalRateLimited": stats.get("rate_limited", 0),
+            "availablePermits": max(0, row.concurrency - active),
+            "maxQueueCapacity": stats.get("capacity", 0),
+            "groups": stats.get("groups", 0),
+            "blockedGroups": stats.get("blocked_groups", 0),
+            "averageProcessingTimeMs": _average(seconds * 1000, sends),
+        }
     for minutes in _WINDOWS:
         done, lost = _window(stats, minutes)
         document |= {
@@ -80,7 +87,6 @@ def queue_document(pool: PoolSeen, size: QueueSize) -> Document:
         "totalMessages": completed + failed + held,
         "totalConsumed": completed + failed,
         "totalFailed": failed,
-        "totalDeferred": stats.get("deferred", 0),
         "successRate": rate_of(completed, failed),
         "currentSize": held,
         "throughput": round(_window(stats, "5")[0] / 300, 3),
@@ -88,6 +94,8 @@ def queue_document(pool: PoolSeen, size: QueueSize) -> Document:
         "delayedMessages": size.delayed,
         "messagesNotVisible": size.under_way,
     }
+    if not pool.is_lent:
+        document["totalDeferred"] = stats.get("deferred", 0)
     for minutes in _WINDOWS:
         done, lost = _window(stats, minutes)
         document |= {

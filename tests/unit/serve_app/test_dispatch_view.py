@@ -106,6 +106,33 @@ async def test_the_last_minutes_of_a_shared_pool_are_ones_own() -> None:
     assert pool_document(anchors)["totalSucceeded5min"] == 3
 
 
+async def test_what_a_shared_pool_counts_for_all_is_not_told_to_one() -> None:
+    world = World()
+    shared, _ = await world.sight.pools(7)
+    size = (await world.sight.sizes(7))[1]
+    told = pool_document(shared, size)
+    PoolStats.model_validate(told)
+    assert (told["totalProcessed"], told["totalSucceeded"], told["totalFailed"]) == (5, 4, 1)
+    assert (told["activeWorkers"], told["queueSize"]) == (1, 5)
+    everything = pool_document((await world.sight.pools(0))[0])
+    assert set(everything) - set(told) == {
+        "totalRetried",
+        "totalDeferred",
+        "totalExpired",
+        "totalRateLimited",
+        "availablePermits",
+        "maxQueueCapacity",
+        "groups",
+        "blockedGroups",
+        "averageProcessingTimeMs",
+    }
+    queue = queue_document(shared, size)
+    QueueStats.model_validate(queue)
+    assert (queue["totalConsumed"], queue["totalMessages"]) == (5, 11)
+    assert "totalDeferred" not in queue
+    assert pool_document(shared)["queueSize"] == 0
+
+
 async def test_only_pools_that_are_up_are_asked_and_those_away_left_out() -> None:
     world = World()
     pools = await world.sight.pools(7)

@@ -145,6 +145,6 @@ def test_health_names_the_trouble_and_no_host() -> None:
 
 def test_the_status_page_names_no_topic() -> None:
     report = {"placement": "sharded", "actors": [READER]}
-    document = status_document(report, 0.0)
+    document = status_document(report, 0.0, 1)
     assert document["actors"][0]["stats"]["records"] == 14
     assert "orders" not in str(document)

@@ -184,7 +184,36 @@ def test_status_sums_over_the_shards_and_over_nothing_else() -> None:
             {"name": "timer", "kind": "timer", "alive": True, "stats": {"hot": 100}},
         ],
     }
-    document = conforms(StatusView, status_document(report, 1.234))
+    document = conforms(StatusView, status_document(report, 1.234, 1))
     assert document["totals"]["hot"] == 2
     assert document["totals"]["matched"] == 1
     assert document["totals"]["flushesPerSecond"] == 1.23
+
+
+def test_status_tells_of_ones_own_pools_and_whether_the_shared_ones_are_well() -> None:
+    def pool(number: int, tenant: int) -> dict[str, Any]:
+        stats = {
+            "pool_no": number,
+            "tenant": tenant,
+            "code": f"code-{number}",
+            "status": "ACTIVE",
+            "behind": False,
+            "active": 2,
+            "concurrency": 10,
+            "completed": 5,
+            "waiting": 3,
+            "breakers": {"open": 1},
+        }
+        return {"name": f"pool-{number}", "kind": "dispatch", "alive": True, "stats": stats}
+
+    starting = {"name": "pool-4", "kind": "dispatch", "alive": True, "stats": {"pool_no": 4}}
+    report = {"placement": "sharded", "actors": [pool(1, 0), pool(2, 7), pool(3, 8), starting]}
+
+    def told(tenant: int) -> list[set[str]]:
+        document = conforms(StatusView, status_document(report, 0.0, tenant))
+        return [set(actor["stats"]) for actor in document["actors"]]
+
+    well = {"pool_no", "status", "behind", "active", "concurrency"}
+    everything = well | {"completed", "waiting", "breakers"}
+    assert told(7) == [well, everything, set(), set()]
+    assert told(0) == [everything, set(), set(), set()]
