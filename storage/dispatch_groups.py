@@ -52,7 +52,10 @@ class Parking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group with what is at its front; `waiting` jobs are to be delivered, as far as counted."""
+    """A group with what is at its front; `waiting` jobs are to be delivered, as far as counted.
+
+    `failed` is the first that failed and blocks on error; if there is none, the first that failed.
+    """
 
     place: GroupPlace
     pool_id: str

@@ -43,11 +43,15 @@ class Member:
 
 
 def is_blocked(failed: Member | None, next_up: Member | None) -> bool:
-    """Whether the first that failed holds the first that waits, or will hold whatever comes."""
-    if failed is None:
+    """Whether what failed holds the first that waits, or will hold whatever comes.
+
+    One that blocks on error waits only for those that do so, too: so `failed` is the first of them,
+    if the group has any.
+    """
+    if failed is None or failed.mode is not Mode.BLOCK_ON_ERROR:
         return False
     if next_up is None:
-        return failed.mode is Mode.BLOCK_ON_ERROR
+        return True
     return failed.place < next_up.place and next_up.mode is Mode.BLOCK_ON_ERROR
 
 

@@ -66,7 +66,7 @@ select pool_no, message_group
 
 -- name: group_fronts
 -- Of each of these groups of a tenant ($2 pools, $3 names) the first job that is to be delivered
--- and the first that failed.
+-- and the first that failed: of those that block on error, and of the others.
 -- Served by: dispatch_jobs_group.
 select a.place, j.standing = 'error' as failed, j.job_id, j.status, j.mode, j.sequence, j.position,
        extract(epoch from j.created_at)::float8 as created_at,
@@ -92,9 +92,24 @@ select a.place, j.standing = 'error' as failed, j.job_id, j.status, j.mode, j.se
            and f.message_group = a.message_group
            and f.standing <> 'done'
            and f.mode <> 'IMMEDIATE'
+           and f.mode <> 'BLOCK_ON_ERROR'
            and f.standing = 'error'
          order by f.sequence, f.position
-         limit 1)) as j;
+         limit 1)
+       union all
+       (select b.*
+          from dispatch_jobs b
+         where b.pool_no = a.pool_no
+           and b.tenant_id = $1
+           and b.message_group = a.message_group
+           and b.standing <> 'done'
+           and b.mode <> 'IMMEDIATE'
+           and b.mode = 'BLOCK_ON_ERROR'
+           and b.standing = 'error'
+         order by b.sequence, b.position
+         limit 1)) as j
+ -- What blocks comes last, and so goes before the other that failed.
+ order by a.place, j.mode = 'BLOCK_ON_ERROR';
 
 -- name: group_sizes
 -- Of each of these groups of a tenant: how many jobs are to be delivered, up to $4, and who holds

@@ -124,6 +124,32 @@ async def test_a_group_shows_its_front_and_its_size(jobs: Jobs, others: Jobs) ->
     assert await dispatch_groups.behind(jobs.pool, others.tenant, place, after, 9) != rest
 
 
+async def test_a_group_is_held_by_what_blocks_not_by_what_failed_before_it(jobs: Jobs) -> None:
+    passed = await jobs.grouped("g", Mode.NEXT_ON_ERROR)
+    blocking = await jobs.grouped("g")
+    waiting = await jobs.grouped("g")
+    place = GroupPlace(FIRST, "g")
+
+    async def look() -> dispatch_groups.Group:
+        (group,) = await dispatch_groups.read(jobs.pool, jobs.tenant, [place], 10)
+        return group
+
+    await jobs.fail(passed)
+    group = await look()
+    assert group.failed is not None
+    assert group.failed.job_id == passed
+    assert not is_blocked(group.failed, group.next_up)
+
+    await jobs.fail(blocking)
+    group = await look()
+    assert is_blocked(group.failed, group.next_up)
+    assert group.next_up is not None
+    assert group.next_up.job_id == waiting
+    head = head_of(group.failed, group.next_up)
+    assert head is not None
+    assert head.job_id == blocking
+
+
 async def test_groups_come_in_the_order_they_were_asked_for(jobs: Jobs) -> None:
     made = {name: await jobs.grouped(name) for name in ("a", "b", "c")}
     places = [GroupPlace(FIRST, name) for name in ("c", "nobody", "a", "b")]

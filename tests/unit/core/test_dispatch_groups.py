@@ -39,7 +39,7 @@ def failed(position: int, mode: Mode = BLOCK) -> Member:
         (failed(1), None, True),
         (failed(1, NEXT), None, False),
         (failed(1), member(2), True),
-        (failed(1, NEXT), member(2), True),
+        (failed(1, NEXT), member(2), False),
         (failed(1), member(2, mode=NEXT), False),
         (failed(2), member(1), False),
         (failed(1), member(2, sequence=1), False),
