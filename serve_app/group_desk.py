@@ -75,14 +75,20 @@ async def read(replica: Replica, tenant: int, place: GroupPlace) -> Group:
 async def park(
     replica: Replica, tenant: int, name: str, pool: str | None, reason: str | None, by: str
 ) -> GroupPlace:
-    """Hold a group back, also one that has nothing to deliver yet."""
+    """Hold a group back, also one that has nothing to deliver yet.
+
+    Raises:
+        ConflictError: The tenant holds too many back in this pool.
+    """
     place = await _find(replica, tenant, name, pool)
     if place is None:
         row = await replica.database.ask(dispatch_pools.find, tenant, pool or DEFAULT_POOL)
         if row is None:
             raise InvalidError("pool", "the code of a pool in use")
         place = GroupPlace(row.pool_no, name)
-    await replica.database.ask(dispatch_groups.park, tenant, place, reason, by)
+    if not await replica.database.ask(dispatch_groups.park, tenant, place, reason, by):
+        most = dispatch_groups.MOST_PARKED
+        raise ConflictError(f"{most} groups are parked in this pool already: resume some first")
     replica.bell.ring([place.pool_no])
     return place
 

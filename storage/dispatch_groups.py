@@ -12,6 +12,9 @@ from core.dispatch.job import JobStatus, Mode
 from storage.pool import Pool
 from storage.queries import Q
 
+MOST_PARKED = 1_000
+"""Of one tenant in one pool, which has them all in memory."""
+
 
 class Look(StrEnum):
     """Where groups are looked for; each has an index of its own."""
@@ -112,9 +115,10 @@ async def behind(
 
 async def park(
     pool: Pool, tenant: int, group: GroupPlace, reason: str | None, parked_by: str
-) -> None:
-    """Hold a group back; the pool is to be told."""
-    await pool.execute(Q["park_group"], group.pool_no, tenant, group.name, reason, parked_by)
+) -> bool:
+    """Hold a group back; the pool is to be told. False if too many are already."""
+    args = (group.pool_no, tenant, group.name, reason, parked_by, MOST_PARKED)
+    return await pool.fetchval(Q["park_group"], *args) is not None
 
 
 async def unpark(pool: Pool, tenant: int, group: GroupPlace) -> bool:

@@ -128,7 +128,7 @@ async def show_group(
     "/{name}/park",
     dependencies=[Writes],
     operation_id="parkDispatchGroup",
-    responses=described({200: GroupView}),
+    responses=described({200: GroupView}, 409),
     openapi_extra=body(ParkRequest),
 )
 async def park_group(request: Request, name: GroupName, pool: InPool = None) -> Response:

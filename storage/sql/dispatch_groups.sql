@@ -168,11 +168,16 @@ select job_id, sequence, position
  limit $6;
 
 -- name: park_group
--- Hold a group back, or give another reason for it.
+-- Hold a group back, or give another reason for it. Nothing: $6 others are held back already.
+-- Served by: dispatch_parked_groups_pkey.
 insert into dispatch_parked_groups (pool_no, tenant_id, message_group, reason, parked_by)
-values ($1, $2, $3, $4, $5)
+select $1::integer, $2::integer, $3::text, $4::text, $5::text
+ where (select count(*)
+          from dispatch_parked_groups k
+         where k.pool_no = $1 and k.tenant_id = $2 and k.message_group <> $3) < $6
     on conflict (pool_no, tenant_id, message_group) do update
-   set reason = excluded.reason, parked_by = excluded.parked_by, parked_at = now();
+   set reason = excluded.reason, parked_by = excluded.parked_by, parked_at = now()
+returning message_group;
 
 -- name: unpark_group
 -- Hold it back no longer.

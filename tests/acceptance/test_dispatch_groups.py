@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.dispatching import GROUPS, Shipper, make_pool
+from storage.pool import Pool
+from tests.support.dispatching import GROUPS, Shipper, make_pool, tenant_of
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
 from tests.support.receiver import Answer, Delivery, Target, receiving
-from tests.support.tenants import another_tenant
+from tests.support.tenants import another_tenant, in_database
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +211,20 @@ def test_groups_are_listed_in_pages(shipper: Shipper) -> None:
     everything = listed(shipper, limit=3)
     assert {one["name"] for one in found} <= {one["name"] for one in everything}
     assert_problem(shipper.http.get(GROUPS, params={"cursor": "nonsense"}), 422, "invalid")
+
+
+def test_so_many_groups_are_parked_and_no_more(product: Product) -> None:
+    async def fill(db: Pool) -> None:
+        await db.execute(
+            "insert into dispatch_parked_groups (pool_no, tenant_id, message_group, parked_by)"
+            " select 1, $1, 'g-' || n, 'me' from generate_series(1, 1000) n",
+            await tenant_of(db, tenant),
+        )
+
+    with another_tenant(product) as tenant, receiving() as receiver:
+        shipper = Shipper(tenant, receiver, "default")
+        in_database(tenant, fill)
+        refused = shipper.do_group("one-more", "park", json={})
+        assert "1000 groups are parked" in assert_problem(refused, 409, "conflict")["detail"]
+        assert shipper.do_group("g-1", "resume").status_code == 200
+        assert shipper.do_group("one-more", "park", json={}).status_code == 200

@@ -174,6 +174,25 @@ async def test_a_group_is_parked_once_and_by_its_tenant(jobs: Jobs, others: Jobs
     assert await dispatch_groups.places_of(jobs.pool, jobs.tenant, "g", [FIRST]) == []
 
 
+async def test_so_many_groups_are_parked_and_no_more(
+    jobs: Jobs, others: Jobs, second: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch_groups, "MOST_PARKED", 2)
+
+    async def park(name: str, pool_no: int = FIRST, tenant: int = jobs.tenant) -> bool:
+        place = GroupPlace(pool_no, name)
+        return await dispatch_groups.park(jobs.pool, tenant, place, None, "me")
+
+    assert await park("a")
+    assert await park("b")
+    assert not await park("c")
+    assert await park("a")  # for another reason
+    assert await park("c", second)
+    assert await park("c", tenant=others.tenant)
+    assert await dispatch_groups.unpark(jobs.pool, jobs.tenant, GroupPlace(FIRST, "b"))
+    assert await park("c")
+
+
 async def test_a_name_may_be_in_two_pools(jobs: Jobs, second: int) -> None:
     await jobs.grouped("g")
     await jobs.grouped("g", pool_no=second)
