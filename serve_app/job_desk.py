@@ -94,13 +94,17 @@ async def change(replica: Replica, tenant: int, verb: Verb, job_ids: Sequence[st
 async def change_next(
     replica: Replica, tenant: int, verb: Verb, chosen: JobFilter, after: str | None, limit: int
 ) -> Round:
-    """The same with the next jobs that are meant, oldest first; each is tried once."""
-    ids = await replica.database.ask(dispatch_jobs.upcoming, tenant, chosen, after, limit)
-    told = await change(replica, tenant, verb, ids) if ids else []
-    if len(ids) < limit:
+    """The same with the next jobs that are meant, oldest first; each is tried once.
+
+    None may be among those that one look reads: then there is a cursor all the same.
+    """
+    found = await replica.database.ask(dispatch_jobs.upcoming, tenant, chosen, after, limit)
+    told = await change(replica, tenant, verb, found.items) if found.items else []
+    cursor = found.items[-1] if len(found.items) == limit else found.looked_to
+    if cursor is None:
         return Round(told)
-    left = await replica.database.ask(dispatch_jobs.count, tenant, chosen, ids[-1], COUNT_TO)
-    return Round(told, left, ids[-1] if left else None)
+    left = await replica.database.ask(dispatch_jobs.count, tenant, chosen, cursor, COUNT_TO)
+    return Round(told, left, cursor if left or found.looked_to is not None else None)
 
 
 async def pools_named(replica: Replica, tenant: int, name: str | None) -> tuple[int, ...] | None:

@@ -9,6 +9,7 @@ import asyncpg
 
 from core.dispatch.groups import Member
 from core.dispatch.job import JobStatus, Mode
+from storage.horizon import LOOKS
 from storage.pool import Pool
 from storage.queries import Q
 
@@ -73,7 +74,8 @@ async def walk(
     pool: Pool, tenant: int, look: Look, pools: Sequence[int], after: GroupPlace, limit: int
 ) -> list[GroupPlace]:
     """The next groups, by pool and name."""
-    rows = await pool.fetch(Q[look.value], tenant, *after, sorted(pools), limit)
+    more = (LOOKS,) if look is Look.FAILED else ()
+    rows = await pool.fetch(Q[look.value], tenant, *after, sorted(pools), limit, *more)
     return [GroupPlace(*row) for row in rows]
 
 

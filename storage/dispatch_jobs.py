@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import asyncpg
 import msgspec
 
 from core.dispatch.job import JobStatus, Kind, Mode, Pointer, Standing
 from core.tsid import first_at
+from storage import horizon
+from storage.horizon import Found
 from storage.pool import Pool
 from storage.queries import Q
 
@@ -15,6 +18,9 @@ from storage.queries import Q
 _FIRST, _LAST = "", "~"
 # A job is stored this much later than its id was made, at most.
 SLACK = 60.0
+
+# A tenant, and the ids between which its jobs are looked at.
+Bounds: TypeAlias = tuple[int, str, str]
 
 _headers = msgspec.json.Decoder(dict[str, str])
 _metadata = msgspec.json.Decoder(tuple[tuple[str, str], ...])
@@ -159,6 +165,15 @@ class JobFilter:
         is_open_failure = self.statuses == (JobStatus.ERROR,) and self.ignored is False
         return Standing.ERROR if is_open_failure else None
 
+    @property
+    def is_served(self) -> bool:
+        """Whether an index leads to what is meant, or all is."""
+        if self.event_id is not None or self.standing is not None:
+            return True
+        return self == JobFilter(
+            created_after=self.created_after, created_before=self.created_before
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -199,25 +214,32 @@ async def read_many(pool: Pool, tenant: int, job_ids: Sequence[str]) -> list[Job
 
 async def page(
     pool: Pool, tenant: int, chosen: JobFilter, before: str | None, limit: int, skip: int = 0
-) -> list[str]:
-    """Ids of the next jobs of a listing, newest first."""
+) -> Found[str]:
+    """Ids of the next jobs of a listing, newest first, among those that one look reads."""
     bounds = _bounds(tenant, chosen, _FIRST, before or _LAST)
+    bounds, looked_to = await _look_back(pool, chosen, bounds)
     rows = await pool.fetch(Q["list_jobs"], *bounds, *_conditions(chosen), limit, skip)
-    return [row["job_id"] for row in rows]
+    return Found([row["job_id"] for row in rows], looked_to)
 
 
 async def upcoming(
     pool: Pool, tenant: int, chosen: JobFilter, after: str | None, limit: int
-) -> list[str]:
-    """Ids of the jobs that come next, oldest first."""
+) -> Found[str]:
+    """Ids of the jobs that come next, oldest first, among those that one look reads."""
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
+    bounds, looked_to = await _look_ahead(pool, chosen, bounds)
     rows = await pool.fetch(Q["next_jobs"], *bounds, *_conditions(chosen), limit)
-    return [row["job_id"] for row in rows]
+    return Found([row["job_id"] for row in rows], looked_to)
 
 
 async def count(pool: Pool, tenant: int, chosen: JobFilter, after: str | None, most: int) -> int:
-    """How many jobs come after this one; no more than `most` are counted."""
+    """How many jobs come after this one, or there are; no more than `most` are counted.
+
+    One look goes as far as it does for those that come next, or for the newest.
+    """
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
+    look = _look_back if after is None else _look_ahead
+    bounds, _ = await look(pool, chosen, bounds)
     counted: int = await pool.fetchval(Q["count_jobs"], *bounds, *_conditions(chosen), most)
     return counted
 
@@ -276,7 +298,37 @@ def _columns(jobs: Sequence[NewJob]) -> list[list[object]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> tuple[int, str, str]:
+async def _look_back(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bounds, str | None]:
+    """Bounds that one look reads, from the newest on; and the last it reads, if there is more."""
+    ends = await _ends(pool, "look_back_at_jobs", chosen, bounds)
+    if ends is None:
+        return bounds, None
+    tenant, _, before = bounds
+    last, beyond = ends
+    return (tenant, beyond, before), last
+
+
+async def _look_ahead(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bounds, str | None]:
+    """The same from the oldest on."""
+    ends = await _ends(pool, "look_ahead_at_jobs", chosen, bounds)
+    if ends is None:
+        return bounds, None
+    tenant, after, _ = bounds
+    last, beyond = ends
+    return (tenant, after, beyond), last
+
+
+async def _ends(
+    pool: Pool, query: str, chosen: JobFilter, bounds: Bounds
+) -> tuple[str, str] | None:
+    """What a look reads last and what it no longer reads; None if it reads all, or need not."""
+    if chosen.is_served:
+        return None
+    rows = await pool.fetch(Q[query], *bounds, horizon.LOOKS - 1)
+    return (rows[0]["job_id"], rows[1]["job_id"]) if len(rows) == 2 else None
+
+
+def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> Bounds:
     """Ids grow with time, so times are bounds of ids; roughly, the rest is looked at."""
     if chosen.created_after is not None:
         after = max(after, first_at(chosen.created_after - SLACK))

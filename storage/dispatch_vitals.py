@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from core.tsid import first_at
+from storage.horizon import LOOKS
 from storage.pool import Pool
 from storage.queries import Q
 
@@ -50,14 +51,14 @@ async def backlogs(pool: Pool, most: int) -> list[BacklogRow]:
 
 async def blocked(pool: Pool, most: int) -> list[BlockedRow]:
     """How many groups a failed job holds, by tenant and pool."""
-    return [BlockedRow(*row) for row in await pool.fetch(Q["blocked_groups"], most)]
+    return [BlockedRow(*row) for row in await pool.fetch(Q["blocked_groups"], most, LOOKS)]
 
 
 async def queue_sizes(
     pool: Pool, tenant: int, pools: Sequence[int], most: int
 ) -> dict[int, QueueSize]:
     """What a tenant has in each of these pools."""
-    rows = await pool.fetch(Q["queue_sizes"], tenant, list(pools), most)
+    rows = await pool.fetch(Q["queue_sizes"], tenant, list(pools), most, LOOKS)
     return {
         row["pool_no"]: QueueSize(row["under_way"], row["delayed"], row["ready"]) for row in rows
     }

@@ -11,6 +11,8 @@ from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey
 from core.event import AHEAD, ANY, Event, context_entry, context_pair, type_expression
 from core.tsid import first_at
+from storage import horizon
+from storage.horizon import Found
 from storage.pool import Connection, Pool
 from storage.queries import Q
 
@@ -56,6 +58,14 @@ class EventFilter:
     context: tuple[tuple[str, str], ...] = ()
     since: float | None = None
     until: float | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether an index leads to what is meant, or nearly all is."""
+        if self.context:
+            return True
+        is_exact = self.type is None or ANY not in self.type
+        return is_exact and self == EventFilter(type=self.type, since=self.since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +126,21 @@ async def read(pool: Pool, tenant: int, event_id: str) -> Event | None:
 
 async def page(
     pool: Pool, tenant: int, chosen: EventFilter, before: str | None, limit: int
-) -> list[Listed]:
-    """The next events of a listing, newest first."""
+) -> Found[Listed]:
+    """The next events of a listing, newest first, among those that one look reads."""
     is_pattern = chosen.type is not None and ANY in chosen.type
     # An event comes at most so long before its own time: earlier ones need no look.
     oldest = "" if chosen.since is None else first_at(chosen.since - AHEAD)
+    looked_to = None
+    if not chosen.is_served:
+        bounds = (tenant, before or LAST, oldest)
+        ends = await pool.fetch(Q["look_back_at_events"], *bounds, horizon.LOOKS - 1)
+        looked_to = ends[0]["event_id"] if len(ends) == 2 else None
     rows = await pool.fetch(
         Q["list_events"],
         tenant,
         before or LAST,
-        oldest,
+        looked_to or oldest,
         None if is_pattern else chosen.type,
         type_expression(chosen.type) if chosen.type is not None and is_pattern else None,
         chosen.source,
@@ -137,7 +152,7 @@ async def page(
         chosen.until,
         limit,
     )
-    return [Listed(_event(row), row["size"]) for row in rows]
+    return Found([Listed(_event(row), row["size"]) for row in rows], looked_to)
 
 
 async def forget(pool: Pool, before: float, limit: int) -> int:

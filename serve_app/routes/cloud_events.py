@@ -138,8 +138,9 @@ async def list_events(request: Request, query: Annotated[EventQuery, Query()]) -
     found = await replica.database.ask(
         events.page, tenant, query.to_filter(), query.cursor, query.limit
     )
-    more = found[-1].event.event_id if len(found) == query.limit else None
-    return answer({"items": [event_item(one) for one in found], "nextCursor": more})
+    items = found.items
+    more = items[-1].event.event_id if len(items) == query.limit else found.looked_to
+    return answer({"items": [event_item(one) for one in items], "nextCursor": more})
 
 
 @router.get(

@@ -173,11 +173,14 @@ async def _listed(request: Request, chosen: JobFilter, query: JobQuery) -> Docum
     replica, tenant = replica_of(request), caller_of(request).tenant
     limit = query.limit if query.page is None else query.size
     skip = 0 if query.page is None else query.page * query.size
-    ids = await replica.database.ask(dispatch_jobs.page, tenant, chosen, query.cursor, limit, skip)
+    found = await replica.database.ask(
+        dispatch_jobs.page, tenant, chosen, query.cursor, limit, skip
+    )
+    ids = found.items
     jobs = await replica.database.ask(dispatch_jobs.read_many, tenant, ids) if ids else []
     document: Document = {
         "items": [job_item(job) for job in jobs],
-        "nextCursor": ids[-1] if len(ids) == limit else None,
+        "nextCursor": ids[-1] if len(ids) == limit else found.looked_to,
     }
     if query.page is None:
         return document

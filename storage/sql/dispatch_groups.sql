@@ -41,13 +41,16 @@ with recursive walked as (
 select pool_no, message_group from walked where steps > 0 order by steps;
 
 -- name: failed_groups
--- The next $5 groups of a tenant in the pools $4 with a job that failed, after pool $2 and name $3.
+-- The next $5 groups of a tenant in the pools $4 with a job that failed, after pool $2 and name $3,
+-- among the newest $6 that failed.
 -- Served by: dispatch_jobs_error.
 select distinct pool_no, message_group
-  from dispatch_jobs
- where tenant_id = $1
-   and standing = 'error'
-   and message_group is not null
+  from (select pool_no, message_group, mode
+          from dispatch_jobs
+         where tenant_id = $1 and standing = 'error'
+         order by job_id desc
+         limit $6) as failed
+ where message_group is not null
    and mode <> 'IMMEDIATE'
    and pool_no = any($4::integer[])
    and (pool_no, message_group) > ($2, $3::text)

@@ -62,8 +62,31 @@ select j.job_id, j.position, j.pool_no, p.pool_id, p.code as pool_code, j.kind, 
  where j.tenant_id = $1 and j.job_id = any($2::text[])
  order by j.job_id desc;
 
+-- name: look_back_at_jobs
+-- Of a tenant's jobs between $2 and $3, newest first, the one before which $4 lie, and the next:
+-- what a look of so many reads last, and what it does not read.
+-- Served by: dispatch_jobs_pkey.
+select job_id
+  from dispatch_jobs
+ where tenant_id = $1 and job_id > $2 and job_id < $3
+ order by job_id desc
+offset $4
+ limit 2;
+
+-- name: look_ahead_at_jobs
+-- The same, oldest first.
+-- Served by: dispatch_jobs_pkey.
+select job_id
+  from dispatch_jobs
+ where tenant_id = $1 and job_id > $2 and job_id < $3
+ order by job_id
+offset $4
+ limit 2;
+
 -- name: list_jobs
--- Ids of a tenant's jobs, newest first, between $2 and $3. Null filters are off.
+-- Ids of a tenant's jobs, newest first, between $2 and $3. Null filters are off. Of the filters,
+-- indexes serve standing and event; for the others all between $2 and $3 are read, so the caller
+-- keeps these close.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
 select job_id
   from dispatch_jobs
@@ -115,7 +138,7 @@ select job_id
  limit $19;
 
 -- name: count_jobs
--- How many there are, up to $19.
+-- How many there are, up to $19. What does not match is read, too.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
 select count(*)
   from (select

@@ -14,21 +14,24 @@ select p.pool_no, p.code, c.tenant_id, c.jobs
  where p.status <> 'ARCHIVED';
 
 -- name: blocked_groups
--- How many groups of each tenant have a job in each pool that failed and must not be passed, among
--- the first $1 that failed.
+-- How many groups of each tenant have a job in each pool that failed and must not be passed: of
+-- $1 such jobs at most, among $2 that failed.
 -- Served by: dispatch_jobs_error.
 select f.tenant_id, p.code, count(distinct f.message_group) as groups,
        min(f.message_group) as example
-  from (select tenant_id, pool_no, message_group
-          from dispatch_jobs
-         where standing = 'error' and mode = 'BLOCK_ON_ERROR' and message_group is not null
+  from (select e.tenant_id, e.pool_no, e.message_group
+          from (select tenant_id, pool_no, message_group, mode
+                  from dispatch_jobs
+                 where standing = 'error'
+                 limit $2) as e
+         where e.mode = 'BLOCK_ON_ERROR' and e.message_group is not null
          limit $1) as f
   join dispatch_pools p using (pool_no)
  group by f.tenant_id, p.code;
 
 -- name: queue_sizes
 -- Of a tenant's jobs in each of the pools $2: how many are being delivered, may be, or wait for
--- their time. At most $3 of a pool are counted.
+-- their time. At most $3 of a pool are counted, among the first $4 of all who use it.
 -- Served by: dispatch_jobs_open.
 select p.pool_no, c.under_way, c.delayed, c.jobs - c.under_way - c.delayed as ready
   from unnest($2::integer[]) as p(pool_no)
@@ -38,10 +41,12 @@ select p.pool_no, c.under_way, c.delayed, c.jobs - c.under_way - c.delayed as re
               count(*) filter (where f.status <> 'IN_PROGRESS'
                                  and f.scheduled_for > now()) as delayed
          from (select j.status, j.scheduled_for
-                 from dispatch_jobs j
-                where j.pool_no = p.pool_no
-                  and j.tenant_id = $1
-                  and j.standing in ('open', 'again')
+                 from (select o.tenant_id, o.status, o.scheduled_for
+                         from dispatch_jobs o
+                        where o.pool_no = p.pool_no and o.standing in ('open', 'again')
+                        order by o.position
+                        limit $4) as j
+                where j.tenant_id = $1
                 limit $3) as f) as c;
 
 -- name: recent_outcomes

@@ -76,9 +76,21 @@ select tenant_id, event_id, spec_version, type, source, subject,
   from events
  where tenant_id = $1 and event_id = $2;
 
+-- name: look_back_at_events
+-- Of a tenant's events from $2 down to $3, newest first, the one before which $4 lie, and the next:
+-- what a look of so many reads last, and what it does not read.
+-- Served by: events_pkey.
+select event_id
+  from events
+ where tenant_id = $1 and event_id < $2 and event_id >= $3
+ order by event_id desc
+offset $4
+ limit 2;
+
 -- name: list_events
 -- A page of a tenant's events without their data, newest first, from $2 down to $3. Null filters
--- are off.
+-- are off. Of the filters, indexes serve type and context; for the others all from $2 to $3 are
+-- read, so the caller keeps these close.
 -- Served by: events_pkey, events_type, events_context.
 select tenant_id, event_id, spec_version, type, source, subject,
        extract(epoch from time)::float8 as time, null::bytea as data, content_type, data_schema,

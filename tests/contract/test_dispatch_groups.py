@@ -241,7 +241,7 @@ async def test_one_poisoned_group_among_many_is_found_without_reading_them(
     await jobs.fail(head)
     await pool.execute("analyze dispatch_jobs")
     arguments = (jobs.tenant, -1, "", [FIRST], 10)
-    plan = await pool.fetch(f"explain (analyze) {Q['failed_groups']}", *arguments)
+    plan = await pool.fetch(f"explain (analyze) {Q['failed_groups']}", *arguments, 100)
     assert "dispatch_jobs_error" in "\n".join(row[0] for row in plan)
     assert await walk(jobs, [FIRST], look=Look.FAILED) == [(FIRST, "poisoned")]
     plan = await pool.fetch(f"explain (analyze, buffers) {Q['walk_groups']}", *arguments)

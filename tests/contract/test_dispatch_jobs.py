@@ -9,8 +9,9 @@ import pytest
 from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.verbs import Fate, Verb
 from core.tsid import made_at
-from storage import access, dispatch_jobs, dispatch_verbs
+from storage import access, dispatch_jobs, dispatch_verbs, horizon
 from storage.dispatch_jobs import Job, JobFilter, NewJob
+from storage.horizon import Found
 from storage.pool import Pool, PoolOptions, open_pool
 from storage.queries import Q
 from tests.support.dispatch import NOW, Jobs
@@ -118,10 +119,10 @@ async def test_listings_are_newest_first_and_filtered(jobs: Jobs, others: Jobs) 
 
     async def listed(before: str | None = None, limit: int = 10, **chosen: object) -> list[str]:
         wish = JobFilter(**chosen)  # type: ignore[arg-type]
-        found = await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, before, limit)
+        found = (await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, before, limit)).items
         counted = await dispatch_jobs.count(jobs.pool, jobs.tenant, wish, None, 100)
         assert before or len(found) == min(limit, counted)
-        ahead = await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, None, 100)
+        ahead = (await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, None, 100)).items
         assert before or list(reversed(ahead))[:limit] == found
         return found
 
@@ -137,7 +138,8 @@ async def test_listings_are_newest_first_and_filtered(jobs: Jobs, others: Jobs) 
     assert await listed(subscription_id="s") == await listed(kind=Kind.EVENT) == []
     assert await listed(pools=(DEFAULT_POOL,)) == [three, two, one]
     assert await listed(pools=()) == []
-    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(), None, 2, 1) == [two, one]
+    second = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(), None, 2, 1)
+    assert second == Found([two, one])
     assert await dispatch_jobs.count(jobs.pool, jobs.tenant, JobFilter(), None, 2) == 2
     assert await dispatch_jobs.count(jobs.pool, jobs.tenant, JobFilter(), one, 9) == 2
     found = await dispatch_jobs.read_many(jobs.pool, jobs.tenant, [one, three])
@@ -162,7 +164,7 @@ async def test_times_are_exact_though_ids_are_looked_up(jobs: Jobs) -> None:
             created_after=None if after is None else at + after,
             created_before=None if before is None else at + before,
         )
-        return await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, None, 10)
+        return (await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, None, 10)).items
 
     assert await listed(0.25, 0.75) == [early]
     assert await listed(0.5, None) == [late]
@@ -186,9 +188,8 @@ async def test_an_events_job_shows_what_the_event_brings(jobs: Jobs, pool: Pool)
     job = await dispatch_jobs.read(pool, jobs.tenant, job_id)
     assert job is not None
     assert (job.payload, job.content_type) == (b"hello", "text/plain")
-    assert await dispatch_jobs.page(pool, jobs.tenant, JobFilter(event_id="E1"), None, 10) == [
-        job_id
-    ]
+    found = await dispatch_jobs.page(pool, jobs.tenant, JobFilter(event_id="E1"), None, 10)
+    assert found == Found([job_id])
 
 
 async def test_options_are_what_jobs_have(jobs: Jobs, others: Jobs) -> None:
@@ -316,7 +317,7 @@ async def test_what_is_ignored_stays_failed_and_holds_nobody(jobs: Jobs) -> None
     for verb in (Verb.IGNORE, Verb.CANCEL, Verb.COMPLETE):
         assert await fates(jobs, verb, job_id) == [Fate.ENDED]
     wish = JobFilter(statuses=(JobStatus.ERROR,), ignored=False)
-    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, None, 9) == []
+    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, None, 9) == Found([])
 
 
 async def test_what_failed_since_a_time_is_found_oldest_first(jobs: Jobs) -> None:
@@ -329,8 +330,8 @@ async def test_what_failed_since_a_time_is_found_oldest_first(jobs: Jobs) -> Non
             at,
         )
     wish = JobFilter(statuses=(JobStatus.ERROR,), ignored=False, failed_after=NOW)
-    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, None, 10) == [one, two]
-    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, one, 10) == [two]
+    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, None, 10) == Found([one, two])
+    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, one, 10) == Found([two])
     assert await dispatch_jobs.count(jobs.pool, jobs.tenant, wish, one, 10) == 1
 
 
@@ -369,6 +370,45 @@ async def test_what_holds_others_back_is_not_forgotten(jobs: Jobs, pool: Pool) -
     assert [row["job_id"] for row in left] == [head, held, passing]
 
 
+# Bounds
+
+
+async def test_a_look_reads_so_many_and_tells_where_it_ended(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(horizon, "LOOKS", 3)
+    ids = [await jobs.post(code="rare" if n in {0, 6} else "common") for n in range(7)]
+    rare = JobFilter(code="rare")
+
+    async def back(before: str | None) -> Found[str]:
+        return await dispatch_jobs.page(jobs.pool, jobs.tenant, rare, before, 10)
+
+    async def ahead(after: str | None) -> Found[str]:
+        return await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, rare, after, 10)
+
+    assert await back(None) == Found([ids[6]], ids[4])
+    assert await back(ids[4]) == Found([], ids[1])
+    assert await back(ids[1]) == Found([ids[0]])
+    assert await back(ids[3]) == Found([ids[0]])
+    assert await ahead(None) == Found([ids[0]], ids[2])
+    assert await ahead(ids[2]) == Found([], ids[5])
+    assert await ahead(ids[5]) == Found([ids[6]])
+    for after, number in ((None, 1), (ids[0], 0), (ids[3], 1)):
+        assert await dispatch_jobs.count(jobs.pool, jobs.tenant, rare, after, 10) == number
+
+
+async def test_what_an_index_serves_is_found_however_far_it_is(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(horizon, "LOOKS", 2)
+    ids = [await jobs.post() for _ in range(6)]
+    await jobs.fail(ids[0])
+    failed = JobFilter(statuses=(JobStatus.ERROR,), ignored=False)
+    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, failed, None, 10) == Found(ids[:1])
+    everything = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(), None, 10)
+    assert everything == Found(ids[::-1])
+
+
 # Plans
 
 
@@ -379,6 +419,8 @@ OFF = (None,) * 15
 @pytest.mark.parametrize(
     ("query", "arguments", "index"),
     [
+        ("look_back_at_jobs", (*BOUNDS, 9), "dispatch_jobs_pkey"),
+        ("look_ahead_at_jobs", (*BOUNDS, 9), "dispatch_jobs_pkey"),
         ("list_jobs", (*BOUNDS, *OFF, 10, 0), "dispatch_jobs_pkey"),
         ("next_jobs", (*BOUNDS, *OFF, 10), "dispatch_jobs_pkey"),
         ("next_jobs", (*BOUNDS, ["ERROR"], "error", False, *OFF[3:], 10), "dispatch_jobs_error"),

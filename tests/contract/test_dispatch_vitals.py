@@ -58,11 +58,34 @@ async def test_open_warnings_are_counted_by_severity(jobs: Jobs, pool: Pool) -> 
     assert await dispatch_warnings.count_open(pool, jobs.tenant + 1) == {}
 
 
+async def test_a_count_reads_so_many_whatever_they_are(jobs: Jobs, pool: Pool) -> None:
+    others = Jobs(pool, await access.create_tenant(pool, "other"), 1)
+    await others.post()
+    await jobs.post()
+
+    async def waiting(looks: int) -> int:
+        (row,) = await pool.fetch(Q["queue_sizes"], jobs.tenant, [1], 10, looks)
+        ready: int = row["ready"]
+        return ready
+
+    assert (await waiting(1), await waiting(2)) == (0, 1)
+    blocking = await jobs.grouped("g")
+    await jobs.fail(blocking)
+    await jobs.fail(await jobs.post())
+    for query, arguments in (
+        ("blocked_groups", (10,)),
+        ("failed_groups", (jobs.tenant, -1, "", [1], 10)),
+    ):
+        assert len(await pool.fetch(Q[query], *arguments, 2)) == 1
+    failed = await pool.fetch(Q["failed_groups"], jobs.tenant, -1, "", [1], 10, 1)
+    assert failed == []  # the newest that failed is in no group
+
+
 @pytest.mark.parametrize(
     ("query", "arguments", "index"),
     [
         ("backlogs", (10,), "dispatch_jobs_open"),
-        ("queue_sizes", (1, [1], 10), "dispatch_jobs_open"),
+        ("queue_sizes", (1, [1], 10, 10), "dispatch_jobs_open"),
         ("recent_outcomes", (1, "0", "1", 10), "dispatch_jobs_pkey"),
     ],
 )

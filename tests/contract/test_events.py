@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from core.dispatch.job import JobKey, Mode
 from core.event import Event
 from core.tsid import first_at
-from storage import access, events
+from storage import access, events, horizon
 from storage.event_store import EventStore
 from storage.events import EventFilter, EventKey
 from storage.pool import Connection, Pool, PoolOptions, open_connection, open_pool
@@ -304,20 +304,37 @@ async def test_events_are_found_by_what_is_known_of_them(
     found = await events.page(pool, 1, EventFilter(**chosen), None, 10)
     assert [
         shelf.index(replace(one.event, data=shelf[at].data))
-        for one, at in zip(found, expected, strict=True)
+        for one, at in zip(found.items, expected, strict=True)
     ] == expected
 
 
 async def test_a_listing_goes_page_by_page_and_tells_sizes(pool: Pool, shelf: list[Event]) -> None:
     seen: list[events.Listed] = []
-    while page := await events.page(
-        pool, 1, EventFilter(), seen[-1].event.event_id if seen else None, 2
-    ):
+    while page := (
+        await events.page(pool, 1, EventFilter(), seen[-1].event.event_id if seen else None, 2)
+    ).items:
         assert len(page) <= 2
         seen += page
     assert [one.event.event_id for one in seen] == [one.event_id for one in reversed(shelf)]
     assert [one.size for one in seen] == [None, 5, None, None, None]
     assert all(one.event.data is None for one in seen)
+
+
+async def test_a_look_reads_so_many_and_tells_where_it_ended(
+    pool: Pool, shelf: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(horizon, "LOOKS", 2)
+
+    async def look(before: str | None, **chosen: Any) -> tuple[list[str], str | None]:
+        found = await events.page(pool, 1, EventFilter(**chosen), before, 10)
+        return [one.event.event_id for one in found.items], found.looked_to
+
+    ids = [one.event_id for one in shelf]
+    assert await look(None, source="a") == ([], ids[3])
+    assert await look(ids[3], source="a") == ([], ids[1])
+    assert await look(ids[1], source="a") == ([ids[0]], None)
+    assert await look(None, context=(("a", "1"),)) == ([ids[3], ids[2]], None)
+    assert await look(None) == (ids[::-1], None)
 
 
 # Forgetting

@@ -47,6 +47,7 @@ async def test_every_query_prepares(schema: str, name: str) -> None:
         ("open_gathers", (2.0, 10), "wait_state_events_pkey"),
         ("known_events", ([1], ["0"], ["d"]), "events_once"),
         ("known_jobs", ([1], ["0"]), "dispatch_jobs_pkey"),
+        ("look_back_at_events", (1, "~", "", 9), "events_pkey"),
         ("list_events", (1, "~", "", *[None] * 9, 10), "events_pkey"),
         ("list_events", (1, "~", "", "t", *[None] * 8, 10), "events_type"),
         ("forget_events", ("0", 10), "events_pkey"),
