@@ -62,7 +62,7 @@ async def post(
     pools = await _pools_of(replica, tenant, wishes)
     now = replica.gateway.clock.now()
     news = [
-        wish.job.to_new(replica.new_id(), pools[wish.job.dispatch_pool], wish.payload, now)
+        wish.job.to_new(replica.new_id(), pools[wish.job.dispatch_pool_id], wish.payload, now)
         for wish in wishes
     ]
     # Tried again after a lost connection, those without a key would be there twice.
@@ -123,11 +123,13 @@ async def pools_named(replica: Replica, tenant: int, name: str | None) -> tuple[
 async def _pools_of(replica: Replica, tenant: int, wishes: Sequence[Wish]) -> dict[str, int]:
     pools: dict[str, int] = {}
     for wish in wishes:
-        name = wish.job.dispatch_pool
+        name = wish.job.dispatch_pool_id
         if name not in pools:
             row = await replica.database.ask(dispatch_pools.find, tenant, name)
             if row is None:
-                raise InvalidError(f"{wish.where}dispatchPool", "the code of a pool in use")
+                raise InvalidError(
+                    f"{wish.where}dispatchPoolId", "the id or the code of a pool in use"
+                )
             pools[name] = row.pool_no
     return pools
 

@@ -32,7 +32,7 @@ def groups_view(items: Sequence[Document]) -> RenderableType:
         head = item.get("head") or {}
         table.add_row(
             Text(str(item.get("name"))),
-            Text(str(item.get("pool"))),
+            Text(str(item.get("dispatchPoolCode"))),
             _state(item),
             _waiting(item),
             Text(str(head.get("id", ""))),
@@ -50,7 +50,7 @@ def group_view(group: Document) -> RenderableType:
     lines = pairs(
         [
             ("group", Text(str(group.get("name")))),
-            ("pool", Text(str(group.get("pool")))),
+            ("pool", Text(str(group.get("dispatchPoolCode")))),
             ("state", _state(group)),
             ("held back", Text(by + reason)),
             ("waiting", _waiting(group)),

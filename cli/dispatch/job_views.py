@@ -100,7 +100,7 @@ def _head(job: Document) -> RenderableType:
             ("status", job_status(job)),
             ("error", Text(str(job.get("lastError") or ""), style="red")),
             ("to", Text(f"{job.get('targetUrl')}{auth}")),
-            ("pool", Text(str(job.get("dispatchPool")))),
+            ("pool", Text(str(job.get("dispatchPoolCode")))),
             ("group", Text(str(job.get("messageGroup") or ""))),
             ("mode", order),
             ("event", Text(str(job.get("eventId") or ""))),

@@ -117,7 +117,7 @@ class Task:
             "messageGroup": self.group,
             "mode": self.mode.value if self.mode else None,
             "sequence": self.sequence,
-            "dispatchPool": self.pool,
+            "dispatchPoolId": self.pool,
             "delaySeconds": seconds_of(self.delay),
             "maxAgeSeconds": seconds_of(self.max_age),
             "timeoutSeconds": seconds_of(self.timeout),

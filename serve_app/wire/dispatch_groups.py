@@ -17,7 +17,7 @@ COUNT_TO = 1_000
 class GroupQuery(Wire):
     """Which groups a listing shows."""
 
-    pool: Name | None = Field(None, description="The code of a pool.")
+    pool: Name | None = Field(None, description="The code or the id of a pool.")
     state: GroupState | None = None
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: Annotated[str, Field(max_length=2_000)] | None = Field(
@@ -56,8 +56,8 @@ class GroupView(Wire):
     """A group of jobs that are delivered in their order."""
 
     name: str
-    pool: str
-    pool_id: str
+    dispatch_pool_id: str
+    dispatch_pool_code: str
     state: GroupState
     blocked: bool = Field(description="A job failed for good, and holds those behind it.")
     parked: ParkingView | None

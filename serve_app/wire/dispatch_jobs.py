@@ -108,11 +108,10 @@ class JobRequest(Wire):
     )
     mode: Mode = Mode.IMMEDIATE
     sequence: Annotated[int, Field(ge=0, le=2**31 - 1)] = SEQUENCE
-    dispatch_pool: Name = Field(
+    dispatch_pool_id: Name = Field(
         DEFAULT_POOL,
-        # Subscriptions call it so, and nobody should have to remember which is which.
-        validation_alias=AliasChoices("dispatchPool", "dispatchPoolId"),
-        description="The code or the id of a pool; dispatchPoolId is the same.",
+        validation_alias=AliasChoices("dispatchPoolId", "dispatchPool"),
+        description="The id or the code of a pool; dispatchPool is the same.",
     )
     delay_seconds: Annotated[int, Field(ge=0, le=_YEAR)] = 0
     scheduled_for: Moment | None = Field(None, description="Not before.")

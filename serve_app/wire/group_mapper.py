@@ -16,8 +16,8 @@ def group_document(group: Group, now: float) -> Document:
     head = head_of(group.failed, group.next_up)
     return {
         "name": group.place.name,
-        "pool": group.pool_code,
-        "poolId": group.pool_id,
+        "dispatchPoolId": group.pool_id,
+        "dispatchPoolCode": group.pool_code,
         "state": state_in(group, now),
         "blocked": is_blocked(group.failed, group.next_up),
         "parked": None if group.parking is None else _parking(group.parking),

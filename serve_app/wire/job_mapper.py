@@ -43,7 +43,7 @@ def job_item(job: Job) -> Document:
         "dataOnly": job.data_only,
         "mode": job.mode,
         "dispatchPoolId": job.pool_id,
-        "dispatchPool": job.pool_code,
+        "dispatchPoolCode": job.pool_code,
         "messageGroup": job.message_group,
         "sequence": job.sequence,
         "timeoutSeconds": job.timeout_seconds,

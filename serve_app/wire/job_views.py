@@ -56,7 +56,7 @@ class JobItem(Wire):
     data_only: bool
     mode: Mode
     dispatch_pool_id: str
-    dispatch_pool: str
+    dispatch_pool_code: str
     message_group: str | None
     sequence: int
     timeout_seconds: int

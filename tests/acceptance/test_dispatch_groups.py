@@ -62,7 +62,7 @@ def test_a_failed_head_blocks_its_group_and_no_other(shipper: Shipper) -> None:
     assert shown["head"]["id"] == ids[0]
     assert shown["head"]["lastError"]
     assert shown["head"]["ageSeconds"] >= 0
-    assert (shown["name"], shown["pool"]) == (group, shipper.pool)
+    assert (shown["name"], shown["dispatchPoolCode"]) == (group, shipper.pool)
     # What is blocked behind this, in its order.
     assert [job["id"] for job in shown["jobs"]] == ids
     page = shipper.group(group, limit=2)
@@ -177,7 +177,7 @@ def test_a_name_in_two_pools_is_two_groups(shipper: Shipper) -> None:
     second = make_pool(shipper.product)
     later = {"delaySeconds": 3_600}
     one = shipper.grouped(target, group, **later)
-    two = shipper.grouped(target, group, dispatchPool=second, **later)
+    two = shipper.grouped(target, group, dispatchPoolId=second, **later)
     reply = shipper.do_group(group, "skip")
     assert faulty_fields(assert_problem(reply, 422, "invalid")) == {"pool"}
     assert second in reply.json()["detail"]

@@ -64,7 +64,7 @@ def test_a_job_is_delivered_as_it_was_posted(shipper: Shipper) -> None:
     assert done["durationMillis"] >= attempt["durationMillis"]
     assert (done["subject"], done["correlationId"], done["externalId"]) == ("order:7", "c-7", "x-7")
     assert done["metadata"] == [{"key": "region", "value": "eu"}]
-    assert (done["dispatchPool"], done["hasAuth"]) == (shipper.pool, True)
+    assert (done["dispatchPoolCode"], done["hasAuth"]) == (shipper.pool, True)
     page = shipper.http.get(f"{JOBS}/{posted['id']}")
     assert '"n":1.10' in page.text
     assert "secret" not in page.text
@@ -135,7 +135,7 @@ def test_one_that_may_not_be_stored_stops_its_batch(shipper: Shipper) -> None:
     for wrong, field in (
         ({"targetUrl": "http://10.0.0.1/"}, "[1].targetUrl"),
         ({"targetUrl": "http://[::ffff:169.254.169.254]/"}, "[1].targetUrl"),
-        ({"dispatchPool": "nobody"}, "[1].dispatchPool"),
+        ({"dispatchPoolId": "nobody"}, "[1].dispatchPoolId"),
         ({"mode": "SOMETIMES"}, "[1].mode"),
     ):
         reply = shipper.http.post(f"{JOBS}/batch", json=[good, good | wrong])
@@ -273,7 +273,7 @@ def test_what_failed_since_a_time_is_recovered_with_progress(shipper: Shipper) -
 
 def test_many_are_put_right_by_filter(shipper: Shipper, idle: str) -> None:
     target, code = shipper.receiver.place(), new_id()
-    posted = [shipper.post(target, code=code, dispatchPool=idle)["id"] for _ in range(5)]
+    posted = [shipper.post(target, code=code, dispatchPoolId=idle)["id"] for _ in range(5)]
     done = shipper.http.post(f"{JOBS}/cancel", json={"code": code, "limit": 2}).json()
     assert (done["changed"], done["remaining"], done["refused"]) == (2, 3, [])
     wish = {"code": code, "cursor": done["nextCursor"]}
@@ -296,7 +296,7 @@ def test_many_are_put_right_by_filter(shipper: Shipper, idle: str) -> None:
 def test_listings_are_filtered_and_paged(shipper: Shipper, idle: str) -> None:
     target, code = shipper.receiver.place(), new_id()
     posted = [
-        shipper.post(target, code=code, dispatchPool=idle, source=f"s-{n % 2}")["id"]
+        shipper.post(target, code=code, dispatchPoolId=idle, source=f"s-{n % 2}")["id"]
         for n in range(5)
     ]
     newest = posted[::-1]

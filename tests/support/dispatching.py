@@ -36,7 +36,7 @@ class Shipper:
             "code": "shop:orders:order:ship",
             "targetUrl": url,
             "payload": {"n": 1},
-            "dispatchPool": self.pool,
+            "dispatchPoolId": self.pool,
         }
         return usual | fields
 

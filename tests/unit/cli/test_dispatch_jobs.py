@@ -23,7 +23,7 @@ JOB: dict[str, Any] = {
     "messageGroup": "billing:customer-4",
     "mode": "BLOCK_ON_ERROR",
     "sequence": 99,
-    "dispatchPool": "default",
+    "dispatchPoolCode": "default",
     "hasAuth": True,
     "metadata": [{"key": "a", "value": "b"}],
     "status": "ERROR",
@@ -55,7 +55,7 @@ SHOWN = {
 }
 GROUP: dict[str, Any] = {
     "name": "billing:customer-4",
-    "pool": "default",
+    "dispatchPoolCode": "default",
     "state": "blocked",
     "blocked": True,
     "parked": {"reason": "disputed", "by": "ab12", "at": "2030-01-01T00:00:00Z"},
@@ -172,7 +172,7 @@ def test_a_job_is_posted_with_what_was_given(muster: Muster) -> None:
         "messageGroup": "g",
         "mode": "NEXT_ON_ERROR",
         "sequence": 7,
-        "dispatchPool": "p",
+        "dispatchPoolId": "p",
         "delaySeconds": 60,
         "maxAgeSeconds": 86_400,
         "timeoutSeconds": 5,

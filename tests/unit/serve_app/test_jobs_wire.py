@@ -88,10 +88,10 @@ def test_what_cannot_be_used_is_named(wrong: dict[str, Any], field: str) -> None
 
 
 def test_a_pool_is_named_as_subscriptions_name_it_or_in_short() -> None:
-    assert parse(dispatchPool="mine").dispatch_pool == "mine"
-    assert parse(dispatchPoolId="mine").dispatch_pool == "mine"
-    assert parse().dispatch_pool == "default"
-    assert faults(JobRequest, JOB | {"dispatchPool": ""}) == ["dispatchPool"]
+    assert parse(dispatchPoolId="mine").dispatch_pool_id == "mine"
+    assert parse(dispatchPool="mine").dispatch_pool_id == "mine"
+    assert parse().dispatch_pool_id == "default"
+    assert faults(JobRequest, JOB | {"dispatchPoolId": ""}) == ["dispatchPoolId"]
 
 
 def test_what_is_missing_is_named() -> None:
