@@ -19,7 +19,14 @@ from handlers.guarded import ForbiddenDestinationError, GuardedResolver, Look, c
 IDLE_CONNECTION = 30.0
 TARGETS = 4_096
 """Addresses that are remembered as read and checked."""
-_AGENT = f"muster/{version('muster')}"
+AGENT = f"muster/{version('muster')}"
+
+# What becomes of calls, in words that are shown to people.
+UNTRUSTED = "the server's certificate is not to be trusted"
+INSECURE = "no secure connection can be made"
+CLOSED_EARLY = "the connection was closed before the answer"
+UNKNOWN_NAME = "its name leads nowhere"
+UNREACHABLE = "no connection: it is refused or unreachable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +91,7 @@ class Outbound:
             connector=connector,
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": _AGENT},
+            headers={"User-Agent": AGENT},
             skip_auto_headers=("Content-Type",),  # what has no body has no kind
         )
         return self
@@ -104,13 +111,13 @@ class Outbound:
         except TimeoutError as error:
             state, detail = State.TIMEOUT, _late(error, request)
         except aiohttp.ClientConnectorCertificateError:
-            state, detail = State.ERROR, "the server's certificate is not to be trusted"
+            state, detail = State.ERROR, UNTRUSTED
         except aiohttp.ClientSSLError:
-            state, detail = State.ERROR, "no secure connection can be made"
+            state, detail = State.ERROR, INSECURE
         except aiohttp.ClientConnectorError as error:
             state, detail, hopeless = _unconnected(error)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, OSError):
-            state, detail = State.CONNECTION_CLOSED, "the connection was closed before the answer"
+            state, detail = State.CONNECTION_CLOSED, CLOSED_EARLY
         except (aiohttp.ClientError, ValueError) as error:
             state, detail = State.ERROR, f"the call cannot be made: {type(error).__name__}"
             hopeless = isinstance(error, ValueError | aiohttp.NonHttpUrlClientError)
@@ -183,5 +190,5 @@ def _unconnected(error: aiohttp.ClientConnectorError) -> tuple[State, str, bool]
             return State.ERROR, str(cause), True
         cause = cause.__cause__ or getattr(cause, "os_error", None)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return State.CONNECTION_CLOSED, "its name leads nowhere", False
-    return State.CONNECTION_CLOSED, "no connection: it is refused or unreachable", False
+        return State.CONNECTION_CLOSED, UNKNOWN_NAME, False
+    return State.CONNECTION_CLOSED, UNREACHABLE, False

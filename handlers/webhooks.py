@@ -1,29 +1,37 @@
 """A delivery made: one signed POST, and what its answer means."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.envelope import body_of, headers_of
 from core.dispatch.outcome import Sent, read_answer, read_failure
-from handlers.outbound import Failure, Outbound, Request
+from handlers.outbound import Answer, Failure, Request
 
 LONGEST_CONNECT = 10.0
 KEEP = 32_768
 """Bytes of an answer that are looked at: more than are stored, and any acknowledgement."""
 
 
+class Caller(Protocol):
+    """Whoever makes calls: `Express`, or `Outbound`."""
+
+    async def call(self, request: Request) -> Answer | Failure:
+        """Make one; never raises."""
+
+
 class Webhooks:
     """Sends deliveries over shared connections. `now` is the database's time."""
 
-    def __init__(self, outbound: Outbound, now: Callable[[], float]) -> None:
-        self._outbound = outbound
+    def __init__(self, caller: Caller, now: Callable[[], float]) -> None:
+        self._caller = caller
         self._now = now
 
     async def send(self, job: Claimed, profile: Profile) -> Sent:
         """Make the delivery once; never raises. It takes a second more than it may at most."""
         began_at = self._now()
         body, content_type = body_of(job)
-        answer = await self._outbound.call(
+        answer = await self._caller.call(
             Request(
                 url=job.target_url,
                 method="POST",

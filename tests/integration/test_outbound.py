@@ -9,10 +9,12 @@ import pytest
 
 from core.destinations import LOOPBACK, Destinations
 from core.gather import State
-from handlers.outbound import Answer, Outbound
+from handlers.outbound import Answer
 from tests.support.servers import (
+    CLIENTS,
     LARGEST,
     OK,
+    Client,
     Server,
     Streams,
     failed,
@@ -24,16 +26,16 @@ from tests.support.servers import (
 pytestmark = pytest.mark.timeout(60)
 
 
-@pytest.fixture
-async def outbound() -> AsyncIterator[Outbound]:
-    async with Outbound(Destinations(LOOPBACK), LARGEST) as opened:
+@pytest.fixture(params=CLIENTS)
+async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    async with request.param(Destinations(LOOPBACK), LARGEST) as opened:
         yield opened
 
 
 # Answers.
 
 
-async def test_a_call_arrives_as_it_was_made(outbound: Outbound) -> None:
+async def test_a_call_arrives_as_it_was_made(outbound: Client) -> None:
     async with serving(replying(OK)) as server:
         answer = await outbound.call(request(server.url))
     assert isinstance(answer, Answer)
@@ -48,7 +50,7 @@ async def test_a_call_arrives_as_it_was_made(outbound: Outbound) -> None:
     assert not any(line.startswith("cookie") for line in lines)
 
 
-async def test_a_header_that_is_set_twice_goes_once_as_it_was_set_last(outbound: Outbound) -> None:
+async def test_a_header_that_is_set_twice_goes_once_as_it_was_set_last(outbound: Client) -> None:
     headers = {
         "Content-Type": "application/json",
         "content-type": "application/vnd.x+json",
@@ -64,7 +66,7 @@ async def test_a_header_that_is_set_twice_goes_once_as_it_was_set_last(outbound:
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
-async def test_an_answer_without_a_body_is_empty(outbound: Outbound, status: str) -> None:
+async def test_an_answer_without_a_body_is_empty(outbound: Client, status: str) -> None:
     async with serving(replying(f"HTTP/1.1 {status}\r\n\r\n".encode())) as server:
         answer = await outbound.call(request(server.url))
     assert isinstance(answer, Answer)
@@ -72,7 +74,7 @@ async def test_an_answer_without_a_body_is_empty(outbound: Outbound, status: str
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_not_followed(outbound: Outbound, status: int) -> None:
+async def test_a_redirect_is_not_followed(outbound: Client, status: int) -> None:
     async with serving(replying(OK)) as inside:
         raw = f"HTTP/1.1 {status} Elsewhere\r\nLocation: {inside.url}\r\nContent-Length: 0\r\n\r\n"
         async with serving(replying(raw.encode())) as server:
@@ -81,14 +83,14 @@ async def test_a_redirect_is_not_followed(outbound: Outbound, status: int) -> No
     assert (answer.status, inside.connections) == (status, 0)
 
 
-async def test_connections_are_used_again(outbound: Outbound) -> None:
+async def test_connections_are_used_again(outbound: Client) -> None:
     async with serving(replying(OK)) as server:
         for _ in range(3):
             assert isinstance(await outbound.call(request(server.url)), Answer)
     assert (server.connections, len(server.requests)) == (1, 3)
 
 
-async def test_a_cookie_is_not_kept(outbound: Outbound) -> None:
+async def test_a_cookie_is_not_kept(outbound: Client) -> None:
     raw = OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: who=me\r\n\r\n")
     async with serving(replying(raw)) as server:
         for _ in range(2):
@@ -96,7 +98,7 @@ async def test_a_cookie_is_not_kept(outbound: Outbound) -> None:
     assert b"who=me" not in server.requests[1]
 
 
-async def test_many_at_once_do_not_wait_for_each_other(outbound: Outbound) -> None:
+async def test_many_at_once_do_not_wait_for_each_other(outbound: Client) -> None:
     together = asyncio.Barrier(20)
 
     async def behave(server: Server, streams: Streams) -> None:
@@ -114,7 +116,7 @@ async def test_many_at_once_do_not_wait_for_each_other(outbound: Outbound) -> No
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
-async def test_an_answer_that_is_too_large(outbound: Outbound, is_declared: bool) -> None:
+async def test_an_answer_that_is_too_large(outbound: Client, is_declared: bool) -> None:
     sent = 0
 
     async def behave(server: Server, streams: Streams) -> None:
@@ -136,7 +138,7 @@ async def test_an_answer_that_is_too_large(outbound: Outbound, is_declared: bool
         assert sent < 50_000_000
 
 
-async def test_the_largest_answer_that_may_be_is_taken_whole(outbound: Outbound) -> None:
+async def test_the_largest_answer_that_may_be_is_taken_whole(outbound: Client) -> None:
     body = b"y" * LARGEST
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {LARGEST}\r\n\r\n".encode()
     async with serving(replying(head + body)) as server:
@@ -145,7 +147,7 @@ async def test_the_largest_answer_that_may_be_is_taken_whole(outbound: Outbound)
     assert answer.body == body
 
 
-async def test_an_answer_that_grows_when_it_is_unpacked(outbound: Outbound) -> None:
+async def test_an_answer_that_grows_when_it_is_unpacked(outbound: Client) -> None:
     """Fifty megabytes of nothing in fifty kilobytes: no more is unpacked than is looked at."""
     bomb = gzip.compress(b"\0" * 50_000_000)
     head = (
@@ -166,7 +168,7 @@ async def test_an_answer_that_grows_when_it_is_unpacked(outbound: Outbound) -> N
     assert most < 10_000_000
 
 
-async def test_an_answer_that_was_packed_is_unpacked(outbound: Outbound) -> None:
+async def test_an_answer_that_was_packed_is_unpacked(outbound: Client) -> None:
     packed = gzip.compress(b'{"n":1}')
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
     async with serving(replying(head.encode() + packed)) as server:

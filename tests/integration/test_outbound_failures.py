@@ -12,11 +12,13 @@ import pytest
 
 from core.destinations import LOOPBACK, Destinations
 from core.gather import State
-from handlers.outbound import Answer, Outbound
+from handlers.outbound import Answer
 from tests.support.secured_kafka import issue_papers
 from tests.support.servers import (
+    CLIENTS,
     LARGEST,
     OK,
+    Client,
     Server,
     Streams,
     failed,
@@ -29,16 +31,16 @@ from tests.support.servers import (
 pytestmark = pytest.mark.timeout(60)
 
 
-@pytest.fixture
-async def outbound() -> AsyncIterator[Outbound]:
-    async with Outbound(Destinations(LOOPBACK), LARGEST) as opened:
+@pytest.fixture(params=CLIENTS)
+async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    async with request.param(Destinations(LOOPBACK), LARGEST) as opened:
         yield opened
 
 
 # No connection.
 
 
-async def test_a_refused_connection(outbound: Outbound) -> None:
+async def test_a_refused_connection(outbound: Client) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
@@ -47,7 +49,7 @@ async def test_a_refused_connection(outbound: Outbound) -> None:
     assert answer.detail == "no connection: it is refused or unreachable"
 
 
-async def test_a_connection_that_is_never_taken(outbound: Outbound) -> None:
+async def test_a_connection_that_is_never_taken(outbound: Client) -> None:
     """A full queue of connections: the system answers nothing at all."""
     with socket.socket() as full, contextlib.ExitStack() as waiting:
         full.bind(("127.0.0.1", 0))
@@ -62,14 +64,15 @@ async def test_a_connection_that_is_never_taken(outbound: Outbound) -> None:
     assert 0.25 < answer.seconds < 3
 
 
-async def test_a_name_goes_where_it_was_checked_to_lead() -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_name_goes_where_it_was_checked_to_lead(client: type[Client]) -> None:
     """The second look leads elsewhere, and there is none between the check and the connection."""
     names = {"turns.example": [["127.0.0.2", "127.0.0.1"], ["127.0.0.2"]]}
     allowed = Destinations(["127.0.0.1/32"])
     async with (
         serving(replying(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) as server,
         serving(replying(OK), host="127.0.0.2", port=server.port) as inside,
-        Outbound(allowed, LARGEST, looking(names)) as outbound,
+        client(allowed, LARGEST, looking(names)) as outbound,
     ):
         url = f"http://turns.example:{server.port}/"
         assert isinstance(await outbound.call(request(url)), Answer)
@@ -85,7 +88,7 @@ async def test_a_name_goes_where_it_was_checked_to_lead() -> None:
 # No answer.
 
 
-async def test_a_connection_that_is_closed_without_an_answer(outbound: Outbound) -> None:
+async def test_a_connection_that_is_closed_without_an_answer(outbound: Client) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
 
@@ -105,9 +108,7 @@ async def test_a_connection_that_is_closed_without_an_answer(outbound: Outbound)
     ],
     ids=["in the head", "in the body", "in a chunk"],
 )
-async def test_a_connection_that_is_closed_within_the_answer(
-    outbound: Outbound, part: bytes
-) -> None:
+async def test_a_connection_that_is_closed_within_the_answer(outbound: Client, part: bytes) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
         streams[1].write(part)
@@ -117,7 +118,7 @@ async def test_a_connection_that_is_closed_within_the_answer(
         assert (await failed(outbound, server.url)).state is State.CONNECTION_CLOSED
 
 
-async def test_a_connection_that_is_reset(outbound: Outbound) -> None:
+async def test_a_connection_that_is_reset(outbound: Client) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
         raw = streams[1].get_extra_info("socket")
@@ -128,7 +129,7 @@ async def test_a_connection_that_is_reset(outbound: Outbound) -> None:
         assert (await failed(outbound, server.url)).state is State.CONNECTION_CLOSED
 
 
-async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(outbound: Outbound) -> None:
+async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(outbound: Client) -> None:
     closed = asyncio.Event()
 
     async def behave(server: Server, streams: Streams) -> None:
@@ -147,7 +148,7 @@ async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(outbound:
     assert server.connections == 2
 
 
-async def test_a_server_that_says_nothing(outbound: Outbound) -> None:
+async def test_a_server_that_says_nothing(outbound: Client) -> None:
     gone = asyncio.Event()
 
     async def behave(server: Server, streams: Streams) -> None:
@@ -168,7 +169,7 @@ async def test_a_server_that_says_nothing(outbound: Outbound) -> None:
     ids=["head", "body"],
 )
 async def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(
-    outbound: Outbound, opening: bytes
+    outbound: Client, opening: bytes
 ) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
@@ -198,7 +199,7 @@ async def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(
     ],
     ids=["another protocol", "no status", "two lengths", "a huge header"],
 )
-async def test_what_is_no_answer_is_an_error(outbound: Outbound, raw: bytes) -> None:
+async def test_what_is_no_answer_is_an_error(outbound: Client, raw: bytes) -> None:
     async with serving(replying(raw)) as server:
         answer = await failed(outbound, server.url)
     assert answer.state is State.ERROR
@@ -212,9 +213,7 @@ def secured(folder: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_a_certificate_that_nobody_known_has_signed(
-    outbound: Outbound, tmp_path: Path
-) -> None:
+async def test_a_certificate_that_nobody_known_has_signed(outbound: Client, tmp_path: Path) -> None:
     async with serving(replying(OK), ssl=secured(tmp_path)) as server:
         answer = await failed(outbound, server.url.replace("http:", "https:"))
     assert answer.state is State.ERROR
@@ -222,15 +221,16 @@ async def test_a_certificate_that_nobody_known_has_signed(
     assert server.requests == []
 
 
+@pytest.mark.parametrize("client", CLIENTS)
 async def test_a_certificate_of_a_known_authority_serves_its_own_name_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: type[Client]
 ) -> None:
     context = secured(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     names = {"other.example": [["127.0.0.1"]]}
     async with (
         serving(replying(OK), ssl=context) as server,
-        Outbound(Destinations(LOOPBACK), LARGEST, looking(names)) as outbound,
+        client(Destinations(LOOPBACK), LARGEST, looking(names)) as outbound,
     ):
         assert isinstance(
             await outbound.call(request(server.url.replace("http:", "https:"))), Answer
@@ -240,7 +240,7 @@ async def test_a_certificate_of_a_known_authority_serves_its_own_name_only(
     assert len(server.requests) == 1
 
 
-async def test_a_server_without_tls_where_tls_is_expected(outbound: Outbound) -> None:
+async def test_a_server_without_tls_where_tls_is_expected(outbound: Client) -> None:
     async def behave(_: Server, streams: Streams) -> None:
         streams[1].write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await streams[1].drain()
@@ -252,14 +252,14 @@ async def test_a_server_without_tls_where_tls_is_expected(outbound: Outbound) ->
 
 @pytest.mark.parametrize("headers", [{"X-A": "a\r\nX-B: b"}, {"X\r\nY": "z"}])
 async def test_a_header_that_would_be_two_is_not_sent(
-    outbound: Outbound, headers: dict[str, str]
+    outbound: Client, headers: dict[str, str]
 ) -> None:
     async with serving(replying(OK)) as server:
         answer = await failed(outbound, server.url, headers=headers)
     assert (answer.state, server.requests) == (State.ERROR, [])
 
 
-async def test_a_call_that_is_broken_off_leaves_no_connection(outbound: Outbound) -> None:
+async def test_a_call_that_is_broken_off_leaves_no_connection(outbound: Client) -> None:
     asked, gone = asyncio.Event(), asyncio.Event()
 
     async def behave(server: Server, streams: Streams) -> None:

@@ -15,10 +15,9 @@ from core.destinations import LOOPBACK, Destinations
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.signature import show_secret
 from core.subscription import Signature
-from handlers.outbound import Outbound
 from handlers.webhooks import Webhooks
 from tests.support.deliveries import EVENT, delivery, task
-from tests.support.servers import LARGEST, OK, replying, serving
+from tests.support.servers import CLIENTS, LARGEST, OK, replying, serving
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -26,10 +25,10 @@ OLD, NEW, OTHER = b"o" * 32, b"n" * 24, b"x" * 64
 Arrived = tuple[dict[str, str], bytes]
 
 
-@pytest.fixture
-async def webhooks() -> AsyncIterator[Webhooks]:
-    async with Outbound(Destinations(LOOPBACK), LARGEST) as outbound:
-        yield Webhooks(outbound, time.time)
+@pytest.fixture(params=CLIENTS)
+async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
+    async with request.param(Destinations(LOOPBACK), LARGEST) as caller:
+        yield Webhooks(caller, time.time)
 
 
 async def arrived(webhooks: Webhooks, job: Claimed, profile: Profile) -> Arrived:

@@ -16,21 +16,21 @@ import pytest
 from core.destinations import LOOPBACK, Destinations
 from core.dispatch.claimed import Profile
 from core.dispatch.outcome import BODY_CHARS, ErrorType, Result, Sent
-from handlers.outbound import Outbound
+from handlers.express import Express
 from handlers.webhooks import KEEP, Webhooks
 from tests.integration.test_outbound_failures import secured
 from tests.support.deliveries import delivery
-from tests.support.servers import LARGEST, OK, Server, Streams, replying, serving
+from tests.support.servers import CLIENTS, LARGEST, OK, Server, Streams, replying, serving
 
 pytestmark = pytest.mark.timeout(60)
 
 PROFILE = Profile(secrets=(b"s" * 32,))
 
 
-@pytest.fixture
-async def webhooks() -> AsyncIterator[Webhooks]:
-    async with Outbound(Destinations(LOOPBACK), LARGEST) as outbound:
-        yield Webhooks(outbound, time.time)
+@pytest.fixture(params=CLIENTS)
+async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
+    async with request.param(Destinations(LOOPBACK), LARGEST) as caller:
+        yield Webhooks(caller, time.time)
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
@@ -309,18 +309,18 @@ async def test_a_certificate_that_somebody_known_has_signed(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     async with (
         serving(replying(OK), ssl=context) as server,
-        Outbound(Destinations(LOOPBACK), LARGEST) as outbound,
+        Express(Destinations(LOOPBACK), LARGEST) as caller,
     ):
         job = delivery(server.url.replace("http:", "https:"))
-        sent = await Webhooks(outbound, time.time).send(job, PROFILE)
+        sent = await Webhooks(caller, time.time).send(job, PROFILE)
     assert sent.status is Result.SUCCESS
 
 
 async def test_loopback_has_to_be_allowed() -> None:
     async with (
         serving(replying(OK)) as server,
-        Outbound(Destinations(), LARGEST) as outbound,
+        Express(Destinations(), LARGEST) as caller,
     ):
-        sent = await Webhooks(outbound, time.time).send(delivery(server.url), PROFILE)
+        sent = await Webhooks(caller, time.time).send(delivery(server.url), PROFILE)
     assert (sent.permanent, sent.error) == (True, "127.0.0.1 may not be called")
     assert server.connections == 0

@@ -9,10 +9,13 @@ from typing import Any
 
 from aiohttp.abc import ResolveResult
 
+from handlers.express import Express
 from handlers.guarded import Look
 from handlers.outbound import Failure, Outbound, Request
 
 LARGEST = 100_000
+Client = Outbound | Express
+CLIENTS: list[type[Client]] = [Outbound, Express]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -74,7 +77,7 @@ def request(url: str, **fields: Any) -> Request:
     return Request(url=url, **values | fields)
 
 
-async def failed(outbound: Outbound, url: str, **fields: Any) -> Failure:
+async def failed(outbound: Client, url: str, **fields: Any) -> Failure:
     answer = await outbound.call(request(url, **fields))
     assert isinstance(answer, Failure)
     return answer

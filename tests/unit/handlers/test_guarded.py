@@ -9,10 +9,12 @@ from aiohttp.abc import ResolveResult
 
 from core.destinations import LOOPBACK, Destinations
 from core.gather import State
+from handlers.express import Express
 from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_literal
 from handlers.outbound import Failure, Outbound, Request
 
 PUBLIC = Destinations()
+Client = Outbound | Express
 
 
 @dataclass
@@ -49,10 +51,10 @@ async def resolve(names: Names, host: str, destinations: Destinations = PUBLIC) 
 NAMES = Names()
 
 
-@pytest.fixture(scope="module")
-async def outbound() -> AsyncIterator[Outbound]:
+@pytest.fixture(scope="module", params=[Outbound, Express])
+async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """One for all: to read the system's authorities takes longer than all calls together."""
-    async with Outbound(PUBLIC, 1_000, NAMES.look) as opened:
+    async with request.param(PUBLIC, 1_000, NAMES.look) as opened:
         yield opened
 
 
@@ -62,7 +64,7 @@ def names() -> Names:
     return NAMES
 
 
-async def call(outbound: Outbound, url: str) -> Failure:
+async def call(outbound: Client, url: str) -> Failure:
     answer = await outbound.call(request(url))
     assert isinstance(answer, Failure)
     return answer
@@ -178,7 +180,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("url", SPELLINGS.values(), ids=SPELLINGS)
 async def test_no_spelling_of_a_private_address_is_called(
-    outbound: Outbound, names: Names, url: str
+    outbound: Client, names: Names, url: str
 ) -> None:
     answer = await call(outbound, url)
     assert (answer.state, names.asked) == (State.ERROR, [])
@@ -188,7 +190,7 @@ async def test_no_spelling_of_a_private_address_is_called(
     "host", ["0x7f.1", "0x7f000001", "localhost", "inside.example", "%31%32%37.0.0.1"]
 )
 async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
-    outbound: Outbound, names: Names, host: str
+    outbound: Client, names: Names, host: str
 ) -> None:
     names.answers[host] = [["127.0.0.1"]]
     answer = await call(outbound, f"http://{host}/")
@@ -200,27 +202,28 @@ async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
 @pytest.mark.parametrize(
     "url", ["http://mixed.example/", "http://93.184.216.34/", "http://[2606:2800::1]/"]
 )
-async def test_a_public_address_is_called(outbound: Outbound, names: Names, url: str) -> None:
+async def test_a_public_address_is_called(outbound: Client, names: Names, url: str) -> None:
     """As far as one gets without a socket: else the tests above would say nothing."""
     names.answers["mixed.example"] = [["127.0.0.1", "93.184.216.34"]]
     with pytest.raises(RuntimeError, match="may not use a socket"):
         await call(outbound, url)
 
 
-async def test_an_unknown_name_is_told_as_one(outbound: Outbound, names: Names) -> None:
+async def test_an_unknown_name_is_told_as_one(outbound: Client, names: Names) -> None:
     answer = await call(outbound, "http://nobody.example/")
     assert (answer.state, answer.detail) == (State.CONNECTION_CLOSED, "its name leads nowhere")
     assert names.asked == ["nobody.example"]
 
 
 async def test_a_call_is_not_led_round_the_guard_by_a_proxy(
-    outbound: Outbound, monkeypatch: pytest.MonkeyPatch
+    outbound: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://93.184.216.34:3128")
     monkeypatch.setenv("http_proxy", "http://93.184.216.34:3128")
     assert (await call(outbound, "http://10.0.0.1/")).state is State.ERROR
 
 
-async def test_what_is_not_opened_cannot_call() -> None:
+@pytest.mark.parametrize("client", [Outbound, Express])
+async def test_what_is_not_opened_cannot_call(client: type[Client]) -> None:
     with pytest.raises(RuntimeError, match="not opened"):
-        await Outbound(PUBLIC, 10).call(request("http://a.example"))
+        await client(PUBLIC, 10).call(request("http://a.example"))

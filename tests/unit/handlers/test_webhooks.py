@@ -12,6 +12,7 @@ from core.destinations import Destinations
 from core.dispatch.claimed import Profile
 from core.dispatch.job import JobStatus
 from core.dispatch.outcome import Result, Sent, decide
+from handlers.express import Express
 from handlers.outbound import Outbound
 from handlers.webhooks import Webhooks
 from tests.support.deliveries import MADE_AT, delivery
@@ -55,10 +56,10 @@ def names() -> Names:
     return NAMES
 
 
-@pytest.fixture(scope="module")
-async def webhooks() -> AsyncIterator[Webhooks]:
-    async with Outbound(Destinations(), 1_000, NAMES.look) as outbound:
-        yield Webhooks(outbound, lambda: MADE_AT)
+@pytest.fixture(scope="module", params=[Outbound, Express])
+async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
+    async with request.param(Destinations(), 1_000, NAMES.look) as caller:
+        yield Webhooks(caller, lambda: MADE_AT)
 
 
 def check_refused(sent: Sent, error: str) -> None:
