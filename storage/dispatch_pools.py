@@ -14,6 +14,7 @@ from core.dispatch.pool import (
     PoolStatus,
     refuse_archive,
     refuse_change,
+    refuse_code,
 )
 from storage import changes
 from storage.changes import Topic
@@ -122,6 +123,9 @@ async def create(pool: Pool, tenant: int, new: NewPool, most: int) -> PoolRefusa
 
 async def add(conn: Connection, tenant: int, new: NewPool, most: int) -> PoolRefusal | PoolRow:
     """The same, in a transaction of the caller's that has the lock, and tells others."""
+    refusal = refuse_code(new.code, is_anchors=tenant == ANCHOR)
+    if refusal is not None:
+        return refusal
     if not await has_room(conn, most):
         return PoolRefusal.POOL_LIMIT
     pool_no = await conn.fetchval(

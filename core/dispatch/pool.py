@@ -28,6 +28,16 @@ class PoolRefusal(StrEnum):
     POOL_IS_DEFAULT = "pool_is_default"
     POOL_LIMIT = "pool_limit"
     ANCHORS_POOL = "anchors_pool"
+    CODE_IS_RESERVED = "code_is_reserved"
+
+
+def refuse_code(code: str, *, is_anchors: bool) -> PoolRefusal | None:
+    """Why a pool cannot have this code, if it cannot.
+
+    A tenant's own pool goes before the anchor's of the same code: what names none would find it.
+    """
+    is_taken = code == DEFAULT_POOL and not is_anchors
+    return PoolRefusal.CODE_IS_RESERVED if is_taken else None
 
 
 def refuse_change(status: PoolStatus) -> PoolRefusal | None:

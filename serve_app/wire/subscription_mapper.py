@@ -31,6 +31,8 @@ _POOL_SENTENCES: Mapping[PoolRefusal, str] = {
     PoolRefusal.POOL_LIMIT: "there are as many dispatch pools as there may be, of all tenants: "
     "archive one, or raise MUSTER_POOL_LIMIT",
     PoolRefusal.ANCHORS_POOL: "the dispatch pool is the anchor's: it can be used, not changed",
+    PoolRefusal.CODE_IS_RESERVED: "the code is that of the anchor's pool for what names none: a "
+    "dispatch pool of one's own needs another",
 }
 _STATUSES: Mapping[Refusal | PoolRefusal, int] = {
     Refusal.SUBSCRIPTION_NOT_FOUND: 404,

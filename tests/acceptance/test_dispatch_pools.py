@@ -102,6 +102,8 @@ def test_the_anchors_pools_are_there_for_everybody_and_changed_by_nobody_else(
     assert changed.json()["description"] == "for all"
     assert product.http.get(path).json()["description"] == "for all"
     assert_problem(anchor.http.delete(path), 409, "pool_is_default")
+    shadow = product.http.post(POOLS, json={"code": "default", "name": "Mine"})
+    assert_problem(shadow, 409, "code_is_reserved")
 
 
 @pytest.mark.parametrize(

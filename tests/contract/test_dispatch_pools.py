@@ -53,6 +53,15 @@ async def test_there_is_a_pool_for_what_names_none(pool: Pool, tenant: int) -> N
     assert await dispatch_pools.read_no(pool, default.pool_no) == default
 
 
+async def test_no_tenant_takes_the_place_of_the_pool_for_what_names_none(
+    pool: Pool, tenant: int
+) -> None:
+    refused = PoolRefusal.CODE_IS_RESERVED
+    assert await dispatch_pools.create(pool, tenant, new("default"), MOST) is refused
+    anchors = await dispatch_pools.create(pool, ANCHOR, new("default"), MOST)
+    assert anchors is PoolRefusal.CODE_EXISTS
+
+
 async def test_a_pool_of_ones_own_goes_before_the_anchors(
     pool: Pool, tenant: int, other: int
 ) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.dispatch.pool import PoolRefusal, PoolStatus, refuse_archive, refuse_change
+from core.dispatch.pool import PoolRefusal, PoolStatus, refuse_archive, refuse_change, refuse_code
 
 ACTIVE, SUSPENDED, ARCHIVED = PoolStatus.ACTIVE, PoolStatus.SUSPENDED, PoolStatus.ARCHIVED
 
@@ -13,6 +13,12 @@ ACTIVE, SUSPENDED, ARCHIVED = PoolStatus.ACTIVE, PoolStatus.SUSPENDED, PoolStatu
 )
 def test_what_is_archived_stays_as_it_is(status: PoolStatus, refusal: PoolRefusal | None) -> None:
     assert refuse_change(status) is refusal
+
+
+def test_the_code_of_the_pool_for_what_names_none_is_the_anchors() -> None:
+    assert refuse_code("default", is_anchors=False) is PoolRefusal.CODE_IS_RESERVED
+    assert refuse_code("default", is_anchors=True) is None
+    assert refuse_code("slow", is_anchors=False) is None
 
 
 @pytest.mark.parametrize(
