@@ -11,7 +11,7 @@ from core.dispatch.job import JobStatus, Kind, Mode, Pointer, Standing
 from core.tsid import first_at
 from storage import horizon
 from storage.horizon import Found
-from storage.pool import Pool
+from storage.pool import Connection, Pool
 from storage.queries import Q
 
 # Nothing that is an id sorts before the one or after the other.
@@ -185,14 +185,22 @@ class Option:
 
 
 async def create(pool: Pool, tenant: int, jobs: Sequence[NewJob]) -> list[Created]:
-    """Store jobs in one statement; what became of each, in their order.
+    """Store jobs, all of them or none; what became of each, in their order."""
+    if len(jobs) == 1:
+        return await _create(pool, tenant, jobs)
+    async with pool.acquire() as conn, conn.transaction():
+        return await _create(conn, tenant, jobs)
 
-    A key that somebody else stores at the same moment is found by looking again.
+
+async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) -> list[Created]:
+    """In one statement, but for a key that somebody else stores at the same moment.
+
+    That is found by looking again, as by then it is committed.
     """
     found: dict[int, Created] = {}
     while len(found) < len(jobs):
         left = [place for place in range(len(jobs)) if place not in found]
-        rows = await pool.fetch(Q["create_jobs"], tenant, *_columns([jobs[p] for p in left]))
+        rows = await conn.fetch(Q["create_jobs"], tenant, *_columns([jobs[p] for p in left]))
         for row in rows:
             found[left[row["place"] - 1]] = Created(
                 row["job_id"], row["pool_no"], row["position"], row["known"]

@@ -125,7 +125,7 @@ async def requeue_job(request: Request, job_id: JobName) -> Response:
     responses=described({200: JobItem}, 404, 409),
 )
 async def resend_job(request: Request, job_id: JobName) -> Response:
-    """Deliver once more what was delivered; its idempotency key stays the same."""
+    """Deliver a job once more, however it ended: the same as requeue. Its id and its key stay."""
     return await _change_one(request, Verb.REQUEUE, job_id)
 
 

@@ -99,7 +99,7 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 returning subscription_id;
 
 -- name: save_subscription
--- Other values for a subscription that the caller holds. Its code stays.
+-- Other values for a subscription that the caller holds; the caller sees to it that its code stays.
 -- Served by: subscriptions_pkey.
 update subscriptions
    set code = $3, name = $4, description = $5, version = $6, target = $7, queue = $8,

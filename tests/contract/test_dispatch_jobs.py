@@ -9,7 +9,7 @@ import pytest
 from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.verbs import Fate, Verb
 from core.tsid import made_at
-from storage import access, dispatch_jobs, dispatch_verbs, horizon
+from storage import access, dispatch_jobs, dispatch_verbs
 from storage.dispatch_jobs import Job, JobFilter, NewJob
 from storage.horizon import Found
 from storage.pool import Pool, PoolOptions, open_pool
@@ -368,45 +368,6 @@ async def test_what_holds_others_back_is_not_forgotten(jobs: Jobs, pool: Pool) -
     assert await dispatch_jobs.forget(pool, jobs.tenant, later, 100) == 2
     left = await pool.fetch("select job_id from dispatch_jobs order by job_id")
     assert [row["job_id"] for row in left] == [head, held, passing]
-
-
-# Bounds
-
-
-async def test_a_look_reads_so_many_and_tells_where_it_ended(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(horizon, "LOOKS", 3)
-    ids = [await jobs.post(code="rare" if n in {0, 6} else "common") for n in range(7)]
-    rare = JobFilter(code="rare")
-
-    async def back(before: str | None) -> Found[str]:
-        return await dispatch_jobs.page(jobs.pool, jobs.tenant, rare, before, 10)
-
-    async def ahead(after: str | None) -> Found[str]:
-        return await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, rare, after, 10)
-
-    assert await back(None) == Found([ids[6]], ids[4])
-    assert await back(ids[4]) == Found([], ids[1])
-    assert await back(ids[1]) == Found([ids[0]])
-    assert await back(ids[3]) == Found([ids[0]])
-    assert await ahead(None) == Found([ids[0]], ids[2])
-    assert await ahead(ids[2]) == Found([], ids[5])
-    assert await ahead(ids[5]) == Found([ids[6]])
-    for after, number in ((None, 1), (ids[0], 0), (ids[3], 1)):
-        assert await dispatch_jobs.count(jobs.pool, jobs.tenant, rare, after, 10) == number
-
-
-async def test_what_an_index_serves_is_found_however_far_it_is(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(horizon, "LOOKS", 2)
-    ids = [await jobs.post() for _ in range(6)]
-    await jobs.fail(ids[0])
-    failed = JobFilter(statuses=(JobStatus.ERROR,), ignored=False)
-    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, failed, None, 10) == Found(ids[:1])
-    everything = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(), None, 10)
-    assert everything == Found(ids[::-1])
 
 
 # Plans
