@@ -68,7 +68,9 @@ class EventTypeRequest(Wire):
     description: Description | None = None
     source: TypeSource = TypeSource.API
     client_scoped: bool = Field(
-        False, description="Whether its events belong to one client each. Stays as it is."
+        False,
+        description="Whether its events belong to one client each: kept for its owner, and decides "
+        "nothing. Stays as it is.",
     )
     validation: Validation = Field(
         Validation.ENFORCE,
