@@ -20,7 +20,7 @@ from core.dispatch.board import Site
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.job import JobStatus
 from core.dispatch.outcome import Sent, Step
-from handlers.outbound import Outbound
+from handlers.express import Express
 from handlers.webhooks import Webhooks
 from storage import dispatch_warnings, subscriptions
 from storage.changes import Topic
@@ -43,10 +43,10 @@ class Bureau:
         self._config = config
         self._pool = pool
         self._notices = Notices()
-        outbound = Outbound(Destinations(config.call_networks), config.max_body)
-        self._outbound = outbound
+        express = Express(Destinations(config.call_networks), config.max_body)
+        self._express = express
         courier = Courier(
-            self._profile, Webhooks(outbound, clock.now).send, clock.now, time.monotonic
+            self._profile, Webhooks(express, clock.now).send, clock.now, time.monotonic
         )
         self.send = courier.send
         self._notices.on(Topic.SUBSCRIPTIONS, courier.forget)
@@ -60,7 +60,7 @@ class Bureau:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._outbound)
+        await self._stack.enter_async_context(self._express)
         return self
 
     async def __aexit__(self, *_: object) -> None:
