@@ -254,21 +254,21 @@ def test_groups_that_failed_do_not_fill_the_board() -> None:
 def test_many_groups_that_are_freed_at_once_share_the_board() -> None:
     async def story(scene: Scene) -> None:
         scene.scripts[A] = lambda job: NO if job.send_no == 1 else OK
-        for at in range(1, 201):
-            numbers = range(at, at + 200 * 50, 200)
+        for at in range(1, 81):
+            numbers = range(at, at + 80 * 20, 80)
             scene.postgres.store(*jobs(numbers, group=f"g{at}", mode=BLOCK, max_retries=9))
-        await scene.until(lambda: len(scene.sent) == 200, 10.0)
+        await scene.until(lambda: len(scene.sent) == 80, 10.0)
         scene.scripts.clear()
-        for at in range(1, 201):
+        for at in range(1, 81):
             row = scene.postgres.rows[JobKey(1, f"j{at}")]
             row.status, row.standing = JobStatus.PENDING, Standing.AGAIN
         await scene.done(60)
 
-    scene = play(story, limit=300, terms=Terms(100))
-    assert len(scene.sent) == 200 * 51
-    assert scene.fullest <= 300 + 200 * 5
-    for at in (1, 77, 200):
-        own = [int(name[1:]) for name in scene.sent if int(name[1:]) % 200 == at % 200]
+    scene = play(story, limit=120, terms=Terms(100))
+    assert len(scene.sent) == 80 * 21
+    assert scene.fullest <= 120 + 80 * 5
+    for at in (1, 33, 80):
+        own = [int(name[1:]) for name in scene.sent if int(name[1:]) % 80 == at % 80]
         assert own == sorted(own)
 
 
