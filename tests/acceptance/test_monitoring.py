@@ -258,7 +258,7 @@ def test_metrics_tell_of_ones_own_pools_and_the_shared_ones(
 ) -> None:
     warn(newcomer, 2, severity=Severity.ERROR)
     page = newcomer.http.get("/metrics").text
-    assert 'muster_dispatch_pool_concurrency{pool="default"} 100.0' in page
+    assert 'muster_dispatch_pool_concurrency{pool="default"} 200.0' in page
     assert 'muster_dispatch_warnings{severity="ERROR"} 2.0' in page
     assert 'muster_dispatch_breakers{pool="default",state="open"}' in page
     assert 'muster_dispatch_jobs_created_total{kind="TASK"' in page
