@@ -128,7 +128,8 @@ async def test_readers_on_several_replicas_leave_and_it_is_cancelled(wards: Gath
             await reading.enter_async_context(wards.stream(begun))
 
         async def spread() -> bool:
-            return await readers(wards) == [4, 4]
+            counts = await readers(wards)
+            return len(counts) == 2 and min(counts) > 0 and sum(counts) >= 8
 
         await until("both replicas have readers", spread)
     shown = await wards.ended(begun["correlationId"])

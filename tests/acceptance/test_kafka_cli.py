@@ -153,9 +153,9 @@ def test_a_topic_that_is_made_late_is_followed(muster: Product, broker: OwnKafka
     assert state_of(muster, LATE) == "missing"
     asyncio.run(broker.create_topic(LATE, partitions=1))
     until("it is followed", lambda: state_of(muster, LATE) == "followed")
-    status = muster.cli("kafka", "status").stdout
-    assert re.search(rf"{LATE} +followed +1 +0 +0", status)
-    assert re.search(r"kafka-ingest-0 +up", status)
+    row = rf"{LATE} +followed +1 +0 +0"  # once the partition is somebody's, which is a moment later
+    until("it is read", lambda: re.search(row, muster.cli("kafka", "status").stdout))
+    assert re.search(r"kafka-ingest-0 +up", muster.cli("kafka", "status").stdout)
 
 
 def test_another_s_topic_is_neither_followed_nor_shown(muster: Product, broker: OwnKafka) -> None:
