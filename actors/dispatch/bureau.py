@@ -48,7 +48,7 @@ class Bureau:
         courier = Courier(
             self._profile, Webhooks(express, clock.now).send, clock.now, time.monotonic
         )
-        self.send = courier.send
+        self.send, self.prepare = courier.send, courier.prepare
         self._notices.on(Topic.SUBSCRIPTIONS, courier.forget)
         self._watch = EndpointWatch(
             self._failing, self._well, self._disable, clock.now, config.disable_after

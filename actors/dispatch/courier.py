@@ -1,6 +1,6 @@
 """Brings one job to its target, with what its subscription has agreed on."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 from actors.cache import Cache
@@ -37,12 +37,19 @@ class Courier:
         """Read every profile again: the secrets of a tenant's own jobs have no version."""
         self._profiles.clear()
 
+    async def prepare(self, jobs: Iterable[Claimed]) -> None:
+        """Have the profiles of these jobs read before they are started.
+
+        What has to be read first would start later than its pace wants it, with the next one.
+        """
+        for key in {_key(job) for job in jobs}:
+            await self._profiles.get(key)
+
     async def send(self, job: Claimed) -> Sent:
         """Make the delivery."""
         if job.event_id is not None and job.event is None:
             return self._impossible("its event is past retention and gone")
-        key = (job.tenant, job.subscription_id or "", job.subscription_version or 0)
-        profile = await self._profiles.get(key)
+        profile = await self._profiles.get(_key(job))
         if profile is None:
             return self._impossible("its subscription is gone")
         return await self._send(job, profile)
@@ -54,3 +61,7 @@ class Courier:
             error=why,
             began_at=self._now(),
         )
+
+
+def _key(job: Claimed) -> ProfileKey:
+    return (job.tenant, job.subscription_id or "", job.subscription_version or 0)

@@ -139,6 +139,7 @@ class DispatchActor:
             transient=CONNECTION_ERRORS,
             listener=bureau,
         )
+        self._dispatcher.prepare = bureau.prepare
         self._reader = Reader(
             queue,
             self._dispatcher.board,

@@ -68,6 +68,8 @@ class Dispatcher:
         self._world = world
         self._transient = transient
         self._listener = listener
+        # What is to be done about jobs before they are started, so that none has to wait then.
+        self.prepare: Callable[[Sequence[Claimed]], Awaitable[None]] | None = None
         self._starter = Starter(self._begin, self._give_back, world)
         self._under_way: dict[JobKey, _Delivery] = {}
         self._lost: list[JobKey] = []
@@ -191,12 +193,14 @@ class Dispatcher:
 
     async def _claim(self, jobs: list[Pointer]) -> None:
         keys = [job.key for job in jobs]
+        claimed: list[Claimed] = []  # or they are ours without our knowing: that is to be read
         try:
             claimed = await self._queue.claim(keys)
+            if self.prepare is not None:
+                await self.prepare(claimed)
         except self._transient as error:
             log.warning("dispatch.database_away", error=type(error).__name__)
             await asyncio.sleep(backoff(2, base=0.05, cap=1.0, jitter=self._world.chance()))
-            claimed = []  # or they are ours without our knowing: that is to be read
         won = {JobKey(job.tenant, job.job_id) for job in claimed}
         for key in keys:
             if key not in won:

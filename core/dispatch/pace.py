@@ -13,10 +13,10 @@ from collections import deque
 MINUTE = 60.0
 SPREAD = 60
 """From this limit on, starts are spaced; below it they may come together."""
-RESERVE = 1.01
+RESERVE = 1.015
 """How much wider than needed they are spaced."""
 CATCH_UP = 0.25
-"""Seconds by which one may be late. The minute has 0.6 in reserve: with more, it would break."""
+"""Seconds by which one may be late. The minute has 0.9 in reserve: with more, it would break."""
 SECOND = 1.002
 """A second, and the time by which two starts may move closer on their way."""
 _QUARTERS = 4

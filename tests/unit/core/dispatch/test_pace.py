@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.dispatch.pace import MINUTE, SECOND, SPREAD, Pace
+from core.dispatch.pace import MINUTE, RESERVE, SECOND, SPREAD, Pace
 
 LIMITS = st.one_of(st.integers(1, 5), st.integers(50, 70), st.integers(1, 3_000))
 
@@ -112,8 +112,8 @@ def test_who_stood_still_catches_up_and_is_even_again_soon() -> None:
 @pytest.mark.parametrize("limit", [60, 600, 12_000])
 def test_starts_are_evenly_spaced_from_the_first_on(limit: int) -> None:
     gaps = gaps_of(steady(Pace(limit), 10))
-    assert max(gaps) < 60 / limit * 1.011
-    assert min(gaps) > 60 / limit * 1.009
+    assert max(gaps) < 60 / limit * (RESERVE + 0.001)
+    assert min(gaps) > 60 / limit * (RESERVE - 0.001)
 
 
 def gaps_of(starts: list[float]) -> list[float]:
