@@ -199,6 +199,16 @@ async def test_a_profile_is_read_once_for_each_version(clock: Clock) -> None:
     assert len(office.sent) == 4
 
 
+async def test_what_is_prepared_need_not_be_read_when_it_is_sent(clock: Clock) -> None:
+    office = Office(clock)
+    await office.courier.prepare([task(), task(), delivery(subscription_version=3)])
+    read = list(office.read)
+    assert len(read) == 2
+    await office.courier.send(delivery(subscription_version=3))
+    await office.courier.send(task())
+    assert office.read == read
+
+
 async def test_a_profile_is_read_again_when_it_may_have_changed(clock: Clock) -> None:
     office = Office(clock)
     await office.courier.send(task())
