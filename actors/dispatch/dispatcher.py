@@ -193,14 +193,13 @@ class Dispatcher:
 
     async def _claim(self, jobs: list[Pointer]) -> None:
         keys = [job.key for job in jobs]
-        claimed: list[Claimed] = []  # or they are ours without our knowing: that is to be read
         try:
             claimed = await self._queue.claim(keys)
-            if self.prepare is not None:
-                await self.prepare(claimed)
         except self._transient as error:
             log.warning("dispatch.database_away", error=type(error).__name__)
             await asyncio.sleep(backoff(2, base=0.05, cap=1.0, jitter=self._world.chance()))
+            claimed = []  # or they are ours without our knowing: that is to be read
+        await self._make_ready(claimed)
         won = {JobKey(job.tenant, job.job_id) for job in claimed}
         for key in keys:
             if key not in won:
@@ -225,6 +224,14 @@ class Dispatcher:
 
     def _give_back(self, job: Claimed) -> None:
         self._end(job, given_back(job), None)
+
+    async def _make_ready(self, jobs: Sequence[Claimed]) -> None:
+        if self.prepare is None:
+            return
+        try:
+            await self.prepare(jobs)
+        except Exception as error:  # whoever sends them says what is wrong, job by job
+            log.warning("dispatch.not_prepared", error=type(error).__name__)
 
     async def _deliver(self, job: Claimed) -> None:
         try:
