@@ -20,17 +20,13 @@ test: check kafka-jars chromium ## Everything CI runs: checks, then every test
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-parts test-product
 	$(PY) -m pytest tests/chaos
 
-# Side by side: much of both is waiting for deadlines and for processes to start. The parts are done
-# sooner, so some of the tests of the product, those that take longest, go with them.
-LONG := $(addprefix tests/acceptance/,test_openapi.py test_dispatch_cli.py test_host_lifecycle.py)
-
+# Side by side: much of both is waiting for deadlines and for processes to start.
 test-parts: $(VENV)/.installed
 	$(PY) -m pytest tests/contract tests/integration tests/simulation
 	$(PY) -m pytest tests/ui
-	$(PY) -m pytest $(LONG)
 
 test-product: $(VENV)/.installed
-	$(PY) -m pytest tests/acceptance $(addprefix --ignore=,$(LONG))
+	$(PY) -m pytest tests/acceptance
 
 test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
 	$(PY) -m pytest tests/unit tests/contract
