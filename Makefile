@@ -6,7 +6,7 @@ PY     := $(BIN)/python
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-parts test-product test-fast check format chaos bench clean constraints kafka-jars chromium
+.PHONY: help run test test-core test-units test-parts test-product test-fast check format chaos bench clean constraints kafka-jars chromium
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -15,18 +15,28 @@ run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (C
 	@$(PY) -m cli.main up
 
 test: check kafka-jars chromium ## Everything CI runs: checks, then every test
-	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
-	$(PY) -m pytest tests/unit --ignore=tests/unit/core
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-core test-units
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-parts test-product
 	$(PY) -m pytest tests/chaos
 
-# Side by side: much of both is waiting for deadlines and for processes to start.
+test-core: $(VENV)/.installed
+	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+
+test-units: $(VENV)/.installed
+	$(PY) -m pytest tests/unit --ignore=tests/unit/core
+
+# Side by side: much of both is waiting for deadlines and for processes to start. Tests of the
+# product that start instances of their own go with the parts, so that both take as long.
+ALONE := test_openapi.py test_kafka.py test_kafka_cli.py test_kafka_up.py
+ALONE := $(ALONE:%=tests/acceptance/%)
+
 test-parts: $(VENV)/.installed
 	$(PY) -m pytest tests/contract tests/integration tests/simulation
 	$(PY) -m pytest tests/ui
+	$(PY) -m pytest $(ALONE)
 
 test-product: $(VENV)/.installed
-	$(PY) -m pytest tests/acceptance
+	$(PY) -m pytest tests/acceptance $(ALONE:%=--ignore=%)
 
 test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
 	$(PY) -m pytest tests/unit tests/contract

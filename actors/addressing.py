@@ -32,13 +32,14 @@ class Addressing:
             if current != known:
                 found = [ids_of(arrival.headers, arrival.body, current) for arrival in arrivals]
         return [
-            one if isinstance(one, MissingId) else await self._choose(tenant, one) for one in found
-        ]
+            one if isinstance(one, MissingId)
+            else one[0] if len(one) == 1
+            else await self._choose(tenant, one)
+            for one in found
+        ]  # fmt: skip
 
     async def _choose(self, tenant: int, pairs: list[Ids]) -> Ids:
         """Several names may lead to ids: the pair that somebody waits for is meant."""
-        if len(pairs) == 1:
-            return pairs[0]
         keys = [Address(tenant, pair.execution_id, pair.correlation_id).key for pair in pairs]
         loaded = await self._load(keys)
         awaited = (pair for pair, key in zip(pairs, keys, strict=True) if loaded[key].wait)

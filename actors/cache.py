@@ -1,7 +1,7 @@
 """Values read from Postgres, kept for a short time; many askers share one reading."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -25,12 +25,12 @@ class Cache(Generic[K, V]):
         self._limit = limit
         self._values: dict[K, tuple[V, float]] = {}
         self._reading: dict[K, asyncio.Task[V]] = {}
+        self._changes = 0
 
     async def get(self, key: K) -> V:
         """The value, read now if it is not known or too old."""
-        known = self._values.get(key)
-        if known is not None and self._monotonic() < known[1]:
-            return known[0]
+        if self._knows(key):
+            return self._values[key][0]
         return await self._read(key)
 
     async def refresh(self, key: K) -> V:
@@ -42,13 +42,45 @@ class Cache(Generic[K, V]):
 
     def forget(self, key: K) -> None:
         """Read it again next time."""
+        self._changes += 1
         self._values.pop(key, None)
         self._reading.pop(key, None)  # what is being read may have been read before the change
 
     def clear(self) -> None:
         """Read everything again."""
+        self._changes += 1
         self._values.clear()
         self._reading.clear()
+
+    def forget_those(self, are_meant: Callable[[K], bool]) -> None:
+        """Read these again next time."""
+        self._changes += 1
+        for known in (self._values, self._reading):
+            for key in [key for key in known if are_meant(key)]:
+                del known[key]
+
+    async def fill(
+        self, keys: Iterable[K], read: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]]
+    ) -> None:
+        """Have the values of these, those that are not known read together."""
+        began, changes = self._monotonic(), self._changes
+        missing = [key for key in keys if not self._knows(key) and key not in self._reading]
+        if not missing:
+            return
+        found = await read(missing)
+        if self._changes == changes:  # else it may have been read before the change
+            for key, value in found.items():
+                self._keep(key, value, began)
+
+    def _knows(self, key: K) -> bool:
+        known = self._values.get(key)
+        return known is not None and self._monotonic() < known[1]
+
+    def _keep(self, key: K, value: V, began: float) -> None:
+        self._values.pop(key, None)
+        self._values[key] = (value, began + self._ttl(value))
+        while len(self._values) > self._limit:
+            del self._values[next(iter(self._values))]
 
     async def _read(self, key: K) -> V:
         task = self._reading.get(key)
@@ -65,10 +97,7 @@ class Cache(Generic[K, V]):
             began = self._monotonic()
             value = await self._read_value(key)
             if self._is_current(key):
-                self._values.pop(key, None)
-                self._values[key] = (value, began + self._ttl(value))
-                while len(self._values) > self._limit:
-                    del self._values[next(iter(self._values))]
+                self._keep(key, value, began)
             return value
         finally:
             if self._is_current(key):

@@ -272,10 +272,12 @@ class EventWriter:
     async def _tell_pools(self, parcels: Iterable[_Parcel], flushed: Flushed) -> None:
         pools: dict[int, list[Pointer]] = {}
         for parcel in parcels:
+            sizes = {_key(event): len(event.data or b"") for event in parcel.events}
             for job in parcel.jobs:
                 place = flushed.jobs.get(job.key)
                 if place is not None:
-                    pools.setdefault(job.pool_no, []).append(job.pointer(*place))
+                    size = sizes[EventKey(job.event_tenant, job.event_id)]
+                    pools.setdefault(job.pool_no, []).append(job.pointer(*place, size))
         if pools:
             try:
                 await self._hand_over(pools)

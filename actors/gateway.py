@@ -21,7 +21,7 @@ from core.address import Address
 from core.config import Config
 from core.dispatch.job import Pointer
 from core.errors import UnavailableError
-from core.gather import Call, encode_calls
+from core.gather import Call, Errand, encode_errand
 from core.messages import Abandon, Message, Reply
 from storage import dispatch_queue
 from storage.clock import DatabaseClock
@@ -86,25 +86,30 @@ class Gateway:
         """Send many; the answers in their order."""
         return await self._router.send_many(messages)
 
-    async def begin_calls(self, calls: list[Call], patience: float) -> int:
+    async def begin_calls(self, errand: Errand, patience: float) -> int | None:
         """Hand calls to their pools; how many were agreed to within `patience` seconds.
 
-        A pool that is away finds them in Postgres when it is back.
+        None if a pool has no room for its part. One that is away finds it in Postgres when it is
+        back.
         """
         groups: dict[str, list[Call]] = {}
-        for call in calls:
+        for call in errand.calls:
             name = pool_of(call.address.tenant, call.name, self.config)
             groups.setdefault(name, []).append(call)
         agreed = await asyncio.gather(
-            *(self._begin(name, group, patience) for name, group in groups.items())
+            *(
+                self._begin(name, Errand(tuple(group), errand.context), patience)
+                for name, group in groups.items()
+            )
         )
-        return sum(agreed)
+        taken = [count for count in agreed if count is not None]
+        return sum(taken) if len(taken) == len(agreed) else None
 
-    async def _begin(self, pool: str, calls: list[Call], patience: float) -> int:
+    async def _begin(self, pool: str, errand: Errand, patience: float) -> int | None:
         try:
             handle = await self._directory.handle(pool)
-            begun = handle.begin.remote(encode_calls(calls), patience)
-            agreed: int = await asyncio.wait_for(begun, patience + HAND_OVER_WITHIN)
+            begun = handle.begin.remote(encode_errand(errand), patience)
+            agreed: int | None = await asyncio.wait_for(begun, patience + HAND_OVER_WITHIN)
         except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
             log.warning("gateway.pool_away", pool=pool, error=type(error).__name__)
             self._directory.forget(pool)

@@ -1,18 +1,23 @@
 """What a shard counts of gathers: how they ended, and how each resource answered."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from actors.turn import Turn
-from core.gather import tally_of
+from core.gather import State, state_of_outcome, tally_of
 from core.judgement import Outcome, Status
-from core.messages import Judged, Reply, Verdict
-from core.wait import Wait
+from core.messages import Judged, Offer, Reply, Verdict
+from core.paths import document_of
+from core.spec import Expected
+from core.wait import Mark, Wait
 
-# A name may come with a request, so there can be any number: the rest is counted as one.
+# The rest is counted as one, and so is every name that came with a request: of those there can be
+# any number.
 MOST_NAMES = 1_000
 OTHERS = "(others)"
 
-_OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.PENDING)
+STATES = (State.OK, State.REJECTED, State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR)
+_ANSWERS = frozenset({State.OK, State.REJECTED})
 
 
 class GatherTally:
@@ -30,9 +35,11 @@ class GatherTally:
         for expected, was, mark in zip(after.spec.events, old, after.marks, strict=True):
             if mark.outcome is Outcome.PENDING or (was and was.outcome is mark.outcome):
                 continue
-            counts = self._counts(after.address.tenant, expected.name)
-            counts[mark.outcome.value] += 1
-            counts["seconds"] += mark.at - after.opened_at
+            state = _state_of(expected, mark, turns)
+            counts = self._counts(after.address.tenant, expected)
+            counts[state] += 1
+            if state in _ANSWERS:  # else it is the time that somebody was waited for in vain
+                counts["seconds"] += mark.at - after.opened_at
         if after.ending is not None and (before is None or before.ending is None):
             how = (
                 "cancelled"
@@ -52,8 +59,18 @@ class GatherTally:
             ],
         }
 
-    def _counts(self, tenant: int, name: str) -> dict[str, float]:
-        key = (tenant, name)
+    def _counts(self, tenant: int, expected: Expected) -> dict[str, float]:
+        key = (tenant, OTHERS if expected.inline else expected.name)
         if key not in self._resources and len(self._resources) >= MOST_NAMES:
             key = (tenant, OTHERS)
-        return self._resources.setdefault(key, dict.fromkeys((*_OUTCOMES, "seconds"), 0))
+        return self._resources.setdefault(key, dict.fromkeys((*STATES, "seconds"), 0))
+
+
+def _state_of(expected: Expected, mark: Mark, turns: Sequence[tuple[Turn, Reply]]) -> State:
+    """A mark does not tell one failure from another; what came for it does."""
+    document = None
+    if mark.outcome is Outcome.FAILED:
+        came = (t.message for t, r in turns if isinstance(r, Judged) and r.seq == mark.seq)
+        offer = next((message for message in came if isinstance(message, Offer)), None)
+        document = document_of(offer.payload) if offer is not None else None
+    return state_of_outcome(mark.outcome, document)

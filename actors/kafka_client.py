@@ -1,15 +1,20 @@
 """What consumer, producer and administration have in common: where Kafka is and who we are."""
 
+import asyncio
 import logging
 import ssl
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 
 from core.kafka_config import KafkaConfig
 
-# At DEBUG it writes every request out, and so the password that logs in.
-logging.getLogger("aiokafka.conn").setLevel(logging.INFO)
+# At DEBUG it writes out every request, and so the password that logs in, and the keys and values
+# that are sent.
+logging.getLogger("aiokafka").setLevel(logging.INFO)
+
+STOP_WITHIN = 2.0
 
 
 def client_options(config: KafkaConfig) -> dict[str, Any]:
@@ -40,6 +45,17 @@ def make_producer(config: KafkaConfig, max_bytes: int) -> AIOKafkaProducer:
         max_request_size=max_bytes,
         request_timeout_ms=10_000,
     )
+
+
+async def discard(producer: AIOKafkaProducer) -> None:
+    """Stop a producer, without waiting for what it may never get rid of."""
+    try:
+        async with asyncio.timeout(STOP_WITHIN):
+            await producer.stop()
+    except (KafkaError, TimeoutError):
+        # It was cut short while it waited; the rest of its end:
+        await producer._sender.close()  # noqa: SLF001
+        await producer.client.close()
 
 
 def words_of(error: BaseException) -> str:

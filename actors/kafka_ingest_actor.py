@@ -78,6 +78,7 @@ class KafkaIngestActor:
             "in_flight": reader.under_way if reader else 0,
             "held_back": self._ingest.held_back if reader else 0,
             "partitions": reader.partitions() if reader else [],
+            "assigned_at": reader.assigned_at if reader else None,
             "following": self._following,
         }
         return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}

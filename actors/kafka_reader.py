@@ -16,6 +16,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from actors.kafka_client import client_options
+from actors.kafka_salvage import salvage
 from actors.kafka_tally import KafkaTally
 from core.kafka_config import KafkaConfig
 from core.record import Record
@@ -58,9 +59,13 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._monotonic = monotonic
         self._flights: deque[_Flight] = deque()
         self._stored: dict[TopicPartition, int] = {}
+        # The next record of each partition to hand on. The consumer's own position may be further.
+        self._next: dict[TopicPartition, int] = {}
         self._uncommitted: dict[TopicPartition, int] = {}
         self._committed_at = 0.0
         self._topics: frozenset[str] = frozenset()
+        # When there was first something to read, by the machine's clock.
+        self.assigned_at: float | None = None
         self._consumer = AIOKafkaConsumer(
             **client_options(config),
             group_id=config.group,
@@ -72,6 +77,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             heartbeat_interval_ms=2_000,
             rebalance_timeout_ms=20_000,
             metadata_max_age_ms=5_000,
+            isolation_level="read_committed",
         )
 
     async def start(self) -> None:
@@ -105,10 +111,14 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             if not self._topics:
                 await asyncio.sleep(POLL_MS / 1000)
                 continue
-            self._begin(await self._poll(POLL_MS))
-            if len(self._flights) >= UNDER_WAY:
+            found = await self._poll(POLL_MS)
+            self._begin(found)
+            while len(self._flights) >= UNDER_WAY:
                 await self._await_oldest()
+                await self._reap()
             await self._reap()
+            if not found and not self._flights:
+                await self._skip_what_nobody_sees()
 
     def partitions(self) -> list[dict[str, Any]]:
         """Where each assigned partition stands. `lag` is what is there and not stored yet."""
@@ -135,26 +145,77 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._finish_all()
         for place in list(revoked):
             self._stored.pop(place, None)
+            self._next.pop(place, None)
+            # Who comes after us commits what is further; if it comes back, this would undo that.
+            self._uncommitted.pop(place, None)
         self._tally.rebalances += 1
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin where the group has committed."""
-        for place in assigned:
-            self._stored[place] = await self._consumer.position(place)
+        places = list(assigned)
+        if places and self.assigned_at is None:
+            self.assigned_at = self._monotonic()
+        for place in places:
+            position = await self._consumer.position(place)
+            self._stored[place] = self._next[place] = position
         log.info("kafka.assigned", partitions=len(self._consumer.assignment()))
 
     # Batches
 
     async def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
-            found: dict[TopicPartition, list[Any]] = await self._consumer.getmany(
-                timeout_ms=timeout_ms, max_records=self._config.batch
-            )
+            try:
+                found: dict[TopicPartition, list[Any]] = await self._consumer.getmany(
+                    timeout_ms=timeout_ms, max_records=self._config.batch
+                )
+            except UnicodeDecodeError as error:
+                log.warning("kafka.header_unreadable", error=str(error))
+                self._go_back()
+                found = await self._read_carefully()
         except KafkaError as error:
             log.warning("kafka.read_failed", error=repr(error))
+            self._go_back()
             await asyncio.sleep(0.5)
             return {}
         return found
+
+    def _go_back(self) -> None:
+        """To what was handed on last: a read that fails takes along what it read elsewhere."""
+        for place in self._consumer.assignment():
+            if place in self._next:
+                self._consumer.seek(place, self._next[place])
+
+    async def _read_carefully(self) -> dict[TopicPartition, list[Any]]:
+        """Partition by partition; what aiokafka cannot read there, from its bytes."""
+        found: dict[TopicPartition, list[Any]] = {}
+        for place in sorted(self._consumer.assignment()):
+            end = self._consumer.highwater(place)
+            if end is not None and end <= self._next.get(place, -1):
+                continue  # nothing there
+            try:
+                found |= await self._consumer.getmany(
+                    place, timeout_ms=POLL_MS, max_records=self._config.batch
+                )
+            except UnicodeDecodeError:
+                start = await self._consumer.position(place)
+                messages, behind = await salvage(self._consumer, place, start)
+                self._consumer.seek(place, behind)
+                if messages:
+                    found[place] = messages
+                break  # the others are read as usual
+        return found
+
+    async def _skip_what_nobody_sees(self) -> None:
+        """Past aborted transactions and markers, so that they are not counted as lag."""
+        try:
+            async with asyncio.timeout(POLL_MS / 1000):
+                for place in self._consumer.assignment():
+                    position = await self._consumer.position(place)
+                    if place in self._next and position > self._next[place]:
+                        self._next[place] = self._stored[place] = position
+                        self._uncommitted[place] = position
+        except (TimeoutError, KafkaError) as error:
+            log.debug("kafka.position_unknown", error=repr(error))
 
     def _begin(self, found: dict[TopicPartition, list[Any]]) -> None:
         if not found:
@@ -172,6 +233,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             for message in messages
         ]
         positions = {place: messages[-1].offset + 1 for place, messages in found.items()}
+        self._next |= positions
         self._tally.batch(len(records))
         self._flights.append(_Flight(asyncio.create_task(self._handle(records)), positions))
 
@@ -181,15 +243,14 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await asyncio.wait({task}, timeout=PAUSE_AFTER)
         if task.done():
             return
-        paused = self._consumer.assignment()
-        self._consumer.pause(*paused)
         self._tally.pauses += 1
-        log.warning("kafka.paused", partitions=len(paused))
-        while self._flights and not self._flights[0].task.done():
-            # Nothing comes of it except partitions that were assigned meanwhile.
+        log.warning("kafka.paused", partitions=len(self._consumer.assignment()))
+        while not task.done():
+            # Each time: partitions that were assigned meanwhile are not paused. At most one batch
+            # of them comes before they are.
+            self._consumer.pause(*self._consumer.assignment())
             self._begin(await self._poll(POLL_MS))
-        still_ours = [place for place in paused if place in self._consumer.assignment()]
-        self._consumer.resume(*still_ours)
+        self._consumer.resume(*self._consumer.paused())
 
     async def _reap(self) -> None:
         """Take note of what is stored; tell Kafka now and then."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from actors.call_room import Places
 from core.allowance import Allowance
 from core.gather import Resource, State
 
@@ -20,9 +21,10 @@ _FAILED = frozenset({State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR})
 class Lane:
     """Calls wait here for their turn, in the order they came."""
 
-    def __init__(self, monotonic: Callable[[], float], shared: asyncio.Semaphore) -> None:
+    def __init__(self, monotonic: Callable[[], float], places: Places, tenant: int) -> None:
         self._monotonic = monotonic
-        self._shared = shared
+        self._places = places
+        self._tenant = tenant
         self._allowance: Allowance | None = None
         self._door = asyncio.Lock()
         self._somebody_left = asyncio.Event()
@@ -35,20 +37,20 @@ class Lane:
         self._recent: deque[tuple[float, bool]] = deque(maxlen=RECENT_CALLS)
 
     @contextlib.asynccontextmanager
-    async def turn(self, resource: Resource) -> AsyncIterator[None]:
-        """Hold one of the resource's places and one of the shared ones.
+    async def turn(self, resource: Resource, weight: int = 0) -> AsyncIterator[None]:
+        """Hold one of the resource's places and one of the pool's, with room for so many bytes.
 
         The resource's limits are those it has now.
         """
         self._room = resource.concurrency
         self._somebody_left.set()  # there may be more room than before
         self.last_used = self._monotonic()
-        await self._enter(resource.rate_per_minute)
+        await self._enter(resource.rate_per_minute, weight)
         try:
             yield
         finally:
             self.under_way -= 1
-            self._shared.release()
+            self._places.leave(self._tenant, weight)
             self._somebody_left.set()
 
     def count(self, state: State, seconds: float) -> None:
@@ -79,7 +81,7 @@ class Lane:
             "up": self.is_up,
         }
 
-    async def _enter(self, rate: int | None) -> None:
+    async def _enter(self, rate: int | None, weight: int) -> None:
         """One after another, so that nobody overtakes; what a start uses up, it uses at once."""
         self._waiting += 1
         try:
@@ -89,7 +91,7 @@ class Lane:
                 while self.under_way >= self._room:
                     self._somebody_left.clear()
                     await self._somebody_left.wait()
-                await self._shared.acquire()
+                await self._places.take(self._tenant, weight)
                 self.under_way += 1
                 if rate is not None and self._allowance is not None:
                     self._allowance.take(self._monotonic())

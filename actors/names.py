@@ -1,6 +1,7 @@
 """What the actors are called, and which of them a correlation lives in."""
 
 import zlib
+from functools import lru_cache
 
 from core.address import shard_of
 from core.config import Config, Placement
@@ -16,6 +17,7 @@ DISPATCH = "pool-dispatch-"
 DEDICATED = "correlation:"
 
 
+@lru_cache(maxsize=1024)
 def shard_name(index: int) -> str:
     """The name of one shard."""
     return f"{SHARD}{index}"

@@ -9,7 +9,7 @@ import asyncpg
 import structlog
 
 from core.backoff import backoff
-from storage.changes import CHANNEL
+from storage.changes import CHANNEL, read_notice
 from storage.pool import CONNECTION_ERRORS, Connection, PoolOptions, open_connection
 from storage.queries import Q
 
@@ -27,13 +27,17 @@ class Notices:
 
     def __init__(self, *, ask_every: float = ASK_EVERY) -> None:
         self._ask_every = ask_every
-        self._calls: dict[str, list[Callable[[], None]]] = {}
+        self._calls: dict[str, list[Callable[[int | None], None]]] = {}
         self._failures = 0
         self.listening = asyncio.Event()
         """Set while changes are heard as they happen."""
 
     def on(self, topic: str, call: Callable[[], None]) -> None:
         """From now on, call this when the topic has changed, or may have without being heard."""
+        self.on_tenants(topic, lambda _: call())
+
+    def on_tenants(self, topic: str, call: Callable[[int | None], None]) -> None:
+        """The same, with the tenant whose it is; None if it may be anybody's."""
         self._calls.setdefault(topic, []).append(call)
 
     async def run_forever(self, dsn: str) -> None:
@@ -62,7 +66,7 @@ class Notices:
             self._failures = 0
             # What changed before this is not told again.
             for topic in self._calls:
-                self._call(topic)
+                self._call(topic, None)
             while not gone.is_set():
                 await self._is_there(conn, gone)
         finally:
@@ -76,12 +80,12 @@ class Notices:
             return
         await conn.fetchval(Q["read_clock"])
 
-    def _heard(self, _conn: object, _pid: object, _channel: object, topic: object) -> None:
-        self._call(str(topic))
+    def _heard(self, _conn: object, _pid: object, _channel: object, said: object) -> None:
+        self._call(*read_notice(str(said)))
 
-    def _call(self, topic: str) -> None:
+    def _call(self, topic: str, tenant: int | None) -> None:
         for call in self._calls.get(topic, ()):
             try:
-                call()
+                call(tenant)
             except Exception:
                 log.exception("notices.call_failed", topic=topic)

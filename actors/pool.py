@@ -11,10 +11,20 @@ from typing import Any, Protocol
 
 import structlog
 
+from actors.call_room import Bounds, Holding, Places, Room
 from actors.lane import Lane
 from core.backoff import backoff
 from core.errors import TransientError
-from core.gather import Call, ReplyBy, State, failure, outcome_said, state_of_outcome
+from core.gather import (
+    Call,
+    Errand,
+    ReplyBy,
+    State,
+    body_of,
+    failure,
+    outcome_said,
+    state_of_outcome,
+)
 from core.judgement import Outcome
 from core.messages import Accept, Message, Offer, Reply
 from core.paths import MISSING, document_of
@@ -61,45 +71,64 @@ class Pool:
         call: Callable[[Request], Awaitable[Answer | Failure]],
         send: Callable[[Message], Awaitable[Reply]],
         world: World,
-        limit: int,
+        bounds: Bounds,
     ) -> None:
         self._call = call
         self._send = send
         self._world = world
-        self._limit = asyncio.Semaphore(limit)
-        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._room = Room(bounds)
+        self._places = Places(bounds)
+        # By tenant, name and whether the resource came with a request: those of one name may be
+        # many, and have nothing to do with the one that is registered.
+        self._lanes: dict[tuple[int, str, bool], Lane] = {}
         self._running: dict[tuple[bytes, str], asyncio.Task[None]] = {}
         # Until when a finished call must not be begun again.
         self._done: dict[tuple[bytes, str], float] = {}
+        # Gathers that were called off since the last look for missed ones began.
+        self._off: set[bytes] = set()
 
-    def begin(self, calls: Iterable[Call]) -> list["asyncio.Future[State]"]:
-        """Begin those that are new; for each, how its resource first answered."""
+    def begin(self, errand: Errand) -> list["asyncio.Future[State]"] | None:
+        """Begin the calls that are new; for each, how its resource first answered.
+
+        None if there is no room for them: then none is begun.
+        """
+        new = {call.place: call for call in errand.calls if not self.is_known(*call.place)}
+        if not new:
+            return []
+        calls = tuple(new.values())
+        holding = self._room.hold(calls[0].address.tenant, Errand(calls, errand.context))
+        if holding is None:
+            return None
         answered: list[asyncio.Future[State]] = []
         for call in calls:
-            if call.place in self._running or call.place in self._done:
-                continue
             first: asyncio.Future[State] = asyncio.get_running_loop().create_future()
-            task = asyncio.create_task(self._make(call, first))
+            task = asyncio.create_task(self._make(call, errand.context, first))
             self._running[call.place] = task
-            task.add_done_callback(partial(self._over, call, first))
+            task.add_done_callback(partial(self._over, call, holding, first))
             answered.append(first)
         return answered
+
+    def has_room(self, tenant: int) -> bool:
+        """Whether more calls of this tenant could be begun."""
+        return self._room.has_any(tenant)
 
     def call_off(self, gathers: Iterable[bytes]) -> int:
         """Stop the calls of these gathers; how many there were."""
         wanted = set(gathers)
+        self._off |= wanted
         tasks = [task for (key, _), task in self._running.items() if key in wanted]
         for task in tasks:
             task.cancel()
         return len(tasks)
 
     def is_known(self, key: bytes, name: str) -> bool:
-        """Whether this call was begun here."""
-        return (key, name) in self._running or (key, name) in self._done
+        """Whether this call was begun here, or is not to be begun any more."""
+        return (key, name) in self._running or (key, name) in self._done or key in self._off
 
     def forget(self) -> None:
         """Let go of what is over for good."""
         now = self._world.now()
+        self._off.clear()
         self._done = {place: until for place, until in self._done.items() if until > now}
         if len(self._lanes) > LANES:
             idle = sorted(self._lanes, key=lambda k: self._lanes[k].last_used)
@@ -112,7 +141,8 @@ class Pool:
             "under_way": len(self._running),
             "resources": [
                 {"tenant": tenant, "name": name, **lane.snapshot()}
-                for (tenant, name), lane in self._lanes.items()
+                for (tenant, name, is_inline), lane in self._lanes.items()
+                if not is_inline
             ],
         }
 
@@ -122,8 +152,15 @@ class Pool:
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    def _over(self, call: Call, first: "asyncio.Future[State]", task: "asyncio.Task[None]") -> None:
+    def _over(
+        self,
+        call: Call,
+        holding: Holding,
+        first: "asyncio.Future[State]",
+        task: "asyncio.Task[None]",
+    ) -> None:
         del self._running[call.place]
+        holding.end_one()
         self._done[call.place] = call.expires_at
         broken = None if task.cancelled() else task.exception()
         if not first.done():
@@ -131,7 +168,7 @@ class Pool:
         if broken:
             log.error("pool.call_crashed", exc_info=broken, **about(call.address))
 
-    async def _make(self, call: Call, first: "asyncio.Future[State]") -> None:
+    async def _make(self, call: Call, context: bytes, first: "asyncio.Future[State]") -> None:
         """One call; past its gather's deadline there is nobody left to tell."""
         left = call.expires_at - self._world.now()
         if left <= 0:
@@ -139,9 +176,9 @@ class Pool:
         lane, since = self._lane(call), None
         try:
             async with asyncio.timeout(left):
-                async with lane.turn(call.resource):
+                async with lane.turn(call.resource, len(call.body) or len(context)):
                     since = self._world.monotonic()
-                    answer = await self._call(request_of(call))
+                    answer = await self._call(request_of(call, context))
                 message, state = self._read(call, answer)
                 lane.count(state, answer.seconds)
                 since = None
@@ -207,32 +244,37 @@ class Pool:
                 return
 
     def _lane(self, call: Call) -> Lane:
-        key = (call.address.tenant, call.name)
+        key = (call.address.tenant, call.name, call.inline)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(self._world.monotonic, self._limit)
+            lane = self._lanes[key] = Lane(self._world.monotonic, self._places, key[0])
         return lane
 
 
-def request_of(call: Call) -> Request:
+def request_of(call: Call, context: bytes) -> Request:
     """The call on the wire. What makes it known to its receiver comes last, and stays."""
     resource = call.resource
-    headers = {"Content-Type": "application/json", **resource.headers}
-    if resource.authorization is not None:
-        headers["Authorization"] = resource.authorization
-    headers |= {
+    ours = {
         "X-Correlation-Id": call.address.correlation_id,
         "Idempotency-Key": f"{call.address.correlation_id}/{call.name}",
     }
+    if resource.authorization is not None:
+        ours["Authorization"] = resource.authorization
     if resource.reply is ReplyBy.CALLBACK:
-        headers["X-Callback-Url"] = call.callback_url
+        ours["X-Callback-Url"] = call.callback_url
     if call.trace:
-        headers["traceparent"] = call.trace
+        ours["traceparent"] = call.trace
     return Request(
         url=resource.url,
         method=resource.method,
-        headers=headers,
-        body=call.body if resource.method not in {"GET", "HEAD"} else b"",
+        headers=_merged({"Content-Type": "application/json"}, resource.headers, ours),
+        body=body_of(call, context) if resource.method not in {"GET", "HEAD"} else b"",
         connect_timeout=resource.connect_timeout,
         read_timeout=resource.read_timeout,
     )
+
+
+def _merged(*groups: dict[str, str]) -> dict[str, str]:
+    """The headers of all groups; a later one goes before an earlier, however it is spelled."""
+    found = {name.lower(): (name, value) for group in groups for name, value in group.items()}
+    return dict(found.values())

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from actors.call_room import Bounds
 from actors.directory import Directory
 from actors.names import pool_of
 from actors.pool import Pool
@@ -17,7 +18,7 @@ from actors.process import Process, mint, settle_memory, sync_until_done
 from actors.router import Router
 from core.config import Config
 from core.destinations import Destinations
-from core.gather import Call, State, callback_url, calls_of, decode_calls
+from core.gather import Errand, State, callback_url, decode_errand, errand_of
 from core.tokens import CALLBACK, sign
 from core.wait import PENDING
 from handlers.outbound import Outbound
@@ -55,11 +56,17 @@ class PoolActor:
         self._world = _World()
         self._pool: Pool | None = None
         self._starting: asyncio.Task[Pool] | None = None
+        self._secret: bytes | None = None
 
-    async def begin(self, calls: bytes, patience: float) -> int:
-        """Make these calls; how many resources have agreed after `patience` seconds at most."""
+    async def begin(self, errand: bytes, patience: float) -> int | None:
+        """Make these calls; how many resources have agreed after `patience` seconds at most.
+
+        None if there are too many calls here already.
+        """
         pool = self._pool or await self._started()
-        answered = pool.begin(decode_calls(calls))
+        answered = pool.begin(decode_errand(errand))
+        if answered is None:
+            return None
         if not answered or patience <= 0:
             return 0
         done, _ = await asyncio.wait(answered, timeout=patience)
@@ -94,7 +101,10 @@ class PoolActor:
         outbound = Outbound(Destinations(config.call_networks), config.max_body)
         await contextlib.AsyncExitStack().enter_async_context(outbound)
         router = Router(config, Directory(config).take)
-        pool = Pool(outbound.call, router.send, self._world, config.call_limit)
+        bounds = Bounds(
+            places=config.call_limit, queue=config.call_queue, budget=config.call_budget
+        )
+        pool = Pool(outbound.call, router.send, self._world, bounds)
         self._process.every(LOOK_EVERY, partial(self._look, pool))
         self._process.every(5.0, partial(self._world.clock.sync, self._database))
         settle_memory()
@@ -104,13 +114,23 @@ class PoolActor:
     async def _look(self, pool: Pool) -> None:
         """Begin what no replica handed over: it died, or this pool was away."""
         pool.forget()
-        opened = await resources.open_gathers(self._database, OLDER_THAN, MOST_AT_ONCE)
-        calls = [call for gather in opened for call in await self._missed(pool, gather)]
-        if calls:
-            log.warning("pool.calls_found", calls=len(calls))
-            pool.begin(calls)
+        found, self._secret = 0, None
+        for gather in await resources.open_gathers(self._database, OLDER_THAN, MOST_AT_ONCE):
+            # One gather after another: what there is no room for is not even read.
+            if pool.has_room(gather.address.tenant):
+                errand = await self._missed(pool, gather)
+                found += len(pool.begin(errand) or ()) if errand is not None else 0
+        if found:
+            log.warning("pool.calls_found", calls=found)
 
-    async def _missed(self, pool: Pool, gather: OpenGather) -> list[Call]:
+    async def _signing_secret(self) -> bytes:
+        """Asked for once in a look, and only if there is something to sign."""
+        if self._secret is None:
+            fresh = secrets.token_bytes(32)
+            self._secret = (await access.signing_secrets(self._database, CALLBACK, fresh))[0]
+        return self._secret
+
+    async def _missed(self, pool: Pool, gather: OpenGather) -> Errand | None:
         address = gather.address
         missed = {
             name
@@ -121,14 +141,19 @@ class PoolActor:
         }
         asked = await resources.read_asked(self._database, address) if missed else None
         if asked is None:
-            return []
+            return None
         names = [ask.name for ask in asked.asks]
         known = await resources.find(self._database, address.tenant, names)
-        live = await access.signing_secrets(self._database, CALLBACK, secrets.token_bytes(32))
-        token = sign(address, gather.expires_at + self._config.retention, live[0])
+        secret = await self._signing_secret()
+        until = gather.expires_at + self._config.retention
         urls = [
-            callback_url(self._config.public_url, name, token, journals=asked.journals)
+            callback_url(
+                self._config.public_url,
+                name,
+                sign(address, until, secret, source=name),
+                journals=asked.journals,
+            )
             for name in names
         ]
-        calls = calls_of(asked, address, gather.expires_at, known, urls)
-        return [call for call in calls if call.name in missed]
+        whole = errand_of(asked, address, gather.expires_at, known, urls)
+        return Errand(tuple(call for call in whole.calls if call.name in missed), whole.context)

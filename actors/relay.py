@@ -1,6 +1,8 @@
 """The outbox, published: in the order it was written, removed when the broker has it.
 
-A crash between the two publishes a row again, under the same event id.
+Each topic has a lane of its own: one that takes nothing holds up nobody else. What is not taken
+stays in the outbox and is tried again, ever more rarely; it is counted and told until it is gone. A
+crash between publishing and removing publishes a row again, under the same event id.
 """
 
 import asyncio
@@ -10,23 +12,28 @@ from typing import Protocol
 
 import structlog
 
-from core.completion import Completion
+from actors.relay_lane import Lane, Made, Pair, Publish
+from core.backoff import backoff
 from storage.outbox import OutgoingRow
 
 log = structlog.get_logger("relay")
 
 BATCH = 500
 IDLE = 0.1
+# How soon to look again while something is held: each look passes all of it.
+IDLE_HELD = 0.5
+MAX_LANES = 64
+TOPIC_CAP, ROW_CAP = 5.0, 60.0
 
 
 class Outbox(Protocol):
     """Postgres as the relay sees it."""
 
-    async def upcoming(self, limit: int) -> list[OutgoingRow]:
-        """The next rows, in the order they were written."""
+    async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[OutgoingRow]:
+        """The next rows behind `after`, in the order they were written, but for these topics."""
         ...
 
-    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Completion | None]:
+    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
         """The events these rows stand for; None where the wait is gone."""
         ...
 
@@ -35,76 +42,127 @@ class Outbox(Protocol):
         ...
 
 
-class Publish(Protocol):
-    """Kafka as the relay sees it."""
-
-    async def __call__(self, completion: Completion) -> Awaitable[object]:
-        """Hand an event over; what is returned ends when the broker has it."""
-        ...
-
-
 @dataclass(slots=True)
 class RelayTally:
-    """What the relay counts."""
+    """What the relay counts. The last two are how it stands now."""
 
     published: int = 0
     batches: int = 0
     failures: int = 0
     vanished: int = 0
+    held_topics: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class _Hold:
+    """Something is left alone for a while."""
+
+    attempts: int = 0
+    until: float = 0.0
 
 
 class Relay:
     """Publishes batch after batch."""
 
     def __init__(
-        self, outbox: Outbox, publish: Publish, sleep: Callable[[float], Awaitable[None]]
+        self,
+        outbox: Outbox,
+        publish: Publish,
+        sleep: Callable[[float], Awaitable[None]],
+        monotonic: Callable[[], float],
+        tally: RelayTally | None = None,
     ) -> None:
         self._outbox = outbox
         self._publish = publish
         self._sleep = sleep
-        self.tally = RelayTally()
+        self._monotonic = monotonic
+        self._topics: dict[str, _Hold] = {}
+        self._rows: dict[str, dict[str, _Hold]] = {}
+        self._lanes: dict[str, tuple[Lane, asyncio.Task[None]]] = {}
+        self._after = 0
+        self.tally = tally or RelayTally()
 
     async def run_forever(self) -> None:
         """Publish what there is, then look again soon."""
-        while True:
-            if not await self.publish_some():
-                await self._sleep(IDLE)
+        try:
+            while True:
+                if not await self.publish_some():
+                    await self._sleep(IDLE_HELD if self._topics or self._rows else IDLE)
+        finally:
+            for _, task in self._lanes.values():
+                task.cancel()
 
     async def publish_some(self) -> int:
-        """Publish one batch; how many rows left the outbox.
-
-        Of each key only what comes before its first failure is confirmed: the rest goes again,
-        in its order.
-        """
-        rows = await self._outbox.upcoming(BATCH)
-        if not rows:
+        """Publish a batch, or go on with those under way; how many rows left the outbox."""
+        if len(self._lanes) < MAX_LANES:
+            await self._open_lanes()
+        if not self._lanes:
             return 0
-        found = await self._outbox.completions(rows)
-        # One after the other, so that each key keeps its order; the broker confirms them together.
-        handed = [await self._publish(one) if one else asyncio.sleep(0) for one in found]
-        results = await asyncio.gather(*handed, return_exceptions=True)
-        done = self._confirmed(rows, found, results)
+        tasks = [task for _, task in self._lanes.values()]
+        await asyncio.wait(tasks, timeout=IDLE_HELD, return_when=asyncio.FIRST_COMPLETED)
+        ended = [topic for topic, (_, task) in self._lanes.items() if task.done()]
+        done: list[int] = []
+        for topic in ended:
+            lane, task = self._lanes.pop(topic)
+            task.result()
+            self._settle(topic, lane)
+            done += [row.outbox_id for row in (*lane.published, *lane.vanished)]
         if done:
             await self._outbox.confirm(done)
         return len(done)
 
-    def _confirmed(
-        self,
-        rows: list[OutgoingRow],
-        found: list[Completion | None],
-        results: list[object],
-    ) -> list[int]:
-        done: list[int] = []
-        failed: set[tuple[str, str]] = set()
-        for row, completion, result in zip(rows, found, results, strict=True):
-            key = (row.topic, row.record_key)
-            if isinstance(result, BaseException):
-                self.tally.failures += 1
-                failed.add(key)
-                log.warning("relay.not_published", topic=row.topic, error=repr(result))
-            elif key not in failed:
-                done.append(row.outbox_id)
-                self.tally.published += completion is not None
-                self.tally.vanished += completion is None
+    async def _open_lanes(self) -> None:
+        now = self._monotonic()
+        held = [topic for topic, hold in self._topics.items() if hold.until > now]
+        rows = await self._outbox.upcoming(self._after, BATCH, [*held, *self._lanes])
+        # Past the refused ones to the end of the outbox, then from its beginning again.
+        self._after = rows[-1].outbox_id if self._rows and len(rows) == BATCH else 0
+        due = [row for row in rows if not self._is_put_off(row, now)]
+        if not due:
+            return
         self.tally.batches += 1
-        return done
+        by_topic: dict[str, list[Pair]] = {}
+        for row, made in zip(due, await self._outbox.completions(due), strict=True):
+            by_topic.setdefault(row.topic, []).append((row, made))
+        for topic, pairs in by_topic.items():
+            lane = Lane(self._publish, self._rows.get(topic, {}))
+            self._lanes[topic] = (lane, asyncio.create_task(lane.run(pairs)))
+
+    def _is_put_off(self, row: OutgoingRow, now: float) -> bool:
+        hold = self._rows.get(row.topic, {}).get(row.record_key)
+        return hold is not None and hold.until > now
+
+    def _settle(self, topic: str, lane: Lane) -> None:
+        tally = self.tally
+        tally.published += len(lane.published)
+        tally.vanished += len(lane.vanished)
+        tally.failures += len(lane.refused) + (lane.trouble is not None)
+        rows = self._rows.pop(topic, {})
+        for row in (*lane.published, *lane.vanished):
+            rows.pop(row.record_key, None)
+        for row in lane.vanished:
+            log.error("relay.vanished", topic=topic, key=row.record_key, type=row.event_type)
+        for row, error in lane.refused:
+            hold = rows.setdefault(row.record_key, _Hold())
+            self._put_off(hold, ROW_CAP)
+            about = {"topic": topic, "key": row.record_key, "attempts": hold.attempts}
+            log.warning("relay.not_published", error=repr(error), **about)
+        if rows:
+            self._rows[topic] = rows
+        self._judge(topic, lane)
+        tally.held_topics = len(self._topics)
+        tally.refused = sum(len(held) for held in self._rows.values())
+
+    def _judge(self, topic: str, lane: Lane) -> None:
+        if lane.trouble is not None:
+            hold = self._topics.setdefault(topic, _Hold())
+            self._put_off(hold, TOPIC_CAP)
+            about = {"topic": topic, "attempts": hold.attempts}
+            log.warning("relay.topic_held", error=repr(lane.trouble), **about)
+        elif self._topics.pop(topic, None) is not None:
+            log.info("relay.topic_goes_on", topic=topic)
+
+    def _put_off(self, hold: _Hold, cap: float) -> None:
+        hold.until = self._monotonic() + backoff(hold.attempts, base=0.5, cap=cap, jitter=1.0)
+        hold.attempts += 1

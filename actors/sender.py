@@ -26,7 +26,7 @@ PARCEL_BYTES = 32 * 1024 * 1024
 
 def weight_of(message: Message) -> int:
     """About how many bytes it takes."""
-    return len(getattr(message, "payload", b"")) + 300
+    return len(getattr(message, "payload", b"")) + len(getattr(message, "asked", b"")) + 300
 
 
 class Parcel:

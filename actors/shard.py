@@ -15,6 +15,7 @@ import structlog
 from actors.activation import Activation, Residents
 from actors.feed import Feeds
 from actors.gather_tally import GatherTally
+from actors.objections import Objections
 from actors.tally import Tally
 from actors.turn import Batch, Moment, Turn, Unsaved
 from core.address import Address
@@ -22,14 +23,11 @@ from core.backoff import backoff
 from core.config import Config
 from core.judgement import Status
 from core.messages import (
-    Abandon,
     Message,
-    Offer,
     RefusalKind,
     Refused,
     Register,
     Reply,
-    Standing,
 )
 from core.wait import Wait
 from storage.journal import Change
@@ -39,7 +37,6 @@ from telemetry.logging import about
 log = structlog.get_logger("shard")
 
 MAX_RACES = 20
-_LOG_FULL = Refused(kind=RefusalKind.OVERLOADED, detail="this wait's log is full")
 
 
 class Store(Protocol):
@@ -103,6 +100,7 @@ class Shard:
         # Asked once: a logger that says nothing still costs as much as a turn.
         self._tells_all = config.log_level.upper() == "DEBUG"
         self.feeds = Feeds(world.monotonic)
+        self._objections = Objections(config.log_limit, self.feeds, world.now())
         self.tally = Tally()
         self.gathers = GatherTally()
 
@@ -178,13 +176,11 @@ class Shard:
     def _turn(self, resident: Activation, turn: Turn, now: float) -> None:
         """One step of one correlation: read, decide, remember. Nothing here may wait."""
         before = resident.wait
-        full = before is not None and before.log_length >= self._config.log_limit
-        if full and isinstance(turn.message, Offer):
-            turn.answer(_LOG_FULL)
-            return
-        if before is not None and self._is_read_elsewhere(turn):
-            turn.answer(Standing(status=before.status, changed=False))
-            return
+        if before is not None:
+            objection = self._objections.to(before, turn.message, now)
+            if objection is not None:
+                turn.answer(objection)
+                return
         decision = resident.take(turn.message, now)
         if decision.wait is before and not decision.parked:
             self._answer_unchanged(turn, decision.reply)
@@ -195,10 +191,6 @@ class Shard:
             self._unsaved[turn.key] = unsaved
         unsaved.fold(turn, decision, changed=decision.wait is not before)
         self._to_write.set()
-
-    def _is_read_elsewhere(self, turn: Turn) -> bool:
-        message = turn.message
-        return isinstance(message, Abandon) and self.feeds.leave(message.feed, turn.key)
 
     def _answer_unchanged(self, turn: Turn, reply: Reply) -> None:
         """An answer that rests on state not yet stored waits for that state."""

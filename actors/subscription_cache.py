@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from actors.cache import Cache
+from core.dispatch.job import ANCHOR
 from core.subscription import Subscription, candidates
 
 TTL = 300.0
@@ -28,9 +29,12 @@ class SubscriptionCache:
         """
         return await self._found.get((tenant, type_))
 
-    def clear(self) -> None:
-        """Something has changed: ask again."""
-        self._found.clear()
+    def clear(self, tenant: int | None = None) -> None:
+        """Something has changed: ask again, if it is one tenant's only for that one's events."""
+        if tenant in (None, ANCHOR):  # whose subscriptions take everybody's
+            self._found.clear()
+        else:
+            self._found.forget_those(lambda key: key[0] == tenant)
 
     async def _read(self, key: tuple[int, str]) -> tuple[Subscription, ...]:
         tenant, type_ = key

@@ -7,7 +7,7 @@ from typing import Any
 import ray
 import structlog
 
-from actors.directory import ensure, find, named
+from actors.directory import Directory, find, named
 from actors.names import (
     DEDICATED,
     DISPATCH,
@@ -37,6 +37,7 @@ class SupervisorActor:
     def __init__(self, name: str, config: Config) -> None:
         self._process = Process(name, config)
         self._config = config
+        self._directory = Directory(config)
         self._reports: dict[str, dict[str, Any]] = {}
         self._silent: dict[str, int] = {}
         self._restarts: dict[str, int] = {}
@@ -135,9 +136,10 @@ class SupervisorActor:
 
     async def _check_one(self, name: str) -> None:
         try:
-            handle = await asyncio.to_thread(ensure, name, self._config)
+            handle = await self._directory.handle(name)
             report = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
         except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
+            self._directory.forget(name)
             self._silent[name] = self._silent.get(name, 0) + 1
             log.warning("supervisor.no_answer", actor=name, error=type(error).__name__)
             if self._silent[name] >= SILENT_CHECKS:

@@ -50,18 +50,13 @@ class Tally:
 
     def stored(self, before: Wait | None, after: Wait) -> None:
         """Count what a committed change means for its wait."""
-        if before is None or _nothing_came(before):
-            self._first(after)
+        if before is None or _first_came(before) is None:
+            first = _first_came(after)
+            if first is not None:
+                self._counts[_FIRST[after.spec.events[first].source]] += 1
         if after.ending is not None and (before is None or before.ending is None):
             self._counts[f"ended_{after.ending.status}"] += 1
             self._counts["wait_seconds_sum"] += after.ending.at - after.opened_at
-
-    def _first(self, wait: Wait) -> None:
-        """Count by which path the first event of a wait came, if one did."""
-        came = [(mark.seq, index) for index, mark in enumerate(wait.marks) if mark.event_id]
-        if came:
-            _, index = min(came)
-            self._counts[_FIRST[wait.spec.events[index].source]] += 1
 
     def flush(self, rows: int, seconds: float) -> None:
         """Count one flush."""
@@ -75,5 +70,10 @@ class Tally:
         return {**self._counts, "flush_seconds_buckets": list(self._flush_buckets)}
 
 
-def _nothing_came(wait: Wait) -> bool:
-    return not [mark for mark in wait.marks if mark.event_id]
+def _first_came(wait: Wait) -> int | None:
+    """The place of the event that came before all others, if one came. For every stored change."""
+    first, lowest = None, 0
+    for index, mark in enumerate(wait.marks):
+        if mark.event_id and (first is None or mark.seq < lowest):
+            first, lowest = index, mark.seq
+    return first

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.goals import Goal
+from bench.noise import Quiet
 
 Arm: TypeAlias = Callable[[], Awaitable["Measure"]]
 err = Console(stderr=True)
@@ -46,27 +47,30 @@ class Result:
 
 async def duel(ours: Arm, peer: Arm, pairs: int) -> list[tuple[Measure, Measure]]:
     """Run both in the order ABBA, `pairs` times each, so that a slow minute hits both."""
-    results: list[tuple[Measure, Measure]] = []
-    for number in range(pairs):
-        if number % 2 == 0:
-            mine = await ours()
-            other = await peer()
-        else:
-            other = await peer()
-            mine = await ours()
-        results.append((mine, other))
-        err.print(f"  pair {number + 1}/{pairs}: {mine.rate:,.0f} : {other.rate:,.0f} a second")
-    return results
+    found = await interleave({"ours": ours, "peer": peer}, pairs)
+    return list(zip(found["ours"], found["peer"], strict=True))
 
 
 async def interleave(arms: Mapping[str, Arm], rounds: int) -> dict[str, list[Measure]]:
-    """Run all arms in every round, forth and back by turns, so that a slow minute hits all."""
+    """Run all arms in every round, forth and back by turns, so that a slow minute hits all.
+
+    A round in which neighbours took part is run again.
+    """
     found: dict[str, list[Measure]] = {name: [] for name in arms}
-    for number in range(rounds):
-        for name in list(arms)[:: 1 if number % 2 == 0 else -1]:
-            found[name].append(await arms[name]())
-        rates = ", ".join(f"{name} {seen[-1].rate:,.0f}" for name, seen in found.items())
-        err.print(f"  round {number + 1}/{rounds}: {rates} a second")
+    quiet, number = Quiet(rounds), 0
+    while number < rounds:
+        quiet.begin()
+        measures = {
+            name: await arms[name]() for name in list(arms)[:: 1 if number % 2 == 0 else -1]
+        }
+        rates = ", ".join(f"{name} {measures[name].rate:,.0f}" for name in arms)
+        counts = quiet.counts()
+        what = f"{number + 1}/{rounds}" if counts else "discarded, others were at work"
+        err.print(f"  round {what}: {rates} a second")
+        if counts:
+            number += 1
+            for name, measure in measures.items():
+                found[name].append(measure)
     return found
 
 

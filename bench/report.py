@@ -107,6 +107,10 @@ def _run_rows(entries: Mapping[str, Entry]) -> Iterator[tuple[str, ...]]:
     for name, entry in entries.items():
         foreign = entry["noise"]["foreign"] + entry["noise"]["steal"]
         noisy = " (noisy)" if foreign > NOISY else ""
+        # Runs recorded before pairs were judged have no such counts.
+        discarded, kept = (int(entry["noise"].get(name, 0)) for name in ("discarded", "noisy"))
+        noisy += f", {discarded} pairs discarded" if discarded else ""
+        noisy += f", {kept} noisy ones kept" if kept else ""
         yield (
             f"`{name}`",
             f"`{entry['command']}`",

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -21,7 +23,16 @@ from cli.options import spread
 DATA_DIR = Path(".muster")
 _PANEL = "Instance"
 
-out = Console(highlight=False)
+# Where no person looks on, a program may: it finds each row of a table on one line.
+_WIDE = 240
+
+
+def _width() -> int | None:
+    """None leaves it to the terminal, or to COLUMNS."""
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
+
+
+out = Console(highlight=False, width=_width())
 err = Console(stderr=True, highlight=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

@@ -16,26 +16,26 @@ class Address(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tenant: int
     execution_id: str
     correlation_id: str
+    key: bytes = b""
+    """Sixteen bytes that stand for this address in Postgres and in memory.
+
+    Worked out by whoever names the correlation first; from then on they travel along.
+    """
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            key = _key_of(self.tenant, self.execution_id, self.correlation_id)
+            msgspec.structs.force_setattr(self, "key", key)
 
     @property
     def scoped_id(self) -> str:
         """The execution-scoped correlation id that people see."""
         return f"{self.execution_id}:{self.correlation_id}"
 
-    @property
-    def key(self) -> bytes:
-        """Sixteen bytes that stand for this address in Postgres and in memory.
-
-        The first half depends on tenant and correlation id only, so one index also answers
-        "does this correlation id exist under another execution?".
-        """
-        shared = self.tenant.to_bytes(8, "big") + _framed(self.correlation_id)
-        return _hash(shared) + _hash(shared + _framed(self.execution_id))
-
 
 def correlation_prefix(tenant: int, correlation_id: str) -> bytes:
     """The half of a key that all executions of one correlation id share."""
-    return _hash(tenant.to_bytes(8, "big") + _framed(correlation_id))
+    return hashlib.blake2b(_shared(tenant, correlation_id), digest_size=8).digest()
 
 
 def shard_of(key: bytes, shards: int) -> int:
@@ -57,11 +57,22 @@ def check_id(value: object) -> str | None:
     return value if value.isprintable() and value == value.strip() else None
 
 
+def _key_of(tenant: int, execution_id: str, correlation_id: str) -> bytes:
+    """The first half depends on tenant and correlation id only.
+
+    So one index also answers "does this correlation id exist under another execution?".
+    """
+    digest = hashlib.blake2b(_shared(tenant, correlation_id), digest_size=8)
+    shared = digest.digest()
+    digest.update(_framed(execution_id))
+    return shared + digest.digest()
+
+
+def _shared(tenant: int, correlation_id: str) -> bytes:
+    return tenant.to_bytes(8, "big") + _framed(correlation_id)
+
+
 def _framed(part: str) -> bytes:
     # Length first, so that no two lists of parts read alike.
     raw = part.encode()
     return len(raw).to_bytes(4, "big") + raw
-
-
-def _hash(raw: bytes) -> bytes:
-    return hashlib.blake2b(raw, digest_size=8).digest()

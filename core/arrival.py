@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from core.address import Address
-from core.intake import stripped
+from core.intake import may_hold_ids, stripped
 from core.messages import Offer, Reason, Verdict
 from core.spec import IdFields, Source
 from core.wait import Parked
@@ -36,17 +36,23 @@ def event_id_of(arrival: Arrival, turn_id: str) -> str:
 
 def offer_of(address: Address, fields: IdFields, arrival: Arrival, turn_id: str) -> Offer:
     """The offer to a correlation: the data without the ids that routed it."""
-    cleaned = stripped(arrival.body, fields)
     return Offer(
         address=address,
         turn_id=turn_id,
         event_id=event_id_of(arrival, turn_id),
         source=arrival.source,
         label=arrival.label,
-        # Data without ids in it is kept as it came, to the byte.
-        payload=arrival.raw if cleaned == arrival.body else msgspec.json.encode(cleaned),
+        payload=_data_of(arrival, fields),
         content_type=arrival.content_type,
     )
+
+
+def _data_of(arrival: Arrival, fields: IdFields) -> bytes:
+    """Data without ids in it is kept as it came, to the byte."""
+    if not may_hold_ids(arrival.raw, fields):
+        return arrival.raw
+    cleaned = stripped(arrival.body, fields)
+    return arrival.raw if cleaned == arrival.body else msgspec.json.encode(cleaned)
 
 
 def unplaced(tenant: int, arrival: Arrival, turn_id: str, now: float) -> Parked:

@@ -40,9 +40,12 @@ class Config:
     kafka: KafkaConfig | None = None
     call_pools: int = 1
     call_limit: int = 1_000
+    call_queue: int = 10_000
+    call_budget: int = 64 * 1024 * 1024
     call_networks: tuple[str, ...] = ()
     journal_urls: tuple[str, ...] = ()
     dispatch_buffer: int = 10_000
+    dispatch_bytes: int = 67_108_864
     dispatch_poll: float = 2.0
     target_limit: int = 100
     stale_after: float = 900.0

@@ -108,12 +108,22 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     callback_url: str
     trace: str = ""
     body: bytes = b""
+    """What came with the request for this one; without any, the gather's context is sent."""
     journals: bool = False
+    inline: bool = False
+    """Whether its resource came with the request: another one may have the same name."""
 
     @property
     def place(self) -> tuple[bytes, str]:
         """What it is known by."""
         return self.address.key, self.name
+
+
+class Errand(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Calls of one gather. What all who are called are told stands here once, not in each call."""
+
+    calls: tuple[Call, ...]
+    context: bytes = b"null"
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -132,10 +142,23 @@ class Tally(msgspec.Struct, frozen=True):
         return Completeness.PARTIAL if self.respondents else Completeness.EMPTY
 
 
-def spec_of(asks: Iterable[Ask], timeout: float) -> WaitSpec:
+def is_inline(ask: Ask, *, journals: bool) -> bool:
+    """Whether the name is this request's own; those of the journals are the instance's."""
+    return ask.inline is not None and not journals
+
+
+def spec_of(asks: Iterable[Ask], timeout: float, *, journals: bool = False) -> WaitSpec:
     """What the correlation waits for: an answer of any kind from each of them."""
     return WaitSpec(
-        events=tuple(Expected(name=ask.name, source=Source.API, label=ask.name) for ask in asks),
+        events=tuple(
+            Expected(
+                name=ask.name,
+                source=Source.API,
+                label=ask.name,
+                inline=is_inline(ask, journals=journals),
+            )
+            for ask in asks
+        ),
         strategy=Strategy.SETTLED,
         timeout=timeout,
         gather=True,
@@ -205,13 +228,13 @@ def callback_url(public_url: str, ask: str, token: str, *, journals: bool) -> st
     return f"{public_url}{path}?token={token}"
 
 
-def calls_of(
+def errand_of(
     asked: Asked,
     address: Address,
     expires_at: float,
     known: dict[str, Resource],
     urls: Sequence[str],
-) -> list[Call]:
+) -> Errand:
     """The calls of a gather; one whose resource was removed meanwhile is left out."""
     calls: list[Call] = []
     for ask, url in zip(asked.asks, urls, strict=True):
@@ -221,20 +244,34 @@ def calls_of(
         changes: dict[str, Any] = {"url": _below(resource.url, ask.path)}
         if ask.reply is not None:
             changes["reply"] = ask.reply
-        resource = msgspec.structs.replace(resource, **changes)
         calls.append(
             Call(
                 address=address,
                 expires_at=expires_at,
                 name=ask.name,
-                resource=resource,
+                resource=msgspec.structs.replace(resource, **changes),
                 callback_url=url,
                 trace=asked.trace,
-                body=_body(asked, ask, address, resource.reply, url),
+                body=bytes(ask.body),
                 journals=asked.journals,
+                inline=is_inline(ask, journals=asked.journals),
             )
         )
-    return calls
+    if all(call.body for call in calls):
+        return Errand(tuple(calls))
+    return Errand(tuple(calls), bytes(asked.context))
+
+
+def body_of(call: Call, context: bytes) -> bytes:
+    """What to send: what came with the request as it is, else what a resource needs to know."""
+    if call.body and not call.journals:
+        return call.body
+    document: dict[str, Any] = {"correlationId": call.address.correlation_id}
+    if call.resource.reply is ReplyBy.CALLBACK:
+        document["callbackUrl"] = call.callback_url
+    if call.body:
+        return msgspec.json.encode(msgspec.json.decode(call.body) | document)
+    return msgspec.json.encode({"resource": call.name, "context": msgspec.Raw(context)} | document)
 
 
 def _below(url: str, path: str) -> str:
@@ -242,20 +279,7 @@ def _below(url: str, path: str) -> str:
     return (base.rstrip("/") + path if path else base) + mark + query
 
 
-def _body(asked: Asked, ask: Ask, address: Address, reply: ReplyBy, url: str) -> bytes:
-    """What came with the request as it is; else what a resource needs to know."""
-    body = bytes(ask.body)
-    if body and not asked.journals:
-        return body
-    document: dict[str, Any] = {"correlationId": address.correlation_id}
-    if reply is ReplyBy.CALLBACK:
-        document["callbackUrl"] = url
-    if body:
-        return msgspec.json.encode(msgspec.json.decode(body) | document)
-    return msgspec.json.encode({"resource": ask.name, "context": asked.context} | document)
-
-
 encode_asked = msgspec.json.Encoder().encode
 decode_asked = msgspec.json.Decoder(Asked).decode
-encode_calls = msgspec.msgpack.Encoder().encode
-decode_calls = msgspec.msgpack.Decoder(list[Call]).decode
+encode_errand = msgspec.msgpack.Encoder().encode
+decode_errand = msgspec.msgpack.Decoder(Errand).decode

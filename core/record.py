@@ -27,7 +27,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     offset: int
     value: bytes | None
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
     @property
     def place(self) -> str:
@@ -102,6 +102,8 @@ def _arrival(
 def _headers(record: Record) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in record.headers:
+        if value is None:
+            continue  # a name alone says nothing
         try:
             headers.setdefault(name.lower(), value.decode())
         except UnicodeDecodeError:

@@ -56,6 +56,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     timeout: float | None = None
     filter: dict[str, Any] = {}
     ids: IdFields = DEFAULT_IDS
+    inline: bool = False
+    """Of a gather: who is asked came with the request, and has this name there only."""
 
 
 # An expected event and its index in the configuration.

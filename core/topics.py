@@ -5,8 +5,9 @@ A tenant sees only what is on its own topics: naming somebody else's topic in a 
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from core.errors import InvalidError
 from core.kafka_config import KafkaConfig
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -54,6 +55,8 @@ class TopicBook:
     tenant: str
     own: frozenset[str] = frozenset()
     """What Muster itself writes: no pattern makes it read that again."""
+    shared: str | None = None
+    """Where the ends of all tenants' waits are told, unless they say otherwise."""
 
     @classmethod
     def parse(cls, entries: Iterable[str], tenant: str, own: Iterable[str] = ()) -> "TopicBook":
@@ -64,7 +67,8 @@ class TopicBook:
     def of(cls, config: KafkaConfig) -> "TopicBook":
         """The book of one configuration."""
         own = filter(None, (config.completion_topic, config.dead_letter_topic))
-        return cls.parse(config.topics, config.tenant, own)
+        book = cls.parse(config.topics, config.tenant, own)
+        return replace(book, shared=config.completion_topic)
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -103,6 +107,18 @@ class TopicBook:
             if rule.exact == topic or (rule.fits(topic) and not private):
                 return True
         return False
+
+    def check_told(self, topics: Iterable[str], tenant: str | None) -> None:
+        """A tenant's waits may be told of on its own topics, and on the one that is for all.
+
+        Raises:
+            InvalidError: A topic is another's.
+        """
+        for topic in topics:
+            if topic != self.shared and self.tenant_of(topic) != tenant:
+                raise InvalidError(
+                    "data.completionTopic", f"a topic of this tenant; {topic} is not one of them"
+                )
 
     def strangers(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
         """Topics that waits name although they are another's: the topic, who names it, whose."""

@@ -182,6 +182,14 @@ def _offer(wait: Wait, offer: Offer, now: float) -> Decision:
     return replace(late, entries=timeouts + late.entries)
 
 
+def is_only_noted(wait: Wait, offer: Offer, now: float) -> bool:
+    """Whether this event would only be written down: it is late, or its like has come already."""
+    decision = _offer(wait, offer, now)
+    reply = decision.reply
+    noted = isinstance(reply, Judged) and reply.verdict in {Verdict.DUPLICATE, Verdict.LATE}
+    return noted and decision.wait is not wait
+
+
 def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
     """Answer a repeated event without touching anything."""
     for index, mark in enumerate(wait.marks):

@@ -110,10 +110,21 @@ class Tally:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = dict.fromkeys(Judgement, 0)
+        self._oversized: dict[tuple[int, str], str] = {}
 
-    def take(self, judgement: Judgement) -> None:
+    def take(self, judgement: Judgement, subscription: Subscription, event: Event) -> None:
         """One more."""
         self.counts[judgement] += 1
+        if judgement is Judgement.TOO_LARGE and len(self._oversized) < REMEMBERED:
+            self._oversized[subscription.tenant, subscription.subscription_id] = event.type
+
+    def oversized(self) -> dict[tuple[int, str], str]:
+        """Subscriptions, by tenant and id, that missed an event too large for their filter.
+
+        Each with the type of the last; what is told once is not told again.
+        """
+        told, self._oversized = self._oversized, {}
+        return told
 
 
 tally = Tally()
@@ -133,7 +144,7 @@ def wanted(subscription: Subscription, event: Event) -> bool:
     if subscription.filter is None:
         return True
     judgement = _judge(subscription.filter, event)
-    tally.take(judgement)
+    tally.take(judgement, subscription, event)
     return judgement is Judgement.PASSES
 
 

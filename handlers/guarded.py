@@ -1,32 +1,53 @@
 """Names resolved to addresses that may be called, and to no others.
 
 The connection is made to the very address that was checked, so a name that leads elsewhere a
-moment later leads nowhere.
+moment later leads nowhere. What was checked is good for some seconds, for all who ask.
 """
 
+import asyncio
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable
 from typing import TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 
 from core.destinations import Destinations
+from handlers.lookups import Look, Lookups
 
-Look: TypeAlias = Callable[[str, int, socket.AddressFamily], Awaitable[list[ResolveResult]]]
+KEPT = 5.0
+MOST_KEPT = 1_000
+
+_Name: TypeAlias = tuple[str, int, socket.AddressFamily]
 
 
 class ForbiddenDestinationError(OSError):
     """The target is not to be called from here."""
 
 
-class GuardedResolver(AbstractResolver):
-    """Resolves by the system, then lets pass what the policy permits."""
+class _Asking:
+    """One question, and how many wait for its answer."""
 
-    def __init__(self, destinations: Destinations, look: Look | None = None) -> None:
+    def __init__(self, task: "asyncio.Task[list[ResolveResult]]") -> None:
+        self.task = task
+        self.waiting = 0
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves by the system, then lets pass what the policy permits. Each name is asked once."""
+
+    def __init__(
+        self,
+        destinations: Destinations,
+        look: Look | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._destinations = destinations
-        self._look = look or ThreadedResolver().resolve
+        self._lookups = Lookups(look)
+        self._monotonic = monotonic
+        self._kept: dict[_Name, tuple[list[ResolveResult], float]] = {}
+        self._asking: dict[_Name, _Asking] = {}
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -36,14 +57,48 @@ class GuardedResolver(AbstractResolver):
         Raises:
             ForbiddenDestinationError: It has none.
         """
-        found = await self._look(host, port, family)
+        name = (host, port, family)
+        kept = self._kept.get(name)
+        if kept is not None and self._monotonic() < kept[1]:
+            return kept[0]
+        asking = self._asking.get(name)
+        if asking is None:
+            asking = self._asking[name] = _Asking(asyncio.create_task(self._resolve(name)))
+            asking.task.add_done_callback(lambda task: self._answered(name, task))
+        asking.waiting += 1
+        try:
+            return await asyncio.shield(asking.task)
+        finally:
+            asking.waiting -= 1
+            if not asking.waiting:  # nobody is left who wants to know
+                self._forget(name, asking.task)
+                asking.task.cancel()
+
+    async def close(self) -> None:
+        """Ask nothing new."""
+        self._lookups.close()
+
+    async def _resolve(self, name: _Name) -> list[ResolveResult]:
+        host = name[0]
+        found = await asyncio.shield(await self._lookups.ask(*name))
         permitted = [one for one in found if self._destinations.permits(one["host"])]
         if not permitted:
             raise ForbiddenDestinationError(f"{host} leads to an address that may not be called")
+        self._kept.pop(name, None)
+        self._kept[name] = (permitted, self._monotonic() + KEPT)
+        if len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
         return permitted
 
-    async def close(self) -> None:
-        """Nothing is held."""
+    def _forget(self, name: _Name, task: "asyncio.Task[list[ResolveResult]]") -> None:
+        asking = self._asking.get(name)
+        if asking is not None and asking.task is task:
+            del self._asking[name]
+
+    def _answered(self, name: _Name, task: "asyncio.Task[list[ResolveResult]]") -> None:
+        self._forget(name, task)
+        if not task.cancelled():
+            task.exception()  # told to those who waited; if all have left, to nobody
 
 
 def check_literal(host: str, destinations: Destinations) -> None:

@@ -14,7 +14,8 @@ from yarl import URL
 
 from core.destinations import Destinations
 from core.gather import State
-from handlers.guarded import ForbiddenDestinationError, GuardedResolver, Look, check_literal
+from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.lookups import Look
 
 IDLE_CONNECTION = 30.0
 TARGETS = 4_096
@@ -78,10 +79,12 @@ class Outbound:
         self._look = look
         self._target = lru_cache(TARGETS)(self._checked)
         self._session: aiohttp.ClientSession | None = None
+        self._resolver: GuardedResolver | None = None
 
     async def __aenter__(self) -> Self:
+        self._resolver = GuardedResolver(self._destinations, self._look)
         connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(self._destinations, self._look),
+            resolver=self._resolver,
             limit=0,  # whoever calls has its own bounds
             use_dns_cache=False,
             keepalive_timeout=IDLE_CONNECTION,
@@ -99,6 +102,8 @@ class Outbound:
     async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
+        if self._resolver is not None:
+            await self._resolver.close()
 
     async def call(self, request: Request) -> Answer | Failure:
         """Make the call; every way it can go wrong is an answer of its own."""

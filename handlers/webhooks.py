@@ -14,7 +14,7 @@ KEEP = 32_768
 
 
 class Caller(Protocol):
-    """Whoever makes calls: `Express`, or `Outbound`."""
+    """Whoever makes calls: `QuickCalls`, or `Outbound`."""
 
     async def call(self, request: Request) -> Answer | Failure:
         """Make one; never raises."""

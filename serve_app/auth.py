@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from actors.cache import Cache
 from core.address import Address
-from core.errors import UnauthenticatedError
+from core.errors import ForbiddenError, UnauthenticatedError
 from core.permissions import split_key
 from core.tokens import CALLBACK, sign, verify
 from storage.access import Credential
@@ -22,12 +22,21 @@ SECRETS_RETRY = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who proved who they are. `address` is set where a token allows just one."""
+    """Somebody who proved who they are.
+
+    `address` is set where a token allows just one, `source` where it is one resource's.
+    """
 
     tenant: int
     permissions: frozenset[str]
     prefix: str = ""
     address: Address | None = None
+    source: str = ""
+
+    def check_source(self, source: str) -> None:
+        """Pass if this caller may speak as `source`; raises ForbiddenError."""
+        if self.source and self.source != source:
+            raise ForbiddenError(f"this token is for answers of {self.source}, not of {source}")
 
 
 class Keys:
@@ -106,10 +115,10 @@ class Tokens:
 
         self._secrets = Cache(live, ttl=lambda _: SECRETS_TTL, monotonic=monotonic, limit=1)
 
-    async def sign(self, address: Address, expires_at: float) -> str:
-        """A token for this address."""
+    async def sign(self, address: Address, expires_at: float, source: str = "") -> str:
+        """A token for this address, or for one resource's answer to it."""
         live = await self._secrets.get(self._purpose)
-        return sign(address, expires_at, live[0], self._purpose)
+        return sign(address, expires_at, live[0], self._purpose, source)
 
     async def caller(self, token: str, now: float) -> Caller:
         """The caller a token stands for.
@@ -118,13 +127,14 @@ class Tokens:
             UnauthenticatedError: The token is not ours, or its time is over.
         """
         purpose = self._purpose
-        address = verify(token, now, await self._secrets.get(purpose), purpose)
-        if address is None and self._may_look_again():
+        holder = verify(token, now, await self._secrets.get(purpose), purpose)
+        if holder is None and self._may_look_again():
             # Another replica may have begun to sign with a secret that is new to us.
-            address = verify(token, now, await self._secrets.refresh(purpose), purpose)
-        if address is None:
+            holder = verify(token, now, await self._secrets.refresh(purpose), purpose)
+        if holder is None:
             raise UnauthenticatedError(f"this {purpose} token is forged, broken or over")
-        return Caller(address.tenant, frozenset(), address=address)
+        address = holder.address
+        return Caller(address.tenant, frozenset(), address=address, source=holder.source)
 
     def _may_look_again(self) -> bool:
         now = self._monotonic()

@@ -18,7 +18,8 @@ import structlog
 
 from actors.gateway import Gateway
 from core.address import Address
-from core.errors import TransientError
+from core.errors import TransientError, UnavailableError
+from core.messages import RefusalKind, Refused
 from core.wait import Entry, Wait
 from serve_app.sse import BEAT, FROM_START, OPENING
 from storage import waits
@@ -28,6 +29,10 @@ from telemetry.logging import about
 log = structlog.get_logger("stream")
 
 RETRY_AFTER = 1.0
+# How often a correlation is told that its last reader went away.
+ABANDON_TRIES = 5
+# Seconds after which to come again for an end that could not be read.
+END_RETRY = 2
 # What is read at once, and about what a channel remembers: no correlation may cost much more.
 READ_AHEAD = 256 * 1024
 
@@ -37,7 +42,10 @@ _number_of = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What was read at once; `counted` only if that was all there is."""
+    """What was read at once; `counted` is None if that was not all there is.
+
+    At the end it is the lines that count, for a story that tells them; for others it is empty.
+    """
 
     wait: Wait
     entries: list[Entry]
@@ -63,6 +71,15 @@ Teller: TypeAlias = Callable[[int, News], list[Frame]]
 
 
 @dataclass(frozen=True, slots=True)
+class Story:
+    """A form of words. `tells_result`: its end repeats all that counts, which has to be read."""
+
+    name: str
+    tell: Teller
+    tells_result: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Leaving:
     """What happens when nobody reads any more: after `grace` seconds the correlation is told."""
 
@@ -77,10 +94,10 @@ def has_all(cursor: int, wait: Wait) -> bool:
 class Channel:
     """One correlation in one form of words."""
 
-    def __init__(self, gateway: Gateway, address: Address, tell: Teller, heartbeat: float) -> None:
+    def __init__(self, gateway: Gateway, address: Address, story: Story, heartbeat: float) -> None:
         self._gateway = gateway
         self._address = address
-        self._tell = tell
+        self._story = story
         self._heartbeat = heartbeat
         self._frames: list[Frame] = []
         self._size = 0
@@ -89,7 +106,9 @@ class Channel:
         self._changed = asyncio.Event()
         self._beats = 0
         self.over = False
-        # The end with all that counts; None if the correlation was gone before it came.
+        # Whether it stopped because of a mistake of ours, before the end.
+        self.broken = False
+        # The end; None if it broke, or if the correlation was gone before it came.
         self.result: News | None = None
         self.readers = 0
         self._task = asyncio.create_task(self._follow())
@@ -124,18 +143,30 @@ class Channel:
     async def _catch_up(self, cursor: int) -> tuple[list[Frame], int]:
         """What this channel has forgotten already; and the number the reader is at then."""
         try:
-            news = await read_news(self._gateway, self._address, cursor)
+            news = await self._read(cursor)
         except (*CONNECTION_ERRORS, TimeoutError):
             await asyncio.sleep(RETRY_AFTER)
             return [], cursor
         if news is None:
             return [], self._from
-        return self._tell(cursor, news), _read_to(cursor, news)
+        return self._story.tell(cursor, news), _read_to(cursor, news)
 
     async def ended(self) -> None:
         """Return when the correlation has ended."""
         while not self.over:
             await self._changed.wait()
+
+    async def ended_within(self, patience: float) -> None:
+        """The same, but not for ever.
+
+        Raises:
+            UnavailableError: The end did not come, or cannot be told.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self.ended()
+        if self.broken or not self.over:
+            raise UnavailableError("the end could not be read; it may have come", END_RETRY)
 
     async def _follow(self) -> None:
         try:
@@ -143,8 +174,12 @@ class Channel:
         except Exception:
             # Its readers come back after the last id they saw; here they would wait for ever.
             log.exception("stream.broken", **about(self._address))
-            self.over = True
+            self.over = self.broken = True
             self._wake()
+
+    async def _read(self, cursor: int) -> News | None:
+        story = self._story
+        return await read_news(self._gateway, self._address, cursor, with_result=story.tells_result)
 
     async def _read_on(self) -> None:
         pause = self._heartbeat
@@ -155,7 +190,7 @@ class Channel:
                 # Read after a beat as well, should a change ever go unheard.
                 pause = self._heartbeat
                 try:
-                    news = await read_news(self._gateway, self._address, self._read_to)
+                    news = await self._read(self._read_to)
                 except (*CONNECTION_ERRORS, TimeoutError) as error:
                     away = type(error).__name__
                     log.warning("stream.database_away", error=away, **about(self._address))
@@ -171,7 +206,7 @@ class Channel:
         if news is None:  # past retention
             self.over = True
             return
-        for frame in self._tell(self._read_to, news):
+        for frame in self._story.tell(self._read_to, news):
             self._frames.append(frame)
             self._size += len(frame[1])
         self._read_to = _read_to(self._read_to, news)
@@ -195,7 +230,9 @@ def _read_to(cursor: int, news: News) -> int:
     return wait.ending.seq if wait.ending is not None else max(cursor, wait.log_length)
 
 
-async def read_news(gateway: Gateway, address: Address, cursor: int) -> News | None:
+async def read_news(
+    gateway: Gateway, address: Address, cursor: int, *, with_result: bool
+) -> News | None:
     """What is committed after `cursor`; None if the correlation is gone."""
     async with asyncio.timeout(gateway.config.request_timeout):
         seen = await waits.read(gateway.pool, address)
@@ -207,7 +244,8 @@ async def read_news(gateway: Gateway, address: Address, cursor: int) -> News | N
             page = await waits.read_log(gateway.pool, address.key, max(cursor, 0), READ_AHEAD)
         if page.more and page.entries[-1].seq + 1 < end_of(wait):
             return News(wait, page.entries, None)
-        counted = await waits.read_counted(gateway.pool, wait) if wait.ending else []
+        is_told = with_result and wait.ending is not None
+        counted = await waits.read_counted(gateway.pool, wait) if is_told else []
         return News(wait, page.entries, counted)
 
 
@@ -226,20 +264,17 @@ class Hub:
         # Of these, the places that are kept for readers who may come back.
         self._away: Counter[bytes] = Counter()
         self._leaving: set[asyncio.Task[None]] = set()
-        self.left = 0
 
     @contextlib.asynccontextmanager
     async def open(
-        self, address: Address, story: str, tell: Teller, leaving: Leaving | None = None
+        self, address: Address, story: Story, leaving: Leaving | None = None
     ) -> AsyncIterator[Channel]:
-        """Read a correlation for as long as the context lasts; `story` names what `tell` tells."""
-        place = (address.key, story)
-        channel = self._enter(place, address, tell)
+        """Read a correlation for as long as the context lasts."""
+        place = (address.key, story.name)
+        channel = self._enter(place, address, story)
         try:
             yield channel
         finally:
-            if not channel.over:
-                self.left += 1
             if leaving is not None and not channel.over and self._present(address) == 1:
                 self._see_off(place, address, leaving)
             else:
@@ -264,10 +299,10 @@ class Hub:
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    def _enter(self, place: _Place, address: Address, tell: Teller) -> Channel:
+    def _enter(self, place: _Place, address: Address, story: Story) -> Channel:
         channel = self._channels.get(place)
         if channel is None:
-            channel = Channel(self._gateway, address, tell, self._heartbeat)
+            channel = Channel(self._gateway, address, story, self._heartbeat)
             self._channels[place] = channel
         channel.readers += 1
         self._readers[place[0]] += 1
@@ -298,9 +333,22 @@ class Hub:
         finally:
             _take_one(self._away, address.key)
             await self._exit(place)
-        if not channel.over and address.key not in self._readers:
+        if not channel.over:
+            await self._abandon(address)
+
+    async def _abandon(self, address: Address) -> None:
+        """Tell the correlation, if still nobody reads here.
+
+        A shard that is away or new is told again; if that is in vain, the deadline ends it.
+        """
+        for _ in range(ABANDON_TRIES):
+            if address.key in self._readers:
+                return
             with contextlib.suppress(TransientError):
-                await self._gateway.abandon(address)
+                reply = await self._gateway.abandon(address)
+                if not isinstance(reply, Refused) or reply.kind is not RefusalKind.OVERLOADED:
+                    return
+            await asyncio.sleep(RETRY_AFTER)
 
 
 def _take_one(counts: Counter[bytes], key: bytes) -> None:

@@ -135,9 +135,9 @@ class Conformity:
         """The type has changed: look again at its next event."""
         self._types.forget((tenant, code))
 
-    def clear(self) -> None:
-        """Types have changed: look again at all of them."""
-        self._types.clear()
+    def clear(self, tenant: int | None = None) -> None:
+        """Types have changed: look again at all of them, or at those of one tenant."""
+        self._types.forget_those(lambda key: tenant in (None, key[0]))
 
     def close(self) -> None:
         """Let go of the processes that check."""

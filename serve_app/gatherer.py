@@ -13,7 +13,7 @@ import msgspec
 from actors.gateway import Gateway
 from actors.process import mint
 from core.address import Address
-from core.errors import InvalidError, MusterError, NotFoundError
+from core.errors import InvalidError, MusterError, NotFoundError, OverloadedError
 from core.gather import (
     LONGEST_TIMEOUT_MS,
     NODE,
@@ -22,16 +22,17 @@ from core.gather import (
     OnDisconnect,
     Resource,
     callback_url,
-    calls_of,
     decode_asked,
     encode_asked,
+    errand_of,
     spec_of,
 )
-from core.messages import Judged, Opened, Refused, Register, Standing
+from core.messages import Cancel, Judged, Opened, Refused, Register, Standing
+from core.permissions import Permission
 from core.spec import encode_spec
 from core.tokens import CALLBACK, STREAM
 from core.wait import ASKED
-from serve_app.auth import Tokens
+from serve_app.auth import Caller, Tokens
 from serve_app.channels import Leaving
 from serve_app.database import Database
 from serve_app.problems import refusal
@@ -40,6 +41,7 @@ from storage.waits import Seen
 
 # How long a first answer waits for the resources to agree.
 AGREE_WITHIN = 0.25
+CALLS_RETRY = 2
 
 _TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -75,23 +77,31 @@ class Gatherer:
 
         Raises:
             InvalidError: A resource is not registered.
+            OverloadedError: Too many calls wait already.
         """
         known = await self._known(tenant, asked)
         gather_id = str(uuid.uuid4())
         address = Address(tenant, gather_id, gather_id)
         opened = await self._register(address, asked, timeout_ms / 1000)
         kept_until = opened.expires_at + self._gateway.config.retention
-        token = await self._tokens[CALLBACK].sign(address, kept_until)
-        public_url = self._gateway.config.public_url
         urls = [
-            callback_url(public_url, quote(ask.name, safe=""), token, journals=asked.journals)
-            for ask in asked.asks
+            await self._callback_url(address, ask.name, asked, kept_until) for ask in asked.asks
         ]
-        calls = calls_of(asked, address, opened.expires_at, known, urls)
+        errand = errand_of(asked, address, opened.expires_at, known, urls)
         patience = AGREE_WITHIN if asked.mode is Mode.STREAM else 0.0
-        agreed = await self._gateway.begin_calls(calls, patience)
+        agreed = await self._gateway.begin_calls(errand, patience)
+        if agreed is None:
+            # Else the pool would find it in Postgres, and make calls that nobody hears of.
+            await self._gateway.send(Cancel(address=address, turn_id=mint()))
+            raise OverloadedError("too many calls wait for their turn; slow down", CALLS_RETRY)
         stream_token = await self._tokens[STREAM].sign(address, kept_until)
         return Begun(address, opened, agreed, stream_token)
+
+    async def _callback_url(self, address: Address, name: str, asked: Asked, until: float) -> str:
+        """Where this resource answers; its token is good for no other."""
+        token = await self._tokens[CALLBACK].sign(address, until, name)
+        public_url = self._gateway.config.public_url
+        return callback_url(public_url, quote(name, safe=""), token, journals=asked.journals)
 
     async def find(self, address: Address) -> Gathering:
         """One gather; raises NotFoundError."""
@@ -121,7 +131,7 @@ class Gatherer:
             address=address,
             turn_id=mint(),
             node_id=NODE,
-            spec=encode_spec(spec_of(asked.asks, timeout)),
+            spec=encode_spec(spec_of(asked.asks, timeout, journals=asked.journals)),
             fresh=True,
             asked=encode_asked(asked),
         )
@@ -140,6 +150,12 @@ class Gatherer:
 def leaving_of(asked: Asked) -> Leaving | None:
     """What happens when a gather's last reader goes away."""
     return None if asked.on_disconnect is OnDisconnect.DETACH else Leaving(asked.grace)
+
+
+def leaving_of_reader(asked: Asked, caller: Caller) -> Leaving | None:
+    """The same for a reader of its stream: whoever may only look does not end it by going."""
+    may_end = caller.address is not None or Permission.GATHERS_WRITE in caller.permissions
+    return leaving_of(asked) if may_end else None
 
 
 def capped(timeout_ms: int) -> tuple[int, dict[str, str]]:

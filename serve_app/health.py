@@ -125,8 +125,17 @@ def kafka_component(report: Report, expected: int) -> Component:
     up = sum(actor["kind"] == INGEST and is_connected(actor) for actor in actors)
     details = [f"{actor['name']} {_in_short(actor)}" for actor in actors if trouble_of(actor)]
     is_up = up >= expected and not details
+    details += [f"{actor['name']} {words}" for actor in actors if (words := _held_words(actor))]
     component: Component = {"status": UP if is_up else DOWN, "up": up, "expected": expected}
     return component | ({"detail": "; ".join(details)} if details else {})
+
+
+def _held_words(actor: Report) -> str | None:
+    """What cannot be published: told, but a topic that somebody misspelt makes nothing DOWN."""
+    held, refused = (int(stats_of(actor).get(name) or 0) for name in ("held_topics", "refused"))
+    if not (held or refused):
+        return None
+    return f"cannot publish to {held} topics, nor {refused} events to others"
 
 
 def _in_short(actor: Report) -> str:

@@ -9,7 +9,7 @@ from fastapi import Request
 
 from core.address import Address
 from core.gather import Asked
-from serve_app.channels import Leaving, Teller
+from serve_app.channels import Leaving, Story
 from serve_app.gatherer import Begun, leaving_of
 from serve_app.replica import Replica
 from serve_app.stories import gather_story
@@ -18,14 +18,13 @@ from serve_app.stories import gather_story
 async def read_on(
     replica: Replica,
     address: Address,
-    story: tuple[str, Teller],
+    story: Story,
     cursor: int,
     leaving: Leaving | None,
 ) -> AsyncGenerator[bytes]:
     """The frames of a stream; its reader counts as one while it lasts."""
-    name, tell = story
     async with (
-        replica.hub.open(address, name, tell, leaving) as channel,
+        replica.hub.open(address, story, leaving) as channel,
         contextlib.aclosing(channel.frames(cursor)) as frames,
     ):
         async for frame in frames:
@@ -46,7 +45,7 @@ async def _leave(replica: Replica, beginning: "asyncio.Task[Begun]", asked: Aske
     await asyncio.wait({beginning})
     if beginning.exception() is None:
         address, story = beginning.result().address, gather_story(asked)
-        async with replica.hub.open(address, *story, leaving_of(asked)):
+        async with replica.hub.open(address, story, leaving_of(asked)):
             pass
 
 

@@ -49,6 +49,8 @@ class Intake:
     ) -> list[Offer | Unaddressed]:
         """The same for many of one caller."""
         if caller.address is not None:
+            for one in arrivals:
+                caller.check_source(one.label)
             return [await self._address_of_holder(caller.address, one) for one in arrivals]
         found = await self._addressing.find_all(caller.tenant, arrivals)
         return [

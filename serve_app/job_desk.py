@@ -107,16 +107,16 @@ async def change_next(
     return Round(told, left, cursor if left or found.looked_to is not None else None)
 
 
-async def pools_named(replica: Replica, tenant: int, name: str | None) -> tuple[int, ...] | None:
+async def pools_named(replica: Replica, tenant: int, names: list[str]) -> tuple[int, ...] | None:
     """The pools that a filter means: of one's own and of the anchor's those of this code or id."""
-    if name is None:
+    if not names:
         return None
     return tuple(
         row.pool_no
         for row in await replica.database.ask(
             dispatch_pools.page, tenant, PoolFilter(), 0, EVERY_POOL
         )
-        if name in {row.code, row.pool_id}
+        if {row.code, row.pool_id}.issuperset(names)
     )
 
 

@@ -217,6 +217,9 @@ def _relay(actor: Report) -> Document:
     return _state(actor) | {
         "published": stats.get("published", 0),
         "failures": stats.get("failures", 0),
+        "vanished": stats.get("vanished", 0),
+        "heldTopics": stats.get("held_topics", 0),
+        "refused": stats.get("refused", 0),
         "backlog": stats.get("backlog", 0),
         "oldestSeconds": round(float(stats.get("oldest", 0.0)), 3),
     }

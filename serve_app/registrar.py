@@ -21,6 +21,7 @@ from core.wait_config import API_RESPONSE
 from serve_app.auth import Tokens
 from serve_app.named_topics import NamedTopics
 from serve_app.problems import ProblemError, refusal
+from serve_app.told_topics import ToldTopics
 from serve_app.wire.mapper import Document, ids_document, required_events
 from serve_app.wire.requests import WaitRequest
 
@@ -51,15 +52,22 @@ class Registrar:
     """Registers waits for one tenant at a time."""
 
     def __init__(
-        self, gateway: Gateway, profiles: Profiles, topics: NamedTopics, tokens: Tokens
+        self,
+        gateway: Gateway,
+        profiles: Profiles,
+        topics: NamedTopics,
+        told: ToldTopics,
+        tokens: Tokens,
     ) -> None:
         self._gateway = gateway
         self._profiles = profiles
         self._topics = topics
+        self._told = told
         self._tokens = tokens
 
     async def register(self, tenant: int, request: WaitRequest) -> tuple[int, Document]:
         """Register one wait; status and document of the answer."""
+        await self._told.check(tenant, [request.data.completion_topic])
         plan = plan_of(tenant, request, self._gateway.config.kafka)
         await self._remember(tenant, [plan])
         return await self._answer(plan, await self._gateway.send(plan.message()))
@@ -68,6 +76,7 @@ class Registrar:
         self, tenant: int, requests: Sequence[WaitRequest]
     ) -> list[tuple[int, Document] | ProblemError]:
         """Register several waits; each gets an answer of its own."""
+        await self._told.check(tenant, [request.data.completion_topic for request in requests])
         kafka = self._gateway.config.kafka
         plans = [plan_of(tenant, request, kafka) for request in requests]
         await self._remember(tenant, plans)

@@ -8,6 +8,7 @@ from functools import partial
 import structlog
 
 from actors.addressing import Addressing
+from actors.cache import Cache
 from actors.event_writer import Bounds, EventWriter
 from actors.gateway import Gateway
 from actors.ids import Ids, open_id_maker
@@ -16,6 +17,7 @@ from actors.notices import Notices
 from actors.process import mint
 from actors.profiles import Profiles
 from actors.subscription_cache import SubscriptionCache
+from actors.warning_book import WarningBook
 from core.event_type import Admission
 from core.tokens import CALLBACK, STREAM
 from handlers.filters import tally, wanted
@@ -29,15 +31,17 @@ from serve_app.event_desk import EventDesk
 from serve_app.gatherer import Gatherer
 from serve_app.health import Health
 from serve_app.intake import Intake
-from serve_app.kafka_view import KafkaSight
+from serve_app.kafka_view import SLUG_TTL, KafkaSight
 from serve_app.limits import Gate
 from serve_app.named_topics import NamedTopics
 from serve_app.options import IngressOptions
 from serve_app.pool_bell import PoolBell
 from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
-from storage import access, event_types, subscriptions, topics, waits
+from serve_app.told_topics import ToldTopics
+from storage import access, dispatch_warnings, event_types, subscriptions, topics, waits
 from storage.changes import Topic
+from storage.dispatch_warnings import NewWarning, Severity
 from storage.event_store import EventStore
 from storage.pool import CONNECTION_ERRORS, PoolOptions
 from telemetry.metrics import Metrics
@@ -68,11 +72,14 @@ class Replica:
         profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
         self.intake = Intake(gateway, self.database, profiles)
         named = NamedTopics(asker(topics.name_topics), gateway.clock.now)
-        self.registrar = Registrar(gateway, profiles, named, self.tokens[CALLBACK])
+        # Tenants keep their names: asked for once.
+        slugs = Cache(asker(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
+        told = ToldTopics(gateway.config.kafka, slugs.get)
+        self.registrar = Registrar(gateway, profiles, named, told, self.tokens[CALLBACK])
         self.hub = Hub(gateway, options.heartbeat)
         self.gatherer = Gatherer(gateway, self.database, self.tokens)
         self.census = Census(gateway)
-        self.health = Health(gateway, self.census, lambda: self.hub.readers)
+        self.health = Health(gateway, self.census, lambda: metrics.gathers.streams)
         self.kafka = KafkaSight(gateway.config.kafka, self.census, self.database)
         self.redrive = self._make_redrive(profiles)
         self.conformity = Conformity(
@@ -81,9 +88,9 @@ class Replica:
             allow_unknown=options.event_types is Admission.OPEN,
         )
         self.notices = Notices()
-        self.notices.on(Topic.EVENT_TYPES, self.conformity.clear)
+        self.notices.on_tenants(Topic.EVENT_TYPES, self.conformity.clear)
         self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)
-        self.notices.on(Topic.SUBSCRIPTIONS, self.wishes.clear)
+        self.notices.on_tenants(Topic.SUBSCRIPTIONS, self.wishes.clear)
         metrics.events.filtered = tally.counts
         self.events = self._make_writer()
         self.event_desk = EventDesk(
@@ -101,7 +108,12 @@ class Replica:
         self._tasks = (
             asyncio.create_task(self._write_used_forever()),
             asyncio.create_task(self.notices.run_forever(self.config.dsn)),
+            asyncio.create_task(self._make_warnings().run_forever()),
         )
+
+    def _make_warnings(self) -> WarningBook:
+        write = partial(dispatch_warnings.warn, self.gateway.pool)
+        return WarningBook(write, lambda: map(unfiltered, tally.oversized().items()))
 
     def _make_writer(self) -> EventWriter:
         options = PoolOptions(
@@ -151,3 +163,15 @@ class Replica:
                 await self.keys.write_used()
         except CONNECTION_ERRORS as error:
             log.warning("keys.use_not_stored", error=type(error).__name__)
+
+
+def unfiltered(missed: tuple[tuple[int, str], str]) -> NewWarning:
+    """What a subscription's owner is told of an event that its filter was not asked about."""
+    (tenant, subscription_id), type_ = missed
+    return NewWarning(
+        tenant=tenant,
+        category="CONFIGURATION",
+        severity=Severity.WARNING,
+        source=f"{subscription_id}/filter",
+        message=f"an event of type {type_} is too large for the filter, and was not delivered",
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -24,6 +25,7 @@ _BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,:\[\]/]+):\d{1,5}"
 _BROKERS = rf"^{_BROKER}(?:,{_BROKER})*$"
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s#]*")
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 Count = Annotated[int, Field(ge=1)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
@@ -89,7 +91,9 @@ class Settings(BaseSettings):
     )
     flush_limit: Count = Field(2_000, description="Most correlations written by one flush.")
     log_limit: Count = Field(
-        256, description="Most entries in the log of one correlation; later ones are refused."
+        256,
+        description="Most entries in the log of one correlation; beyond that, duplicates and late "
+        "events are refused.",
     )
     max_ongoing_requests: Count = Field(
         10_000, description="Most requests and streams Serve lets into one replica."
@@ -132,11 +136,24 @@ class Settings(BaseSettings):
 
     # Calls to resources
     call_pools: Count = Field(1, description="Pool actors that call resources.")
-    call_limit: Count = Field(1_000, description="Most calls that one pool has under way.")
+    call_limit: Count = Field(
+        1_000,
+        description="Most calls that one pool has under way; a tenant has half of them at most.",
+    )
+    call_queue: Count = Field(
+        10_000,
+        description="Most calls that one pool keeps; a tenant has half of them at most. Gathers "
+        "beyond that get 429.",
+    )
+    call_budget: Bytes = Field(
+        64 * 1024 * 1024,
+        description="Most bytes of requests that one pool keeps, and that it has under way; a "
+        "tenant has half of them at most. Gathers beyond that get 429.",
+    )
     call_networks: str | None = Field(
         None,
         description="Networks that may be called beside public addresses (10.1.0.0/16,loopback). "
-        "Default: none; loopback where the HTTP API itself listens on loopback only.",
+        "Default: none; loopback where HOST and PUBLIC_URL are on loopback.",
     )
     journal_urls: str = Field(
         "",
@@ -152,16 +169,21 @@ class Settings(BaseSettings):
 
     # Dispatch
     pool_limit: Count = Field(
-        20, description="Most dispatch pools there may be, of all tenants; each is a process."
+        20, description="Most dispatch pools, of all tenants; of one, half. Each is a process."
     )
     dispatch_buffer: Count = Field(
         10_000, description="Most jobs that one dispatch pool holds in memory; the rest waits."
+    )
+    dispatch_bytes: Bytes = Field(
+        67_108_864,
+        description="Bytes of payloads past which a dispatch pool takes no further job at once.",
     )
     dispatch_poll: Seconds = Field(
         2.0, description="Seconds between a pool's looks for jobs that were not handed to it."
     )
     target_limit: Count = Field(
-        100, description="Most deliveries that a pool has under way to one target."
+        100,
+        description="Most deliveries of one tenant that a pool has under way to one server.",
     )
     stale_after: Seconds = Field(
         900.0, description="Seconds after which a job is found again that no pool has touched."
@@ -173,7 +195,7 @@ class Settings(BaseSettings):
     sample_receiver: bool | None = Field(
         None,
         description="Whether /api/sample/webhook takes deliveries to try them on. "
-        "Default: true where the HTTP API listens on loopback only.",
+        "Default: true where HOST and PUBLIC_URL are on loopback.",
     )
 
     # Kafka
@@ -327,8 +349,8 @@ class Settings(BaseSettings):
 
     @property
     def _is_on_loopback(self) -> bool:
-        """Whether nobody elsewhere can reach the HTTP API."""
-        return self.host in {"127.0.0.1", "::1", "localhost"}
+        """Whether nobody elsewhere can reach the HTTP API, not even through a proxy here."""
+        return self.host in _LOOPBACK_HOSTS and _host_of(self.url) in _LOOPBACK_HOSTS
 
     def _kafka(self) -> KafkaConfig | None:
         """Its fields, each from the setting of its name; none without a broker."""
@@ -344,6 +366,13 @@ class Settings(BaseSettings):
         if self.sample_receiver is None:
             values["sample_receiver"] = self._is_on_loopback
         return IngressOptions(**values)
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
 
 
 def topic_entries(text: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from core.gather import Asked
 from core.judgement import Outcome
 from core.wait import Entry, Wait
-from serve_app.channels import Frame, News, Teller
+from serve_app.channels import Frame, News, Story, Teller
 from serve_app.sse import frame
 from serve_app.wire.gather_mapper import (
     event_document,
@@ -41,6 +41,8 @@ def frames_of_wait(cursor: int, news: News) -> list[Frame]:
     return frames
 
 
+WAIT_STORY = Story("wait", frames_of_wait, tells_result=True)
+
 _KINDS = {
     Outcome.RECEIVED.value: "callback",
     Outcome.REJECTED.value: "rejected",
@@ -49,20 +51,26 @@ _KINDS = {
 }
 
 
-def gather_story(asked: Asked) -> tuple[str, Teller]:
+def gather_story(asked: Asked) -> Story:
     """A gather's story: how each resource answered, and what that amounts to."""
     if asked.journals:
         patient = patient_of(asked)
-        return "journals", _teller(
-            lambda wait, entry: journal_event(wait.address, patient, entry),
-            lambda wait: journal_summary(wait, patient),
+        return Story(
+            "journals",
+            _teller(
+                lambda wait, entry: journal_event(wait.address, patient, entry),
+                lambda wait: journal_summary(wait, patient),
+            ),
         )
     # Each reader holds its story, so that must not hold all that was asked, which a context does as
     # long as it is a part of it.
     context = asked.context.copy()
-    return "gather", _teller(
-        lambda wait, entry: event_document(wait.address, entry),
-        lambda wait: summary_document(wait, context),
+    return Story(
+        "gather",
+        _teller(
+            lambda wait, entry: event_document(wait.address, entry),
+            lambda wait: summary_document(wait, context),
+        ),
     )
 
 

@@ -12,10 +12,20 @@ class Topic(StrEnum):
     """What kind of thing has changed."""
 
     SUBSCRIPTIONS = "subscriptions"
+    TARGETS = "targets"
     POOLS = "pools"
     EVENT_TYPES = "event_types"
 
 
-async def notify(conn: Connection, topic: Topic) -> None:
-    """Say so when the transaction of this connection is committed, and not if it is not."""
-    await conn.execute(Q["notify_change"], topic.value)
+async def notify(conn: Connection, topic: Topic, tenant: int | None = None) -> None:
+    """Say so when the transaction of this connection is committed, and not if it is not.
+
+    Whose it is, if it is one tenant's, spares the copies of the others.
+    """
+    await conn.execute(Q["notify_change"], topic.value if tenant is None else f"{topic} {tenant}")
+
+
+def read_notice(text: str) -> tuple[str, int | None]:
+    """The topic and the tenant of what was said."""
+    topic, _, whose = text.partition(" ")
+    return topic, int(whose) if whose.isdecimal() else None

@@ -162,17 +162,19 @@ def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> Le
     )
 
 
-_HEADERS = msgspec.json.Decoder(tuple[tuple[str, bytes], ...])
+Headers = tuple[tuple[str, bytes | None], ...]
+
+_HEADERS = msgspec.json.Decoder(Headers)
 
 
-def _headers_text(headers: tuple[tuple[str, bytes], ...]) -> str:
-    """Names as they are, values in base64: they may be any bytes."""
+def _headers_text(headers: Headers) -> str:
+    """Names as they are, values in base64: they may be any bytes, or null."""
     return msgspec.json.encode(
         [(name.replace("\x00", "\ufffd"), raw) for name, raw in headers]
     ).decode()
 
 
-def _headers_of(text: str) -> tuple[tuple[str, bytes], ...]:
+def _headers_of(text: str) -> Headers:
     return _HEADERS.decode(text)
 
 

@@ -80,7 +80,7 @@ async def sync_subscriptions(
                 listed = {one.code for one in wanted}
                 await _remove_subscriptions(conn, tenant, wish.application, listed, synced)
             if synced.created or synced.updated or synced.removed:
-                await changes.notify(conn, Topic.SUBSCRIPTIONS)
+                await changes.notify(conn, Topic.SUBSCRIPTIONS, tenant)
     except _RefusedError as refused:
         return refused.reason
     return synced
@@ -172,8 +172,9 @@ async def _sync_pool(
     if held.application != wish.application:
         raise _RefusedError(wish.code, PoolRefusal.CODE_EXISTS)
     is_back = held.status is PoolStatus.ARCHIVED
-    if is_back and not await dispatch_pools.has_room(conn, most):
-        raise _RefusedError(wish.code, PoolRefusal.POOL_LIMIT)
+    refusal = await dispatch_pools.refuse_one_more(conn, tenant, most) if is_back else None
+    if refusal is not None:
+        raise _RefusedError(wish.code, refusal)
     declared = _declared_pool(held, wish)
     if declared == held:
         synced.unchanged.append(wish.code)

@@ -64,6 +64,7 @@ class NewJob:
             group=self.message_group,
             sequence=self.sequence,
             due=self.scheduled_for or 0.0,
+            size=len(self.payload or b""),
         )
 
 
@@ -91,6 +92,8 @@ class Job:
     source: str | None
     subject: str | None
     event_id: str | None
+    event_tenant: str | None
+    """Whose event an anchor's job brings."""
     subscription_id: str | None
     correlation_id: str | None
     external_id: str | None

@@ -12,6 +12,7 @@ from core.dispatch.pool import (
     DEFAULT_POOL,
     PoolRefusal,
     PoolStatus,
+    refuse_another,
     refuse_archive,
     refuse_change,
     refuse_code,
@@ -112,7 +113,7 @@ async def count(pool: Pool, tenant: int, chosen: PoolFilter) -> int:
 
 
 async def create(pool: Pool, tenant: int, new: NewPool, most: int) -> PoolRefusal | PoolRow:
-    """Make a pool, unless all tenants together have `most` already."""
+    """Make a pool, unless all tenants together have `most` already, or this one half of it."""
     async with pool.acquire() as conn, conn.transaction():
         await lock_count(conn)
         made = await add(conn, tenant, new, most)
@@ -126,8 +127,9 @@ async def add(conn: Connection, tenant: int, new: NewPool, most: int) -> PoolRef
     refusal = refuse_code(new.code, is_anchors=tenant == ANCHOR)
     if refusal is not None:
         return refusal
-    if not await has_room(conn, most):
-        return PoolRefusal.POOL_LIMIT
+    refusal = await refuse_one_more(conn, tenant, most)
+    if refusal is not None:
+        return refusal
     pool_no = await conn.fetchval(
         Q["create_pool"],
         tenant,
@@ -163,8 +165,10 @@ async def activate(pool: Pool, tenant: int, name: str, most: int) -> PoolRefusal
     async with _held(pool, tenant, name, counting=True) as (conn, held):
         if isinstance(held, PoolRefusal):
             return held
-        if held.status is PoolStatus.ARCHIVED and not await has_room(conn, most):
-            return PoolRefusal.POOL_LIMIT
+        if held.status is PoolStatus.ARCHIVED:
+            refusal = await refuse_one_more(conn, tenant, most)
+            if refusal is not None:
+                return refusal
         return await save(conn, replace(held, status=PoolStatus.ACTIVE))
 
 
@@ -234,9 +238,11 @@ async def _held(
             yield conn, held
 
 
-async def has_room(conn: Connection, most: int) -> bool:
-    """Whether there may be one more, in a transaction that has the lock."""
-    return bool(await conn.fetchval(Q["count_open_pools"]) < most)
+async def refuse_one_more(conn: Connection, tenant: int, most: int) -> PoolRefusal | None:
+    """Why a tenant cannot have one more, in a transaction that has the lock."""
+    row = await conn.fetchrow(Q["count_open_pools"], tenant)
+    total, own = (0, 0) if row is None else (row["total"], row["own"])
+    return refuse_another(total, own, most=most, is_anchors=tenant == ANCHOR)
 
 
 def _row(row: asyncpg.Record | None) -> PoolRow:

@@ -9,9 +9,13 @@ import msgspec
 
 from core.dispatch.claimed import Claimed, ClaimedEvent
 from core.dispatch.job import GroupKey, JobKey, Kind, Mode, Pointer
+from core.dispatch.outcome import Result as Came
 from core.dispatch.outcome import Sent, Step
 from storage.pool import Connection, Pool
 from storage.queries import Q
+
+KEPT_DEFERRALS = 100
+"""Of a job that is put off again and again, so many of the latest are noted, or twice as many."""
 
 _MODES = {mode.value: mode for mode in Mode}
 _KINDS = {kind.value: kind for kind in Kind}
@@ -40,7 +44,15 @@ async def claim(
 
 async def finish(pool: Pool | Connection, results: Iterable[Result]) -> dict[JobKey, float]:
     """Write what became of jobs; when each goes again (0: never), without those that were lost."""
-    rows = await pool.fetch(Q["finish_jobs"], [_said(result) for result in results])
+    told = list(results)
+    rows = await pool.fetch(Q["finish_jobs"], [_said(result) for result in told])
+    if often := [one for one in told if _is_put_off_often(one)]:
+        await pool.execute(
+            Q["forget_deferrals"],
+            [one.key.tenant for one in often],
+            [one.key.job_id for one in often],
+            [one.send_no - KEPT_DEFERRALS for one in often],
+        )
     return {JobKey(tenant, job_id): due for tenant, job_id, due in rows}
 
 
@@ -109,6 +121,7 @@ def pointer_of(row: asyncpg.Record) -> Pointer:
         due=row["due"],
         retrying=row["retrying"],
         stuck=row["stuck"],
+        size=row["size"],
     )
 
 
@@ -125,6 +138,7 @@ def _claimed(row: asyncpg.Record) -> Claimed:
         source=row["source"],
         subject=row["subject"],
         event_id=row["event_id"],
+        event_tenant=row["event_tenant"],
         correlation_id=row["correlation_id"],
         idempotency_key=row["idempotency_key"],
         target_url=row["target_url"],
@@ -154,6 +168,12 @@ def _event(row: asyncpg.Record) -> ClaimedEvent:
         causation_id=row["causation_id"],
         extensions=_object.decode(row["extensions"]) if row["extensions"] else {},
     )
+
+
+def _is_put_off_often(result: Result) -> bool:
+    """Whether it is time to forget what was noted first: now and then is often enough."""
+    is_put_off = result.sent is not None and result.sent.status is Came.DEFERRED
+    return is_put_off and result.send_no % KEPT_DEFERRALS == 0
 
 
 def _said(result: Result) -> tuple[Any, ...]:

@@ -96,7 +96,7 @@ async def sync(pool: Pool, tenant: int, declaration: Declaration) -> SyncRefused
             done = await _sync(conn, tenant, declaration)
             keeps = isinstance(done, Synced) and not declaration.is_rehearsal
             if keeps and done:
-                await changes.notify(conn, Topic.EVENT_TYPES)
+                await changes.notify(conn, Topic.EVENT_TYPES, tenant)
         except BaseException:
             await transaction.rollback()
             raise

@@ -128,7 +128,7 @@ async def create(pool: Pool, tenant: int, new: NewEventType) -> bool:
     async with pool.acquire() as conn, conn.transaction():
         made = await add(conn, tenant, new)
         if made:
-            await changes.notify(conn, Topic.EVENT_TYPES)
+            await changes.notify(conn, Topic.EVENT_TYPES, tenant)
         return made
 
 
@@ -193,7 +193,7 @@ async def change(pool: Pool, tenant: int, name: str, wish: TypeChange) -> bool:
     async with pool.acquire() as conn, conn.transaction():
         changed = await rename(conn, tenant, name, wish)
         if changed:
-            await changes.notify(conn, Topic.EVENT_TYPES)
+            await changes.notify(conn, Topic.EVENT_TYPES, tenant)
         return changed
 
 
@@ -283,7 +283,7 @@ async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> Refusal | 
         if refusal is not None:
             return refusal
         await conn.execute(Q["drop_event_type"], tenant, held.code)
-        await changes.notify(conn, Topic.EVENT_TYPES)
+        await changes.notify(conn, Topic.EVENT_TYPES, tenant)
         return held.code
 
 
@@ -323,7 +323,7 @@ async def hold(conn: Connection, tenant: int, name: str) -> EventType | None:
 
 async def _touched(conn: Connection, tenant: int, held: EventType) -> EventType:
     await conn.execute(Q["touch_event_type"], tenant, held.code)
-    await changes.notify(conn, Topic.EVENT_TYPES)
+    await changes.notify(conn, Topic.EVENT_TYPES, tenant)
     rows = await conn.fetch(Q["read_event_type"], tenant, held.code)
     (found,) = await with_versions(conn, tenant, rows)
     return found

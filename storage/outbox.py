@@ -36,9 +36,11 @@ async def claim(conn: Connection) -> bool:
     return won
 
 
-async def upcoming(conn: Connection, after: int, limit: int) -> list[OutgoingRow]:
-    """The next rows, in the order they were written."""
-    rows = await conn.fetch(Q["next_outgoing"], after, limit)
+async def upcoming(
+    conn: Connection, after: int, limit: int, without: Sequence[str] = ()
+) -> list[OutgoingRow]:
+    """The next rows, in the order they were written, but for those of some topics."""
+    rows = await conn.fetch(Q["next_outgoing"], after, limit, list(without))
     return [OutgoingRow(*row) for row in rows]
 
 

@@ -7,7 +7,7 @@ import asyncpg
 import msgspec
 
 from core.address import Address
-from core.gather import Asked, Resource, decode_asked
+from core.gather import LONGEST_TIMEOUT_MS, Asked, Resource, decode_asked
 from core.spec import decode_spec
 from core.wait import ASKED, Mark
 from storage import waits
@@ -69,7 +69,7 @@ async def drop(pool: Pool, tenant: int, name: str) -> bool:
 
 async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGather]:
     """Gathers that have waited for so many seconds, soonest deadline first."""
-    rows = await pool.fetch(Q["open_gathers"], older_than, limit)
+    rows = await pool.fetch(Q["open_gathers"], older_than, limit, LONGEST_TIMEOUT_MS / 1000)
     return [
         OpenGather(
             address_of(row),

@@ -94,6 +94,7 @@ def profile_of(row: asyncpg.Record) -> Profile:
     """One that read_profiles found."""
     return Profile(
         version=row["version"],
+        target=row["target"],
         secrets=tuple(row["secrets"]),
         signature=Signature(row["signature"]),
         headers=_words.decode(row["headers"]),

@@ -94,7 +94,7 @@ async def create(pool: Pool, new: Subscription, secret: bytes) -> Refusal | Subs
     async with pool.acquire() as conn, conn.transaction():
         made = await add(conn, new, secret)
         if isinstance(made, Subscription):
-            await changes.notify(conn, Topic.SUBSCRIPTIONS)
+            await changes.notify(conn, Topic.SUBSCRIPTIONS, new.tenant)
         return made
 
 
@@ -131,7 +131,9 @@ async def save(conn: Connection, held: Subscription, new: Subscription) -> Refus
     if new.bindings != held.bindings:
         await conn.execute(Q["drop_bindings"], held.tenant, held.subscription_id)
         await _bind(conn, new)
-    await changes.notify(conn, Topic.SUBSCRIPTIONS)
+    await changes.notify(conn, Topic.SUBSCRIPTIONS, held.tenant)
+    if new.target != held.target:
+        await changes.notify(conn, Topic.TARGETS)
     return await _read_one(conn, held.tenant, held.subscription_id)
 
 
@@ -162,14 +164,18 @@ async def drop(pool: Pool, tenant: int, name: str) -> str | None:
         if held is None:
             return None
         await take_away(conn, held)
-        await changes.notify(conn, Topic.SUBSCRIPTIONS)
+        await changes.notify(conn, Topic.SUBSCRIPTIONS, tenant)
         return held.code
 
 
 async def take_away(conn: Connection, held: Subscription) -> None:
-    """The same, in a transaction of the caller's that holds it, and tells others."""
+    """The same, in a transaction of the caller's that holds it, and tells others.
+
+    What failed of it is put aside; what waits ends when its turn comes.
+    """
     await conn.execute(Q["drop_subscription"], held.tenant, held.subscription_id)
     await conn.execute(Q["drop_webhook_secrets"], held.tenant, held.subscription_id)
+    await conn.execute(Q["put_aside_failed"], held.tenant, held.subscription_id)
 
 
 async def hold(conn: Connection, tenant: int, name: str) -> Subscription | None:
@@ -220,13 +226,20 @@ async def mark_well(pool: Pool, keys: Iterable[tuple[int, str]]) -> None:
     await pool.execute(Q["mark_well"], *_columns(keys))
 
 
-async def disable(pool: Pool, tenant: int, subscription_id: str, reason: str) -> bool:
-    """Pause one that fails and was not paused; False if it no longer fails, or was."""
+async def disable(
+    pool: Pool, tenant: int, subscription_id: str, reason: str, version: int | None = None
+) -> bool:
+    """Pause one that fails and was not paused; False if it no longer fails, or was.
+
+    With a `version` only if that is still its own.
+    """
     async with pool.acquire() as conn, conn.transaction():
-        done = await conn.fetchval(Q["disable_subscription"], tenant, subscription_id, reason)
+        done = await conn.fetchval(
+            Q["disable_subscription"], tenant, subscription_id, reason, version
+        )
         if done is None:
             return False
-        await changes.notify(conn, Topic.SUBSCRIPTIONS)
+        await changes.notify(conn, Topic.SUBSCRIPTIONS, tenant)
         return True
 
 

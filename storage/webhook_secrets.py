@@ -73,7 +73,7 @@ async def rotate(
         await add(conn, tenant, subscription_id, fresh)
         await conn.execute(Q["trim_webhook_secrets"], tenant, subscription_id, MOST_LIVE)
         await conn.execute(Q["raise_subscription_version"], tenant, subscription_id)
-        await changes.notify(conn, Topic.SUBSCRIPTIONS)
+        await changes.notify(conn, Topic.SUBSCRIPTIONS, tenant)
         return await live(conn, tenant, subscription_id)
 
 

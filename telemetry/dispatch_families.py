@@ -1,7 +1,7 @@
 """What Prometheus is told of deliveries: each pool's counters, groups and targets; open warnings.
 
-A tenant is told of its own pools and of those that everybody shares. Counters of a shared pool are
-those of all who use it.
+A tenant is told of its own pools and of those that everybody shares; the label `scope` tells them
+apart where both have one code. Counters of a shared pool are those of all who use it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +15,10 @@ from prometheus_client.core import (
 from prometheus_client.metrics_core import Metric
 
 Actor = Mapping[str, Any]
-Pools = Sequence[tuple[str, Mapping[str, Any]]]
+Pools = Sequence[tuple[list[str], Mapping[str, Any]]]
 
 _SHARED = 0
+_POOL = ["pool", "scope"]
 _COUNTERS = (
     ("completed", "Jobs that were delivered."),
     ("failed", "Jobs that failed for good."),
@@ -40,7 +41,7 @@ def dispatch_families(
 ) -> Iterator[Metric]:
     """Every family."""
     pools = [
-        (str(stats["code"]), stats)
+        ([str(stats["code"]), "shared" if stats["tenant"] == _SHARED else "own"], stats)
         for actor in actors
         if actor.get("kind") == "dispatch"
         and (stats := actor.get("stats") or {}).get("tenant") in {tenant, _SHARED}
@@ -51,10 +52,10 @@ def dispatch_families(
         "muster_dispatch_rate_limited", "Deliveries that the pace held up.", pools, "rate_limited"
     )
     duration = SummaryMetricFamily(
-        "muster_dispatch_jobs_duration_seconds", "Time a receiver took.", labels=["pool"]
+        "muster_dispatch_jobs_duration_seconds", "Time a receiver took.", labels=_POOL
     )
-    for code, stats in pools:
-        duration.add_metric([code], stats.get("sends", 0), stats.get("seconds", 0.0))
+    for pool, stats in pools:
+        duration.add_metric(pool, stats.get("sends", 0), stats.get("seconds", 0.0))
     yield duration
     for name, text, stat in _LEVELS:
         yield _gauge(name, text, pools, stat)
@@ -69,16 +70,16 @@ def dispatch_families(
 
 
 def _counter(name: str, text: str, pools: Pools, stat: str) -> Metric:
-    family = CounterMetricFamily(name, text, labels=["pool"])
-    for code, stats in pools:
-        family.add_metric([code], stats.get(stat, 0))
+    family = CounterMetricFamily(name, text, labels=_POOL)
+    for pool, stats in pools:
+        family.add_metric(pool, stats.get(stat, 0))
     return family
 
 
 def _gauge(name: str, text: str, pools: Pools, stat: str) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["pool"])
-    for code, stats in pools:
-        family.add_metric([code], stats.get(stat, 0))
+    family = GaugeMetricFamily(name, text, labels=_POOL)
+    for pool, stats in pools:
+        family.add_metric(pool, stats.get(stat, 0))
     return family
 
 
@@ -86,27 +87,27 @@ def _limits(pools: Pools) -> Iterator[Metric]:
     rate = GaugeMetricFamily(
         "muster_dispatch_pool_rate_limit",
         "Deliveries a minute that a pool may make; no series: as many as there are.",
-        labels=["pool"],
+        labels=_POOL,
     )
     age = GaugeMetricFamily(
         "muster_dispatch_oldest_head_seconds",
         "Age of the oldest job that heads a group.",
-        labels=["pool"],
+        labels=_POOL,
     )
-    for code, stats in pools:
+    for pool, stats in pools:
         if stats.get("rate_limit") is not None:
-            rate.add_metric([code], stats["rate_limit"])
+            rate.add_metric(pool, stats["rate_limit"])
         if stats.get("oldest_head_age") is not None:
-            age.add_metric([code], stats["oldest_head_age"])
+            age.add_metric(pool, stats["oldest_head_age"])
     yield rate
     yield age
 
 
 def _breakers(pools: Pools) -> Metric:
     family = GaugeMetricFamily(
-        "muster_dispatch_breakers", "Targets by how they are treated.", labels=["pool", "state"]
+        "muster_dispatch_breakers", "Targets by how they are treated.", labels=[*_POOL, "state"]
     )
-    for code, stats in pools:
+    for pool, stats in pools:
         for state, count in sorted((stats.get("breakers") or {}).items()):
-            family.add_metric([code, state], count)
+            family.add_metric([*pool, state], count)
     return family

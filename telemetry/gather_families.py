@@ -14,7 +14,8 @@ from prometheus_client.core import (
 from prometheus_client.metrics_core import Metric
 
 Actor = Mapping[str, Any]
-_OUTCOMES = ("received", "rejected", "timed_out", "failed")
+_ANSWERS = ("ok", "REJECTED")
+_STATES = (*_ANSWERS, "TIMEOUT", "CONNECTION_CLOSED", "ERROR")
 
 
 def gather_families(actors: Sequence[Actor], tenant: int | None) -> Iterator[Metric]:
@@ -74,21 +75,21 @@ def _ended(shards: Sequence[Actor]) -> Iterator[Metric]:
 def _answers(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Metric]:
     outcomes = CounterMetricFamily(
         "muster_gather_outcomes",
-        "How resources answered: received, rejected, timed_out or failed.",
-        labels=["resource", "outcome"],
+        "How resources answered, by callback or directly, or how they failed to.",
+        labels=["resource", "state"],
     )
     seconds = SummaryMetricFamily(
         "muster_gather_answer_seconds",
-        "Time from the request to a resource's answer, by callback or directly.",
+        "Time from the request to a resource's answer (ok or REJECTED), by callback or directly.",
         labels=["resource"],
     )
     for name, counts in sorted(rows.items()):
-        total = 0
-        for outcome in _OUTCOMES:
-            count = sum(int(row.get(outcome, 0)) for row in counts)
-            outcomes.add_metric([name, outcome], count)
-            total += count
-        seconds.add_metric([name], total, sum(row.get("seconds", 0.0) for row in counts))
+        answers = 0
+        for state in _STATES:
+            count = sum(int(row.get(state, 0)) for row in counts)
+            outcomes.add_metric([name, state], count)
+            answers += count if state in _ANSWERS else 0
+        seconds.add_metric([name], answers, sum(row.get("seconds", 0.0) for row in counts))
     yield outcomes
     yield seconds
 

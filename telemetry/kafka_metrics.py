@@ -34,10 +34,13 @@ _LEVELS = (
 _PUBLISHED = (
     ("muster_relay_published", "Events that the broker has confirmed.", "published"),
     ("muster_relay_failures", "Events that the broker did not take; they go again.", "failures"),
+    ("muster_relay_vanished", "Events whose wait was gone before they were sent.", "vanished"),
 )
 _WAITING = (
     ("muster_relay_backlog", "Events that the broker has not confirmed.", "backlog"),
     ("muster_relay_oldest_seconds", "How long the oldest of them has waited.", "oldest"),
+    ("muster_relay_held_topics", "Topics that take nothing at present.", "held_topics"),
+    ("muster_relay_refused", "Events that their topics will not take.", "refused"),
 )
 
 

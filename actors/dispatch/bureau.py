@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -14,13 +15,14 @@ from actors.dispatch.courier import Courier, ProfileKey
 from actors.dispatch.endpoint_watch import EndpointWatch, SubscriptionKey
 from actors.dispatch.operator_events import OperatorEvents
 from actors.notices import Notices
+from actors.warning_book import WarningBook
 from core.config import Config
 from core.destinations import Destinations
-from core.dispatch.board import Site
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.job import JobStatus
 from core.dispatch.outcome import Sent, Step
-from handlers.express import Express
+from core.dispatch.site import Site
+from handlers.quick_calls import QuickCalls
 from handlers.webhooks import Webhooks
 from storage import dispatch_warnings, subscriptions
 from storage.changes import Topic
@@ -29,9 +31,6 @@ from storage.dispatch_warnings import NewWarning, Severity
 from storage.pool import Pool
 
 log = structlog.get_logger("dispatch")
-
-WARN_EVERY = 1.0
-MOST_WARNINGS = 1_000
 
 
 class Bureau:
@@ -43,24 +42,24 @@ class Bureau:
         self._config = config
         self._pool = pool
         self._notices = Notices()
-        express = Express(Destinations(config.call_networks), config.max_body)
-        self._express = express
+        quick = QuickCalls(Destinations(config.call_networks), config.max_body)
+        self._quick = quick
         courier = Courier(
-            self._profile, Webhooks(express, clock.now).send, clock.now, time.monotonic
+            self._profiles, Webhooks(quick, clock.now).send, clock.now, time.monotonic
         )
         self.send, self.prepare = courier.send, courier.prepare
-        self._notices.on(Topic.SUBSCRIPTIONS, courier.forget)
+        self._notices.on_tenants(Topic.SUBSCRIPTIONS, courier.forget)
         self._watch = EndpointWatch(
             self._failing, self._well, self._disable, clock.now, config.disable_after
         )
         self._events = OperatorEvents(
             config, pool, clock, self._notices, directory or Directory(config)
         )
-        self._warnings: dict[tuple[int, str, str], NewWarning] = {}
+        self._warnings = WarningBook(partial(dispatch_warnings.warn, pool))
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._express)
+        await self._stack.enter_async_context(self._quick)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -70,12 +69,16 @@ class Bureau:
         """Call this when some pool's terms have changed."""
         self._notices.on(Topic.POOLS, call)
 
+    def on_targets_changed(self, call: Callable[[], None]) -> None:
+        """Call this when some subscription has another target."""
+        self._notices.on(Topic.TARGETS, call)
+
     async def run_forever(self) -> None:
         """Listen, watch, and write warnings down."""
         await asyncio.gather(
             self._notices.run_forever(self._config.dsn),
             self._watch.run_forever(),
-            self._warn_forever(),
+            self._warnings.run_forever(),
         )
 
     def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
@@ -96,27 +99,17 @@ class Bureau:
     def _warn(
         self, tenant: int, category: str, source: str, message: str, grave: bool = False
     ) -> None:
-        key = (tenant, category, source)
-        if key in self._warnings or len(self._warnings) < MOST_WARNINGS:
-            severity = Severity.CRITICAL if grave else Severity.WARNING
-            self._warnings[key] = NewWarning(
+        severity = Severity.CRITICAL if grave else Severity.WARNING
+        self._warnings.note(
+            NewWarning(
                 tenant=tenant, category=category, severity=severity, source=source, message=message
             )
+        )
 
-    async def _warn_forever(self) -> None:
-        while True:
-            await asyncio.sleep(WARN_EVERY)
-            raised, self._warnings = self._warnings, {}
-            for warning in raised.values():
-                try:
-                    await dispatch_warnings.warn(self._pool, warning)
-                except Exception as error:  # no warning is worth the pool
-                    log.warning("dispatch.warning_lost", error=type(error).__name__)
-
-    async def _profile(self, key: ProfileKey) -> Profile | None:
-        tenant, subscription_id, _ = key
-        found = await subscriptions.profiles(self._pool, [(tenant, subscription_id)])
-        return next(iter(found.values()), None)
+    async def _profiles(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Profile | None]:
+        named = {key: subscriptions.SubscriptionKey(*key[:2]) for key in keys}
+        found = await subscriptions.profiles(self._pool, set(named.values()))
+        return {key: found.get(name) for key, name in named.items()}
 
     async def _failing(self, key: SubscriptionKey) -> float | None:
         found = await subscriptions.mark_failing(self._pool, [key])
@@ -125,9 +118,10 @@ class Bureau:
     async def _well(self, key: SubscriptionKey) -> None:
         await subscriptions.mark_well(self._pool, [key])
 
-    async def _disable(self, key: SubscriptionKey, seconds: float) -> None:
+    async def _disable(self, key: SubscriptionKey, reason: str, version: int | None) -> None:
+        """Pause one that is active, if it still is of this version; only then is it told."""
         tenant, subscription_id = key
-        reason = f"nothing but failures for {seconds / 3600:.1f} hours"
-        await self._events.subscription_disabled(tenant, subscription_id, reason)
-        if await subscriptions.disable(self._pool, tenant, subscription_id, reason):
+        if not await self._events.subscription_disabled(tenant, subscription_id, reason, version):
+            return
+        if await subscriptions.disable(self._pool, tenant, subscription_id, reason, version):
             self._warn(tenant, "CONFIGURATION", subscription_id, f"paused: {reason}", grave=True)

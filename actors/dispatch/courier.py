@@ -1,14 +1,19 @@
 """Brings one job to its target, with what its subscription has agreed on."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from actors.cache import Cache
+from actors.dispatch.unsent import moved
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.outcome import ErrorType, Result, Sent
 
 ProfileKey: TypeAlias = tuple[int, str, int]
 """Whose secrets and headers, and which version of them; without a subscription, the tenant's."""
+
+ReadProfiles: TypeAlias = Callable[
+    [Sequence[ProfileKey]], Awaitable[Mapping[ProfileKey, Profile | None]]
+]
 
 # A secret on its way out ends at some time, which no version tells of.
 PROFILE_TTL = 30.0
@@ -20,30 +25,30 @@ class Courier:
 
     def __init__(
         self,
-        read: Callable[[ProfileKey], Awaitable[Profile | None]],
+        read: ReadProfiles,
         send: Callable[[Claimed, Profile], Awaitable[Sent]],
         now: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> None:
         self._send = send
         self._now = now
+        self._read = read
         self._profiles: Cache[ProfileKey, Profile | None] = Cache(
-            read,
+            self._read_one,
             ttl=lambda found: PROFILE_TTL if found else GONE_TTL,
             monotonic=monotonic,
         )
 
-    def forget(self) -> None:
-        """Read every profile again: the secrets of a tenant's own jobs have no version."""
-        self._profiles.clear()
+    def forget(self, tenant: int | None = None) -> None:
+        """Read a tenant's profiles again, or all: the secrets of its own jobs have no version."""
+        self._profiles.forget_those(lambda key: tenant in (None, key[0]))
 
     async def prepare(self, jobs: Iterable[Claimed]) -> None:
         """Have the profiles of these jobs read before they are started.
 
         What has to be read first would start later than its pace wants it, with the next one.
         """
-        for key in {_key(job) for job in jobs}:
-            await self._profiles.get(key)
+        await self._profiles.fill({_key(job) for job in jobs}, self._read)
 
     async def send(self, job: Claimed) -> Sent:
         """Make the delivery."""
@@ -52,7 +57,12 @@ class Courier:
         profile = await self._profiles.get(_key(job))
         if profile is None:
             return self._impossible("its subscription is gone")
+        if profile.target not in (None, job.target_url):
+            return moved(self._now())
         return await self._send(job, profile)
+
+    async def _read_one(self, key: ProfileKey) -> Profile | None:
+        return (await self._read([key]))[key]
 
     def _impossible(self, why: str) -> Sent:
         return Sent(

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from actors.dispatch.starter import Terms
 from actors.names import DISPATCH
 from actors.process import Process, owner_name, settle_memory, sync_until_done
 from core.config import Config
-from core.dispatch.job import JobKey, decode_pointers
+from core.dispatch.job import ANCHOR, JobKey, decode_pointers
 from core.dispatch.pool import PoolStatus
 from core.tsid import made_at
 from storage import dispatch_pools
@@ -139,6 +140,7 @@ class DispatchActor:
             transient=CONNECTION_ERRORS,
             listener=bureau,
         )
+        self._dispatcher.hold_at_most(config.dispatch_bytes)
         self._dispatcher.prepare = bureau.prepare
         self._reader = Reader(
             queue,
@@ -153,7 +155,8 @@ class DispatchActor:
         await self._process.insist(self._remember_starts)
         # Before the first job is taken: what people hold back stays where it is.
         await self._process.insist(self._reader.park)
-        bureau.on_pools_changed(self._reread_terms)
+        bureau.on_pools_changed(partial(self._do_soon, self._read_terms))
+        bureau.on_targets_changed(partial(self._do_soon, self._look_where))
         self._process.spawn(bureau.run_forever())
         self._process.spawn(self._run())
         self._process.every(config.dispatch_poll, self._look)
@@ -182,7 +185,8 @@ class DispatchActor:
         if row is not None:
             # An archived pool that was given something at the last moment delivers it.
             is_active = row.status is not PoolStatus.SUSPENDED
-            terms = Terms(row.concurrency, row.rate_limit, is_active)
+            is_shared = row.tenant == ANCHOR
+            terms = Terms(row.concurrency, row.rate_limit, is_active, is_shared)
         self._row = row
         if terms != self._dispatcher.terms:
             log.info("dispatch.terms", pool=self._pool_no, active=terms.is_active)
@@ -193,15 +197,20 @@ class DispatchActor:
         if self._dispatcher.terms.rate_limit is not None:
             self._dispatcher.remember(await self._queue.recent_starts())
 
-    def _reread_terms(self) -> None:
-        """Somebody changed a pool: see whether it was this one, at once."""
-        task = asyncio.create_task(self._reread())
+    def _do_soon(self, read: Callable[[], Awaitable[None]]) -> None:
+        """Somebody changed a pool or a target: see whether it is one of ours, at once."""
+        task = asyncio.create_task(self._do(read))
         self._rereading.add(task)
         task.add_done_callback(self._rereading.discard)
 
-    async def _reread(self) -> None:
+    async def _do(self, read: Callable[[], Awaitable[None]]) -> None:
         with contextlib.suppress(*CONNECTION_ERRORS):
-            await self._read_terms()
+            await read()
+
+    async def _look_where(self) -> None:
+        async with self._looking:
+            await self._reader.look_where()
+        self._dispatcher.wake()
 
     async def _tidy(self) -> None:
         self._dispatcher.sites.forget_idle()

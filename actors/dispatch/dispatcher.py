@@ -17,12 +17,13 @@ from actors.dispatch.scribe import Kept, Outcome, Scribe
 from actors.dispatch.sites import Sites
 from actors.dispatch.starter import AHEAD, Starter, Terms
 from actors.dispatch.tally import Tally
-from actors.dispatch.unsent import crashed, expired, given_back, put_off
+from actors.dispatch.unsent import crashed, given_back, put_off, without_sending
 from core.backoff import backoff
-from core.dispatch.board import Board, Site, site_of
+from core.dispatch.board import Board
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey, JobStatus, Mode, Pointer
 from core.dispatch.outcome import Sent, Step, decide
+from core.dispatch.site import Site, site_at
 from storage.dispatch_queue import Result
 
 log = structlog.get_logger("dispatch")
@@ -72,6 +73,8 @@ class Dispatcher:
         self.prepare: Callable[[Sequence[Claimed]], Awaitable[None]] | None = None
         self._starter = Starter(self._begin, self._give_back, world)
         self._under_way: dict[JobKey, _Delivery] = {}
+        # What each job brings that is ours, until it is written.
+        self._sizes: dict[JobKey, int] = {}
         self._lost: list[JobKey] = []
         self._scribe = Scribe(queue.finish, self._written, world.chance, transient)
         self._thins_at = world.monotonic()
@@ -91,8 +94,13 @@ class Dispatcher:
 
     def set_terms(self, terms: Terms) -> None:
         """Go on under other terms."""
+        self.sites.share = max(1, terms.concurrency // 2) if terms.is_shared else None
         self._starter.set_terms(terms)
         self.wake()
+
+    def hold_at_most(self, size: int) -> None:
+        """Take no further job while those that are ours bring so many bytes."""
+        self._starter.most_bytes = size
 
     def remember(self, starts: Sequence[float]) -> None:
         """Deliveries that whoever was here before began so many seconds ago count as ours."""
@@ -181,15 +189,28 @@ class Dispatcher:
     def _pick(self) -> list[Pointer]:
         now, jobs = self._world.now(), []
         for _ in range(self._room()):
-            job = self.board.take(now, self.sites.allows)
+            job = self._next(now) if self._starter.places > 0 else None
             if job is None:
                 break
-            site = site_of(job)
+            self._sizes[job.key] = job.size
+            self._starter.bytes += job.size
+            site = site_at(job.tenant, job.target)
             ticket = self.sites.begin(site)
             began = self._world.monotonic()
             self._under_way[job.key] = _Delivery(job, ticket, site, began)
             jobs.append(job)
         return jobs
+
+    def _next(self, now: float) -> Pointer | None:
+        """The next job that may go, also of tenants that had their share until now."""
+        while True:
+            job = self.board.take(now, self.sites.allows)
+            if job is not None:
+                return job
+            site = self.sites.next_in_turn()
+            if site is None:
+                return None
+            self.board.release(site)
 
     async def _claim(self, jobs: list[Pointer]) -> None:
         keys = [job.key for job in jobs]
@@ -204,17 +225,37 @@ class Dispatcher:
         for key in keys:
             if key not in won:
                 self._lose(key)
-        now = self._world.now()
-        late = [job for job in claimed if 0 < job.expires_at <= now]
-        for job in late:
-            self._end(job, expired(job), None)
-        self._starter.put([job for job in claimed if job not in late] if late else claimed)
+        now, ours = self._world.now(), []
+        for job in claimed:
+            step = without_sending(job, now)
+            if step is not None:
+                self._end(job, step, None)
+            elif self._stays(job):
+                ours.append(job)
+        self._starter.put(ours)
+
+    def _stays(self, job: Claimed) -> bool:
+        """Whether a job is ours at the target that it has now; one that takes none is given back.
+
+        Somebody may have given its subscription another since it came onto the board.
+        """
+        delivery = self._under_way[JobKey(job.tenant, job.job_id)]
+        site = site_at(job.tenant, job.target_url)
+        if site == delivery.site:
+            return True
+        if not self.sites.allows(site):
+            self._give_back(job)
+            return False
+        self.sites.end(delivery.site, delivery.ticket, None)
+        self.board.release(delivery.site)
+        delivery.site, delivery.ticket = site, self.sites.begin(site)
+        return True
 
     def _begin(self, job: Claimed) -> bool:
         """Send a job, unless its target has been left alone since it was taken."""
         if not self._starter.has_ready:
             self.wake()  # it was the last: there is room for the next
-        if self.sites.is_open((job.tenant, job.target_url)):
+        if self.sites.is_open(site_at(job.tenant, job.target_url)):
             self._give_back(job)
             return False
         task = asyncio.create_task(self._deliver(job))
@@ -247,6 +288,7 @@ class Dispatcher:
             attempt_count=job.attempt_count,
             max_retries=job.max_retries,
             jitter=self._world.chance(),
+            age=self._world.now() - job.created_at,
         )
         self._end(job, step, sent)
         self._starter.ended(sent.seconds)
@@ -267,8 +309,13 @@ class Dispatcher:
         if sent is None:
             self._under_way.pop(key, None)
 
+    def _is_no_more(self, key: JobKey) -> None:
+        """What it brings is not in our memory any more."""
+        self._starter.bytes -= self._sizes.pop(key, 0)
+
     def _lose(self, key: JobKey) -> None:
         """Postgres did not let us have it. Why, is to be read there."""
+        self._is_no_more(key)
         self._let_go(key, None)
         self._lost.append(key)
         self.board.lose(key, self._world.now())
@@ -277,6 +324,7 @@ class Dispatcher:
         """These are committed: their groups go on."""
         now = self._world.now()
         for job, result in outcomes:
+            self._is_no_more(result.key)
             delivery = self._under_way.pop(result.key, None)
             due = kept.get(result.key)
             if due is None:  # somebody else took it meanwhile
@@ -285,7 +333,7 @@ class Dispatcher:
                 continue
             mode = delivery.pointer.mode if delivery else None
             if result.step.status is JobStatus.QUEUED:
-                self.board.retry(result.key, due, now)
+                self.board.retry(result.key, due, now, target=job.target_url)
             elif result.step.status is JobStatus.ERROR and mode is Mode.BLOCK_ON_ERROR:
                 self._hold(result.key, delivery, now)
             else:

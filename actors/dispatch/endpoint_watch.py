@@ -1,4 +1,4 @@
-"""Notices subscriptions that have failed for too long, and has them paused.
+"""Notices subscriptions that have failed for too long, or whose target is gone; they are paused.
 
 Since when one fails is a fact in Postgres: written when it begins and when it ends, not with each
 delivery.
@@ -19,6 +19,8 @@ SubscriptionKey: TypeAlias = tuple[int, str]
 MOST = 10_000
 # One that is seldom used is not judged by its first and its last failure.
 FEWEST = 10
+GONE = 410
+"""What a receiver says that wants no more of it, ever."""
 
 
 class EndpointWatch:
@@ -28,7 +30,7 @@ class EndpointWatch:
         self,
         mark_failing: Callable[[SubscriptionKey], Awaitable[float | None]],
         mark_well: Callable[[SubscriptionKey], Awaitable[None]],
-        disable: Callable[[SubscriptionKey, float], Awaitable[None]],
+        disable: Callable[[SubscriptionKey, str, int | None], Awaitable[None]],
         now: Callable[[], float],
         patience: float,
     ) -> None:
@@ -41,6 +43,8 @@ class EndpointWatch:
         self._since: dict[SubscriptionKey, float | None] = {}
         self._failures: dict[SubscriptionKey, int] = {}
         self._todo: dict[SubscriptionKey, bool] = {}
+        # Those whose target said that it is gone, and which version of them led there.
+        self._gone: dict[SubscriptionKey, int] = {}
         self._wakes = asyncio.Event()
 
     def saw(self, job: Claimed, sent: Sent | None) -> None:
@@ -50,6 +54,11 @@ class EndpointWatch:
         key = (job.tenant, job.subscription_id)
         is_well = sent.error_type is None
         self._failures[key] = 0 if is_well else self._failures.get(key, 0) + 1
+        if sent.code == GONE and job.subscription_version is not None:
+            self._gone[key] = job.subscription_version
+            self._todo[key] = False
+            self._wakes.set()
+            return
         known = self._since.get(key, 0.0)
         if is_well and known is None:
             return  # as it was
@@ -75,6 +84,7 @@ class EndpointWatch:
         if len(self._since) > MOST:
             self._since.clear()
             self._failures.clear()
+        gone = self._gone.pop(key, None)
         if is_well:
             await self._mark_well(key)
             self._since[key] = None
@@ -84,7 +94,11 @@ class EndpointWatch:
             self._since.pop(key, None)
             return
         self._since[key] = self._now() - failing
-        if failing >= self._patience and self._failures.get(key, 0) >= FEWEST:
+        too_long = failing >= self._patience and self._failures.get(key, 0) >= FEWEST
+        if gone is not None or too_long:
             log.warning("dispatch.subscription_disabled", tenant=key[0], subscription=key[1])
-            await self._disable(key, failing)
+            reason = f"nothing but failures for {failing / 3600:.1f} hours"
+            if gone is not None:
+                reason = "its target answered 410: it is gone and wants no more"
+            await self._disable(key, reason, gone)
             self._since.pop(key, None)

@@ -15,6 +15,7 @@ from actors.subscription_cache import SubscriptionCache
 from core.config import Config
 from core.dispatch.job import Pointer
 from core.event import JSON, Event
+from core.subscription import SubscriptionStatus
 from core.tsid import IdMaker
 from handlers.filters import wanted
 from storage import dispatch_queue, subscriptions
@@ -43,21 +44,27 @@ class OperatorEvents:
         self._directory = directory
         self._clock = clock
         self._wishes = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
-        notices.on(Topic.SUBSCRIPTIONS, self._wishes.clear)
+        notices.on_tenants(Topic.SUBSCRIPTIONS, self._wishes.clear)
         self._ids: IdMaker | None = None
         self._writer: EventWriter | None = None
 
-    async def subscription_disabled(self, tenant: int, subscription_id: str, reason: str) -> None:
-        """A subscription failed for so long that it is paused: told once, however often it is said.
+    async def subscription_disabled(
+        self, tenant: int, subscription_id: str, reason: str, version: int | None = None
+    ) -> bool:
+        """A subscription is about to be paused: told once, however often it is said.
 
         It is said before it is done, so that a crash in between leaves nobody without the news.
+        False if it is not to be paused: it is already, or well, or not of this version any more.
         """
         found = await subscriptions.read(self._pool, tenant, subscription_id)
-        if found is None or found.failing_since is None:
-            return
+        if found is None or found.failing_since is None or version not in (None, found.version):
+            return False
+        if found.status is not SubscriptionStatus.ACTIVE:
+            return False
         data = {"subscriptionId": subscription_id, "code": found.code, "reason": reason}
         once = f"{subscription_id}/{found.failing_since:.0f}"
         await self._put(tenant, SUBSCRIPTION_DISABLED, f"subscription:{found.code}", data, once)
+        return True
 
     async def _put(
         self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.dispatch.board import Site
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey
 from core.dispatch.outcome import Sent, Step
+from core.dispatch.site import Site
 from storage.dispatch_queue import Result
 
 

@@ -132,6 +132,13 @@ class Reader:
             self._read_all_at = now + self._read_all_every
             self._fall_behind(1)
 
+    async def look_where(self) -> None:
+        """See where the jobs on the board go now: somebody has changed a target."""
+        keys = self._board.keys()
+        for at in range(0, len(keys), PAGE):
+            _, fresh = await self._read(self._jobs.find(keys[at : at + PAGE]))
+            self.offer(job for job in fresh if job.key in self._board)
+
     async def find(self, keys: Sequence[JobKey]) -> None:
         """Read what is true of these jobs; those of groups are read with their group."""
         _, fresh = await self._read(self._jobs.find(keys))

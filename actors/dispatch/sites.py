@@ -1,11 +1,16 @@
-"""The targets of a pool: how many deliveries each has, and whether it is to be left alone."""
+"""The targets of a pool: how many deliveries each has, and whether it is to be left alone.
 
+A target is a server, whatever its paths. In a pool that tenants share, none of them gets all of the
+places: what hangs holds its own until its time-out, and others have to get through meanwhile.
+"""
+
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from core.dispatch.board import Site
 from core.dispatch.breaker import Breaker, BreakerState
 from core.dispatch.outcome import Result, Sent
+from core.dispatch.site import Site, origin_of
 
 # Targets that nobody used for so long are forgotten.
 IDLE = 3_600.0
@@ -29,11 +34,19 @@ class Sites:
         self._limit = limit
         self._monotonic = monotonic
         self._targets: dict[Site, _Target] = {}
+        self.share: int | None = None
+        """Most deliveries that one tenant has under way; None: as many as there are places."""
+        self._under_way: Counter[int] = Counter()
+        # Targets whose tenant has its share under way.
+        self._waiting: dict[int, dict[Site, None]] = {}
         # When to ask again of targets that are left alone.
         self._closed_until: dict[Site, float] = {}
 
     def allows(self, site: Site) -> bool:
         """Whether this target takes one more now."""
+        if not self._has_share(site[0]):
+            self._waiting.setdefault(site[0], {})[site] = None
+            return False
         target = self._targets.get(site)
         if target is None:
             return True
@@ -53,13 +66,20 @@ class Sites:
         if target is None:
             target = self._targets[site] = _Target()
         target.under_way += 1
+        self._under_way[site[0]] += 1
         return target.breaker.began(self._monotonic())
 
     def end(self, site: Site, ticket: int, sent: Sent | None) -> bool:
         """It ended, or never was made; whether the target is left alone because of it."""
         target = self._targets[site]
         target.under_way -= 1
+        self._under_way[site[0]] -= 1
+        if not self._under_way[site[0]]:
+            del self._under_way[site[0]]
         breaker = target.breaker
+        if sent is not None and sent.is_refusal and breaker.state is BreakerState.HALF_OPEN:
+            breaker.record(True, self._monotonic(), ticket)  # it is back, whatever it says
+            return False
         if sent is None or not (sent.counts_as_failure or sent.status is Result.SUCCESS):
             breaker.release(ticket)  # a receiver that asks for patience, or refuses, is there
             return False
@@ -85,14 +105,29 @@ class Sites:
             del self._closed_until[site]
         return over
 
+    def next_in_turn(self) -> Site | None:
+        """A target that waited for its tenant's share, of a tenant that has room now."""
+        for tenant, waiting in self._waiting.items():
+            if self._has_share(tenant):
+                site = next(iter(waiting))
+                del waiting[site]
+                if not waiting:
+                    del self._waiting[tenant]
+                return site
+        return None
+
+    def _has_share(self, tenant: int) -> bool:
+        return self.share is None or self._under_way[tenant] < self.share
+
     @property
     def next_opening(self) -> float | None:
         """When the next of them may be."""
         return min(self._closed_until.values(), default=None)
 
     def reset(self, tenant: int, target: str | None) -> list[Site]:
-        """Close the breakers of a tenant, or of one of its targets."""
-        chosen = [s for s in self._targets if s[0] == tenant and target in (None, s[1])]
+        """Close the breakers of a tenant, or that of the server that an address leads to."""
+        origin = None if target is None else origin_of(target)
+        chosen = [s for s in self._targets if s[0] == tenant and origin in (None, s[1])]
         for site in chosen:
             self._targets[site].breaker.reset()
             self._closed_until.pop(site, None)

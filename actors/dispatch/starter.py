@@ -14,6 +14,7 @@ from core.dispatch.claimed import Claimed
 from core.dispatch.pace import Pace
 
 TAKE_AT_ONCE = 500
+MOST_BYTES = 67_108_864
 # A job may be taken so many seconds before the pace lets it go, or before it finds a place.
 AHEAD = 0.25
 SOON = 0.05
@@ -29,6 +30,8 @@ class Terms:
     concurrency: int = 10
     rate_limit: int | None = None
     is_active: bool = True
+    is_shared: bool = False
+    """Whether it is every tenant's: none of them gets more than half of its places."""
 
 
 class Starter:
@@ -40,6 +43,9 @@ class Starter:
         give_back: Callable[[Claimed], None],
         world: World,
     ) -> None:
+        self.most_bytes = MOST_BYTES
+        self.bytes = 0
+        """What those bring that are ours, until what became of them is written."""
         self._begin = begin
         self._give_back = give_back
         self._world = world
@@ -73,7 +79,7 @@ class Starter:
     @property
     def places(self) -> int:
         """How many more may be ours."""
-        if not self.terms.is_active:
+        if not self.terms.is_active or self.bytes >= self.most_bytes:
             return 0
         concurrency = self.terms.concurrency
         ahead = 0

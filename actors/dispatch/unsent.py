@@ -8,6 +8,25 @@ from core.dispatch.outcome import ErrorType, Result, Sent, Step
 OWN_TROUBLE = 2.0
 
 
+def without_sending(job: Claimed, now: float) -> Step | None:
+    """What becomes of a job that is not worth sending any more; None if it is."""
+    if 0 < job.expires_at <= now:
+        return expired(job)
+    if job.subscription_id is not None and job.subscription_version is None:
+        return orphaned(job)
+    return None
+
+
+def orphaned(job: Claimed) -> Step:
+    """Nobody wants it any more: its subscription was removed."""
+    return Step(
+        status=JobStatus.CANCELLED,
+        attempt_count=job.attempt_count,
+        attempt_number=job.attempt_count,
+        error="its subscription is gone",
+    )
+
+
 def expired(job: Claimed) -> Step:
     """Its time is over before it was sent."""
     return Step(
@@ -32,6 +51,13 @@ def put_off(now: float) -> Sent:
     """We could not begin: that is not the job's fault, nor the target's."""
     return Sent(
         status=Result.DEFERRED, delay=OWN_TROUBLE, error="put off by our own trouble", began_at=now
+    )
+
+
+def moved(now: float) -> Sent:
+    """Its subscription got another target since it was taken: what it has, is for there."""
+    return Sent(
+        status=Result.DEFERRED, delay=0.0, error="its subscription has a new target", began_at=now
     )
 
 

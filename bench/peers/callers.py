@@ -1,4 +1,4 @@
-"""What one call costs its sender in CPU, by each way out: a bare session, `Outbound`, `Express`.
+"""What one call costs its sender in CPU, by each way out: a bare session, `Outbound`, `QuickCalls`.
 
 The same body to a receiver on loopback, 64 at once, with uvloop, in turns; then the same as whole
 deliveries, headers and signature included.
@@ -21,8 +21,8 @@ from bench.peers.senders import marked, signed
 from core.destinations import LOOPBACK, Destinations
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.job import Kind
-from handlers.express import Express
 from handlers.outbound import Answer, Outbound, Request
+from handlers.quick_calls import QuickCalls
 from handlers.webhooks import KEEP, Caller, Webhooks
 
 PLACES = 64
@@ -111,15 +111,15 @@ async def main() -> None:
         receiver_service(0) as receiver,
         aiohttp.ClientSession(timeout=timeout) as session,
         Outbound(allowed, LARGEST) as outbound,
-        Express(allowed, LARGEST) as express,
+        QuickCalls(allowed, LARGEST) as quick,
     ):
         url = receiver.url
         calls = {
             "aiohttp": bare(session, url),
             "Outbound": through(outbound, url),
-            "Express": through(express, url),
+            "QuickCalls": through(quick, url),
             "delivery by Outbound": delivered(outbound, url),
-            "delivery by Express": delivered(express, url),
+            "delivery by QuickCalls": delivered(quick, url),
         }
         costs: dict[str, list[float]] = {name: [] for name in calls}
         for number in range(ROUNDS + 1):

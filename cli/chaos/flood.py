@@ -54,6 +54,11 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Of what was accepted, in seconds, from the moment it was sent."""
 
     @property
+    def sent(self) -> int:
+        """Requests that the other end heard of."""
+        return self.offered - self.held_back
+
+    @property
     def accepted(self) -> int:
         """Requests that were acknowledged."""
         return sum(count for status, count in self.answers.items() if status < 300)

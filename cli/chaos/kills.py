@@ -13,6 +13,9 @@ from cli.chaos.victims import Kind, Victim, victims
 _BETWEEN = (0.2, 1.5)  # seconds of peace
 _DOUBLE = 0.2  # how often two processes go at once
 _BACK_WITHIN = 90.0
+_THERE_WITHIN = 10.0
+# Callers do not notice when these are gone: that they are back, the supervisor has to say.
+_BEHIND = frozenset({Kind.SUPERVISOR, Kind.POOL, Kind.DISPATCH, Kind.KAFKA_INGEST, Kind.RELAY})
 _PROBES_PER_SHARD = 4
 
 
@@ -23,13 +26,18 @@ def killer_of(*kinds: Kind) -> Strike:
         wanted = frozenset(kinds)
         probes = _PROBES_PER_SHARD * max(1, await shards_of(scene.client))
         killed: Counter[Kind] = Counter()
+        seen = time.monotonic()
         while killed.total() < scene.times:
             await asyncio.sleep(scene.chance.uniform(*_BETWEEN))
             doomed = choose(scene, wanted, scene.times - killed.total())
-            if not doomed:
-                continue  # it is just being started anew
+            if not doomed:  # it is just being started anew
+                if time.monotonic() - seen < (_BACK_WITHIN if killed else _THERE_WITHIN):
+                    continue
+                scene.check("there is something to kill", False, f"no {'/'.join(kinds)} runs here")
+                return
             if not await _kill(scene, doomed, probes):
                 return
+            seen = time.monotonic()
             killed.update(victim.kind for victim in doomed)
             scene.share = killed.total() / scene.times
 
@@ -60,7 +68,7 @@ async def _kill(scene: Scene, doomed: list[Victim], probes: int) -> bool:
     what = "killed " + " and ".join(map(str, doomed))
     try:
         async with asyncio.timeout(_BACK_WITHIN):
-            await _served(scene, {victim.kind for victim in doomed}, probes)
+            await _served(scene, doomed, probes)
     except TimeoutError:
         scene.note(Blow(what, at))
         scene.check("serves again", False, f"not within {_BACK_WITHIN:.0f} s after {what}")
@@ -69,19 +77,20 @@ async def _kill(scene: Scene, doomed: list[Victim], probes: int) -> bool:
     return True
 
 
-async def _served(scene: Scene, kinds: set[Kind], probes: int) -> None:
+async def _served(scene: Scene, doomed: list[Victim], probes: int) -> None:
     """Until callers have everything back that these processes do for them."""
+    kinds = {victim.kind for victim in doomed}
     await writes_again(scene.client, probes)
     if Kind.TIMER in kinds:
         await fires_again(scene.client)
-    if Kind.SUPERVISOR in kinds:
-        await reports_again(scene.client)
+    if kinds & _BEHIND:
+        await reports_again(scene.client, {victim.process.pid for victim in doomed})
 
 
 KILLS = (
     Fault(
         name="kills",
-        summary="kill -9 of random processes: shards, timer, supervisor, ingress, Serve, HAProxy.",
+        summary="kill -9 of random processes: every actor, the ingress, Serve, HAProxy.",
         strike=killer_of(*Kind),
         times=50,
     ),
@@ -96,6 +105,10 @@ KILLS = (
             (Kind.SHARD, "the actors that host the correlations"),
             (Kind.TIMER, "the actor that fires deadlines"),
             (Kind.SUPERVISOR, "the actor that looks after the others"),
+            (Kind.POOL, "the actors that call resources for gathers"),
+            (Kind.DISPATCH, "the actors that deliver webhooks"),
+            (Kind.KAFKA_INGEST, "the actors that read Kafka"),
+            (Kind.RELAY, "the actor that publishes to Kafka"),
             (Kind.INGRESS, "the HTTP replicas"),
             (Kind.CONTROLLER, "Serve's controller"),
             (Kind.PROXY, "Serve's proxies, one of which looks after HAProxy"),

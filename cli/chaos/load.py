@@ -62,6 +62,7 @@ class Load:
         self._ledger = ledger
         self._run, self._seed, self._rate = run, seed, rate
         self._on_registered = on_registered
+        self._chance = random.Random(f"{seed}/callers")  # noqa: S311
         self._began = time.monotonic()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._room = asyncio.Semaphore(STORIES_AT_ONCE)
@@ -113,7 +114,7 @@ class Load:
         """None once it was acknowledged, else the seconds until the next try."""
         tally = self.tally
         try:
-            async with self._slots, asyncio.timeout(random.choice(PATIENCE)):  # noqa: S311
+            async with self._slots, asyncio.timeout(self._chance.choice(PATIENCE)):
                 reply = await self._send(story, step)
         except TimeoutError:
             tally.impatient += 1
@@ -126,14 +127,14 @@ class Load:
                 tally.refused[problem.status] += 1
                 after = problem.document.get("retryAfter")
                 tally.bare += after is None
-                return float(after or 0) + random.uniform(*_LOOK_AGAIN)  # noqa: S311
+                return float(after or 0) + self._chance.uniform(*_LOOK_AGAIN)
         else:
             self._ledger.note(ack_of(story, step, reply, time.monotonic() - self._began))
             tally.acknowledged += 1
             if step.door is Door.REGISTER:
                 self._on_registered(story)
             return None
-        return random.uniform(*_LOOK_AGAIN)  # noqa: S311
+        return self._chance.uniform(*_LOOK_AGAIN)
 
     async def _send(self, story: Story, step: Step) -> dict[str, object]:
         if step.door is Door.REGISTER:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from cli.chaos.story import LONG
@@ -34,13 +34,14 @@ async def fires_again(client: Client) -> None:
     await insist(look)
 
 
-async def reports_again(client: Client) -> None:
-    """Return once the supervisor tells that every actor is up."""
+async def reports_again(client: Client, gone: Collection[int]) -> None:
+    """Return once the supervisor tells that every actor is up, and none in a process of these."""
 
     async def look() -> bool:
         report = await client.get("/api/status")
         actors = report["actors"]
-        return len(actors) > 1 and all(actor["alive"] for actor in actors)
+        are_up = all(actor["alive"] and actor.get("pid") not in gone for actor in actors)
+        return len(actors) > 1 and are_up
 
     await insist(look)
 

@@ -15,6 +15,10 @@ class Kind(StrEnum):
     SHARD = "shard"
     TIMER = "timer"
     SUPERVISOR = "supervisor"
+    POOL = "pool"
+    DISPATCH = "dispatch"
+    KAFKA_INGEST = "kafka-ingest"
+    RELAY = "relay"
     INGRESS = "ingress"
     CONTROLLER = "controller"
     PROXY = "proxy"
@@ -27,6 +31,10 @@ _TITLES = {
     "ray::ShardActor": Kind.SHARD,
     "ray::TimerActor": Kind.TIMER,
     "ray::SupervisorActor": Kind.SUPERVISOR,
+    "ray::PoolActor": Kind.POOL,
+    "ray::DispatchActor": Kind.DISPATCH,
+    "ray::KafkaIngestActor": Kind.KAFKA_INGEST,
+    "ray::RelayActor": Kind.RELAY,
     "ray::ServeReplica": Kind.INGRESS,
     "ray::ServeController": Kind.CONTROLLER,
     "ray::ProxyActor": Kind.PROXY,

@@ -9,6 +9,7 @@ from pathlib import Path
 from cli.host.front_answers import write_answers
 from cli.host.front_bounds import write_bounds
 from cli.host.places import Places
+from cli.host.processes import find_in, name_of
 
 # Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
 # every interface, each request is logged to a syslog port, callback tokens included, and what
@@ -32,11 +33,26 @@ for word in "$@"; do
             -e 's#^defaults$#{defaults}#' \
             "$word"
         awk -f {bounds} "$word" > "$word.bounded" && mv "$word.bounded" "$word"
+        ! grep -q 'server SERVE_REPLICA' "$word" || : > {folder}/{leads}
     fi
     before=$word
 done
 exec {program} "$@"
 """
+
+
+# Left by the script once an HAProxy starts that knows a replica.
+LEADS = "leads-to-replicas"
+
+
+def leads_to_replicas(places: Places) -> bool:
+    """Whether requests go straight to replicas, by the one HAProxy there is.
+
+    The first one knows only Serve's own proxy. Its successor closes the connections that clients
+    keep open to it, so nobody should be invited before.
+    """
+    fronts = [process for process in find_in(places.run_dir) if name_of(process) == "haproxy"]
+    return (places.haproxy / LEADS).exists() and len(fronts) == 1
 
 
 def find_program() -> Path | None:
@@ -64,6 +80,7 @@ def write_launcher(places: Places, program: Path, *, host: str, port: int) -> Pa
             port=port,
             defaults=r"\n".join(["defaults", *defaults]),
             bounds=write_bounds(places.haproxy),
+            leads=LEADS,
             program=shlex.quote(str(program)),
         )
     )

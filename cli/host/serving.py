@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from cli.host.errors import HostError
+from cli.host.haproxy import leads_to_replicas
 from cli.host.ports import LOOPBACK, dialled, url_of
 from cli.host.processes import find_in, name_of
 from cli.host.ray_node import RayNode
@@ -41,6 +42,8 @@ def serve(node: RayNode, application: Any, *, probe: str, within: float = 120.0)
         deadline,
         url_of(host, port) + probe,
     )
+    if node.behind_haproxy:
+        _until(lambda: leads_to_replicas(node.places), deadline, "HAProxy with the replicas")
 
 
 def stop_serving(node: RayNode, *, drain: float = 2.0, within: float = 6.0) -> None:

@@ -150,7 +150,12 @@ def _relay_words(relay: Document) -> str:
     words = f"{relay['published']:,}, {relay['backlog']:,} to go"
     if relay["backlog"]:
         words += f" (the oldest for {format_duration(relay['oldestSeconds'])})"
-    return words
+    told = {
+        "heldTopics": "topics take nothing",
+        "refused": "events refused",
+        "vanished": "vanished",
+    }
+    return ", ".join([words, *(f"{relay[n]:,} {what}" for n, what in told.items() if relay.get(n))])
 
 
 def _topics(topics: Sequence[Document]) -> RenderableType:

@@ -16,24 +16,17 @@ from typing import TypeAlias, cast
 import msgspec
 
 from core.dispatch.job import GroupKey, JobKey, Mode, Pointer
+from core.dispatch.site import Site, site_at
 
 GROUP_LIMIT = 100
 FEW = 10
 """Jobs that stay of a site without hope, so that one is there to try it with."""
-
-Site: TypeAlias = tuple[int, str]
-"""A target as one tenant sees it: one tenant's trouble with it is not another's."""
 
 QueueKey: TypeAlias = GroupKey | str
 """A group, or the id of a job that belongs to none."""
 
 _place = attrgetter("place")
 _NEVER = float("inf")
-
-
-def site_of(pointer: Pointer) -> Site:
-    """Where a job goes."""
-    return pointer.tenant, pointer.target
 
 
 class _Queue:
@@ -114,6 +107,10 @@ class Board:
         """Whether it knows this job."""
         return key in self._keys
 
+    def keys(self) -> list[JobKey]:
+        """Which jobs it knows."""
+        return list(self._keys)
+
     def oldest_id(self) -> str | None:
         """The id of the job that was made first; ids sort by time."""
         return min((key.job_id for key in self._keys), default=None)
@@ -168,9 +165,9 @@ class Board:
         """It is over, or somebody else's: go on with its group."""
         self._put_back(key, None, now)
 
-    def retry(self, key: JobKey, due: float, now: float) -> None:
-        """It is to be sent again."""
-        self._put_back(key, {"due": due, "retrying": True}, now)
+    def retry(self, key: JobKey, due: float, now: float, **news: str) -> None:
+        """It is to be sent again; `news` is what else is known of it now."""
+        self._put_back(key, {"due": due, "retrying": True, **news}, now)
 
     def stick(self, key: JobKey, now: float) -> None:
         """It failed for good, and its group waits until a person has looked."""
@@ -292,14 +289,15 @@ class Board:
         return bool(self._turns)
 
     def _bring_forward(self, queue: _Queue, job: Pointer, key: QueueKey, now: float) -> bool:
-        """A known job may go sooner than was known: somebody wants it to be sent after all."""
+        """A known job may go sooner than was known, or elsewhere."""
         for at, known in enumerate(queue.waiting):
             if known.key == job.key:
                 is_sooner = job.due < known.due or (known.stuck and not job.stuck)
-                if is_sooner:
+                is_news = is_sooner or job.target != known.target
+                if is_news:
                     queue.waiting[at] = job
                     self._arrange(key, queue, now)
-                return is_sooner
+                return is_news
         return False
 
     def _take_of(self, site: Site, now: float) -> Pointer | None:
@@ -310,7 +308,7 @@ class Board:
             queue = self._queues[key]
             queue.site = None
             job = queue.next(now)
-            if isinstance(job, Pointer) and site_of(job) == site:
+            if isinstance(job, Pointer) and site_at(job.tenant, job.target) == site:
                 queue.waiting.remove(job)
                 queue.taken = taken = job
             else:
@@ -347,7 +345,7 @@ class Board:
                 del self._keys[gone.key]
         elif queue.overflows and len(queue.waiting) <= queue.low:
             self._starved.add(cast("GroupKey", key))  # nothing else has so many
-        site = site_of(job) if isinstance(job, Pointer) else None
+        site = site_at(job.tenant, job.target) if isinstance(job, Pointer) else None
         if site != queue.site:
             self._list(key, queue, site)
         if queue.is_over:

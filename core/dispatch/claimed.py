@@ -47,6 +47,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: str | None = None
     subject: str | None = None
     event_id: str | None = None
+    event_tenant: str | None = None
+    """Whose event it is, where that is not said by whose job it is: of the anchor's."""
     correlation_id: str | None = None
     idempotency_key: str | None = None
     """As its creator gave it; an EVENT's is made of what it brings to whom."""
@@ -68,6 +70,8 @@ class Profile:
     """What the deliveries of a subscription share; of a tenant's own jobs, its secrets."""
 
     version: int = 0
+    target: str | None = None
+    """The one address that all this is for; None if each job has its own."""
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
     """Those that are live, the newest first."""
     signature: Signature = Signature.STANDARD

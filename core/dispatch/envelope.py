@@ -26,6 +26,8 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", gc=False):
     event_id: str | None
     correlation_id: str | None
     timestamp: str
+    tenant: str | msgspec.UnsetType = msgspec.UNSET
+    """Whose event it is, told to the anchor alone."""
     data: msgspec.Raw | str | msgspec.UnsetType | None = msgspec.UNSET
     data_base64: bytes | msgspec.UnsetType = msgspec.UNSET
 
@@ -86,6 +88,7 @@ def _envelope(job: Claimed) -> Envelope:
         event_id=job.event_id,
         correlation_id=job.correlation_id,
         timestamp=to_millis(job.event.time if job.event else job.created_at),
+        tenant=job.event_tenant or msgspec.UNSET,
     )
     payload = job.payload
     if payload is None:
@@ -115,6 +118,7 @@ def _facts(job: Claimed) -> dict[str, str | None]:
         "X-Muster-Subscription-Id": job.subscription_id,
         "X-Muster-Correlation-Id": job.correlation_id,
         "X-Muster-Subject": job.subject,
+        "X-Muster-Tenant": job.event_tenant,
     }
 
 
@@ -130,6 +134,7 @@ def _classic_facts(job: Claimed) -> dict[str, str | None]:
         "X-FlowCatalyst-Subscription-Id": job.subscription_id,
         "X-FlowCatalyst-Correlation-ID": job.correlation_id,
         "X-FlowCatalyst-Subject": job.subject,
+        "X-FlowCatalyst-Tenant": job.event_tenant,
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from core.dispatch.job import JobKey, Mode, Pointer, group_name
+from core.dispatch.job import ANCHOR, JobKey, Mode, Pointer, group_name
 from core.event import Event
 from core.subscription import Subscription
 
@@ -35,8 +35,8 @@ class EventJob(NamedTuple):
         """Which job it is."""
         return JobKey(self.tenant_id, self.job_id)
 
-    def pointer(self, position: int, due: float) -> Pointer:
-        """What its pool is told, once it stands at its position."""
+    def pointer(self, position: int, due: float, size: int = 0) -> Pointer:
+        """What its pool is told, once it stands at its position; `size` is that of the event."""
         return Pointer(
             tenant=self.tenant_id,
             job_id=self.job_id,
@@ -46,6 +46,7 @@ class EventJob(NamedTuple):
             group=self.message_group,
             sequence=self.sequence,
             due=due,
+            size=size,
         )
 
 
@@ -63,7 +64,11 @@ def job_of(event: Event, subscription: Subscription, job_id: str) -> EventJob:
         subscription.subscription_id,
         event.correlation_id,
         subscription.target,
-        group_name(subscription.code, event.message_group),
+        group_name(
+            subscription.code,
+            event.message_group,
+            event.tenant if subscription.tenant == ANCHOR else None,
+        ),
         subscription.mode,
         subscription.sequence,
         subscription.max_retries,

@@ -87,6 +87,8 @@ class Pointer(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=Tr
     """It was sent before and waits to be sent again."""
     stuck: bool = False
     """It failed for good, and holds its group."""
+    size: int = 0
+    """Bytes of what it brings."""
 
     @property
     def key(self) -> JobKey:
@@ -120,6 +122,7 @@ def decode_pointers(raw: bytes) -> list[Pointer]:
     return _decoder.decode(raw)
 
 
-def group_name(subscription_code: str, event_group: str | None) -> str:
-    """The group of a subscription's job."""
-    return subscription_code if event_group is None else f"{subscription_code}:{event_group}"
+def group_name(subscription_code: str, event_group: str | None, tenant: int | None = None) -> str:
+    """The group of a subscription's job; one that takes all tenants' events has some of each."""
+    whose = subscription_code if tenant is None else f"{subscription_code}@{tenant}"
+    return whose if event_group is None else f"{whose}:{event_group}"

@@ -17,6 +17,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 3.0, 600.0
 DEFAULT_DELAY = 30.0
 LONGEST_RETRY_AFTER = 3_600.0
 LONGEST_DELAY = 43_200.0
+LONGEST_PUT_OFF = 30 * 86_400.0
+"""Seconds for which a receiver may ask for patience at no cost; then it spends attempts."""
 
 _LATER = frozenset({408, 425})
 """Refusals that say: not now."""
@@ -61,6 +63,11 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def permanent(self) -> bool:
         """Whether the same again would end the same."""
         return self.error_type is ErrorType.PERMANENT
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the receiver answered, by a no."""
+        return self.status is Result.CLIENT_ERROR and self.code is not None
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -134,18 +141,24 @@ def read_failure(
     )
 
 
-def decide(sent: Sent, *, attempt_count: int, max_retries: int, jitter: float) -> Step:
-    """What becomes of a job with so many attempts before this one; `jitter` is in [0, 1]."""
+def decide(
+    sent: Sent, *, attempt_count: int, max_retries: int, jitter: float, age: float = 0.0
+) -> Step:
+    """What becomes of a job with so many attempts before this one; `jitter` is in [0, 1].
+
+    `age` is for how many seconds it has been there.
+    """
     number = attempt_count + 1
-    if sent.delay is not None:
+    is_free = age <= LONGEST_PUT_OFF
+    if sent.delay is not None and (is_free or number < max_retries):
         return Step(
             status=JobStatus.QUEUED,
-            attempt_count=attempt_count,
+            attempt_count=attempt_count if is_free else number,
             attempt_number=number,
             wait=sent.delay,
             error=sent.error,
         )
-    if sent.error_type is None:
+    if sent.error_type is None and sent.delay is None:
         return Step(status=JobStatus.COMPLETED, attempt_count=number, attempt_number=number)
     if sent.permanent or number >= max_retries:
         status, wait = JobStatus.ERROR, None

@@ -40,6 +40,15 @@ def refuse_code(code: str, *, is_anchors: bool) -> PoolRefusal | None:
     return PoolRefusal.CODE_IS_RESERVED if is_taken else None
 
 
+def refuse_another(total: int, own: int, *, most: int, is_anchors: bool) -> PoolRefusal | None:
+    """Why there cannot be one more pool beside so many, if there cannot.
+
+    A tenant has half of the places at most, so that another finds one.
+    """
+    is_share_used = not is_anchors and own >= max(1, most // 2)
+    return PoolRefusal.POOL_LIMIT if total >= most or is_share_used else None
+
+
 def refuse_change(status: PoolStatus) -> PoolRefusal | None:
     """Why a pool takes no other values, if it does not."""
     return PoolRefusal.POOL_ARCHIVED if status is PoolStatus.ARCHIVED else None

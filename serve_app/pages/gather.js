@@ -10,6 +10,10 @@ const TONES = {
   ok: "good", REJECTED: "warm", TIMEOUT: "bad", CONNECTION_CLOSED: "bad", ERROR: "bad",
 };
 const LOG_LINES = 500;
+// A stream that is refused for the moment is opened again, so often and after so many ms.
+const REOPENINGS = 10;
+const PAUSE = 1000;
+const FOR_THE_MOMENT = new Set([429, 502, 503, 504]);
 const STORED_KEY = "muster.key";
 
 // The gather on show. What belongs to an earlier one is no longer looked at.
@@ -220,8 +224,17 @@ const listen = (run, { streamUrl, ...answer }) => {
   show(run);
   // The server may know itself by another name than the one this page came from.
   const { pathname, search } = new URL(streamUrl, location);
-  run.stream = new EventSource(pathname + search);
-  run.stream.onopen = () => showStatus("Listening", "Open");
+  run.url = new URL(pathname + search, location);
+  run.reopenings = 0;
+  open(run);
+};
+
+const open = (run) => {
+  run.stream = new EventSource(run.url);
+  run.stream.onopen = () => {
+    run.reopenings = 0;
+    showStatus("Listening", "Open");
+  };
   for (const name of EVENTS) {
     run.stream.addEventListener(name, (event) => {
       // A lost connection is an `error` too, but one without data.
@@ -234,20 +247,44 @@ const listen = (run, { streamUrl, ...answer }) => {
 const lost = (run) => {
   const isRefused = run.stream.readyState === EventSource.CLOSED;
   writeLog("connection", isRefused ? "refused" : "lost");
-  if (isRefused) attempt(run, () => explain(run));
-  else showStatus("Listening", "Reconnecting");
+  showStatus("Listening", "Reconnecting");
+  if (isRefused) attempt(run, () => comeBack(run));
 };
 
-// An EventSource does not tell why it was refused; the same request by hand does.
+// An EventSource that was refused stays closed, and does not tell why; the same request by hand
+// does. What is refused for the moment only is asked for again, after the last that was seen.
+const comeBack = async (run) => {
+  const { problem, pause } = await explain(run);
+  if (run !== current) return;
+  run.reopenings += 1;
+  if (problem || run.reopenings > REOPENINGS) {
+    refuse(run, problem ?? { detail: "the stream was refused again and again" });
+    return;
+  }
+  setTimeout(() => { if (run === current) open(run); }, pause);
+};
+
 const explain = async (run) => {
-  const reply = await fetch(run.stream.url, { signal: run.abort.signal });
-  const problem = reply.ok ? { detail: "the stream was refused" } : await problemOf(reply);
-  if (run === current) refuse(run, problem);
+  const asking = new AbortController();
+  run.abort.signal.addEventListener("abort", () => asking.abort());
+  try {
+    const reply = await fetch(run.url, { signal: asking.signal });
+    if (!reply.ok && !FOR_THE_MOMENT.has(reply.status)) return { problem: await problemOf(reply) };
+    const seconds = Number(reply.headers.get("Retry-After") ?? 0);
+    return { pause: Math.min(Math.max(seconds * 1000, PAUSE), 10 * PAUSE) || PAUSE };
+  } catch {
+    // No connection at all.
+    return { pause: PAUSE };
+  } finally {
+    // It may be open by now: one reader is enough.
+    asking.abort();
+  }
 };
 
 const take = (run, event) => {
   const data = JSON.parse(event.data);
   writeLog(`${event.type} #${event.lastEventId}`, event.data);
+  run.url.searchParams.set("lastEventId", event.lastEventId);
   if (event.type === "summary") {
     finish(run, data);
     return;

@@ -45,7 +45,6 @@ from serve_app.wire.gathers import (
     JournalsRequest,
     JournalsResult,
 )
-from serve_app.wire.mapper import payloads_of
 
 RESOURCES = ("resource-1", "resource-2", "resource-3")
 
@@ -94,8 +93,7 @@ async def gather_journals(request: Request) -> Response:
         end = await gather_held(request, tenant, asked, timeout_ms)
     if end is None:
         return Response(status_code=499)
-    payloads = payloads_of(end.wait, end.counted or ())
-    return answer(journal_result(end.wait, wish.patient_id, payloads), 200, headers)
+    return answer(journal_result(end.wait, wish.patient_id, end.payloads), 200, headers)
 
 
 @router.get(
@@ -131,6 +129,7 @@ async def take_callback(request: Request) -> Response:
     raw = await read_body(request, replica.config.request_timeout)
     document = parse(raw)
     callback = parse_as(JournalCallback, raw)
+    caller_of(request).check_source(callback.source)
     turn_id = mint()
     offer = Offer(
         address=_address(request, callback.correlation_id),

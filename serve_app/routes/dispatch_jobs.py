@@ -90,7 +90,7 @@ async def create_jobs(request: Request) -> Response:
 async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Response:
     """List deliveries, newest first, without what they bring."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    chosen = query.to_filter(await job_desk.pools_named(replica, tenant, query.pool))
+    chosen = query.to_filter(await job_desk.pools_named(replica, tenant, query.pool_names))
     return answer(await _listed(request, chosen, query))
 
 

@@ -100,7 +100,7 @@ async def recover_jobs(request: Request) -> Response:
     replica, tenant = replica_of(request), caller_of(request).tenant
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(RecoverRequest, raw)
-    chosen = wish.to_filter(await job_desk.pools_named(replica, tenant, wish.pool))
+    chosen = wish.to_filter(await job_desk.pools_named(replica, tenant, wish.pool_names))
     done = await job_desk.change_next(
         replica, tenant, Verb.REQUEUE, chosen, wish.cursor, wish.limit
     )
@@ -169,7 +169,7 @@ async def _change_many(request: Request, verb: Verb) -> Response:
     if wish.ids is not None:
         done = Round(await job_desk.change(replica, tenant, verb, wish.ids))
     else:
-        pools = await job_desk.pools_named(replica, tenant, wish.pool)
+        pools = await job_desk.pools_named(replica, tenant, wish.pool_names)
         chosen = wish.to_filter(pools, USUAL[verb])
         done = await job_desk.change_next(replica, tenant, verb, chosen, wish.cursor, wish.limit)
     return _changed(request, verb, done)

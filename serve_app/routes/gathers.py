@@ -1,5 +1,6 @@
 """Gathers: ask several resources at once, and stream their answers or wait for them all."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -13,9 +14,10 @@ from core.messages import Cancel
 from core.moment import moment
 from core.permissions import Permission
 from core.tokens import STREAM
-from serve_app.channels import News, has_all
+from core.wait import Wait
+from serve_app.channels import has_all
 from serve_app.documents import answer, parse_as, read_body
-from serve_app.gatherer import Begun, Gathering, capped, leaving_of, trace_of
+from serve_app.gatherer import Begun, Gathering, capped, leaving_of, leaving_of_reader, trace_of
 from serve_app.guards import caller_of, passage_of, replica_of, requires, requires_or_token
 from serve_app.headers import headers_of
 from serve_app.held import begin_held, read_on, unless_gone
@@ -38,6 +40,14 @@ ANSWERS = streamed(
     {"type": "object"},
 )
 LastSeenHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A gather that has ended, and what came for each resource."""
+
+    wait: Wait
+    payloads: dict[str, bytes]
 
 
 @router.post(
@@ -64,8 +74,7 @@ async def begin_gather(request: Request) -> Response:
         end = await gather_held(request, tenant, asked, timeout_ms)
     if end is None:
         return Response(status_code=499)
-    document = gather_document(end.wait, asked, payloads_of(end.wait, end.counted or ()))
-    return answer(document, 200, headers)
+    return answer(gather_document(end.wait, asked, end.payloads), 200, headers)
 
 
 @router.get(
@@ -121,26 +130,30 @@ async def stream_answers(request: Request, gather_id: str, cursor: int) -> Respo
         return Response(status_code=204)  # what makes a browser stop coming back
     passage_of(request).linger()
     story = gather_story(gathering.asked)
-    frames = read_on(replica, address, story, cursor, leaving_of(gathering.asked))
+    leaving = leaving_of_reader(gathering.asked, caller_of(request))
+    frames = read_on(replica, address, story, cursor, leaving)
     return EventStream(replica.metrics.gathers.stream(frames))
 
 
-async def gather_held(request: Request, tenant: int, asked: Asked, timeout_ms: int) -> News | None:
+async def gather_held(request: Request, tenant: int, asked: Asked, timeout_ms: int) -> End | None:
     """Begin a gather and wait for its end; None if the caller went away.
 
     Raises:
         NotFoundError: It was forgotten while it was waited for.
+        UnavailableError: Its end could not be read in time.
     """
     passage_of(request).linger()
     replica = replica_of(request)
     begun = await begin_held(replica, tenant, asked, timeout_ms)
-    name, tell = gather_story(asked)
-    async with replica.hub.open(begun.address, name, tell, leaving_of(asked)) as channel:
-        if not await unless_gone(request, channel.ended()):
+    patience = timeout_ms / 1000 + replica.config.request_timeout
+    async with replica.hub.open(begun.address, gather_story(asked), leaving_of(asked)) as channel:
+        if not await unless_gone(request, channel.ended_within(patience)):
             return None
     if channel.result is None:
         raise NotFoundError(f"gather {begun.address.correlation_id}")
-    return channel.result
+    wait = channel.result.wait
+    counted = await replica.database.ask(waits.read_counted, wait)
+    return End(wait, payloads_of(wait, counted))
 
 
 def _address(request: Request, gather_id: str) -> Address:

@@ -167,7 +167,7 @@ async def reset_breakers(request: Request) -> Response:
 async def reset_breaker(
     request: Request,
     name: Annotated[
-        str, Path(max_length=1_000, description="The target's address; a slash is written %2F.")
+        str, Path(max_length=300, description="The server's address; a slash is written %2F.")
     ],
 ) -> Response:
     """Try one target again at once, in whichever pools it is known."""

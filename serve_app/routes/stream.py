@@ -17,7 +17,7 @@ from serve_app.openapi import described, streamed
 from serve_app.replica import Replica
 from serve_app.routes.waits import read_wait
 from serve_app.sse import FROM_START, EventStream
-from serve_app.stories import frames_of_wait
+from serve_app.stories import WAIT_STORY
 from serve_app.wire.mapper import explanation_document, log_documents
 from serve_app.wire.waits import ExplainView, LogView
 from storage import inbox, waits
@@ -61,7 +61,7 @@ async def stream_wait(
 
 async def _frames(replica: Replica, address: Address, cursor: int) -> AsyncGenerator[bytes]:
     async with (
-        replica.hub.open(address, "wait", frames_of_wait) as channel,
+        replica.hub.open(address, WAIT_STORY) as channel,
         contextlib.aclosing(channel.frames(cursor)) as frames,
     ):
         async for frame in frames:

@@ -91,11 +91,11 @@ async def list_subscriptions(
 
 async def _filter_of(replica: Replica, tenant: int, query: SubscriptionQuery) -> SubscriptionFilter:
     named = [name for name in (query.dispatch_pool_id, query.pool) if name is not None]
-    pools = [set(await job_desk.pools_named(replica, tenant, name) or ()) for name in named]
+    pools = await job_desk.pools_named(replica, tenant, named)
     return SubscriptionFilter(
         status=query.status,
         source=query.source,
-        pool_nos=sorted(set.intersection(*pools)) if pools else None,
+        pool_nos=pools,
         patterns=None if query.event_type is None else candidates(query.event_type),
     )
 

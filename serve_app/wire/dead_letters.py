@@ -60,8 +60,8 @@ class LetterHeader(Wire):
     """One header of a record."""
 
     name: str
-    value: str
-    encoding: Encoding = Field(description="text or base64")
+    value: str | None
+    encoding: Encoding = Field(description="text, base64, or none where the value is null")
 
 
 class LetterView(LetterItem):

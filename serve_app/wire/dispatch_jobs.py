@@ -167,7 +167,19 @@ class JobBatch(RootModel[Annotated[list[JobRequest], Field(min_length=1, max_len
     """Several jobs to deliver; all of them are stored, or none."""
 
 
-class JobWish(Wire):
+class PoolWish(Wire):
+    """Of which pool."""
+
+    pool: Name | None = Field(None, description="The code of a pool.")
+    dispatch_pool_id: Name | None = Field(None, description="The id of a pool, or its code.")
+
+    @property
+    def pool_names(self) -> list[str]:
+        """What the pool is called: all of these are names of one."""
+        return [name for name in (self.pool, self.dispatch_pool_id) if name is not None]
+
+
+class JobWish(PoolWish):
     """Which jobs are meant."""
 
     status: list[JobStatus] | None = Field(None, max_length=len(JobStatus))
@@ -176,7 +188,6 @@ class JobWish(Wire):
     source: Name | None = None
     code: Name | None = None
     subscription_id: Name | None = None
-    pool: Name | None = Field(None, description="The code of a pool.")
     message_group: GroupName | None = None
     event_id: Name | None = None
     correlation_id: Name | None = None
@@ -241,13 +252,12 @@ class JobChoice(JobWish):
         return self
 
 
-class RecoverRequest(Wire):
+class RecoverRequest(PoolWish):
     """Which failed jobs to deliver again."""
 
     since: Moment = Field(description="Those that failed then or later.")
     until: Moment | None = Field(None, description="And before this.")
     subscription_id: Name | None = None
-    pool: Name | None = Field(None, description="The code of a pool.")
     limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE, description="Most of this call.")] = 100
     cursor: Cursor | None = None
 

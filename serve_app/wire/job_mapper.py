@@ -32,6 +32,7 @@ def job_item(job: Job) -> Document:
         "source": job.source,
         "subject": job.subject,
         "eventId": job.event_id,
+        "eventTenant": job.event_tenant,
         "subscriptionId": job.subscription_id,
         "correlationId": job.correlation_id,
         "metadata": [{"key": key, "value": value} for key, value in job.metadata],

@@ -45,6 +45,7 @@ class JobItem(Wire):
     source: str | None
     subject: str | None
     event_id: str | None
+    event_tenant: str | None = Field(description="Whose event it is; of the anchor's jobs only.")
     subscription_id: str | None
     correlation_id: str | None
     metadata: list[Pair]

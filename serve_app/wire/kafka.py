@@ -75,6 +75,9 @@ class RelayView(KafkaActorView):
 
     published: int
     failures: int
+    vanished: int = Field(description="Events whose wait was gone before they were sent.")
+    held_topics: int = Field(description="Topics that take nothing at present, of all tenants.")
+    refused: int = Field(description="Events that their topics will not take, of all tenants.")
     backlog: int = Field(description="Events that the broker has not confirmed.")
     oldest_seconds: float = Field(description="How long the oldest of them has waited.")
 

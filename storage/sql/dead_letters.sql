@@ -1,5 +1,6 @@
 -- name: bury
--- Keep records that could not be handled. One that fails again counts its attempts.
+-- Keep records that could not be handled. One that fails again counts its attempts. Another one at
+-- the same place, of a topic that was deleted and made again, takes the place over.
 insert into dead_letters
        (tenant_id, topic, kafka_partition, kafka_offset, record_key, headers, payload, error)
 select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.headers, l.payload,
@@ -7,9 +8,15 @@ select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.
   from unnest($1::dead_letter[]) as l
     on conflict (topic, kafka_partition, kafka_offset, tenant_id) do update
    set error = excluded.error,
-       attempts = dead_letters.attempts + 1,
-       failed_at = now()
- where dead_letters.redriven_at is null;
+       attempts = case when dead_letters.payload is distinct from excluded.payload then 1
+                       else dead_letters.attempts + 1 end,
+       failed_at = now(),
+       redriven_at = null,
+       record_key = excluded.record_key,
+       headers = excluded.headers,
+       payload = excluded.payload
+ where dead_letters.redriven_at is null
+    or dead_letters.payload is distinct from excluded.payload;
 
 -- name: list_letters
 -- A page of a tenant's dead letters, newest first: open ones, or ($4) those handled after all.

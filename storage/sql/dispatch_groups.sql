@@ -1,7 +1,7 @@
 -- name: walk_groups
 -- The next $5 groups of a tenant in the pools $4 that have jobs to deliver, after pool $2 and name
 -- $3. It goes from group to group, however many jobs each has.
--- Served by: dispatch_jobs_group.
+-- Served by: dispatch_jobs_group, dispatch_jobs_group_failed.
 with recursive walked as (
     select $2::integer as pool_no, $3::text as message_group, 0 as steps
     union all
@@ -14,27 +14,48 @@ with recursive walked as (
                      where j.pool_no = w.pool_no
                        and j.tenant_id = $1
                        and j.message_group > w.message_group
-                       and j.standing <> 'done'
+                       and j.standing in ('open', 'again')
                        and j.mode <> 'IMMEDIATE'
                      order by j.message_group
                      limit 1)
                    union all
                    (select f.pool_no, f.message_group
+                      from dispatch_jobs f
+                     where f.pool_no = w.pool_no
+                       and f.tenant_id = $1
+                       and f.message_group > w.message_group
+                       and f.standing = 'error'
+                       and f.mode <> 'IMMEDIATE'
+                     order by f.message_group
+                     limit 1)
+                   union all
+                   (select p.pool_no, least(o.message_group, f.message_group)
                       from unnest($4::integer[]) as p(pool_no)
-                     cross join lateral (
-                           select j.pool_no, j.message_group
+                      left join lateral (
+                           select j.message_group
                              from dispatch_jobs j
                             where j.pool_no = p.pool_no
                               and j.tenant_id = $1
                               and j.message_group is not null
-                              and j.standing <> 'done'
+                              and j.standing in ('open', 'again')
                               and j.mode <> 'IMMEDIATE'
                             order by j.message_group
-                            limit 1) as f
+                            limit 1) as o on true
+                      left join lateral (
+                           select j.message_group
+                             from dispatch_jobs j
+                            where j.pool_no = p.pool_no
+                              and j.tenant_id = $1
+                              and j.message_group is not null
+                              and j.standing = 'error'
+                              and j.mode <> 'IMMEDIATE'
+                            order by j.message_group
+                            limit 1) as f on true
                      where p.pool_no > w.pool_no
+                       and (o.message_group is not null or f.message_group is not null)
                      order by p.pool_no
                      limit 1)) as either
-            order by pool_no
+            order by pool_no, message_group
             limit 1) as n
      where w.steps < $5
 )
@@ -70,7 +91,7 @@ select pool_no, message_group
 -- name: group_fronts
 -- Of each of these groups of a tenant ($2 pools, $3 names) the first job that is to be delivered
 -- and the first that failed: of those that block on error, and of the others.
--- Served by: dispatch_jobs_group.
+-- Served by: dispatch_jobs_group, dispatch_jobs_group_failed, dispatch_jobs_group_blocked.
 select a.place, j.standing = 'error' as failed, j.job_id, j.status, j.mode, j.sequence, j.position,
        extract(epoch from j.created_at)::float8 as created_at,
        extract(epoch from j.scheduled_for)::float8 as scheduled_for,
@@ -82,7 +103,6 @@ select a.place, j.standing = 'error' as failed, j.job_id, j.status, j.mode, j.se
          where o.pool_no = a.pool_no
            and o.tenant_id = $1
            and o.message_group = a.message_group
-           and o.standing <> 'done'
            and o.mode <> 'IMMEDIATE'
            and o.standing in ('open', 'again')
          order by o.sequence, o.position
@@ -93,7 +113,6 @@ select a.place, j.standing = 'error' as failed, j.job_id, j.status, j.mode, j.se
          where f.pool_no = a.pool_no
            and f.tenant_id = $1
            and f.message_group = a.message_group
-           and f.standing <> 'done'
            and f.mode <> 'IMMEDIATE'
            and f.mode <> 'BLOCK_ON_ERROR'
            and f.standing = 'error'
@@ -105,8 +124,6 @@ select a.place, j.standing = 'error' as failed, j.job_id, j.status, j.mode, j.se
          where b.pool_no = a.pool_no
            and b.tenant_id = $1
            and b.message_group = a.message_group
-           and b.standing <> 'done'
-           and b.mode <> 'IMMEDIATE'
            and b.mode = 'BLOCK_ON_ERROR'
            and b.standing = 'error'
          order by b.sequence, b.position
@@ -129,7 +146,6 @@ select a.place, p.code as pool_code, p.pool_id, c.waiting, k.reason, k.parked_by
                 where j.pool_no = a.pool_no
                   and j.tenant_id = $1
                   and j.message_group = a.message_group
-                  and j.standing <> 'done'
                   and j.mode <> 'IMMEDIATE'
                   and j.standing in ('open', 'again')
                 limit $4) as counted) as c
@@ -139,7 +155,7 @@ select a.place, p.code as pool_code, p.pool_id, c.waiting, k.reason, k.parked_by
 
 -- name: places_of_group
 -- In which of the pools $3 a tenant's group $2 has jobs or is held back.
--- Served by: dispatch_jobs_group, dispatch_parked_groups_pkey.
+-- Served by: dispatch_jobs_group, dispatch_jobs_group_failed, dispatch_parked_groups_pkey.
 select p.pool_no
   from dispatch_pools p
  where p.pool_no = any($3::integer[])
@@ -148,8 +164,15 @@ select p.pool_no
                  where j.pool_no = p.pool_no
                    and j.tenant_id = $1
                    and j.message_group = $2
-                   and j.standing <> 'done'
+                   and j.standing in ('open', 'again')
                    and j.mode <> 'IMMEDIATE')
+        or exists (select
+                     from dispatch_jobs f
+                    where f.pool_no = p.pool_no
+                      and f.tenant_id = $1
+                      and f.message_group = $2
+                      and f.standing = 'error'
+                      and f.mode <> 'IMMEDIATE')
         or exists (select
                      from dispatch_parked_groups k
                     where k.pool_no = p.pool_no and k.tenant_id = $1 and k.message_group = $2))
@@ -158,15 +181,29 @@ select p.pool_no
 -- name: jobs_behind
 -- Ids of the jobs of a tenant's group $3 in pool $2 that are not done, in their order, after the
 -- place $4, $5.
--- Served by: dispatch_jobs_group.
+-- Served by: dispatch_jobs_group, dispatch_jobs_group_failed.
 select job_id, sequence, position
-  from dispatch_jobs
- where pool_no = $2
-   and tenant_id = $1
-   and message_group = $3
-   and standing <> 'done'
-   and mode <> 'IMMEDIATE'
-   and (sequence, position) > ($4::integer, $5::bigint)
+  from ((select job_id, sequence, position
+           from dispatch_jobs
+          where pool_no = $2
+            and tenant_id = $1
+            and message_group = $3
+            and standing in ('open', 'again')
+            and mode <> 'IMMEDIATE'
+            and (sequence, position) > ($4::integer, $5::bigint)
+          order by sequence, position
+          limit $6)
+        union all
+        (select job_id, sequence, position
+           from dispatch_jobs
+          where pool_no = $2
+            and tenant_id = $1
+            and message_group = $3
+            and standing = 'error'
+            and mode <> 'IMMEDIATE'
+            and (sequence, position) > ($4::integer, $5::bigint)
+          order by sequence, position
+          limit $6)) as behind
  order by sequence, position
  limit $6;
 

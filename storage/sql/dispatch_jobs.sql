@@ -40,10 +40,16 @@ select w.place, k.job_id, k.pool_no, k.position, k.job_id <> w.job_id as known
  order by w.place;
 
 -- name: read_jobs
--- These jobs, newest first; with $3 also what they bring, which may be large.
--- Served by: dispatch_jobs_pkey, events_pkey.
+-- These jobs, newest first; with $3 also what they bring, which may be large. One that is still to
+-- be sent, or failed, goes where its subscription wants it now.
+-- Served by: dispatch_jobs_pkey, events_pkey, subscriptions_pkey.
 select j.job_id, j.position, j.pool_no, p.pool_id, p.code as pool_code, j.kind, j.code, j.source,
-       j.subject, j.event_id, j.subscription_id, j.correlation_id, j.external_id, j.target_url,
+       j.subject, j.event_id,
+       case when j.tenant_id = 0
+            then (select t.slug from tenants t where t.tenant_id = j.event_tenant)
+             end as event_tenant, j.subscription_id, j.correlation_id, j.external_id,
+       case when j.standing = 'done' or j.status = 'IN_PROGRESS' then j.target_url
+            else coalesce(s.target, j.target_url) end as target_url,
        j.message_group, j.mode, j.sequence, j.max_retries, j.timeout_seconds, j.data_only,
        j.status, j.standing, j.attempt_count, j.sends, j.last_error, j.idempotency_key,
        coalesce(j.content_type, e.content_type) as content_type, j.headers, j.metadata,
@@ -59,6 +65,8 @@ select j.job_id, j.position, j.pool_no, p.pool_id, p.code as pool_code, j.kind, 
   from dispatch_jobs j
   join dispatch_pools p using (pool_no)
   left join events e on $3 and e.tenant_id = j.event_tenant and e.event_id = j.event_id
+  left join subscriptions s
+         on s.tenant_id = j.tenant_id and s.subscription_id = j.subscription_id
  where j.tenant_id = $1 and j.job_id = any($2::text[])
  order by j.job_id desc;
 
@@ -210,22 +218,30 @@ select send_no, attempt_number, extract(epoch from attempted_at)::float8 as atte
 -- name: forget_jobs
 -- Forget a batch of a tenant's jobs that were made before the id $2 and have ended, with their
 -- attempts. Not those that failed and hold others back: these would go on without anybody's word.
--- Served by: dispatch_jobs_pkey, dispatch_jobs_group, dispatch_attempts_pkey.
+-- Served by: dispatch_jobs_pkey, dispatch_jobs_group, dispatch_jobs_group_blocked,
+-- dispatch_attempts_pkey.
 with old as (
     select j.job_id
       from dispatch_jobs j
      where j.tenant_id = $1
        and j.job_id < $2
        and j.standing in ('done', 'error')
-       and (j.standing = 'done' or j.mode = 'IMMEDIATE' or j.message_group is null or not exists (
-            select from dispatch_jobs b
-             where b.pool_no = j.pool_no
-               and b.tenant_id = j.tenant_id
-               and b.message_group = j.message_group
-               and b.standing <> 'done'
-               and b.mode <> 'IMMEDIATE'
-               and b.mode = 'BLOCK_ON_ERROR'
-               and (b.sequence, b.position) > (j.sequence, j.position)))
+       and (j.standing = 'done' or j.mode = 'IMMEDIATE' or j.message_group is null or not (
+            exists (select from dispatch_jobs o
+                     where o.pool_no = j.pool_no
+                       and o.tenant_id = j.tenant_id
+                       and o.message_group = j.message_group
+                       and o.standing in ('open', 'again')
+                       and o.mode <> 'IMMEDIATE'
+                       and o.mode = 'BLOCK_ON_ERROR'
+                       and (o.sequence, o.position) > (j.sequence, j.position))
+            or exists (select from dispatch_jobs b
+                        where b.pool_no = j.pool_no
+                          and b.tenant_id = j.tenant_id
+                          and b.message_group = j.message_group
+                          and b.standing = 'error'
+                          and b.mode = 'BLOCK_ON_ERROR'
+                          and (b.sequence, b.position) > (j.sequence, j.position))))
      order by j.job_id
      limit $3
 ), attempts as (

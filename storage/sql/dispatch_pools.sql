@@ -94,8 +94,10 @@ select code, pool_id
 select pg_advisory_xact_lock(x'706f6f6c73'::bigint);
 
 -- name: count_open_pools
--- How many pools have an actor, of all tenants.
-select count(*) from dispatch_pools where status <> 'ARCHIVED';
+-- How many pools have an actor, of all tenants, and of tenant $1.
+select count(*) as total, count(*) filter (where tenant_id = $1) as own
+  from dispatch_pools
+ where status <> 'ARCHIVED';
 
 -- name: create_pool
 -- A new pool; nothing if the code is taken.

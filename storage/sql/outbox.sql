@@ -4,12 +4,13 @@
 select pg_try_advisory_lock($1);
 
 -- name: next_outgoing
--- What is to be published next, in the order it was written.
+-- What is to be published next, in the order it was written, but for topics ($3) that take nothing.
 -- Served by: outbox_pkey.
 select outbox_id, tenant_id, wait_key, topic, record_key, event_type,
        extract(epoch from created_at)::float8 as created_at
   from outbox
  where outbox_id > $1
+   and topic <> all($3::text[])
  order by outbox_id
  limit $2;
 

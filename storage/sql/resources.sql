@@ -39,7 +39,8 @@ delete from resources where tenant_id = $1 and name = $2 returning name;
 
 -- name: open_gathers
 -- Gathers opened more than $1 seconds ago that still wait. Not what they asked for, which may be
--- large, and is needed of few.
+-- large, and is needed of few. Waits with the same strategy may last for months; no gather is due
+-- later than in $3 seconds.
 -- Served by: execution_wait_states_settling, wait_state_events_pkey.
 select w.tenant_id, w.execution_id, w.correlation_id, w.marks, s.spec,
        extract(epoch from w.expires_at)::float8 as expires_at
@@ -49,6 +50,7 @@ select w.tenant_id, w.execution_id, w.correlation_id, w.marks, s.spec,
  where w.aggregation_strategy = 'settled'
    and w.status = 'waiting'
    and w.due_at > now()
+   and w.due_at <= now() + $3 * interval '1 second'
    and w.created_at < now() - $1 * interval '1 second'
  order by w.due_at
  limit $2;

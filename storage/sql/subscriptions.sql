@@ -125,10 +125,17 @@ select $1, $2, n.pattern, n.spec_version
 -- Served by: subscriptions_pkey.
 delete from subscriptions where tenant_id = $1 and subscription_id = $2;
 
+-- name: put_aside_failed
+-- What failed of a subscription that goes holds nobody any more.
+-- Served by: dispatch_jobs_error.
+update dispatch_jobs
+   set standing = 'done', ignored_at = now(), completed_at = now(), updated_at = now()
+ where tenant_id = $1 and standing = 'error' and subscription_id = $2;
+
 -- name: read_profiles
 -- What deliveries to these subscriptions are signed and sent with.
 -- Served by: subscriptions_pkey, webhook_secrets_pkey.
-select s.tenant_id, s.subscription_id, s.version, s.signature, s.headers, s.auth,
+select s.tenant_id, s.subscription_id, s.version, s.target, s.signature, s.headers, s.auth,
        array(select w.secret
                from webhook_secrets w
               where w.tenant_id = s.tenant_id
@@ -169,7 +176,8 @@ update subscriptions s
    and s.failing_since is not null;
 
 -- name: disable_subscription
--- Pause a subscription that is active and fails. Nothing: it is not, or no longer.
+-- Pause a subscription that is active and fails, of version $4 if that is given. Nothing: it is not,
+-- or no longer.
 -- Served by: subscriptions_pkey.
 update subscriptions
    set status = 'PAUSED', status_reason = $3, version = version + 1, updated_at = now()
@@ -177,6 +185,7 @@ update subscriptions
    and subscription_id = $2
    and status = 'ACTIVE'
    and failing_since is not null
+   and ($4::integer is null or version = $4)
 returning subscription_id;
 
 -- name: raise_subscription_version

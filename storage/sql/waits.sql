@@ -186,14 +186,19 @@ select l.wait_key, l.seq, l.kind, l.event, l.event_id, l.source, l.label, l.cont
   join wait_state_events l using (wait_key, seq);
 
 -- name: forget_ended
--- Remove a batch of waits that ended before $1 seconds ago, with their logs.
--- Served by: execution_wait_states_due.
+-- Remove a batch of waits that ended before $1 seconds ago, with their logs; but for those whose end
+-- is still to be published, which is told from their rows.
+-- Served by: execution_wait_states_due. `not in` reads the outbox once and hashes it; a join would be
+-- by nested loops. A row of the outbox is as old as the end that it tells of.
 with old as (
-    select wait_key
-      from execution_wait_states
-     where due_at < now() - $1 * interval '1 second'
-       and updated_at < now() - $1 * interval '1 second'
-       and status <> 'waiting'
+    select w.wait_key
+      from execution_wait_states w
+     where w.due_at < now() - $1 * interval '1 second'
+       and w.updated_at < now() - $1 * interval '1 second'
+       and w.status <> 'waiting'
+       and w.wait_key not in (select o.wait_key
+                                from outbox o
+                               where o.created_at < now() - $1 * interval '1 second')
      limit $2
 ), logs as (
     delete from wait_state_events l using old where l.wait_key = old.wait_key

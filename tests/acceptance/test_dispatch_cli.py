@@ -378,7 +378,7 @@ def test_warnings_are_seen_and_targets_tried_again(shop: Shop) -> None:
     assert next(one for one in everything if one["id"] == warning["id"])["acknowledged"]
     assert shop.refused("warnings", "ack", "999999999") == "Warning 999999999 does not exist."
 
-    assert re.search(rf"{target.url} +default +CLOSED", shop.run("breakers", "list").stdout)
+    assert re.search(rf"{shop.receiver.url} +default +CLOSED", shop.run("breakers", "list").stdout)
     reset = shop.run("breakers", "reset", target.url).stdout
     assert reset == "1 target is tried again.\n"
     unknown = shop.refused("breakers", "reset", "http://127.0.0.1:9/nobody")

@@ -312,7 +312,7 @@ def test_listings_are_filtered_and_paged(shipper: Shipper, idle: str) -> None:
     assert first["ids"] == newest[:2]
     assert listed(cursor=first["nextCursor"])["ids"] == newest[2:]
     assert listed(source="s-1")["ids"] == [newest[1], newest[3]]
-    assert listed(pool=idle)["ids"] == newest
+    assert listed(pool=idle)["ids"] == listed(dispatchPoolId=idle)["ids"] == newest
     assert listed(pool="default")["ids"] == listed(pool="nobody")["ids"] == []
     assert listed(status=["QUEUED", "ERROR"])["ids"] == newest
     assert listed(status="COMPLETED")["ids"] == listed(kind="EVENT")["ids"] == []

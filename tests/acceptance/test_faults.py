@@ -27,6 +27,8 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 def kill(product: Product, name: str) -> int:
     """kill -9 an actor's process; its old pid."""
+    # A supervisor that has just come back does not know everybody yet.
+    until(f"{name} runs", lambda: product.actor(name)["alive"])
     pid: int = product.actor(name)["pid"]
     os.kill(pid, signal.SIGKILL)
     return pid

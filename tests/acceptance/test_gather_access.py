@@ -39,6 +39,15 @@ def callback_for(gather_id: str) -> dict[str, Any]:
     return {"source": "resource-1", "correlationId": gather_id, "status": "ok", "notes": []}
 
 
+async def callback_tokens(gatherings: Gatherings, gather_id: str) -> dict[str, str]:
+    """What each of the three resources may answer with."""
+    calls = await gatherings.called(gather_id, 3)
+    return {
+        call.headers["Idempotency-Key"].rpartition("/")[2]: token_of(call.body["callbackUrl"])
+        for call in calls
+    }
+
+
 async def test_a_key_may_do_what_its_permission_says(
     gatherings: Gatherings, keys: dict[str, str]
 ) -> None:
@@ -74,19 +83,22 @@ async def test_a_token_is_for_one_thing_and_one_gather(gatherings: Gatherings) -
     mine = await gatherings.journals("-12,-12,-12", timeoutMs=20_000)
     other = await gatherings.journals("-12,-12,-12", timeoutMs=20_000)
     gather_id = mine["correlationId"]
-    call = (await gatherings.called(gather_id, 3))[0]
-    theirs = (await gatherings.called(other["correlationId"], 3))[0]
+    tokens = await callback_tokens(gatherings, gather_id)
+    theirs = (await callback_tokens(gatherings, other["correlationId"]))["resource-1"]
     callback = callback_for(gather_id)
     stream_token = token_of(mine["streamUrl"])
 
     async def call_back(token: str) -> httpx.Response:
         return await gatherings.browser.post(f"/aggregate/callback?token={token}", json=callback)
 
-    good = token_of(call.body["callbackUrl"])
+    good = tokens["resource-1"]
     for wrong in ("nonsense", "", good[:-2], good[:-1] + "ä", f"A{good}", stream_token):
         assert_problem(await call_back(wrong), 401, "unauthenticated")
-    assert_problem(await call_back(token_of(theirs.body["callbackUrl"])), 403, "forbidden")
-    general = f"/api/internal/callbacks/resource-1?token={token_of(theirs.body['callbackUrl'])}"
+    assert_problem(await call_back(theirs), 403, "forbidden")
+    assert_problem(await call_back(tokens["resource-2"]), 403, "forbidden")
+    named = f"/api/internal/callbacks/resource-1?token={tokens['resource-2']}"
+    assert_problem(await gatherings.browser.post(named, json=callback), 403, "forbidden")
+    general = f"/api/internal/callbacks/resource-1?token={theirs}"
     headers = {"X-Correlation-Id": gather_id}
     reply = await gatherings.browser.post(general, json=callback, headers=headers)
     assert_problem(reply, 403, "forbidden")
@@ -102,7 +114,7 @@ async def test_a_token_is_for_one_thing_and_one_gather(gatherings: Gatherings) -
     for method, path in (("GET", ""), ("DELETE", "")):
         url = f"/api/gathers/{gather_id}{path}?token={stream_token}"
         assert_problem(await gatherings.browser.request(method, url), 401, "unauthenticated")
-    beside = f"/aggregate/callback?token={token_of(theirs.body['callbackUrl'])}"
+    beside = f"/aggregate/callback?token={theirs}"
     assert_problem(await gatherings.http.post(beside, json=callback), 403, "forbidden")
     assert (await gatherings.show(gather_id))["received"] == 0
 
@@ -208,7 +220,11 @@ async def test_health_names_resources_to_their_tenant_only(
         sinks: int = components["sseManager"]["details"]["activeSinks"]
         return sinks, components["resourceConnectivity"]["details"]
 
-    async with gatherings.stream(begun):
+    # Somebody who follows the wait behind a gather reads no gather.
+    plain = f"/api/wait-states/{begun['id']}/{begun['id']}/stream"
+    async with gatherings.stream(begun), gatherings.http.stream("GET", plain) as also:
+        assert also.status_code == 200
+        await anext(also.aiter_raw())
 
         async def told() -> bool:
             sinks, details = await look(gatherings.http)

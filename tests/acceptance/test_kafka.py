@@ -38,7 +38,7 @@ def on_kafka(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         kafka_group=unique("muster"),
         kafka_ingest="3",
         kafka_completion_topic=ENDS,
-        kafka_topics="^sure-.*",
+        kafka_topics="^sure-.*,^acme[.].*=acme",
     ) as product:
         yield product
 
@@ -119,6 +119,17 @@ def test_the_end_of_a_wait_is_told_with_its_result(on_kafka: Product, kafka: Kaf
     assert document["output"]["api_response"] == {"by": "api"}
     assert dict(told[0].headers)["ce_type"] == b"muster.correlation.completed"
     assert silent["correlationId"] not in {json.loads(r.value)["correlationId"] for r in records}
+
+
+def test_an_end_is_not_told_on_another_s_topic(on_kafka: Product) -> None:
+    config = {"apiCall": CALL, "timeout": 600, "completionTopic": "acme.orders"}
+    for path, body in (
+        ("/api/wait-states", {"data": config}),
+        ("/api/wait-states/batch", {"items": [{"data": config}]}),
+    ):
+        reply = on_kafka.http.post(path, json=body)
+        assert reply.status_code == 422, reply.text
+        assert "data.completionTopic" in reply.text
 
 
 def test_ten_thousand_correlations_shuffled_with_duplicates_and_kills(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -157,18 +158,23 @@ def test_a_pool_of_ones_own_changes_while_it_runs(shipper: Shipper) -> None:
 # Targets
 
 
-def breaker(shipper: Shipper, url: str) -> dict[str, Any] | None:
+def breaker(shipper: Shipper) -> dict[str, Any] | None:
     items = shipper.http.get(f"{MONITORING}/circuit-breakers").json()["items"]
-    return next((item for item in items if item["name"] == url), None)
+    return next((item for item in items if item["name"] == shipper.receiver.url), None)
 
 
 def test_a_target_that_fails_is_left_alone_and_tried_again_on_request(shipper: Shipper) -> None:
+    with receiving() as receiver:  # all that is on one server is left alone together
+        _is_left_alone(replace(shipper, receiver=receiver))
+
+
+def _is_left_alone(shipper: Shipper) -> None:
     target = shipper.receiver.place(500)
     for _ in range(15):
         shipper.post(target, maxRetries=1)
 
     def opened() -> dict[str, Any] | None:
-        found = breaker(shipper, target.url)
+        found = breaker(shipper)
         return found if found and found["state"] == "OPEN" else None
 
     found = until("it is left alone", opened)
@@ -183,7 +189,7 @@ def test_a_target_that_fails_is_left_alone_and_tried_again_on_request(shipper: S
     path = f"{MONITORING}/circuit-breakers/{quote(target.url, safe='')}/reset"
     assert shipper.http.post(path).json() == {"reset": 1}
     shipper.becomes(held, "COMPLETED")
-    closed = breaker(shipper, target.url)
+    closed = breaker(shipper)
     assert closed is not None
     assert closed["state"] == "CLOSED"
     everything = shipper.http.post(f"{MONITORING}/circuit-breakers/reset-all").json()
@@ -258,12 +264,12 @@ def test_metrics_tell_of_ones_own_pools_and_the_shared_ones(
 ) -> None:
     warn(newcomer, 2, severity=Severity.ERROR)
     page = newcomer.http.get("/metrics").text
-    assert 'muster_dispatch_pool_concurrency{pool="default"} 200.0' in page
+    assert 'muster_dispatch_pool_concurrency{pool="default",scope="shared"} 200.0' in page
     assert 'muster_dispatch_warnings{severity="ERROR"} 2.0' in page
-    assert 'muster_dispatch_breakers{pool="default",state="open"}' in page
+    assert 'muster_dispatch_breakers{pool="default",scope="shared",state="open"}' in page
     assert 'muster_dispatch_jobs_created_total{kind="TASK"' in page
     assert shipper.pool not in page
-    assert f'muster_dispatch_jobs_completed_total{{pool="{shipper.pool}"}}' in (
+    assert f'muster_dispatch_jobs_completed_total{{pool="{shipper.pool}",scope="own"}}' in (
         shipper.http.get("/metrics").text
     )
 

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ CALLBACKS = "/api/internal/callbacks/external-service"
 REQUESTS, STREAMS, PENDING = 4, 2, 8
 BODY, BODIES = 65_536, 131_072
 PATIENCE = 4
+CALLS = 4
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
         max_body=str(BODY),
         body_budget=str(BODIES),
         request_timeout=str(PATIENCE),
+        call_queue=str(CALLS),
     ) as running:
         yield running
 
@@ -243,3 +246,27 @@ def test_without_any_http_process_it_is_503_until_they_are_back(small: Product) 
     assert seen <= {200, 503}
     assert small.show(wait)["status"] == "waiting"
     assert small.callback(wait)["verdict"] == "matched"
+
+
+def test_gathers_beyond_what_a_pool_keeps_come_again_later(small: Product) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        asks = [{"name": f"r{n}", "url": url} for n in range(CALLS // 2)]
+        wish = {"resources": asks, "timeoutMs": 20_000, "onDisconnect": "detach"}
+
+        def ask() -> httpx.Response:
+            return small.http.post("/api/gathers", json=wish)
+
+        first = ask()
+        assert first.status_code == 202, first.text
+        refused = ask()
+        assert_problem(refused, 429, "overloaded")
+        assert int(refused.headers["Retry-After"]) > 0
+        cancel = f"/api/gathers/{first.json()['id']}"
+        assert small.http.delete(cancel).status_code == 200
+        last = until("there is room again", lambda: _if_taken(ask()))
+        assert small.http.delete(f"/api/gathers/{last}").status_code == 200
+
+
+def _if_taken(reply: httpx.Response) -> str | None:
+    return str(reply.json()["id"]) if reply.status_code == 202 else None

@@ -96,6 +96,17 @@ async def test_there_are_so_many_pools_and_no_more(pool: Pool, tenant: int, othe
     assert back.status is PoolStatus.ACTIVE
 
 
+async def test_one_tenant_leaves_places_to_others(pool: Pool, tenant: int, other: int) -> None:
+    for name in ("one", "two", "three"):
+        await made(pool, tenant, name, most=6)
+    refused = await dispatch_pools.create(pool, tenant, new("four"), 6)
+    assert refused is PoolRefusal.POOL_LIMIT
+    await made(pool, other, "one", most=6)
+    await dispatch_pools.archive(pool, tenant, "one")
+    await made(pool, tenant, "four", most=6)
+    assert await dispatch_pools.activate(pool, tenant, "one", 6) is PoolRefusal.POOL_LIMIT
+
+
 async def test_of_many_who_want_the_last_place_one_gets_it(pool: Pool, tenant: int) -> None:
     answers = await asyncio.gather(
         *(dispatch_pools.create(pool, tenant, new(f"pool-{n}"), 2) for n in range(6))
@@ -207,7 +218,7 @@ async def test_a_declaration_that_cannot_be_met_changes_nothing(pool: Pool, tena
     refused = await sync(pool, tenant, new("one"), new("by-hand"))
     assert refused == NotSynced("by-hand", PoolRefusal.CODE_EXISTS)
     assert await dispatch_pools.find(pool, tenant, "one") is None
-    refused = await sync(pool, tenant, new("one"), new("two"), most=3)
+    refused = await sync(pool, tenant, new("one"), new("two"), most=4)
     assert refused == NotSynced("two", PoolRefusal.POOL_LIMIT)
     assert await dispatch_pools.find(pool, tenant, "one") is None
     await sync(pool, tenant, new("one"))

@@ -9,10 +9,11 @@ from core.outgoing import outgoing_of
 from core.record import Record
 from core.spec import decode_spec
 from core.turns import take
-from storage import access, dead_letters, outbox, topics
+from storage import access, dead_letters, outbox, topics, waits
 from storage.dead_letters import LetterFilter
 from storage.journal import NEW, Change, Journal
 from storage.pool import Connection, Pool, PoolOptions, open_connection, open_pool
+from storage.queries import Q
 from tests.support.shards import address, api, kafka, register
 
 NOW = 1_800_000_000.0
@@ -34,7 +35,12 @@ async def conn(database: str) -> AsyncIterator[Connection]:
 
 def letter(offset: int, value: bytes | None = b"\x00{", topic: str = "orders") -> Record:
     return Record(
-        topic=topic, partition=1, offset=offset, value=value, key=b"k", headers=(("h", b"\xff"),)
+        topic=topic,
+        partition=1,
+        offset=offset,
+        value=value,
+        key=b"k",
+        headers=(("h", b"\xff"), ("null", None)),
     )
 
 
@@ -46,6 +52,18 @@ async def test_a_dead_letter_comes_back_whole(pool: Pool) -> None:
     assert whole.record == letter(5)
     assert (whole.error, whole.attempts) == ("not JSON\ufffd", 1)
     assert await dead_letters.read(pool, 2, [found[1].letter_id]) == []  # another tenant
+
+
+async def test_a_record_of_a_topic_that_was_made_again_is_no_repetition(pool: Pool) -> None:
+    """Offsets begin anew there: another record has the place of one that was handled long ago."""
+    await dead_letters.bury(pool, 1, [(letter(5), "first")])
+    (one,) = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    await dead_letters.settle(pool, 1, [one.letter_id])
+    other = letter(5, b"another")
+    await dead_letters.bury(pool, 1, [(other, "second")])
+    (now,) = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    (whole,) = await dead_letters.read(pool, 1, [now.letter_id])
+    assert (whole.record, whole.error, whole.attempts) == (other, "second", 1)
 
 
 async def test_the_same_record_is_buried_once_and_its_attempts_count(pool: Pool) -> None:
@@ -138,3 +156,33 @@ async def test_topics_of_live_waits_are_known(pool: Pool) -> None:
     assert await access.slug_of(pool, tenant + 1) is None
     await topics.forget_topics(pool, retention=0)
     assert await pool.fetchval("select count(*) from wait_topics") == 2
+
+
+FILLED = """
+insert into wait_specs values (1, '\\x01', '{}', now());
+insert into execution_wait_states
+       (wait_key, tenant_id, execution_id, correlation_id, node_id, aggregation_strategy, status,
+        version, log_length, spec_id, marks, registered_by, created_at, updated_at, expires_at,
+        due_at)
+select decode(lpad(to_hex(n), 32, '0'), 'hex'), 1, n::text, 'c', 'n', 'all', 'completed', 1, 0,
+       '\\x01', '[]', 'r', now() - interval '9 days', now() - interval '9 days',
+       now() - interval '9 days', now() - interval '9 days'
+  from generate_series(1, 20000) n;
+insert into outbox (tenant_id, wait_key, topic, record_key, event_type, created_at)
+select 1, wait_key, 'done', 'k', 't', now() - interval '9 days'
+  from execution_wait_states limit 15000;
+"""
+
+
+async def test_a_wait_is_kept_until_its_end_is_published(pool: Pool, conn: Connection) -> None:
+    await conn.execute(FILLED)
+    arguments = (7 * 86_400.0, 1_000)
+    for _ in range(2):  # before anything is known of the tables, and after
+        plan = await conn.fetch(f"explain {Q['forget_ended']}", *arguments)
+        assert any("hashed SubPlan" in row[0] for row in plan), "\n".join(row[0] for row in plan)
+        await conn.execute("analyze")
+    while await waits.forget_ended(pool, *arguments):
+        pass
+    assert await conn.fetchval("select count(*) from execution_wait_states") == 15_000
+    await conn.execute("delete from outbox")
+    assert await waits.forget_ended(pool, *arguments) == 1_000

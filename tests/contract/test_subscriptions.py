@@ -234,6 +234,7 @@ async def test_deliveries_are_signed_with_all_live_secrets_newest_first(
     assert found == {
         key: Profile(
             version=1,
+            target="http://127.0.0.1:9/hook",
             secrets=(b"secret",),
             headers={"X-A": "b"},
             auth={"type": "bearer", "token": "t"},
@@ -377,7 +378,7 @@ async def test_every_change_is_told_once_it_is_committed(
 
     try:
         await made(pool, tenant)
-        assert await told() == "subscriptions"
+        assert await told() == f"subscriptions {tenant}"
         for work in (
             subscriptions.pause(pool, tenant, "orders"),
             subscriptions.resume(pool, tenant, "orders"),
@@ -386,12 +387,16 @@ async def test_every_change_is_told_once_it_is_committed(
             sync(pool, tenant, subscription(tenant, "declared")),
         ):
             await work
-            assert await told() == "subscriptions"
+            assert await told() == f"subscriptions {tenant}"
+        await subscriptions.change(
+            pool, tenant, "orders", lambda held: replace(held, target="http://127.0.0.1:9/new")
+        )
+        assert [await told(), await told()] == [f"subscriptions {tenant}", "targets"]
         await subscriptions.mark_failing(pool, [(tenant, "sub_orders")])
         await subscriptions.disable(pool, tenant, "sub_orders", "why")
-        assert await told() == "subscriptions"
+        assert await told() == f"subscriptions {tenant}"
         await subscriptions.drop(pool, tenant, "orders")
-        assert await told() == "subscriptions"
+        assert await told() == f"subscriptions {tenant}"
         await slow_pool(pool, tenant)
         assert await told() == "pools"
         for change in (dispatch_pools.suspend, dispatch_pools.archive):

@@ -18,7 +18,7 @@ from core.messages import Abandon, Offer, Register, Reply
 from core.spec import Source, encode_spec
 from serve_app.channels import READ_AHEAD, Hub, Leaving
 from serve_app.sse import FROM_START
-from serve_app.stories import frames_of_wait, gather_story
+from serve_app.stories import WAIT_STORY, gather_story
 from storage import waits
 from storage.migrate import migrate
 from storage.pool import Pool, PoolOptions, open_pool
@@ -109,7 +109,7 @@ async def read(
     """The events of a gather's stream, to its end."""
     decoder, seen = EventDecoder(), []
     async with (
-        hub.open(where, *gather_story(ASKED), Leaving(0.2)) as channel,
+        hub.open(where, gather_story(ASKED), Leaving(0.2)) as channel,
         contextlib.aclosing(channel.frames(cursor)) as frames,
     ):
         async for chunk in frames:
@@ -162,7 +162,7 @@ async def test_an_end_with_a_page_of_late_lines_behind_it_is_an_end(database: st
         page = await waits.read_log(door.pool, where.key, 2, READ_AHEAD)
         assert page.more
         for cursor in (FROM_START, 1, 2):
-            async with hub.open(where, "wait", frames_of_wait) as channel:
+            async with hub.open(where, WAIT_STORY) as channel:
                 text = b"".join([chunk async for chunk in channel.frames(cursor)])
             assert text.count(b"\nevent: ended\n") == 1
             assert b"late" not in text
@@ -172,7 +172,7 @@ async def test_a_gather_that_is_left_is_cancelled(database: str) -> None:
     where = address()
     async with opened(database) as (door, hub):
         await ask(door.shard, begin(where))
-        async with hub.open(where, *gather_story(ASKED), Leaving(0.2)):
+        async with hub.open(where, gather_story(ASKED), Leaving(0.2)):
             assert hub.readers == 1
         await asyncio.wait_for(door.left.wait(), 10)
         assert await read(hub, where) == [("2", "summary")]

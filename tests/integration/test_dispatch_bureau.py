@@ -15,7 +15,7 @@ from core.config import Config
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobStatus, Kind
 from core.dispatch.outcome import ErrorType, Result, Sent, Step
-from core.subscription import Binding, SubscriptionStatus
+from core.subscription import Binding, Subscription, SubscriptionStatus
 from storage import access, dispatch_warnings, subscriptions
 from storage.clock import DatabaseClock
 from storage.dispatch_warnings import WarningFilter
@@ -95,3 +95,24 @@ async def test_one_that_only_fails_is_paused_and_told_of(database: str, pool: Po
     job = await pool.fetchrow("select subscription_id, tenant_id from dispatch_jobs")
     assert job is not None
     assert tuple(job) == (told.subscription_id, tenant)
+
+
+async def test_what_is_paused_already_is_not_told_of(database: str, pool: Pool) -> None:
+    tenant = await access.create_tenant(pool, "own")
+    await subscriptions.create(pool, subscription(tenant, "ill"), b"secret" * 6)
+    await subscriptions.mark_failing(pool, [(tenant, "sub_ill")])
+    config = Config(dsn=database)
+    clock = DatabaseClock(time.monotonic, time.time)
+    async with Bureau(config, pool, clock, NoPools(config)) as bureau:
+        await subscriptions.pause(pool, tenant, "ill")
+        await bureau._disable((tenant, "sub_ill"), "it fails", None)
+        assert await pool.fetchval("select count(*) from events") == 0
+        resumed = await subscriptions.resume(pool, tenant, "ill")
+        assert isinstance(resumed, Subscription)
+        await subscriptions.mark_failing(pool, [(tenant, "sub_ill")])
+        await bureau._disable((tenant, "sub_ill"), "410", resumed.version - 1)
+        assert await is_active(pool, tenant)
+        await bureau._disable((tenant, "sub_ill"), "410", resumed.version)
+        assert not await is_active(pool, tenant)
+    told = await pool.fetch("select convert_from(data, 'UTF8') as data from events")
+    assert ["410" in row["data"] for row in told] == [True]

@@ -9,6 +9,7 @@ import random
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -29,7 +30,7 @@ from tests.support.pool_at_work import (
     numbers,
     receiving_hooks,
 )
-from tests.support.postgres import database_dsn, execute
+from tests.support.postgres import database_dsn, drop_database, execute
 from tests.support.subscriptions import subscription
 
 pytestmark = pytest.mark.timeout(120)
@@ -81,7 +82,7 @@ async def town(postgres_server: EmbeddedServer, template_database: str) -> Async
             task.cancel()
         await asyncio.gather(*town.playing.values(), return_exceptions=True)
     await database.close()
-    await execute(postgres_server.dsn, f"drop database {name} with (force)")
+    await drop_database(postgres_server, name)
 
 
 async def test_a_rate_is_kept_used_and_changed(town: Town) -> None:
@@ -134,10 +135,10 @@ async def a_broken_target_is_left_alone_and_tried_by_the_first_of_its_group(town
         await asyncio.sleep(2.0)
         assert len(shop.came) == spent
         (told,) = await actor.breakers(shop.tenant)
-        assert told["target"] == shop.hooks.url(shop.path)
+        assert told["target"] + "/" == shop.hooks.url("")
         shop.answers(lambda _: OK)
         others = await shop.post(
-            range(200, 210), actor, target_url=shop.hooks.url("broken-elsewhere")
+            range(200, 210), actor, target_url=shop.hooks.url("broken-elsewhere", "localhost")
         )
         await shop.until(lambda: len(shop.hooks.came("broken-elsewhere")) == 10, 2)
         await shop.done(20)
@@ -403,7 +404,7 @@ async def a_target_has_so_many_and_others_go_past_it(town: Town) -> None:
     shop.hooks.takes |= {shop.path: 0.2, "narrow-other": 0.2}
     async with shop.working(target_limit=2) as actor:
         await shop.post(range(10), actor)
-        await shop.post(range(10), actor, target_url=shop.hooks.url("narrow-other"))
+        await shop.post(range(10), actor, target_url=shop.hooks.url("narrow-other", "localhost"))
         began = time.monotonic()
         await shop.done(10)
         assert time.monotonic() - began < 1.9
@@ -428,6 +429,7 @@ async def signatures(shop: Shop, subscription_id: str) -> int:
 async def secrets_are_replaced_at_once(town: Town) -> None:
     shop = await town.shop("signed")
     terms = {"pool_no": shop.pool_no, "pool_code": shop.row.code}
+    terms["target"] = shop.hooks.url(shop.path)
     made = await subscriptions.create(
         shop.database, subscription(shop.tenant, **terms), webhook_secrets.make()
     )
@@ -439,6 +441,39 @@ async def secrets_are_replaced_at_once(town: Town) -> None:
                 shop.database, shop.tenant, name, webhook_secrets.make(), 3_600
             )
             assert await signatures(shop, name) == 2
+
+
+@story
+async def what_waits_for_a_target_that_is_replaced_goes_to_the_new_one(town: Town) -> None:
+    shop = await town.shop("moved")
+    old, new = shop.hooks.url(shop.path), shop.hooks.url("moved-new", "localhost")
+    terms = {"pool_no": shop.pool_no, "pool_code": shop.row.code, "target": old}
+    wish = subscription(shop.tenant, headers={"X-Key": "old"}, **terms)
+    await subscriptions.create(shop.database, wish, webhook_secrets.make())
+    shop.answers(lambda _: (500, {}))
+    async with shop.working() as actor:
+        waits = await shop.post(range(20), max_retries=20)
+        await shop.database.execute(
+            "update dispatch_jobs set subscription_id = $2 where tenant_id = $1",
+            shop.tenant,
+            wish.subscription_id,
+        )
+
+        async def is_left_alone() -> bool:
+            return [one["state"] for one in await actor.breakers(shop.tenant)] == ["OPEN"]
+
+        await shop.until(is_left_alone, 10)
+        await subscriptions.change(
+            shop.database,
+            shop.tenant,
+            wish.code,
+            lambda held: replace(held, target=new, headers={"X-Key": "new"}),
+        )
+        await shop.done(20)
+    came = shop.hooks.came("moved-new")
+    assert {one.headers["x-key"] for one in shop.came} == {"old"}
+    assert {one.headers["x-key"] for one in came} == {"new"}
+    assert {one.job_id for one in came} == set(waits)
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -17,6 +17,7 @@ from core.messages import (
     Judged,
     Offer,
     Opened,
+    RefusalKind,
     Refused,
     Register,
     Standing,
@@ -74,6 +75,17 @@ async def log(dsn: str) -> list[tuple[int, str, str | None]]:
     return [tuple(row) for row in rows]
 
 
+async def aged(dsn: str, seconds: float) -> None:
+    conn = await asyncpg.connect(dsn)
+    try:
+        await conn.execute(
+            "update execution_wait_states set created_at = created_at - $1 * interval '1 second'",
+            seconds,
+        )
+    finally:
+        await conn.close()
+
+
 async def test_a_gather_is_asked_promised_and_answered(database: str) -> None:
     where = address()
     async with running_shard(database) as shard:
@@ -94,7 +106,7 @@ async def test_a_gather_is_asked_promised_and_answered(database: str) -> None:
         (4, "timed_out", "three"),
     ]
     assert counted["ended"] == {"partial": 1}
-    assert {row["name"]: row["received"] for row in counted["resources"]} == {
+    assert {row["name"]: row["ok"] for row in counted["resources"]} == {
         "one": 1,
         "two": 0,
         "three": 0,
@@ -170,6 +182,26 @@ async def test_a_reader_at_another_replica_keeps_it(database: str) -> None:
         assert called_off(shard) == []
         assert await ask(shard, abandon(where, "two")) == LEFT
         assert called_off(shard) == [where.key]
+
+
+async def test_a_shard_that_came_back_asks_for_patience_until_it_knows_who_reads(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = address()
+    async with running_shard(database, "old") as old:
+        await ask(old, begin(where))
+    await aged(database, 1.0)  # no two clocks agree to the millisecond
+    async with running_shard(database, "new") as new:
+        early = await ask(new, abandon(where, "one"))
+        assert isinstance(early, Refused)
+        assert early.kind is RefusalKind.OVERLOADED
+        await new.feeds.listen("two", [where.key], [], 0)
+        fresh = address()
+        await ask(new, begin(fresh))
+        assert await ask(new, abandon(fresh, "one")) == LEFT, "it knows all about its own"
+        monkeypatch.setattr("actors.objections.REWATCH_WITHIN", 0.0)
+        assert await ask(new, abandon(where, "one")) == STAYS
+        assert await ask(new, abandon(where, "two")) == LEFT
 
 
 async def test_a_caller_that_cancels_calls_off_as_well_and_once(database: str) -> None:

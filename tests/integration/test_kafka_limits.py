@@ -2,6 +2,9 @@
 
 import asyncio
 
+import pytest
+
+from actors import dead_letter_topic
 from actors.dead_letter_topic import DeadLetterTopic
 from core.kafka_config import KafkaConfig
 from core.messages import Message, Reply
@@ -92,3 +95,36 @@ async def test_a_copy_of_a_dead_letter_says_where_it_was_and_why(kafka: Kafka) -
         "muster-partition": b"2",
         "muster-offset": b"71",
     }
+
+
+async def test_a_tombstone_without_a_key_is_copied_and_so_is_the_next(kafka: Kafka) -> None:
+    dead = await kafka.create_topic(partitions=1)
+    copies = DeadLetterTopic(
+        KafkaConfig(bootstrap=kafka.bootstrap, dead_letter_topic=dead), 1_000_000
+    )
+    places = [Record(topic="orders", partition=0, offset=n, value=None) for n in (1, 2)]
+    try:
+        await copies.publish([(record, "no CloudEvent \udcff") for record in places])
+    finally:
+        await copies.close()
+    found = await kafka.consume(dead, 2)
+    assert [(copy.value, dict(copy.headers)["muster-offset"]) for copy in found] == [
+        (b"", b"1"),
+        (b"", b"2"),
+    ]
+
+
+async def test_a_copy_that_nobody_takes_holds_up_no_longer_than_its_bound(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kafka.is_real:
+        pytest.skip("the mock makes every topic that is named")
+    monkeypatch.setattr(dead_letter_topic, "COPY_WITHIN", 0.5)
+    config = KafkaConfig(bootstrap=kafka.bootstrap, dead_letter_topic=unique("missing"))
+    copies = DeadLetterTopic(config, 1_000_000)
+    record = Record(topic="orders", partition=0, offset=1, value=b"x")
+    try:
+        async with asyncio.timeout(5):  # the client alone would wait ten seconds for each
+            await copies.publish([(record, "not JSON")] * 3)
+    finally:
+        await copies.close()

@@ -133,6 +133,16 @@ async def test_a_call_that_fails_does_not_keep_others_from_hearing(
     assert not one.running.done()
 
 
+async def test_a_change_says_whose_it_is(pool: Pool, tenant: int, listen: Listen) -> None:
+    one, whose = await listen(), []
+    one.notices.on_tenants("subscriptions", whose.append)
+    await subscriptions.create(pool, subscription(tenant), b"s")
+    await one.hears()
+    await pool.execute("select pg_notify('muster_changes', 'subscriptions')")
+    await one.hears()
+    assert whose == [tenant, None]
+
+
 async def test_topics_are_told_apart(pool: Pool, listen: Listen) -> None:
     one = await listen()
     pools = asyncio.Event()

@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import socket
+import threading
 import tracemalloc
 from collections.abc import AsyncIterator
 
@@ -9,6 +11,7 @@ import pytest
 
 from core.destinations import LOOPBACK, Destinations
 from core.gather import State
+from handlers.guarded import GuardedResolver
 from handlers.outbound import Answer
 from tests.support.servers import (
     CLIENTS,
@@ -175,3 +178,12 @@ async def test_an_answer_that_was_packed_is_unpacked(outbound: Client) -> None:
         answer = await outbound.call(request(server.url))
     assert isinstance(answer, Answer)
     assert answer.body == b'{"n":1}'
+
+
+async def test_the_system_is_asked_in_threads_of_our_own() -> None:
+    """Whoever else uses the loop's threads does not wait for names."""
+    resolver = GuardedResolver(Destinations(LOOPBACK))
+    found = await resolver.resolve("localhost", 80, socket.AF_INET)
+    assert [(one["host"], one["port"]) for one in found] == [("127.0.0.1", 80)]
+    assert any(thread.name.startswith("lookup") for thread in threading.enumerate())
+    await resolver.close()

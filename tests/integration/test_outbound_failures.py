@@ -65,8 +65,11 @@ async def test_a_connection_that_is_never_taken(outbound: Client) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_name_goes_where_it_was_checked_to_lead(client: type[Client]) -> None:
+async def test_a_name_goes_where_it_was_checked_to_lead(
+    client: type[Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second look leads elsewhere, and there is none between the check and the connection."""
+    monkeypatch.setattr("handlers.guarded.KEPT", 0.0)
     names = {"turns.example": [["127.0.0.2", "127.0.0.1"], ["127.0.0.2"]]}
     allowed = Destinations(["127.0.0.1/32"])
     async with (

@@ -10,6 +10,7 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
+from actors.call_room import Bounds
 from actors.names import pool_of
 from actors.pool import Pool
 from actors.pool_actor import PoolActor
@@ -33,21 +34,33 @@ NAMES = ("registered", "promised", "inline", "answered", "removed")
 class Scene:
     """A pool actor on a real Postgres and a real shard; its calls are noted."""
 
-    def __init__(self, config: Config, shard: Shard, database: Any, name: str) -> None:
+    def __init__(
+        self,
+        config: Config,
+        shard: Shard,
+        database: Any,
+        name: str,
+        bounds: Bounds | None = None,
+    ) -> None:
         self.shard = shard
         self.sent: list[Request] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.actor = PoolActor(name, config)
         self.actor._database = database
-        self.pool = Pool(self.call, lambda message: ask(shard, message), self.actor._world, 10)
+        bounds = bounds or Bounds(places=10)
+        self.pool = Pool(self.call, lambda message: ask(shard, message), self.actor._world, bounds)
 
     async def call(self, request: Request) -> Answer:
         self.sent.append(request)
+        await self.may_answer.wait()
         return Answer(202, b"", "", 0.01)
 
     async def look(self) -> list[Request]:
         """What it calls by itself."""
         self.sent.clear()
         await self.actor._look(self.pool)
+        self.may_answer.set()
         await asyncio.gather(*self.pool._running.values())
         await asyncio.sleep(0)
         return sorted(self.sent, key=lambda request: request.url)
@@ -151,7 +164,9 @@ async def test_a_token_that_was_found_again_is_as_good_as_the_first(
     assert place == "http://muster.example/api/internal/callbacks/registered"
     assert json.loads(sent[0].body)["callbackUrl"] == url
     now = scene.actor._world.now()
-    assert verify(token, now + config.retention, live) == where
+    claims = verify(token, now + config.retention, live)
+    assert claims is not None
+    assert (claims.address, claims.source) == (where, "registered")
     assert verify(token, now, live, STREAM) is None
 
 
@@ -164,3 +179,52 @@ async def test_a_gather_that_is_being_handed_over_is_left_alone(
         "update execution_wait_states set created_at = now() - interval '1 second'"
     )
     assert await scene.look() == []
+
+
+async def test_what_is_cancelled_while_it_is_looked_for_is_not_called(
+    config: Config, scenes: dict[str, Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, where = scenes[pool_of(1, "inline", config)], address()
+    await begin(scene, where)
+    read = resources.read_asked
+
+    async def cancelled_meanwhile(pool: Any, found: Address) -> Asked | None:
+        scene.pool.call_off([found.key])
+        return await read(pool, found)
+
+    monkeypatch.setattr(resources, "read_asked", cancelled_meanwhile)
+    assert await scene.look() == []
+
+
+async def test_a_look_asks_for_its_secret_once(
+    config: Config, scenes: dict[str, Scene], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = scenes[pool_of(1, "inline", config)]
+    for _ in range(3):
+        await begin(scene, address())
+    read, asked = access.signing_secrets, []
+
+    async def counted(*args: Any) -> list[bytes]:
+        asked.append(args)
+        return await read(*args)
+
+    monkeypatch.setattr(access, "signing_secrets", counted)
+    assert len(await scene.look()) == 3
+    assert len(asked) == 1
+
+
+async def test_what_there_is_no_room_for_is_found_when_there_is(
+    config: Config, scenes: dict[str, Scene]
+) -> None:
+    name = pool_of(1, "inline", config)
+    old = scenes[name]
+    places = [address() for _ in range(3)]
+    for where in places:
+        await begin(old, where)
+    narrow = Scene(config, old.shard, old.actor._database, name, Bounds(queue=4))
+    await narrow.actor._world.clock.sync(old.actor._database)
+    found = []
+    for _ in range(3):
+        narrow.may_answer.clear()
+        found.append(len(await narrow.look()))
+    assert found == [2, 1, 0]

@@ -210,12 +210,17 @@ async def test_too_much_at_once_is_refused_not_queued(database: str) -> None:
     assert all(isinstance(r, Refused) and r.kind is RefusalKind.OVERLOADED for r in replies)
 
 
-async def test_a_full_log_refuses_further_events(database: str) -> None:
+async def test_a_full_log_refuses_what_would_only_be_noted(database: str) -> None:
     where = address()
     async with running_shard(database, log_limit=3) as shard:
         await ask(shard, register(where))
         replies = [await ask(shard, api(where)) for _ in range(5)]
+        counts = await ask(shard, kafka(where))
+        late = await ask(shard, kafka(where))
     assert [type(reply).__name__ for reply in replies] == ["Judged"] * 3 + ["Refused"] * 2
+    assert isinstance(counts, Judged)
+    assert (counts.verdict, counts.status) == (Verdict.MATCHED, Status.COMPLETED)
+    assert isinstance(late, Refused)
 
 
 async def test_an_event_that_postgres_refuses_does_not_hold_up_its_batch(database: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from core.destinations import LOOPBACK, Destinations
 from core.dispatch.claimed import Profile
 from core.dispatch.outcome import BODY_CHARS, ErrorType, Result, Sent
-from handlers.express import Express
+from handlers.quick_calls import QuickCalls
 from handlers.webhooks import KEEP, Webhooks
 from tests.integration.test_outbound_failures import secured
 from tests.support.deliveries import delivery
@@ -309,7 +309,7 @@ async def test_a_certificate_that_somebody_known_has_signed(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     async with (
         serving(replying(OK), ssl=context) as server,
-        Express(Destinations(LOOPBACK), LARGEST) as caller,
+        QuickCalls(Destinations(LOOPBACK), LARGEST) as caller,
     ):
         job = delivery(server.url.replace("http:", "https:"))
         sent = await Webhooks(caller, time.time).send(job, PROFILE)
@@ -319,7 +319,7 @@ async def test_a_certificate_that_somebody_known_has_signed(
 async def test_loopback_has_to_be_allowed() -> None:
     async with (
         serving(replying(OK)) as server,
-        Express(Destinations(), LARGEST) as caller,
+        QuickCalls(Destinations(), LARGEST) as caller,
     ):
         sent = await Webhooks(caller, time.time).send(delivery(server.url), PROFILE)
     assert (sent.permanent, sent.error) == (True, "127.0.0.1 may not be called")

@@ -16,8 +16,8 @@ err = Console(stderr=True)
 def replay(seed: int) -> int:
     """Play one story in this process, where a debugger can follow it."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    simulate(play(seed))
-    sys.stdout.write(f"seed {seed}: every law held\n")
+    story = simulate(play(seed))
+    sys.stdout.write(f"seed {seed}: every law held; story {story.fingerprint()[:16]}\n")
     return 0
 
 
@@ -33,7 +33,8 @@ def explore(first: int, last: int) -> int:
             return 1
     sys.stdout.write(
         f"seeds {first}..{last - 1}: every law held; "
-        f"{tried.refused_writes} stale writes refused, {tried.log_lines} log lines\n"
+        f"{tried.refused_writes} stale writes refused, {tried.log_lines} log lines, "
+        f"{tried.timed_out} deadlines met trouble, {tried.published} endings told\n"
     )
     return 0
 

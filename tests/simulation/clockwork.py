@@ -51,7 +51,10 @@ def simulate(main: Coroutine[Any, Any, T]) -> T:
     try:
         return loop.run_until_complete(main)
     finally:
-        for task in asyncio.all_tasks(loop):
+        # All at once: one that went on while another ends would add to a story that is over.
+        left = asyncio.all_tasks(loop)
+        for task in left:
             task.cancel()
-            loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        if left:
+            loop.run_until_complete(asyncio.wait(left))
         loop.close()

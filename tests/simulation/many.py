@@ -24,12 +24,16 @@ class Tried:
     seeds: int = 0
     refused_writes: int = 0
     log_lines: int = 0
+    timed_out: int = 0
+    published: int = 0
 
     def add(self, other: "Tried") -> None:
         """Count what another process has tried."""
         self.seeds += other.seeds
         self.refused_writes += other.refused_writes
         self.log_lines += other.log_lines
+        self.timed_out += other.timed_out
+        self.published += other.published
 
 
 def try_seeds(first: int, last: int, progress: Callable[[Tried], None] | None = None) -> Tried:
@@ -59,5 +63,8 @@ def _try_some(part: tuple[int, int]) -> Tried:
             raise LawBrokenError(
                 f"seed {seed} breaks a law: {error!r}; python -m tests.simulation {seed}"
             ) from error
-        tried.add(Tried(1, story.tables.refused_writes, len(story.tables.log)))
+        tables = story.tables
+        tried.add(
+            Tried(1, tables.refused_writes, len(tables.log), story.timed_out, len(tables.outbox))
+        )
     return tried

@@ -5,16 +5,31 @@ committed.
 """
 
 import asyncio
+import hashlib
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from actors.shard import Shard
 from core.address import Address
 from core.config import Config
 from core.judgement import Outcome, Status
-from core.messages import Cancel, Expire, Judged, Message, Offer, Refused, Register, Reply, Verdict
+from core.messages import (
+    Cancel,
+    Expire,
+    Judged,
+    Message,
+    Offer,
+    RefusalKind,
+    Refused,
+    Register,
+    Reply,
+    Verdict,
+)
 from core.spec import Source, encode_spec
+from core.wait import Wait
 from core.wait_config import WaitConfig
 from tests.simulation.store import SimStore, Tables, Trouble
 
@@ -79,6 +94,7 @@ class Story:
     answers: dict[str, tuple[Message, Reply]] = field(default_factory=dict)
     owners: list[Owner] = field(default_factory=list)
     everyone: list[Owner] = field(default_factory=list)  # zombies must not be collected
+    timed_out: int = 0  # events whose deadline fired in the middle of the trouble
 
     def __post_init__(self) -> None:
         self.trouble = Trouble(self.rng)
@@ -87,10 +103,12 @@ class Story:
         """Act, let the dust settle, take the account."""
         self.owners = [Owner(self)]
         messages = self.script()
-        clients = [asyncio.create_task(self.client(message)) for message in messages]
+        clients = [asyncio.create_task(self.client(call)) for call in self.calls_of(messages)]
         crashes = asyncio.create_task(self.crash_now_and_then())
+        timer = asyncio.create_task(self.fire_deadlines())
         await asyncio.wait_for(asyncio.gather(*clients), 10_000)
         crashes.cancel()
+        timer.cancel()
         await self.settle()
         self.take_account(messages)
 
@@ -118,12 +136,13 @@ class Story:
         rng = self.rng
         config: dict[str, Any] = {
             "apiCall": {"url": "http://x", "required": rng.random() < 0.7},
-            "kafkaEvent": {"topic": "t", "required": True, "timeout": rng.choice([3, 50])},
+            "kafkaEvent": {"topic": "t", "required": True, "timeout": rng.choice([0.7, 3, 50])},
             "aggregationStrategy": rng.choice(["all", "any", "required_only", "settled"]),
             "onTimeout": rng.choice(POLICIES),
             "timeout": rng.choice([1, 40, 400]),
         }
-        spec = encode_spec(WaitConfig.model_validate(config).to_spec())
+        told = rng.choice(["ends", None])
+        spec = encode_spec(replace(WaitConfig.model_validate(config).to_spec(), publish=told))
         return Register(address=place, turn_id=f"reg{number}", node_id=f"n{number}", spec=spec)
 
     def offer(self, place: Address, name: str) -> Offer:
@@ -135,32 +154,60 @@ class Story:
             payload=payload,
         )  # fmt: skip
 
-    async def client(self, message: Message) -> None:
-        """A router's caller: asks again, with the same ids, until it is answered."""
+    def calls_of(self, messages: list[Message]) -> list[list[Message]]:
+        """As routers send them: some alone, some together."""
+        left, calls = list(messages), []
+        while left:
+            size = self.rng.choice([1, 1, 2, 4])
+            calls.append(left[:size])
+            left = left[size:]
+        return calls
+
+    async def client(self, messages: list[Message]) -> None:
+        """A router's caller: asks again, with the same ids, until all of it is answered."""
         await asyncio.sleep(self.rng.random() * 2)
-        while True:
+        while messages:
             owner = self.rng.choice(self.owners)  # after a split, either may be asked
             if self.trouble.strikes(0.1):
-                self.echo(message)
+                self.echo(messages)
             try:
-                reply = (await asyncio.wait_for(owner.call([message]), 3))[0]
+                replies = await asyncio.wait_for(owner.call(messages), 3)
             except (TimeoutError, asyncio.CancelledError):
                 await asyncio.sleep(self.rng.random() * 0.1)
                 continue
             if self.trouble.strikes(0.1):
                 continue  # the answer got lost on its way
-            if isinstance(reply, Refused) and reply.kind == "overloaded":
-                continue
-            self.answers[f"{type(message).__name__}{message.turn_id}"] = (message, reply)
-            return
+            messages = self.note(messages, replies)
 
-    def echo(self, message: Message) -> None:
+    def note(self, messages: list[Message], replies: list[Reply]) -> list[Message]:
+        """Keep the answers; what is to be asked again."""
+        again = []
+        for message, reply in zip(messages, replies, strict=True):
+            if isinstance(reply, Refused) and reply.kind == "overloaded":
+                again.append(message)
+            else:
+                self.answers[f"{type(message).__name__}{message.turn_id}"] = (message, reply)
+        return again
+
+    def echo(self, messages: list[Message]) -> None:
         """The network delivers a call twice, the second time to whomever; nobody hears the answer.
 
         The reply of an echo is dropped, so it may fail as it likes.
         """
-        ghost = asyncio.create_task(self.rng.choice(self.owners).call([message]))
+        ghost = asyncio.create_task(self.rng.choice(self.owners).call(messages))
         ghost.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def fire_deadlines(self) -> None:
+        """The timer: reads what is due from the rows and tells an owner, who may die of it."""
+        while True:
+            now = round(asyncio.get_running_loop().time(), 6)
+            ahead = [w.due_at for w in self.tables.waits.values() if w.ending is None]
+            for wait in list(self.tables.waits.values()):
+                if wait.ending is None and wait.due_at <= now and not self.trouble.strikes(0.1):
+                    self.echo([Expire(address=wait.address, turn_id="due", at=wait.due_at)])
+            # At the very instant of the next deadline, if that is near: events come then as well.
+            naps = [due - now for due in ahead if due > now]
+            await asyncio.sleep(min([*naps, 0.05 + self.rng.random() * 0.3]))
 
     async def crash_now_and_then(self) -> None:
         """Kill an owner, split the ownership, or merge it again."""
@@ -180,6 +227,11 @@ class Story:
     async def settle(self) -> None:
         """No more trouble; stranded events are offered again, all deadlines fire."""
         self.trouble.over = True
+        self.timed_out = sum(
+            mark.outcome is Outcome.TIMED_OUT
+            for wait in self.tables.waits.values()
+            for mark in wait.marks
+        )
         owner = Owner(self)
         await asyncio.sleep(60)  # zombies finish what they had
         for (key, _), event in list(self.tables.inbox.items()):
@@ -188,20 +240,40 @@ class Story:
         for wait in list(self.tables.waits.values()):
             await owner.call([Expire(address=wait.address, turn_id="end", at=wait.expires_at)])
 
+    def fingerprint(self) -> str:
+        """The same if everything happened the same, down to the last roll of the dice."""
+        tables = self.tables
+        rows = (tables.waits, tables.log, tables.inbox, tables.outbox)
+        told = (*rows, tables.refused_writes, self.answers)
+        return hashlib.sha256(repr((told, self.rng.getstate())).encode()).hexdigest()
+
     def take_account(self, messages: list[Message]) -> None:
         """Nothing acknowledged is lost, nothing happened twice, nothing got mixed up."""
+        assert not self.tables.broken, f"{self.tables.broken[0]} ({len(self.tables.broken)} times)"
         assert len(self.answers) == len({f"{type(m).__name__}{m.turn_id}" for m in messages})
         for wait in self.tables.waits.values():
-            assert wait.status is not Status.WAITING, "nobody waits past the deadline"
-            received = [m for m in wait.marks if m.outcome is Outcome.RECEIVED]
-            for mark in received:
-                entry = self.tables.log[wait.address.key, mark.event_id]
-                assert entry.payload == f'"{wait.address.scoped_id}"'.encode(), "no contamination"
+            self._check_wait(wait)
         for message, reply in self.answers.values():
             self._check_answer(message, reply)
 
+    def _check_wait(self, wait: Wait) -> None:
+        assert wait.status is not Status.WAITING, "nobody waits past the deadline"
+        told = [event.type for key, event in self.tables.outbox if key == wait.address.key]
+        due = [f"muster.correlation.{wait.status}"] if wait.spec.publish else []
+        assert told == due, "an end is told once, as it was"
+        for index, mark in enumerate(wait.marks):
+            deadline = wait.deadline_of(index)
+            if mark.outcome is Outcome.TIMED_OUT:
+                assert mark.at >= deadline, "nobody is given up early"
+            elif mark.outcome is Outcome.RECEIVED:
+                assert mark.at < deadline, "what comes after its deadline is late"
+                entry = self.tables.log[wait.address.key, mark.event_id]
+                assert entry.payload == f'"{wait.address.scoped_id}"'.encode(), "no contamination"
+
     def _check_answer(self, message: Message, reply: Reply) -> None:
         key = message.address.key
+        broken = isinstance(reply, Refused) and reply.kind is RefusalKind.BROKEN
+        assert not broken, "Postgres takes whatever a turn decides"
         if isinstance(message, Register) and not isinstance(reply, Refused):
             assert key in self.tables.waits, "an acknowledged wait is there"
         if not isinstance(message, Offer):

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from random import Random
 
 from core.address import Address
+from core.judgement import Outcome
+from core.outgoing import Outgoing
 from core.wait import Entry, Parked, Wait
 from storage.journal import NEW, Change
 from storage.waits import Loaded
@@ -15,14 +17,20 @@ class LostError(Exception):
 
 
 class Tables:
-    """What is committed. Checks the laws at every write."""
+    """What is committed. Checks the laws at every write.
+
+    A broken law is noted, not raised: whoever writes would take an exception for Postgres' refusal
+    and go on.
+    """
 
     def __init__(self) -> None:
+        self.broken: list[str] = []
         self.waits: dict[bytes, Wait] = {}
         self.nodes: dict[tuple[int, str, str], bytes] = {}
         self.log: dict[tuple[bytes, str], Entry] = {}
         self.lines: set[tuple[bytes, int]] = set()
         self.inbox: dict[tuple[bytes, str], Parked] = {}
+        self.outbox: list[tuple[bytes, Outgoing]] = []
         self.refused_writes = 0
 
     def commit(self, changes: Sequence[Change]) -> set[bytes]:
@@ -38,7 +46,12 @@ class Tables:
                 self.inbox.pop((change.key, event_id), None)
             for event in change.parked:
                 self._park(change.key, event)
+            self.outbox += [(change.key, event) for event in change.outgoing]
         return kept
+
+    def _law(self, *, holds: bool, law: str) -> None:
+        if not holds:
+            self.broken.append(law)
 
     def _write(self, change: Change, wait: Wait) -> bool:
         old = self.waits.get(change.key)
@@ -50,15 +63,18 @@ class Tables:
         elif old is None or old.version != change.seen:
             return False
         if old is not None:
-            _check_step(old, wait)
+            self._check_step(old, wait)
+        tells = wait.ending is not None and (old is None or old.ending is None)
+        due = 1 if tells and wait.spec.publish else 0
+        self._law(holds=len(change.outgoing) == due, law="an end and its event commit together")
         self.waits[change.key] = wait
         return True
 
     def _log(self, key: bytes, entry: Entry) -> None:
         if (key, entry.event_id) in self.log:
-            assert entry.kind in {"late", "duplicate"}, "an event counts once"
+            self._law(holds=entry.kind in {"late", "duplicate"}, law="an event counts once")
             return
-        assert (key, entry.seq) not in self.lines, "a line's number is its own"
+        self._law(holds=(key, entry.seq) not in self.lines, law="a line's number is its own")
         self.lines.add((key, entry.seq))
         self.log[key, entry.event_id] = entry
 
@@ -67,17 +83,16 @@ class Tables:
         if known is None or known.verdict == "buffered" or known.reason == "execution_mismatch":
             self.inbox[key, event.event_id] = event
 
-
-def _check_step(old: Wait, new: Wait) -> None:
-    assert new.version > old.version, "versions grow"
-    assert new.log_length >= old.log_length, "the log grows"
-    assert new.address == old.address, "an address stays"
-    if old.ending is not None:
-        assert new.ending == old.ending, "an ended wait never ends again"
-        assert new.marks == old.marks, "an ended wait never changes"
-    for before, after in zip(old.marks, new.marks, strict=True):
-        if before.outcome != "pending":
-            assert after == before, "the first event wins"
+    def _check_step(self, old: Wait, new: Wait) -> None:
+        self._law(holds=new.version > old.version, law="versions grow")
+        self._law(holds=new.log_length >= old.log_length, law="the log grows")
+        self._law(holds=new.address == old.address, law="an address stays")
+        if old.ending is not None:
+            self._law(holds=new.ending == old.ending, law="an ended wait never ends again")
+            self._law(holds=new.marks == old.marks, law="an ended wait never changes")
+        for before, after in zip(old.marks, new.marks, strict=True):
+            if before.outcome is not Outcome.PENDING:
+                self._law(holds=after == before, law="the first event wins")
 
 
 class SimStore:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from cli.host.kafka import apache, mock
 from cli.host.kafka.apache import ApacheOptions
@@ -35,9 +36,18 @@ class Sent:
 
     value: bytes | None
     key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Sequence[tuple[str, bytes | None]] = ()
     partition: int | None = None
     timestamp_ms: int | None = None
+
+
+class _RawName(str):
+    """A name that stands for bytes: surrogates become what they escape."""
+
+    __slots__ = ()
+
+    def encode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> bytes:
+        return super().encode(encoding, errors)
 
 
 @dataclass
@@ -109,6 +119,21 @@ class Kafka:
         finally:
             await producer.stop()
         return [(place.partition, place.offset) for place in placed]
+
+    async def produce_batch(self, topic: str, partition: int, messages: Iterable[Sent]) -> int:
+        """Send all of them in one batch, with headers named by any bytes; where it begins."""
+        producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, acks="all")
+        await producer.start()
+        try:
+            batch = producer.create_batch()
+            batch._builder = _DefaultRecordBatchBuilderPy(2, 0, 0, -1, -1, -1, 1_000_000)
+            for sent in messages:
+                headers = [(_RawName(name), value) for name, value in sent.headers]
+                batch.append(timestamp=None, key=sent.key, value=sent.value, headers=headers)
+            placed = await (await producer.send_batch(batch, topic, partition=partition))
+        finally:
+            await producer.stop()
+        return int(placed.offset)
 
     async def consume(self, topic: str, count: int, *, within: float = 30.0) -> list[Any]:
         """The first `count` records of a topic, by partition and offset; fails if they never come.

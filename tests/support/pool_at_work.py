@@ -59,8 +59,8 @@ class Hooks:
     under_way: Counter[str] = field(default_factory=Counter)
     most: Counter[str] = field(default_factory=Counter)
 
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{path}"
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        return f"http://{host}:{self.port}/{path}"
 
     def came(self, path: str) -> list[Arrival]:
         return self.arrivals.setdefault(path, [])

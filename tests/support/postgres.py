@@ -66,6 +66,12 @@ async def execute(dsn: str, statement: str) -> None:
         await connection.close()
 
 
+async def drop_database(server: EmbeddedServer, name: str) -> None:
+    """Remove it with whoever is in it: an autovacuum worker gives way to a superuser only."""
+    admin = server.dsn.replace("//muster@", "//postgres@")
+    await execute(admin, f"drop database {name} with (force)")
+
+
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     """The session's server: fast, and forgetful if the machine loses power."""
@@ -90,7 +96,7 @@ async def database(postgres_server: EmbeddedServer, template_database: str) -> A
     name = f"test_{uuid.uuid4().hex}"
     await execute(postgres_server.dsn, f"create database {name} template {template_database}")
     yield database_dsn(postgres_server, name)
-    await execute(postgres_server.dsn, f"drop database {name} with (force)")
+    await drop_database(postgres_server, name)
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ from typing import Any
 
 from aiohttp.abc import ResolveResult
 
-from handlers.express import Express
-from handlers.guarded import Look
+from handlers.lookups import Look
 from handlers.outbound import Failure, Outbound, Request
+from handlers.quick_calls import QuickCalls
 
 LARGEST = 100_000
-Client = Outbound | Express
-CLIENTS: list[type[Client]] = [Outbound, Express]
+Client = Outbound | QuickCalls
+CLIENTS: list[type[Client]] = [Outbound, QuickCalls]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -16,7 +16,7 @@ def subscription(tenant: int, code: str = "orders", **fields: Any) -> Subscripti
         "subscription_id": f"sub_{code}",
         "code": code,
         "name": code.title(),
-        "target": "https://example.org/hook",
+        "target": "http://127.0.0.1:9/hook",
         "pool_no": DEFAULT_POOL_NO,
         "pool_code": "default",
         "pool_id": "dpl_default",

@@ -80,6 +80,21 @@ class GatherPage:
 
         await self.page.route("**/aggregate/journals", spoil)
 
+    async def refuse_streams(self, times: int, status: int) -> None:
+        """Let so many requests for the stream be refused, and the others through."""
+        left = times
+
+        async def refuse(route: Route) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                await route.fallback()
+            else:
+                problem = {"status": status, "detail": "come again"}
+                await route.fulfill(status=status, json=problem, headers={"Retry-After": "1"})
+
+        await self.page.route("**/aggregate/stream*", refuse)
+
     async def correlation_id(self) -> str:
         """Of the gather on show, as soon as there is one."""
         await expect(self.correlation).not_to_have_text("–")  # noqa: RUF001

@@ -222,6 +222,42 @@ async def test_a_lost_connection_comes_back_where_it_was(
         assert kinds == ["request", "reply", *["callback"] * 3, "summary"]
 
 
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_stream_that_is_refused_for_the_moment_is_opened_again(
+    gather: GatherPage, product: Product, status: int
+) -> None:
+    await gather.be_patient()
+    # Each time the stream itself, and the question why.
+    await gather.refuse_streams(4, status)
+    await gather.gather(f"{NOW},{NOW},{NEVER}", timeout_ms=27_000)
+    await expect(gather.connection).to_have_text("Open")
+    call_back(product, await gather.correlation_id(), "resource-3", "at last")
+    await expect(gather.status).to_have_text("Completed")
+    await expect(gather.notes).to_have_count(7)
+    await expect(gather.problem).to_be_hidden()
+    assert (await gather.events()).count("connection") == 2
+    assert all(str(status) in complaint for complaint in gather.complaints)
+    gather.complaints.clear()
+
+
+async def test_one_that_comes_back_after_a_refusal_sees_everything_once(
+    browser: Browser, product: Product, resources: DemoResources
+) -> None:
+    async with Way(product.url) as way, visiting(browser, way.url, product.key) as gather:
+        await gather.be_patient()
+        await gather.gather(f"{NOW},{NOW},{NEVER}", timeout_ms=27_000)
+        await expect(gather.received).to_have_text("2 of 3 received")
+        await gather.refuse_streams(2, 503)
+        way.cut()
+        await expect(gather.connection).to_have_text("Reconnecting")
+        way.mend()
+        await expect(gather.connection).to_have_text("Open")
+        call_back(product, await gather.correlation_id(), "resource-3", "at last")
+        await expect(gather.status).to_have_text("Completed")
+        kinds = [kind for kind in await gather.events() if kind != "connection"]
+        assert kinds == ["request", "reply", *["callback"] * 3, "summary"]
+
+
 async def test_what_resources_say_is_text_and_never_markup(
     gather: GatherPage, product: Product
 ) -> None:

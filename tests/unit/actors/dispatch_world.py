@@ -56,6 +56,8 @@ class Row:
     attempts: int = 0
     lease_until: float = 0.0
     owner: str = ""
+    subscription_id: str | None = None
+    size: int = 0
 
     @property
     def key(self) -> JobKey:
@@ -82,6 +84,7 @@ class Row:
             due=self.lease_until if under_way else self.scheduled_for,
             retrying=self.sends > 0 and not under_way,
             stuck=self.standing is Standing.ERROR,
+            size=self.size,
         )
 
     def to_claimed(self) -> Claimed:
@@ -98,6 +101,7 @@ class Row:
             data_only=True,
             created_at=0.0,
             expires_at=self.expires_at,
+            subscription_id=self.subscription_id,
         )
 
 
@@ -248,6 +252,7 @@ class Scene:
     postgres: Postgres = field(default_factory=Postgres)
     limit: int = 10_000
     target_limit: int = 100
+    most_bytes: int = 1_000_000
     terms: Terms = field(default_factory=lambda: Terms(concurrency=10))
     scripts: dict[str, Script] = field(default_factory=dict)
     takes: float = 0.01
@@ -272,6 +277,7 @@ class Scene:
             transient=(OSError,),
             listener=self.Listener(self),
         )
+        self.dispatcher.hold_at_most(self.most_bytes)
         self.dispatcher.set_terms(self.terms)
         self.reader = Reader(
             self.postgres, self.dispatcher.board, self.limit, self.now, self.monotonic

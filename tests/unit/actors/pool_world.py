@@ -7,10 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from actors.call_room import Bounds
 from actors.pool import Pool
 from core.address import Address
 from core.errors import UnavailableError
-from core.gather import Ask, Call, ReplyBy, Resource, State, spec_of
+from core.gather import Ask, Call, Errand, ReplyBy, Resource, State, spec_of
 from core.messages import Message, Offer, Register, Reply
 from core.spec import Source, encode_spec
 from handlers.outbound import Answer, Failure, Request
@@ -38,7 +39,7 @@ class Scene:
     It ends with what the pool says of itself.
     """
 
-    limit: int = 100
+    bounds: Bounds = field(default_factory=lambda: Bounds(places=100))
     end: dict[str, Any] = field(default_factory=dict)
     script: dict[str, Script] = field(default_factory=dict)
     sent: list[Request] = field(default_factory=list)
@@ -50,7 +51,7 @@ class Scene:
     pool: Pool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pool = Pool(self.call, self.send, self, self.limit)
+        self.pool = Pool(self.call, self.send, self, self.bounds)
 
     now = staticmethod(clock)
     monotonic = staticmethod(clock)
@@ -84,9 +85,14 @@ class Scene:
         world.say(Register(address=address, turn_id="r", node_id="gather", spec=spec), clock())
         return world
 
+    def begin(self, *calls: Call, context: bytes = b"null") -> list[asyncio.Future[State]] | None:
+        """Hand calls over."""
+        return self.pool.begin(Errand(calls, context))
+
     async def ask(self, *calls: Call) -> list[State]:
         """Begin, and wait until all is told; how each first answered."""
-        first = self.pool.begin(calls)
+        first = self.begin(*calls)
+        assert first is not None
         await asyncio.gather(*self.pool._running.values(), return_exceptions=True)
         await asyncio.sleep(0)
         return [answer.result() for answer in first]
@@ -103,9 +109,9 @@ def callback(name: str) -> Offer:
     )
 
 
-def play(story: Callable[[Scene], Awaitable[Any]], limit: int = 100) -> Scene:
+def play(story: Callable[[Scene], Awaitable[Any]], bounds: Bounds | None = None) -> Scene:
     async def run() -> Scene:
-        scene = Scene(limit)
+        scene = Scene(bounds or Bounds(places=100))
         await story(scene)
         scene.end = lanes(scene.pool)
         return scene

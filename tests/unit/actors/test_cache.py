@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -129,3 +130,36 @@ async def test_a_cleared_cache_reads_everything_again_even_what_is_being_read() 
     assert await asking == 1  # it asked before the change
     assert await asyncio.gather(cache.get("a"), cache.get("b")) == [2, 2]
     assert source.readings == ["a", "b", "a", "b"]
+
+
+async def test_some_are_forgotten_and_the_others_stay() -> None:
+    source = Source()
+    cache = source.cache()
+    for key in ("a", "b"):
+        await cache.get(key)
+    source.value = 2
+    cache.forget_those(lambda key: key == "a")
+    assert [await cache.get(key) for key in ("a", "b")] == [2, 1]
+
+
+async def test_many_are_read_together_unless_something_changes_meanwhile() -> None:
+    source = Source()
+    cache = source.cache()
+    asked: list[list[str]] = []
+    await cache.get("a")
+
+    async def read(keys: Sequence[str]) -> dict[str, int]:
+        asked.append(sorted(keys))
+        if source.value == 2:
+            cache.forget("elsewhere")
+        return dict.fromkeys(keys, source.value)
+
+    await cache.fill({"a", "b", "c"}, read)
+    await cache.fill({"a", "b", "c"}, read)
+    assert asked == [["b", "c"]]
+    assert await cache.get("b") == 1
+    source.value = 2
+    await cache.fill({"d"}, read)
+    source.value = 3
+    assert await cache.get("d") == 3  # what was read then may be older than the change
+    assert source.readings == ["a", "d"]

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from actors.dispatch.starter import Terms
 from core.dispatch.claimed import Claimed
-from core.dispatch.job import GroupKey, JobStatus, Mode, Standing
+from core.dispatch.job import GroupKey, JobKey, JobStatus, Mode, Standing
 from core.dispatch.outcome import Sent
 from tests.simulation.clockwork import simulate
 from tests.unit.actors.dispatch_world import BAD, BLOCK, NEXT, NO, OK, Row, Scene, clock, later
@@ -23,16 +23,34 @@ class Chaos:
         self.chance = Random(seed)
         self.calm = False
         self.position = 0
+        self.too_early: list[tuple[JobKey, JobKey]] = []
         limit = self.chance.choice([5, 20, 200, 10_000])
         self.scene = Scene(limit=limit, terms=self._terms(), target_limit=4)
         self.scene.takes = self.chance.choice([0.001, 0.05, 0.5])
         for target in "abc":
             self.scene.scripts[target] = self.answer
 
-    def answer(self, _: Claimed) -> Sent:
+    def answer(self, job: Claimed) -> Sent:
+        if job.send_no == 1:
+            self.check_is_next(self.scene.postgres.rows[JobKey(job.tenant, job.job_id)])
         if self.calm:
             return OK
         return self.chance.choices([OK, BAD, NO, later(2)], [8, 2, 1, 1])[0]
+
+    def check_is_next(self, row: Row) -> None:
+        """When a job that blocks is first sent, what stands before it is over.
+
+        What has another sequence may have been stored since, and stand before it all the same.
+        """
+        if row.mode is not BLOCK or row.group is None:
+            return
+        self.too_early += [
+            (row.key, other.key)
+            for other in self.scene.postgres.rows.values()
+            if (other.group, other.sequence) == (row.group, row.sequence)
+            and other.position < row.position
+            and other.standing is not Standing.DONE
+        ]
 
     def some_jobs(self) -> list[Row]:
         rows = []
@@ -124,6 +142,7 @@ def test_nothing_is_left(seed: int) -> None:
         chaos = Chaos(seed)
         await chaos.run()
         assert_in_order(chaos.scene)
+        assert chaos.too_early == []
         rows = chaos.scene.postgres.rows.values()
         assert all(row.sends for row in rows)
         # Only what Postgres let go was sent.

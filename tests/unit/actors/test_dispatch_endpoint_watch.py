@@ -8,12 +8,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from actors.dispatch.endpoint_watch import FEWEST, MOST, EndpointWatch, SubscriptionKey
-from core.dispatch.outcome import Sent
+from core.dispatch.outcome import Sent, read_answer
 from tests.simulation.clockwork import simulate
 from tests.support.deliveries import delivery, task
 from tests.unit.actors.dispatch_world import BAD, NO, OK, clock, later
 
 PATIENCE = 3_600.0
+GONE = read_answer(410, {}, b"", 0.0)
 KEY = (1, "sub_0SUB000000001")
 
 
@@ -24,6 +25,7 @@ class Scene:
         self.said: list[tuple[str, SubscriptionKey]] = []
         self.since: dict[SubscriptionKey, float | None] = {KEY: None}
         self.is_away = False
+        self.reasons: list[tuple[str, int | None]] = []
         self.watch = EndpointWatch(self.failing, self.well, self.disable, clock, PATIENCE)
 
     async def failing(self, key: SubscriptionKey) -> float | None:
@@ -37,8 +39,8 @@ class Scene:
         self._say("well", key)
         self.since[key] = None
 
-    async def disable(self, key: SubscriptionKey, seconds: float) -> None:
-        assert seconds >= PATIENCE
+    async def disable(self, key: SubscriptionKey, reason: str, version: int | None) -> None:
+        self.reasons.append((reason, version))
         self._say("disabled", key)
 
     def _say(self, word: str, key: SubscriptionKey) -> None:
@@ -153,3 +155,24 @@ def test_no_more_are_remembered_than_may_be() -> None:
         assert len(scene.watch._since) <= MOST + 1
 
     assert len(play(story).said) == MOST + 10
+
+
+def test_one_whose_target_is_gone_is_paused_at_once() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.see(OK)
+        await scene.see(GONE, subscription_version=3)
+
+    scene = play(story)
+    assert scene.words == ["well", "failing", "disabled"]
+    assert scene.reasons == [("its target answered 410: it is gone and wants no more", 3)]
+
+
+def test_an_older_target_that_is_gone_says_so_of_its_own_version() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.see(BAD)
+        await scene.see(GONE, subscription_version=None)
+        await scene.see(GONE, subscription_version=1)
+
+    scene = play(story)
+    assert scene.words == ["failing", "failing", "disabled"]
+    assert scene.reasons[0][1] == 1

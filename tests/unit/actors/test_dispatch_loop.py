@@ -11,6 +11,7 @@ from core.dispatch.job import JobKey, JobStatus, Mode, Pointer, Standing
 from core.dispatch.outcome import Sent
 from tests.simulation.clockwork import simulate
 from tests.unit.actors.dispatch_world import (
+    BAD,
     BLOCK,
     NEXT,
     NO,
@@ -205,6 +206,118 @@ def test_expired_jobs_are_not_sent_and_cost_no_start() -> None:
     scene = play(story, terms=Terms(10, 2))
     assert sorted(scene.sent) == ["j101", "j102"]
     assert scene.end["expired"] == 100
+
+
+def test_jobs_that_nobody_wants_any_more_are_cancelled_and_cost_no_start() -> None:
+    async def story(scene: Scene) -> None:
+        gone = jobs(range(1, 101), group="g", mode=BLOCK, subscription_id="sub_gone")
+        scene.post(*gone, *jobs((101, 102), group="g", mode=BLOCK))
+        await scene.done(5.0)
+
+    scene = play(story, terms=Terms(10, 2))
+    assert scene.sent == ["j101", "j102"]
+    assert scene.postgres.statuses() == {"CANCELLED": 100, "COMPLETED": 2}
+
+
+def test_no_more_is_held_at_once_than_there_is_memory_for() -> None:
+    async def story(scene: Scene) -> None:
+        scene.takes = 0.2
+        scene.post(*jobs(range(1, 41), size=300), *jobs(range(41, 51), size=5_000))
+        scene.post(*jobs(range(51, 61), size=0, target=B))
+        await scene.done(200.0)
+        assert scene.dispatcher._starter.bytes == 0
+
+    scene = play(story, most_bytes=1_000, terms=Terms(50))
+    assert scene.most[""] <= 4 + 10
+    assert len(set(scene.sent)) == 60
+    assert scene.rounds < 2_000
+
+
+# Tenants beside each other.
+
+
+def test_the_paths_of_a_server_share_its_places() -> None:
+    async def story(scene: Scene) -> None:
+        scene.post(*(Row(at, target=f"{A}/{at}") for at in range(1, 21)))
+        await scene.done()
+
+    assert play(story, target_limit=3).most[""] == 3
+
+
+def test_the_paths_of_a_server_that_fails_are_left_alone_together() -> None:
+    async def story(scene: Scene) -> None:
+        for at in range(1, 11):
+            scene.scripts[f"{A}/{at}"] = lambda _: BAD
+            scene.post(Row(at, target=f"{A}/{at}", max_retries=1))
+        await scene.until(lambda: scene.alone == [A])
+
+    play(story)
+
+
+def test_one_tenant_cannot_take_all_places_of_a_shared_pool() -> None:
+    """All that it sends hangs, on as many servers as it likes."""
+
+    async def story(scene: Scene) -> None:
+        scene.takes = 30.0
+        scene.post(*(Row(at, target=f"http://{at}.example") for at in range(1, 101)))
+        await scene.until(lambda: len(scene.sent) == 5)
+        scene.takes = 0.01
+        scene.post(*(Row(at, tenant=2, target=B) for at in range(101, 201)))
+        await scene.until(lambda: len(scene.sent) == 105, 2.0)
+        assert await scene.done(120.0) < 40.0
+
+    scene = play(story, terms=Terms(10, is_shared=True))
+    assert len(scene.sent) == 200
+
+
+def test_a_pool_of_one_place_is_shared_by_turns() -> None:
+    async def story(scene: Scene) -> None:
+        for at in range(1, 41):
+            scene.post(Row(at, tenant=1 + at % 4, target=f"http://{at % 8}.example"))
+        assert await scene.done() < 5.0
+
+    assert play(story, terms=Terms(1, is_shared=True)).most[""] == 1
+
+
+# Targets that change.
+
+
+def test_a_job_counts_at_the_target_that_it_has_now() -> None:
+    async def story(scene: Scene) -> None:
+        scene.takes = 1.0
+        rows = jobs(range(1, 11))
+        pointers = scene.postgres.store(*rows)
+        for row in rows:
+            row.target = B
+        scene.reader.offer(pointers)
+        scene.dispatcher.wake()
+        await scene.until(lambda: len(scene.sent) == 2)
+        assert [one["target"] for one in scene.dispatcher.sites.snapshot(1)] == [A, B]
+        assert [one["under_way"] for one in scene.dispatcher.sites.snapshot(1)] == [0, 2]
+        await scene.done()
+
+    scene = play(story, target_limit=2)
+    assert scene.most == {"": 2, B: 2}
+    assert sorted(set(scene.sent)) == sorted(f"j{at}" for at in range(1, 11))
+    assert scene.rounds < 200
+
+
+def test_what_waits_for_a_bad_target_goes_when_it_has_another() -> None:
+    async def story(scene: Scene) -> None:
+        scene.scripts[A] = lambda _: BAD
+        scene.post(*jobs(range(1, 11), max_retries=1))
+        await scene.until(lambda: scene.alone == [A])
+        rows = [*jobs(range(11, 14)), *jobs(range(14, 17), group="g", mode=BLOCK)]
+        scene.post(*rows)
+        await asyncio.sleep(0.5)
+        assert len(scene.sent) == 10
+        for row in rows:
+            row.target = B
+        await scene.reader.look_where()
+        scene.dispatcher.wake()
+        assert await scene.done() < 1.0
+
+    assert len(play(story).sent) == 16
 
 
 # Postgres away.

@@ -94,6 +94,19 @@ def test_a_target_takes_so_many_at_once(clock: Clock) -> None:
     assert sites.allows(SITE)
 
 
+def test_a_tenant_gets_no_more_than_its_share(clock: Clock) -> None:
+    sites = Sites(10, clock)
+    sites.share = 2
+    tickets = [sites.begin((1, f"http://{name}.example")) for name in "ab"]
+    others = [(1, f"http://{name}.example") for name in "cd"]
+    assert [sites.allows(site) for site in others] == [False, False]
+    assert sites.allows((2, SITE[1]))
+    assert sites.next_in_turn() is None
+    sites.end((1, "http://a.example"), tickets[0], OK)
+    assert [sites.next_in_turn(), sites.next_in_turn(), sites.next_in_turn()] == [*others, None]
+    assert sites.allows(others[0])
+
+
 def test_a_target_that_fails_is_left_alone_for_a_while(clock: Clock) -> None:
     sites = Sites(10, clock)
     assert fail(sites).count(True) == 1
@@ -130,7 +143,7 @@ def test_what_says_nothing_about_a_target_counts_neither_way(
     for _ in range(10):
         ticket = sites.begin(SITE)
         sites.end(SITE, ticket, sent)
-    assert sites.is_left_alone(SITE)
+    assert sites.is_left_alone(SITE) is (sent is not NO)  # one that refuses is back
 
 
 def test_targets_can_be_tried_at_once(clock: Clock) -> None:
@@ -139,7 +152,7 @@ def test_targets_can_be_tried_at_once(clock: Clock) -> None:
     assert not sites.allows(SITE)
     assert sites.reset(2, None) == []
     assert sites.reset(1, "http://b.example") == []
-    assert sites.reset(1, SITE[1]) == [SITE]
+    assert sites.reset(1, f"{SITE[1]}/hook?x=1") == [SITE]
     assert sites.allows(SITE)
     assert sites.next_opening is None
 
@@ -173,13 +186,15 @@ class Office:
 
     def __init__(self, clock: Clock) -> None:
         self.read: list[ProfileKey] = []
+        self.questions = 0
         self.sent: list[tuple[str, Profile]] = []
         self.profile: Profile | None = Profile(secrets=(b"one",))
         self.courier = Courier(self._read, self._send, clock, clock)
 
-    async def _read(self, key: ProfileKey) -> Profile | None:
-        self.read.append(key)
-        return self.profile
+    async def _read(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Profile | None]:
+        self.questions += 1
+        self.read += keys
+        return dict.fromkeys(keys, self.profile)
 
     async def _send(self, job: Claimed, profile: Profile) -> Sent:
         self.sent.append((job.job_id, profile))
@@ -204,6 +219,7 @@ async def test_what_is_prepared_need_not_be_read_when_it_is_sent(clock: Clock) -
     await office.courier.prepare([task(), task(), delivery(subscription_version=3)])
     read = list(office.read)
     assert len(read) == 2
+    assert office.questions == 1
     await office.courier.send(delivery(subscription_version=3))
     await office.courier.send(task())
     assert office.read == read
@@ -215,7 +231,10 @@ async def test_a_profile_is_read_again_when_it_may_have_changed(clock: Clock) ->
     office.profile = Profile(secrets=(b"two", b"one"))
     await office.courier.send(task())
     assert office.sent[-1][1].secrets == (b"one",)
-    office.courier.forget()
+    office.courier.forget(2)  # another tenant's
+    await office.courier.send(task())
+    assert office.sent[-1][1].secrets == (b"one",)
+    office.courier.forget(1)
     await office.courier.send(task())
     assert office.sent[-1][1].secrets == (b"two", b"one")
     office.profile = Profile(secrets=(b"two",))  # no version tells that the other has ended
@@ -240,8 +259,17 @@ async def test_what_cannot_be_made_is_told(clock: Clock) -> None:
     assert await office.courier.send(delivery(subscription_version=None)) is OK
 
 
+async def test_what_is_for_one_target_is_sent_to_no_other(clock: Clock) -> None:
+    office = Office(clock)
+    office.profile = Profile(target="https://new.example/", auth={"type": "bearer", "token": "t"})
+    sent = await office.courier.send(delivery("https://old.example/"))
+    assert (sent.status, sent.delay) == (Result.DEFERRED, 0.0)
+    assert office.sent == []
+    assert await office.courier.send(delivery("https://new.example/")) is OK
+
+
 async def test_a_profile_that_cannot_be_read_is_the_callers_affair(clock: Clock) -> None:
-    async def read(_: ProfileKey) -> Profile | None:
+    async def read(_: Sequence[ProfileKey]) -> dict[ProfileKey, Profile | None]:
         raise ConnectionRefusedError
 
     with pytest.raises(ConnectionRefusedError):

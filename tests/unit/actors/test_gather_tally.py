@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from actors.gather_tally import OTHERS, GatherTally
+from actors.gather_tally import OTHERS, STATES, GatherTally
 from core.address import Address
-from core.gather import Ask, spec_of
+from core.gather import Ask, Resource, State, failure, spec_of
 from core.judgement import Outcome
 from core.messages import Abandon, Accept, Cancel, Expire, Message, Offer, Register, Reply
 from core.spec import Source, encode_spec
@@ -17,27 +17,43 @@ TIMEOUT = 10.0
 
 
 @dataclass
+class Said:
+    """All that is looked at of a turn."""
+
+    message: Message
+
+
+@dataclass
 class Gather:
     """A correlation whose every step is stored and counted, as a shard does it."""
 
     tally: GatherTally
     names: tuple[str, ...] = ("one", "two")
     tenant: int = 1
+    inline: bool = False
     wait: Wait | None = None
     turns: list[tuple[Any, Reply]] = field(default_factory=list)
     stored: Wait | None = None
 
     def __post_init__(self) -> None:
-        spec = encode_spec(spec_of([Ask(name=name) for name in self.names], TIMEOUT))
+        resource = Resource(url="http://one.example") if self.inline else None
+        asks = [Ask(name=name, inline=resource) for name in self.names]
+        spec = encode_spec(spec_of(asks, TIMEOUT))
         self.say(Register(**self._about(), node_id="gather", spec=spec), OPENED).store()
 
-    def answer(self, name: str, after: float, outcome: Outcome = Outcome.RECEIVED) -> "Gather":
+    def answer(
+        self,
+        name: str,
+        after: float,
+        outcome: Outcome = Outcome.RECEIVED,
+        payload: bytes = b"{}",
+    ) -> "Gather":
         offer = Offer(
             **self._about(),
             event_id=f"{name}/{after}",
             source=Source.API,
             label=name,
-            payload=b"{}",
+            payload=payload,
             outcome=outcome,
         )
         return self.say(offer, OPENED + after)
@@ -57,7 +73,7 @@ class Gather:
     def say(self, message: Message, now: float) -> "Gather":
         decision = take(self.wait, message, now)
         self.wait = decision.wait
-        self.turns.append((None, decision.reply))
+        self.turns.append((Said(message), decision.reply))
         return self
 
     def store(self) -> "Gather":
@@ -90,12 +106,33 @@ def test_answers_count_for_their_resource_with_the_time_they_took(tally: GatherT
     gather.accept("two").store()
     gather.answer("two", 3.0, Outcome.REJECTED).store()
     Gather(tally, tenant=2).answer("one", 5.0, Outcome.FAILED).store()
-    none = {"received": 0, "timed_out": 0, "failed": 0, "rejected": 0, "seconds": 0.0}
+    none = dict.fromkeys((*STATES, "seconds"), 0)
     assert resources(tally) == {
-        (1, "one"): none | {"received": 1, "seconds": 2.0},
-        (1, "two"): none | {"rejected": 1, "seconds": 3.0},
-        (2, "one"): none | {"failed": 1, "seconds": 5.0},
+        (1, "one"): none | {"ok": 1, "seconds": 2.0},
+        (1, "two"): none | {"REJECTED": 1, "seconds": 3.0},
+        (2, "one"): none | {"ERROR": 1},
     }
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("state", [State.CONNECTION_CLOSED, State.ERROR])
+def test_failures_are_told_apart_by_what_came(
+    tally: GatherTally, state: State, at_once: bool
+) -> None:
+    gather = Gather(tally)
+    gather.answer("two", 1.0, Outcome.FAILED, failure(State.ERROR, "HTTP 500"))
+    if not at_once:
+        gather.store()
+    gather.answer("one", 1.0, Outcome.FAILED, failure(state, "why")).store()
+    assert resources(tally)[1, "one"][state] == 1
+    assert resources(tally)[1, "two"][State.ERROR] == 1
+
+
+def test_names_that_came_with_requests_are_counted_as_one(tally: GatherTally) -> None:
+    Gather(tally, inline=True).answer("one", 1.0).answer("two", 1.0).store()
+    Gather(tally).answer("one", 1.0).store()
+    found = resources(tally)
+    assert {key: row["ok"] for key, row in found.items()} == {(1, OTHERS): 2, (1, "one"): 1}
 
 
 def test_what_is_stored_at_once_counts_as_what_is_stored_step_by_step(tally: GatherTally) -> None:
@@ -126,12 +163,10 @@ def test_a_gather_ends_as_complete_as_its_answers(
     assert tally.snapshot()["ended"] == {how: 1}
 
 
-def test_those_that_never_came_are_timed_out_with_all_the_time_there_was(
-    tally: GatherTally,
-) -> None:
+def test_those_that_never_came_are_timed_out_and_took_no_time(tally: GatherTally) -> None:
     Gather(tally).answer("one", 1.0).store().expire().store()
-    assert resources(tally)[1, "two"]["timed_out"] == 1
-    assert resources(tally)[1, "two"]["seconds"] == TIMEOUT
+    assert resources(tally)[1, "two"]["TIMEOUT"] == 1
+    assert resources(tally)[1, "two"]["seconds"] == 0
     assert tally.snapshot()["ended"] == {"partial": 1}
 
 
@@ -146,14 +181,14 @@ def test_what_came_too_late_is_counted_apart(tally: GatherTally) -> None:
     gather = Gather(tally).answer("one", 1.0).cancel().store()
     gather.answer("two", 2.0).answer("one", 3.0).store()
     assert tally.snapshot()["late"] == 2
-    assert resources(tally)[1, "one"]["received"] == 1
+    assert resources(tally)[1, "one"]["ok"] == 1
     assert (1, "two") not in resources(tally)
 
 
 def test_a_duplicate_counts_nowhere(tally: GatherTally) -> None:
     Gather(tally).answer("one", 1.0).store().answer("one", 2.0).store()
     assert tally.snapshot()["late"] == 0
-    assert resources(tally)[1, "one"]["received"] == 1
+    assert resources(tally)[1, "one"]["ok"] == 1
 
 
 def test_names_without_end_are_counted_as_one(
@@ -169,6 +204,6 @@ def test_names_without_end_are_counted_as_one(
     Gather(tally).answer("one", 1.0).store()
     found = resources(tally)
     assert len(found) == 5 + 2
-    assert found[1, OTHERS]["received"] == 3
-    assert found[2, OTHERS]["received"] == 1
-    assert found[1, "n0"]["received"] == 1
+    assert found[1, OTHERS]["ok"] == 3
+    assert found[2, OTHERS]["ok"] == 1
+    assert found[1, "n0"]["ok"] == 1

@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
@@ -25,3 +27,8 @@ def test_a_password_is_shown_to_brokers_that_ask_and_to_nobody_else() -> None:
     assert "verysecret" not in repr(asked)
     plain = KafkaConfig(bootstrap="b:1", **secret)
     assert "verysecret" not in str(client_options(plain))
+
+
+@pytest.mark.parametrize("part", ["conn", "producer.producer", "consumer.fetcher"])
+def test_the_client_never_writes_out_what_it_sends(part: str) -> None:
+    assert logging.getLogger(f"aiokafka.{part}").getEffectiveLevel() >= logging.INFO

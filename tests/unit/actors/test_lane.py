@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from actors.call_room import Bounds, Places
 from actors.lane import MINUTE, RECENT, Lane
 from core.gather import Resource, State
 from tests.simulation.clockwork import simulate
@@ -20,7 +21,7 @@ PLACE = Resource(url="http://one.example", concurrency=1)
 class Scene:
     """A lane and what its callers saw."""
 
-    lane: Lane = field(default_factory=lambda: Lane(_now, asyncio.Semaphore(1_000)))
+    lane: Lane = field(default_factory=lambda: Lane(_now, Places(Bounds()), 1))
     came: list[str] = field(default_factory=list)
     began: dict[str, float] = field(default_factory=dict)
     busy: int = 0
@@ -244,14 +245,15 @@ def test_whoever_waits_for_others_has_not_started() -> None:
     """Else those who were held up would start together with those whose minute has come."""
 
     async def story(scene: Scene) -> None:
-        shared = asyncio.Semaphore(0)
-        scene.lane = Lane(_now, shared)
+        places = Places(Bounds(places=1))
+        await places.take(1, 0)
+        scene.lane = Lane(_now, places, 1)
         calls = [scene.begin(f"c{n}", limited(9, rate=1)) for n in range(3)]
         await asyncio.sleep(90)
         assert scene.began == {}
-        shared.release()
+        places.leave(1, 0)
         await asyncio.gather(*calls)
-        assert not shared.locked()
+        await places.take(1, 0)
 
     scene = play(story)
     assert [begun - scene.began["c0"] for begun in scene.began.values()] == [0, 60, 120]
@@ -259,15 +261,15 @@ def test_whoever_waits_for_others_has_not_started() -> None:
 
 def test_a_shared_place_is_given_back_by_all_who_leave() -> None:
     async def story(scene: Scene) -> None:
-        shared = asyncio.Semaphore(1)
-        scene.lane = Lane(_now, shared)
+        places = Places(Bounds(places=1))
+        scene.lane = Lane(_now, places, 1)
         whole, broken, waiting = (scene.begin(f"c{n}", limited(9), 5.0) for n in range(3))
         await whole
         await asyncio.sleep(1)
         waiting.cancel()
         broken.cancel()
         await asyncio.sleep(0.5)
-        assert not shared.locked()
+        await places.take(1, 0)
 
     assert list(play(story).began) == ["c0", "c1"]
 
@@ -276,7 +278,7 @@ def test_a_shared_place_is_given_back_by_all_who_leave() -> None:
 
 
 def counted(*states: State) -> Lane:
-    lane = Lane(lambda: 0.0, asyncio.Semaphore(1))
+    lane = Lane(lambda: 0.0, Places(Bounds()), 1)
     for state in states:
         lane.count(state, 0.5)
     return lane
@@ -306,7 +308,7 @@ def test_a_resource_is_up_while_most_of_its_latest_calls_are_answered() -> None:
 
 def test_old_calls_say_nothing() -> None:
     clock: dict[str, Any] = {"now": 0.0}
-    lane = Lane(lambda: clock["now"], asyncio.Semaphore(1))
+    lane = Lane(lambda: clock["now"], Places(Bounds()), 1)
     lane.count(State.ERROR, 1.0)
     clock["now"] = RECENT - 1
     assert lane.is_up is False

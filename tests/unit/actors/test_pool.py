@@ -1,11 +1,13 @@
 """Calls made once, within their limits and their time, and told to their correlation."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
 
+from actors.call_room import Bounds
 from core.address import Address
 from core.gather import State
 from core.judgement import Outcome, Status
@@ -32,12 +34,13 @@ def test_a_call_that_is_told_twice_is_made_once() -> None:
         scene.gather("one", "two")
         scene.script[ONE.url] = (1.0, OK)
         one = call()
-        answered = scene.pool.begin([one, one])
+        answered = scene.begin(one, one)
+        assert answered is not None
         assert len(answered) == 1
-        assert scene.pool.begin([one]) == []
+        assert scene.begin(one) == []
         assert scene.pool.is_known(ADDRESS.key, "one")
         await asyncio.sleep(2)
-        assert scene.pool.begin([one]) == []
+        assert scene.begin(one) == []
         scene.pool.forget()
         assert scene.pool.is_known(ADDRESS.key, "one")
 
@@ -114,7 +117,7 @@ def test_all_calls_together_are_not_more_than_the_pool_may_make() -> None:
         scene.script[ONE.url] = (1.0, OK)
         await scene.ask(*(call(name) for name in names))
 
-    scene = play(story, limit=2)
+    scene = play(story, Bounds(places=4))
     assert [at - scene.began[0] for at in scene.began] == [0, 0, 1, 1, 2]
 
 
@@ -189,17 +192,18 @@ def test_calling_off_stops_what_runs_and_what_waits_and_nothing_else() -> None:
         world = scene.gather("one", address=other)
         scene.script[ONE.url] = (5.0, OK)
         single = replace(ONE, concurrency=1)
-        first = scene.pool.begin(
-            [call(name, single) for name in ("one", "two")]
-            + [call(resource=single), call(resource=single, address=other)]
+        first = scene.begin(
+            *(call(name, single) for name in ("one", "two")),
+            call(resource=single, address=other),
         )
+        assert first is not None
         await asyncio.sleep(1)
         assert scene.pool.call_off([ADDRESS.key, b"unknown"]) == 2
         assert await asyncio.gather(*first[:2]) == [State.TIMEOUT] * 2
         assert await first[2] is State.ACCEPTED
         assert world.waiting_or_ended.marks[0] != PENDING
         assert scene.pool.call_off([ADDRESS.key]) == 0
-        assert scene.pool.begin([call()]) == []
+        assert scene.begin(call()) == []
 
     scene = play(story)
     assert [at - scene.began[0] for at in scene.began] == [0, 0, 1]
@@ -211,7 +215,7 @@ def test_closing_stops_everything() -> None:
     async def story(scene: Scene) -> None:
         scene.gather("one", "two")
         scene.script[ONE.url] = (100.0, OK)
-        scene.pool.begin([call(), call("two")])
+        scene.begin(call(), call("two"))
         await asyncio.sleep(1)
         assert scene.pool.snapshot()["under_way"] == 2
         await scene.pool.close()
@@ -248,10 +252,10 @@ def test_lanes_that_nobody_uses_are_let_go_when_there_are_too_many(
         scene.gather(*names, address=other)
         scene.script["http://slow.example"] = (5.0, OK)
         slow, rare = replace(ONE, url="http://slow.example"), replace(ONE, rate_per_minute=1)
-        scene.pool.begin([call("r0", slow), call("r1", rare), call("r1", rare, address=other)])
+        scene.begin(call("r0", slow), call("r1", rare), call("r1", rare, address=other))
         for name in names[2:]:
             await asyncio.sleep(0.1)
-            scene.pool.begin([call(name)])
+            scene.begin(call(name))
         await asyncio.sleep(0.1)
         scene.pool.forget()
         # One is being called, for one somebody waits; of the others the longest unused go.
@@ -281,3 +285,85 @@ def test_a_gather_ends_when_the_last_of_its_calls_has_been_told() -> None:
         ]
 
     play(story)
+
+
+def test_one_that_came_with_a_request_shares_nothing_with_a_registered_one() -> None:
+    async def story(scene: Scene) -> None:
+        other = Address(1, "g-2", "g-2")
+        scene.gather("one", "two")
+        scene.gather("one", "two", address=other)
+        scene.script[ONE.url] = (1.0, OK)
+        single = replace(ONE, concurrency=1)
+        stranger = replace(ONE, url="http://else.example")
+        await scene.ask(call(resource=single), call(resource=stranger, address=other, inline=True))
+
+    scene = play(story)
+    assert scene.began[0] == scene.began[1]
+    # Names of requests are without number, so nothing is told by them.
+    assert scene.end["one"]["calls"] == {"accepted": 1}
+
+
+def test_what_is_called_off_before_it_is_begun_is_not_begun() -> None:
+    async def story(scene: Scene) -> None:
+        scene.gather("one", "two")
+        scene.pool.forget()
+        scene.pool.call_off([ADDRESS.key])
+        assert scene.begin(call()) == []
+        scene.pool.forget()
+        assert await scene.ask(call()) == [State.ACCEPTED]
+
+    assert len(play(story).sent) == 1
+
+
+# What it takes.
+
+
+def test_beyond_its_bound_it_takes_no_calls_until_others_are_over() -> None:
+    async def story(scene: Scene) -> None:
+        others = [Address(1, f"g-{n}", f"g-{n}") for n in range(3)]
+        for where in others:
+            scene.gather("one", "two", address=where)
+        scene.script[ONE.url] = (5.0, OK)
+        first, second, third = ((call(address=a), call("two", address=a)) for a in others)
+        assert scene.begin(*first) is not None
+        assert scene.begin(*second) is not None
+        assert scene.begin(*third) is None
+        assert not scene.pool.is_known(others[2].key, "one")
+        assert not scene.pool.has_room(1)
+        assert scene.begin(*first) == []  # what it has already needs no room
+        await asyncio.sleep(6)
+        assert scene.begin(*third) is not None
+        await asyncio.sleep(6)
+
+    assert len(play(story, Bounds(queue=8)).sent) == 6
+
+
+def test_all_who_are_called_are_told_the_context_that_came_once() -> None:
+    async def story(scene: Scene) -> None:
+        scene.gather("one", "two")
+        scene.begin(call(), call("two"), context=b'{"case": 7}')
+        await asyncio.sleep(1)
+
+    told = [json.loads(request.body) for request in play(story).sent]
+    assert [(one["resource"], one["context"]) for one in told] == [
+        ("one", {"case": 7}),
+        ("two", {"case": 7}),
+    ]
+
+
+def test_one_tenant_that_asks_without_end_leaves_the_others_their_places() -> None:
+    async def story(scene: Scene) -> None:
+        names = [f"r{n}" for n in range(20)]
+        other = Address(2, "g-2", "g-2")
+        scene.gather(*names)
+        scene.gather("one", address=other)
+        scene.script[ONE.url] = (5.0, OK)
+        scene.begin(*(call(name) for name in names))
+        await asyncio.sleep(1)
+        assert len(scene.sent) == 2
+        scene.begin(call(address=other))
+        await asyncio.sleep(1)
+        assert len(scene.sent) == 3
+        await scene.pool.close()
+
+    play(story, Bounds(places=4))

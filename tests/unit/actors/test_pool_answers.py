@@ -34,7 +34,7 @@ def test_a_call_carries_what_its_receiver_needs() -> None:
             connect_timeout=1.0,
             read_timeout=2.0,
         )
-        request = request_of(call(resource=resource, body=b'{"a":1}', trace="00-a-b-01"))
+        request = request_of(call(resource=resource, body=b'{"a":1}', trace="00-a-b-01"), b"7")
         assert request == Request(
             url="http://one.example/ask",
             method="POST",
@@ -55,9 +55,24 @@ def test_a_call_carries_what_its_receiver_needs() -> None:
     play(story)
 
 
+def test_a_header_is_sent_once_however_it_is_spelled() -> None:
+    async def story(_: Scene) -> None:
+        resource = replace(
+            ONE,
+            headers={"content-type": "text/plain", "authorization": "Basic x", "x-key": "k"},
+            authorization="Bearer t",
+        )
+        headers = request_of(call(resource=resource), b"7").headers
+        assert len({name.lower() for name in headers}) == len(headers)
+        assert headers["content-type"] == "text/plain"
+        assert headers["Authorization"] == "Bearer t"
+
+    play(story)
+
+
 def test_one_that_answers_directly_gets_no_address_to_call_back() -> None:
     async def story(_: Scene) -> None:
-        request = request_of(call(resource=replace(DIRECT, method="GET"), body=b"{}"))
+        request = request_of(call(resource=replace(DIRECT, method="GET"), body=b"{}"), b"7")
         assert not {"X-Callback-Url", "traceparent", "Authorization"} & set(request.headers)
         assert (request.method, request.body) == ("GET", b"")
 

@@ -4,31 +4,53 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
-from actors.relay import Relay
+import pytest
+from aiokafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionError
+
+from actors import relay_lane
+from actors.relay import BATCH, Relay
+from actors.relay_lane import Made
 from core.completion import Completion
 from storage.outbox import OutgoingRow
 
 
 @dataclass
 class World:
-    """An outbox and a broker that refuses some keys."""
+    """An outbox and a broker that fails once for some events and always for others."""
 
     rows: list[OutgoingRow]
     refuses: set[str] = field(default_factory=set)
+    missing: set[str] = field(default_factory=set)
+    too_large: set[str] = field(default_factory=set)
+    unmade: set[bytes] = field(default_factory=set)
+    never_answers: set[str] = field(default_factory=set)
+    now: float = 0.0
     gone: set[bytes] = field(default_factory=set)
     sent: list[str] = field(default_factory=list)
 
-    async def upcoming(self, limit: int) -> list[OutgoingRow]:
-        return self.rows[:limit]
+    async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[OutgoingRow]:
+        found = [r for r in self.rows if r.outbox_id > after and r.topic not in without]
+        return found[:limit]
 
-    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Completion | None]:
-        return [None if row.wait_key in self.gone else _completion(row) for row in rows]
+    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
+        return [self._made(row) for row in rows]
+
+    def _made(self, row: OutgoingRow) -> Made:
+        if row.wait_key in self.unmade:
+            return ValueError("cannot be told")
+        return None if row.wait_key in self.gone else _completion(row)
 
     async def confirm(self, outbox_ids: Sequence[int]) -> None:
         self.rows = [row for row in self.rows if row.outbox_id not in outbox_ids]
 
     async def publish(self, completion: Completion) -> Awaitable[object]:
         future = asyncio.get_running_loop().create_future()
+        if completion.topic in self.missing:
+            raise UnknownTopicOrPartitionError
+        if completion.event_id in self.too_large:
+            raise MessageSizeTooLargeError
+        if completion.topic in self.never_answers:
+            return future
         if completion.event_id in self.refuses:
             self.refuses.discard(completion.event_id)
             future.set_exception(OSError("no leader"))
@@ -38,7 +60,7 @@ class World:
         return future
 
     def relay(self) -> Relay:
-        return Relay(self, self.publish, asyncio.sleep)
+        return Relay(self, self.publish, asyncio.sleep, lambda: self.now)
 
 
 def _completion(row: OutgoingRow) -> Completion:
@@ -52,8 +74,8 @@ def _completion(row: OutgoingRow) -> Completion:
     )
 
 
-def row(outbox_id: int, key: str) -> OutgoingRow:
-    return OutgoingRow(outbox_id, 1, key.encode(), "done", key, "t", 0.0)
+def row(outbox_id: int, key: str, topic: str = "done") -> OutgoingRow:
+    return OutgoingRow(outbox_id, 1, key.encode(), topic, key, "t", 0.0)
 
 
 async def test_rows_leave_when_the_broker_has_them() -> None:
@@ -69,9 +91,11 @@ async def test_after_a_failure_a_key_goes_again_in_its_order() -> None:
     relay = world.relay()
     assert await relay.publish_some() == 1
     assert [r.outbox_id for r in world.rows] == [1, 3]
+    assert (await relay.publish_some(), relay.tally.held_topics) == (0, 1)  # not at once
+    world.now += 1
     assert await relay.publish_some() == 2
     assert world.sent[-2:] == ["a1", "a3"]
-    assert relay.tally.failures == 1
+    assert (relay.tally.failures, relay.tally.held_topics) == (1, 0)
 
 
 async def test_a_wait_that_is_gone_has_nothing_to_say() -> None:
@@ -79,3 +103,59 @@ async def test_a_wait_that_is_gone_has_nothing_to_say() -> None:
     relay = world.relay()
     assert await relay.publish_some() == 1
     assert (world.sent, relay.tally.vanished) == ([], 1)
+
+
+async def test_a_topic_that_takes_nothing_holds_up_no_other() -> None:
+    bad = [row(n, f"x{n}", "gone") for n in range(1, 1 + 2 * BATCH)]
+    world = World([*bad, row(5_000, "a"), row(5_001, "b")], missing={"gone"})
+    relay = world.relay()
+    while len(world.rows) > len(bad):
+        await relay.publish_some()
+    assert world.sent == ["a5000", "b5001"]  # each once
+    assert (relay.tally.held_topics, relay.tally.failures) == (1, 1)
+    world.missing.clear()
+    world.now += 10
+    while world.rows:
+        await relay.publish_some()
+    assert (len(world.sent), relay.tally.held_topics) == (2 + len(bad), 0)
+
+
+async def test_events_that_their_topic_will_not_take_hold_up_no_other_and_stay() -> None:
+    bad = [row(n, f"x{n}") for n in range(1, 1 + BATCH)]
+    world = World([*bad, row(5_000, "a"), row(5_001, "b")])
+    world.too_large = {f"x{n}{n}" for n in range(1, 1 + BATCH)}
+    world.unmade = {b"x7"}
+    relay = world.relay()
+    while len(world.rows) > len(bad):
+        await relay.publish_some()
+    assert world.sent == ["a5000", "b5001"]
+    assert (relay.tally.refused, relay.tally.held_topics) == (BATCH, 0)
+    tried = relay.tally.failures
+    await relay.publish_some()
+    assert relay.tally.failures == tried  # not again and again
+    world.too_large.clear()
+    world.unmade.clear()
+    world.now += 61
+    while world.rows:
+        await relay.publish_some()
+    assert relay.tally.refused == 0
+
+
+async def test_what_follows_a_refused_event_of_its_key_waits_behind_it() -> None:
+    world = World([row(1, "a"), row(2, "a"), row(3, "b")], too_large={"a1"})
+    relay = world.relay()
+    await relay.publish_some()
+    assert world.sent == ["b3"]
+    assert [r.outbox_id for r in world.rows] == [1, 2]
+
+
+async def test_a_topic_that_never_answers_is_left_alone_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relay_lane, "CONFIRM_WITHIN", 0.05)
+    world = World([row(1, "a", "mute"), row(2, "b")], never_answers={"mute"})
+    relay = world.relay()
+    while not relay.tally.held_topics:
+        await relay.publish_some()
+    assert world.sent == ["b2"]
+    assert [r.outbox_id for r in world.rows] == [1]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from actors.subscription_cache import MOST_ENTRIES, TTL, SubscriptionCache
+from core.dispatch.job import ANCHOR
 from core.subscription import Subscription, candidates
 from tests.support.subscriptions import CREATED, subscription
 
@@ -50,3 +51,14 @@ async def test_made_up_types_do_not_fill_the_memory() -> None:
     assert len(world.asked) == MOST_ENTRIES + 1
     await world.cache.matching(1, "type-0")
     assert len(world.asked) == MOST_ENTRIES + 2
+
+
+async def test_one_tenants_change_is_not_anothers() -> None:
+    world = World()
+    for tenant in (1, 2):
+        await world.cache.matching(tenant, CREATED)
+    for changed, asked in ((1, 3), (3, 3), (ANCHOR, 5), (None, 7)):
+        world.cache.clear(changed)
+        for tenant in (1, 2):
+            await world.cache.matching(tenant, CREATED)
+        assert len(world.asked) == asked

@@ -58,7 +58,10 @@ def test_a_figure_comes_with_its_machine_command_commit_and_date() -> None:
 def test_a_noisy_or_quick_run_says_so() -> None:
     entry = changed(quick=True, noise={"foreign": 0.04, "steal": 0.02})
     text = report.render({"aggregate": entry})
-    assert "6.0% (noisy)" in text
+    assert "6.0% (noisy) |" in text
+    counted = changed(noise={"foreign": 0.01, "steal": 0.0, "discarded": 2, "noisy": 1})
+    text_counted = report.render({"aggregate": counted})
+    assert "| 1.0%, 2 pairs discarded, 1 noisy ones kept |" in text_counted
     assert "`aggregate` (quick)" in text
 
 

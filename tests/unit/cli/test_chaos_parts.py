@@ -1,14 +1,20 @@
 """The small decisions of `muster chaos`: whom to kill, what to send, what came back."""
 
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+import actors
 from cli.chaos.books import kept_of, signature
 from cli.chaos.catalogue import FAULTS, fault_of
+from cli.chaos.fault import Scene
 from cli.chaos.flood import Order, Outcome, request_of, split_answer
 from cli.chaos.memory import MEGABYTE, Memory
+from cli.chaos.overload import _judge
 from cli.chaos.receiver import line_of
 from cli.chaos.story import Door
 from cli.chaos.victims import Kind, kind_of
@@ -28,6 +34,10 @@ ORDER = Order(
         ("ray::ShardActor", Kind.SHARD),
         ("ray::ShardActor.take", Kind.SHARD),
         ("ray::TimerActor", Kind.TIMER),
+        ("ray::PoolActor", Kind.POOL),
+        ("ray::DispatchActor.report", Kind.DISPATCH),
+        ("ray::KafkaIngestActor", Kind.KAFKA_INGEST),
+        ("ray::RelayActor", Kind.RELAY),
         ("ray::ServeReplica:muster:ingress", Kind.INGRESS),
         ("ray::HAProxyManager", Kind.PROXY),
         ("haproxy", Kind.HAPROXY),
@@ -35,6 +45,16 @@ ORDER = Order(
 )
 def test_processes_are_known_by_their_titles(title: str, kind: Kind) -> None:
     assert kind_of(title) is kind
+
+
+def test_every_actor_may_be_killed() -> None:
+    """One that is added must be added here, too."""
+    folder = Path(actors.__file__).parent
+    found = [re.findall(r"^class (\w+Actor)\b", p.read_text(), re.M) for p in folder.rglob("*.py")]
+    names = {name for names in found for name in names}
+    assert len(names) > 6
+    assert [name for name in sorted(names) if kind_of(f"ray::{name}") is None] == []
+    assert {f"kill-{kind}" for kind in Kind} < set(FAULTS)
 
 
 @pytest.mark.parametrize("title", ["raylet", "gcs_server", "ray::IDLE", "python", "postgres"])
@@ -70,6 +90,8 @@ def test_an_answer_is_read_once_it_is_whole() -> None:
 
 def test_a_flood_s_outcome_tells_accepted_from_refused() -> None:
     outcome = Outcome(seconds=2, answers={200: 3, 201: 1, 429: 5, 503: 2, 500: 1})
+    outcome.offered, outcome.held_back = 20, 8
+    assert outcome.sent == 12
     outcome.latencies = [0.1, 0.2, 0.3, 9.0]
     assert (outcome.accepted, outcome.refused, outcome.rate) == (4, 7, 2.0)
     assert (outcome.percentile(0.5), outcome.percentile(0.99)) == (0.3, 9.0)
@@ -119,3 +141,18 @@ def test_the_faults_are_listed(muster: Muster) -> None:
     run = muster.run("chaos", "list")
     assert run.exit_code == 0
     assert all(name in run.stdout for name in FAULTS)
+
+
+@pytest.mark.parametrize(
+    ("offered", "held_back", "holds"),
+    [(1_000, 0, True), (1_000, 700, True), (1_000, 900, False), (500, 0, False)],
+)
+def test_a_flood_that_nobody_heard_proves_nothing(
+    offered: int, held_back: int, holds: bool
+) -> None:
+    peak = Outcome(seconds=1, answers={200: 100})
+    flood = Outcome(seconds=1, offered=offered, held_back=held_back, answers={200: 90, 429: 10})
+    checks: dict[str, bool] = {}
+    told = SimpleNamespace(check=lambda name, holds, seen: checks.update({name: holds}))
+    _judge(cast("Scene", told), peak, flood, peak)
+    assert checks["more was offered than it can serve"] is holds

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.host.front_bounds import AT_ONCE, MOST_CONNECTIONS, connections, write_bounds
-from cli.host.haproxy import find_program, write_launcher
+from cli.host.haproxy import LEADS, find_program, write_launcher
 from cli.host.places import Places
 
 CONFIG = """global
@@ -160,7 +160,17 @@ def test_the_bundled_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert program.name == "haproxy"
 
 
-def _launch(tmp_path: Path, *, host: str) -> tuple[str, str]:
+@pytest.mark.parametrize(
+    ("server", "leads"), [("SERVE_PROXY_ACTOR-fallback", False), ("SERVE_REPLICA_muster", True)]
+)
+def test_the_launcher_tells_when_haproxy_knows_a_replica(
+    tmp_path: Path, server: str, *, leads: bool
+) -> None:
+    _launch(tmp_path, host="127.0.0.1", config=f"{CONFIG}    server {server} 127.0.0.1:9 check\n")
+    assert (tmp_path / "h" / LEADS).exists() is leads
+
+
+def _launch(tmp_path: Path, *, host: str, config: str = CONFIG) -> tuple[str, str]:
     program = tmp_path / "a folder" / "it's echo"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "$@"\n')
@@ -169,8 +179,8 @@ def _launch(tmp_path: Path, *, host: str) -> tuple[str, str]:
     places.haproxy.mkdir()
     launcher = write_launcher(places, program, host=host, port=8000)
     assert launcher is not None
-    config = tmp_path / "haproxy.cfg"
-    config.write_text(CONFIG)
-    arguments = [str(launcher), "-db", "-f", str(config), "-dR", "-sf", "12"]
+    file = tmp_path / "haproxy.cfg"
+    file.write_text(config)
+    arguments = [str(launcher), "-db", "-f", str(file), "-dR", "-sf", "12"]
     done = subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=10)
-    return config.read_text(), done.stdout
+    return file.read_text(), done.stdout

@@ -47,6 +47,8 @@ KAFKA: dict[str, Any] = {
         "published": 7,
         "backlog": 2,
         "oldestSeconds": 65.0,
+        "heldTopics": 1,
+        "refused": 0,
     },
     "deadLetters": 3,
 }
@@ -93,7 +95,7 @@ def test_status_tells_brokers_topics_consumers_and_troubles(muster: Muster) -> N
         "127.0.0.1:9092",
         "kafka-ingest-0: KafkaConnectionError: gone",
         "1,204 records on 2 partitions",
-        "7, 2 to go (the oldest for 1m 5s)",
+        "7, 2 to go (the oldest for 1m 5s), 1 topics take nothing",
         "missing",
         "5,100",
     ):

@@ -1,10 +1,11 @@
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.arrival import JSON, Arrival, event_id_of, offer_of, unplaced
 from core.messages import Reason, Verdict
-from core.spec import DEFAULT_IDS, Source
+from core.spec import DEFAULT_IDS, IdFields, Source
 from tests.unit.core.world import ADDRESS
 
 
@@ -34,9 +35,28 @@ def test_data_without_ids_is_kept_to_the_byte() -> None:
 
 
 def test_ids_are_taken_out_of_the_data() -> None:
-    body = {"correlation_id": "order", "execution_id": "run", "paid": 10**30}
-    offer = offer_of(ADDRESS, DEFAULT_IDS, arrival(b"...", body), "t")
+    raw = (
+        b'{"correlation_id":"order", "execution_id":"run", "paid":1000000000000000000000000000000}'
+    )
+    offer = offer_of(ADDRESS, DEFAULT_IDS, arrival(raw, msgspec.json.decode(raw)), "t")
     assert offer.payload == b'{"paid":1000000000000000000000000000000}'
+
+
+@pytest.mark.parametrize(
+    ("field", "raw"),
+    [
+        ("ref", b'{"ref": "order", "paid": 1}'),
+        ("ref", b'{"r\\u0065f": "order", "paid": 1}'),
+        ("meta.ref", b'{"meta.ref": "order", "paid": 1}'),
+        ("refs[0]", b'{"refs[0]": "order", "paid": 1}'),
+        ("re..f", b'{"re..f": "order", "paid": 1}'),
+        ("r\u00e9f", '{"r\u00e9f": "order", "paid": 1}'.encode()),
+    ],
+)
+def test_an_id_is_taken_out_however_its_name_is_spelled(field: str, raw: bytes) -> None:
+    fields = IdFields(correlation_field=field)
+    offer = offer_of(ADDRESS, fields, arrival(raw, msgspec.json.decode(raw)), "t")
+    assert offer.payload == b'{"paid":1}'
 
 
 def test_bytes_that_are_no_json_stay_what_they_are() -> None:

@@ -1,3 +1,7 @@
+from dataclasses import replace
+
+import msgspec
+
 from core.dispatch.event_job import job_of
 from core.dispatch.job import ANCHOR, GroupKey, JobKey, Mode
 from core.event import Event
@@ -46,7 +50,20 @@ def test_a_job_is_its_subscriptions_and_brings_an_event_that_may_be_another_tena
 def test_a_pool_is_told_where_a_job_stands() -> None:
     pointer = job_of(EVENT, SUBSCRIPTION, "j").pointer(42, 1.5)
     assert pointer.key == JobKey(ANCHOR, "j")
-    assert pointer.group_key == GroupKey(ANCHOR, "orders:order:1")
+    assert pointer.group_key == GroupKey(ANCHOR, "orders@7:order:1")
     assert pointer.place == (9, 42)
     assert (pointer.target, pointer.due) == (SUBSCRIPTION.target, 1.5)
     assert (pointer.retrying, pointer.stuck) == (False, False)
+
+
+def test_one_tenants_trouble_at_the_anchor_is_not_anothers() -> None:
+    groups = {
+        job_of(
+            msgspec.structs.replace(EVENT, tenant=tenant, message_group=group), SUBSCRIPTION, "j"
+        ).message_group
+        for tenant in (7, 8)
+        for group in (None, "order:1")
+    }
+    assert groups == {"orders@7", "orders@8", "orders@7:order:1", "orders@8:order:1"}
+    own = replace(SUBSCRIPTION, tenant=7)
+    assert job_of(EVENT, own, "j").message_group == "orders:order:1"

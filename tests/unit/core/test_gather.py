@@ -9,18 +9,20 @@ from core.gather import (
     Asked,
     Call,
     Completeness,
+    Errand,
     Mode,
     OnDisconnect,
     ReplyBy,
     Resource,
     State,
     Tally,
+    body_of,
     callback_url,
-    calls_of,
     decode_asked,
-    decode_calls,
+    decode_errand,
     encode_asked,
-    encode_calls,
+    encode_errand,
+    errand_of,
     failure,
     outcome_said,
     spec_of,
@@ -52,13 +54,17 @@ def gathered(**outcomes: Outcome) -> World:
     return world
 
 
-def called(asked: Asked, known: dict[str, Resource] | None = None) -> list[Call]:
+def errand(asked: Asked, known: dict[str, Resource] | None = None) -> Errand:
     urls = URLS[: len(asked.asks)]
-    return calls_of(asked, ADDRESS, START + 10, KNOWN if known is None else known, urls)
+    return errand_of(asked, ADDRESS, START + 10, KNOWN if known is None else known, urls)
 
 
-def told(call: Call) -> Any:
-    return json.loads(call.body)
+def called(asked: Asked, known: dict[str, Resource] | None = None) -> list[Call]:
+    return list(errand(asked, known).calls)
+
+
+def told(call: Call, context: bytes = b"null") -> Any:
+    return json.loads(body_of(call, context))
 
 
 # What is waited for.
@@ -181,17 +187,18 @@ def test_each_interface_has_its_own_place_for_answers(journals: bool, url: str) 
 def test_a_registered_resource_is_called_as_it_is_registered() -> None:
     asked = Asked(asks=ASKS[:2], context=msgspec.Raw(b'{"n": 1}'), trace="00-1-2-01")
     one, two = called(asked)
+    context = errand(asked).context
     assert (one.address, one.expires_at, one.name) == (ADDRESS, START + 10, "one")
     assert (one.resource, two.resource) == (KNOWN["one"], KNOWN["two"])
     assert (one.callback_url, one.trace, one.journals) == (URLS[0], "00-1-2-01", False)
     assert one.place == (ADDRESS.key, "one")
-    assert told(one) == {
+    assert told(one, context) == {
         "resource": "one",
         "context": {"n": 1},
         "correlationId": "corr-1",
         "callbackUrl": URLS[0],
     }
-    assert told(two) == {"resource": "two", "context": {"n": 1}, "correlationId": "corr-1"}
+    assert told(two, context) == {"resource": "two", "context": {"n": 1}, "correlationId": "corr-1"}
 
 
 def test_one_that_was_removed_meanwhile_is_left_out() -> None:
@@ -208,7 +215,7 @@ def test_one_that_came_with_the_request_goes_before_a_registered_one() -> None:
 def test_a_body_of_its_own_is_sent_to_the_byte() -> None:
     ask = Ask(name="one", body=msgspec.Raw(b'{"a":  1.10}'))
     (call,) = called(Asked(asks=(ask,)))
-    assert call.body == b'{"a":  1.10}'
+    assert body_of(call, b"7") == b'{"a":  1.10}'
 
 
 def test_a_body_of_the_journals_also_says_where_to_answer() -> None:
@@ -285,5 +292,28 @@ def test_the_least_that_can_be_asked_comes_back_as_well() -> None:
 
 
 def test_calls_travel_as_one_value() -> None:
-    calls = called(Asked(asks=ASKS, trace="t"))
-    assert decode_calls(encode_calls(calls)) == calls
+    whole = errand(Asked(asks=ASKS, trace="t", context=msgspec.Raw(b'{"n": 1}')))
+    assert decode_errand(encode_errand(whole)) == whole
+
+
+def test_what_all_are_told_travels_once() -> None:
+    context = msgspec.Raw(b'"' + b"x" * 10_000 + b'"')
+    asks = tuple(Ask(name=f"r{n}") for n in range(100))
+    known = {ask.name: KNOWN["one"] for ask in asks}
+    urls = ["http://muster.example/cb"] * len(asks)
+    whole = errand_of(Asked(asks=asks, context=context), ADDRESS, START, known, urls)
+    assert len(encode_errand(whole)) < 50_000
+    assert all(len(body_of(call, whole.context)) > 10_000 for call in whole.calls)
+
+
+def test_what_nobody_is_told_does_not_travel() -> None:
+    asks = (Ask(name="one", body=msgspec.Raw(b"1")), Ask(name="two", body=msgspec.Raw(b"2")))
+    assert errand(Asked(asks=asks, context=msgspec.Raw(b'"long"'))).context == b"null"
+    assert errand(Asked(asks=(*asks, ASKS[0]))).context == b"null"
+
+
+@pytest.mark.parametrize(("journals", "inline"), [(False, True), (True, False)])
+def test_one_that_came_with_the_request_is_known_as_that(journals: bool, inline: bool) -> None:
+    asks = (Ask(name="one", inline=KNOWN["two"]), Ask(name="two"))
+    calls = called(Asked(asks=asks, journals=journals))
+    assert [call.inline for call in calls] == [inline, False]

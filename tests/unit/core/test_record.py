@@ -124,7 +124,16 @@ def test_a_header_of_bytes_is_no_id() -> None:
     assert read(record(b"{}", X_Correlation_Id=b"\xff")).headers == {}
 
 
-@given(st.binary(), st.lists(st.tuples(st.text(max_size=9), st.binary(max_size=9)), max_size=4))
-def test_no_bytes_raise(value: bytes, headers: list[tuple[str, bytes]]) -> None:
+def test_a_header_without_a_value_is_as_if_it_were_not_there() -> None:
+    nulls = (("X-Correlation-Id", None), ("content-type", None))
+    given = Record(topic="t", partition=0, offset=0, value=b"{}", headers=nulls)
+    assert read(given).headers == {}
+
+
+VALUES = st.none() | st.binary(max_size=9)
+
+
+@given(st.binary(), st.lists(st.tuples(st.text(max_size=9), VALUES), max_size=4))
+def test_no_bytes_raise(value: bytes, headers: list[tuple[str, bytes | None]]) -> None:
     given = Record(topic="t", partition=0, offset=0, value=value, headers=tuple(headers))
     assert isinstance(arrival_of(given), Arrival | Undecodable)

@@ -180,3 +180,9 @@ def test_versions_are_held_against_the_binding(
 ) -> None:
     assert takes(Binding(CREATED, wanted), CREATED, given_version) is taken
     assert not takes(Binding("shop:orders:order:shipped", wanted), CREATED, given_version)
+
+
+def test_a_segment_may_be_any() -> None:
+    assert takes(Binding("shop:*:order:*"), CREATED, None)
+    assert not takes(Binding("shop:*:parcel:*"), CREATED, None)
+    assert not takes(Binding("shop:*:order:*"), "order.created", None)

@@ -1,5 +1,6 @@
 import pytest
 
+from core.errors import InvalidError
 from core.kafka_config import KafkaConfig
 from core.topics import TopicBook, TopicRule
 
@@ -23,6 +24,16 @@ def test_naming_another_s_topic_opens_nothing() -> None:
     named = [("other", "acme"), ("acme.z", "acme"), ("shared", "default")]
     assert BOOK.wanted(["other", "acme.z"], named, TENANTS) == {"acme.z"}
     assert BOOK.strangers(named) == [("other", "acme", "default"), ("shared", "default", "beta")]
+
+
+def test_a_tenant_is_told_on_its_own_topics_and_on_the_one_for_all() -> None:
+    config = KafkaConfig(bootstrap="b:1", topics=("^acme[.].*=acme",), completion_topic="ends")
+    book = TopicBook.of(config)
+    book.check_told(["acme.done", "ends"], "acme")
+    book.check_told(["mine", "ends"], "default")
+    for topic, tenant in (("mine", "acme"), ("acme.done", "default"), ("mine", None)):
+        with pytest.raises(InvalidError, match=rf"data.completionTopic: .*{topic}"):
+            book.check_told([topic], tenant)
 
 
 def test_a_topic_of_a_tenant_that_does_not_exist_is_left_alone() -> None:

@@ -255,6 +255,16 @@ def test_what_filters_say_is_counted() -> None:
     }
 
 
+def test_who_missed_an_event_that_was_too_large_is_told_once() -> None:
+    filters.tally.oversized()
+    large = event("x" * 300_000)
+    for tenant in (1, 2, 2):
+        wanted(subscription(tenant, filter="true"), large)
+    wanted(subscription(3, filter="true"), event(ORDER))
+    assert filters.tally.oversized() == {(1, "sub_orders"): CREATED, (2, "sub_orders"): CREATED}
+    assert filters.tally.oversized() == {}
+
+
 def test_one_event_after_the_other_is_looked_at() -> None:
     compiled = usable("data.n == 1")
     one, two = event({"n": 1}), event({"n": 2})

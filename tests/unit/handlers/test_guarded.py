@@ -1,5 +1,6 @@
 """The guard in front of every call. No socket can be opened here: whoever tries is found out."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -9,12 +10,13 @@ from aiohttp.abc import ResolveResult
 
 from core.destinations import LOOPBACK, Destinations
 from core.gather import State
-from handlers.express import Express
-from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.guarded import KEPT, ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.lookups import AT_ONCE, AT_ONCE_OF_A_DOMAIN
 from handlers.outbound import Failure, Outbound, Request
+from handlers.quick_calls import QuickCalls
 
 PUBLIC = Destinations()
-Client = Outbound | Express
+Client = Outbound | QuickCalls
 
 
 @dataclass
@@ -51,7 +53,7 @@ async def resolve(names: Names, host: str, destinations: Destinations = PUBLIC) 
 NAMES = Names()
 
 
-@pytest.fixture(scope="module", params=[Outbound, Express])
+@pytest.fixture(scope="module", params=[Outbound, QuickCalls])
 async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """One for all: to read the system's authorities takes longer than all calls together."""
     async with request.param(PUBLIC, 1_000, NAMES.look) as opened:
@@ -223,7 +225,113 @@ async def test_a_call_is_not_led_round_the_guard_by_a_proxy(
     assert (await call(outbound, "http://10.0.0.1/")).state is State.ERROR
 
 
-@pytest.mark.parametrize("client", [Outbound, Express])
+@pytest.mark.parametrize("client", [Outbound, QuickCalls])
 async def test_what_is_not_opened_cannot_call(client: type[Client]) -> None:
     with pytest.raises(RuntimeError, match="not opened"):
         await client(PUBLIC, 10).call(request("http://a.example"))
+
+
+# How names are asked.
+
+
+class SlowNames(Names):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.under_way = self.most = 0
+
+    async def look(self, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        try:
+            await self.gate.wait()
+            return await super().look(host, port, family)
+        finally:
+            self.under_way -= 1
+
+
+async def asked(names: SlowNames, number: int) -> None:
+    """Let all go on until so many are asked for; no name needs more turns than this."""
+    for _ in range(1_000):
+        await asyncio.sleep(0)
+    assert names.under_way == number
+
+
+async def test_a_name_is_asked_once_by_many_and_not_again_for_a_while() -> None:
+    names, now = SlowNames(), [0.0]
+    names.answers["a.example"] = [["93.184.216.34"], ["10.0.0.1"]]
+    resolver = GuardedResolver(PUBLIC, names.look, lambda: now[0])
+    asking = [asyncio.create_task(resolver.resolve("a.example", 80)) for _ in range(50)]
+    await asked(names, 1)
+    names.gate.set()
+    answers = await asyncio.gather(*asking)
+    assert {one["host"] for found in answers for one in found} == {"93.184.216.34"}
+    now[0] += KEPT - 0.1
+    await resolver.resolve("a.example", 80)
+    assert names.asked == ["a.example"]
+    now[0] += 0.1  # it leads elsewhere now, and what was checked is too old
+    with pytest.raises(ForbiddenDestinationError):
+        await resolver.resolve("a.example", 80)
+    await resolver.close()
+
+
+async def test_names_of_a_slow_domain_do_not_keep_others_from_being_asked() -> None:
+    names = SlowNames()
+    names.answers = {f"{at}.slow.example": [["93.184.216.34"]] for at in range(100)}
+    resolver = GuardedResolver(PUBLIC, names.look)
+    asking = [asyncio.create_task(resolver.resolve(host, 80)) for host in names.answers]
+    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    other = asyncio.create_task(resolver.resolve("quick.test", 80))
+    await asked(names, AT_ONCE_OF_A_DOMAIN + 1)
+    assert names.most == AT_ONCE_OF_A_DOMAIN + 1
+    for task in asking[50:]:
+        task.cancel()
+    await asyncio.wait(asking[50:])
+    names.answers["quick.test"] = [["93.184.216.35"]]
+    names.gate.set()
+    assert len(await other) == 1
+    assert len(await asyncio.gather(*asking[:50])) == 50
+    assert len(names.asked) == 51  # what nobody waits for is not asked
+    await resolver.close()
+
+
+async def test_no_more_names_are_asked_at_once_than_there_are_threads() -> None:
+    names = SlowNames()
+    hosts = [f"a.b{at}" for at in range(AT_ONCE * 2)]
+    names.answers = {host: [["93.184.216.34"]] for host in hosts}
+    resolver = GuardedResolver(PUBLIC, names.look)
+    asking = [asyncio.create_task(resolver.resolve(host, 80)) for host in hosts]
+    await asked(names, AT_ONCE)
+    names.gate.set()
+    await asyncio.gather(*asking)
+    assert names.most == AT_ONCE
+    await resolver.close()
+
+
+async def test_who_gives_up_does_not_take_the_answer_from_others() -> None:
+    names = SlowNames()
+    names.answers["a.example"] = [["93.184.216.34"]]
+    resolver = GuardedResolver(PUBLIC, names.look)
+    first, second = (asyncio.create_task(resolver.resolve("a.example", 80)) for _ in "ab")
+    await asked(names, 1)
+    first.cancel()
+    await asyncio.wait({first})
+    names.gate.set()
+    assert len(await second) == 1
+    assert names.asked == ["a.example"]
+    await resolver.close()
+
+
+async def test_who_asks_when_all_have_given_up_gets_an_answer() -> None:
+    names = SlowNames()
+    names.answers["a.example"] = [["93.184.216.34"]]
+    resolver = GuardedResolver(PUBLIC, names.look)
+    first = asyncio.create_task(resolver.resolve("a.example", 80))
+    await asked(names, 1)
+    first.cancel()
+    second = asyncio.create_task(resolver.resolve("a.example", 80))
+    names.gate.set()
+    assert len(await second) == 1
+    await resolver.close()

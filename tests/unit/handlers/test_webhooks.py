@@ -12,8 +12,8 @@ from core.destinations import Destinations
 from core.dispatch.claimed import Profile
 from core.dispatch.job import JobStatus
 from core.dispatch.outcome import Result, Sent, decide
-from handlers.express import Express
 from handlers.outbound import Outbound
+from handlers.quick_calls import QuickCalls
 from handlers.webhooks import Webhooks
 from tests.support.deliveries import MADE_AT, delivery
 
@@ -56,7 +56,7 @@ def names() -> Names:
     return NAMES
 
 
-@pytest.fixture(scope="module", params=[Outbound, Express])
+@pytest.fixture(scope="module", params=[Outbound, QuickCalls])
 async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
     async with request.param(Destinations(), 1_000, NAMES.look) as caller:
         yield Webhooks(caller, lambda: MADE_AT)
@@ -175,8 +175,11 @@ async def test_nor_to_a_name_that_leads_there(
     assert names.asked == [host]
 
 
-async def test_a_name_is_looked_at_each_time(webhooks: Webhooks, names: Names) -> None:
+async def test_a_name_is_looked_at_again(
+    webhooks: Webhooks, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It led to a public address when it was first called, and leads inside now."""
+    monkeypatch.setattr("handlers.guarded.KEPT", 0.0)
     names.answers["turns.example"] = [[PUBLIC], ["127.0.0.1"]]
     job = delivery("http://turns.example/hook")
     with pytest.raises(RuntimeError, match=NO_SOCKET):

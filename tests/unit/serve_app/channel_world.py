@@ -13,13 +13,22 @@ from cli.sse import EventDecoder
 from core.address import Address
 from core.config import Config
 from core.errors import UnavailableError
-from core.messages import Abandon, Cancel, Message, Offer, Register
+from core.messages import (
+    Abandon,
+    Cancel,
+    Message,
+    Offer,
+    RefusalKind,
+    Refused,
+    Register,
+    Reply,
+)
 from core.spec import Source, WaitSpec, encode_spec
 from core.turns import take
 from core.wait import Entry, Wait
-from serve_app.channels import Channel, Hub, Leaving, Teller
+from serve_app.channels import Channel, Hub, Leaving, Story
 from serve_app.sse import BEAT, FROM_START
-from serve_app.stories import frames_of_wait
+from serve_app.stories import WAIT_STORY
 from storage.queries import Q
 from tests.simulation.clockwork import simulate
 from tests.unit.serve_app.world import ADDRESS, BOTH
@@ -96,6 +105,7 @@ class Scene:
     watches: list[Watch] = field(default_factory=list)
     abandoned: list[float] = field(default_factory=list)
     is_shard_away: bool = False
+    is_shard_new: bool = False
     hub: Hub = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,20 +125,23 @@ class Scene:
         finally:
             self.watches.remove(watch)
 
-    async def abandon(self, address: Address) -> None:
+    async def abandon(self, address: Address) -> Reply:
         self.abandoned.append(clock())
         if self.is_shard_away:
             raise UnavailableError("shard-0 is away")
-        self.say(Abandon(address=address, turn_id="a", feed="f"))
+        if self.is_shard_new:
+            return Refused(kind=RefusalKind.OVERLOADED, detail="who reads here?")
+        return self.say(Abandon(address=address, turn_id="a", feed="f"))
 
     # The correlation.
 
-    def say(self, message: Message) -> None:
+    def say(self, message: Message) -> Reply:
         decision = take(self.pool.wait, message, clock())
         self.pool.wait = decision.wait
         self.pool.entries += decision.entries
         for watch in self.watches:
             watch.wake()
+        return decision.reply
 
     def callback(self, name: str, size: int = 2) -> None:
         self._offer(Source.API, "bank", name, size)
@@ -159,7 +172,7 @@ class Scene:
         cursor: int = FROM_START,
         pause: float = 0.0,
         leaving: Leaving | None = None,
-        story: tuple[str, Teller] = ("wait", frames_of_wait),
+        story: Story = WAIT_STORY,
     ) -> "Reader":
         return Reader(self, cursor, pause, leaving, story)
 
@@ -172,7 +185,7 @@ class Reader:
     cursor: int
     pause: float
     leaving: Leaving | None
-    story: tuple[str, Teller]
+    story: Story
     ids: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     beats: list[float] = field(default_factory=list)
@@ -186,7 +199,7 @@ class Reader:
     async def _run(self) -> None:
         decoder = EventDecoder()
         async with (
-            self.scene.hub.open(ADDRESS, *self.story, self.leaving) as self.channel,
+            self.scene.hub.open(ADDRESS, self.story, self.leaving) as self.channel,
             contextlib.aclosing(self.channel.frames(self.cursor)) as frames,
         ):
             async for chunk in frames:

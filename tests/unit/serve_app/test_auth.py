@@ -1,7 +1,7 @@
 import pytest
 
 from core.address import Address
-from core.errors import UnauthenticatedError
+from core.errors import ForbiddenError, UnauthenticatedError
 from core.permissions import Permission, compose_key, hash_secret
 from serve_app.auth import KEY_TTL, UNKNOWN_KEY_TTL, Keys, Tokens
 from storage.access import Credential
@@ -139,6 +139,16 @@ async def test_a_token_stands_for_one_address_and_no_permission() -> None:
     tokens = Access().tokens()
     caller = await tokens.caller(await tokens.sign(ADDRESS, 50.0), now=49.0)
     assert (caller.tenant, caller.address, caller.permissions) == (7, ADDRESS, frozenset())
+
+
+async def test_a_token_of_one_resource_does_not_speak_for_another() -> None:
+    tokens = Access().tokens()
+    own = await tokens.caller(await tokens.sign(ADDRESS, 50.0, "resource-1"), now=49.0)
+    own.check_source("resource-1")
+    with pytest.raises(ForbiddenError, match="resource-1, not of resource-2"):
+        own.check_source("resource-2")
+    anybody = await tokens.caller(await tokens.sign(ADDRESS, 50.0), now=49.0)
+    anybody.check_source("resource-2")
 
 
 async def test_a_token_that_is_over_or_forged_stands_for_nobody() -> None:

@@ -1,12 +1,14 @@
-"""Who waits for an end gets it from the channel, with all that counts. Time is simulated."""
+"""Who waits for an end gets it from the channel, or is told that it cannot. Time is simulated."""
 
 import asyncio
 
 import pytest
 
-from serve_app.stories import frames_of_wait
+from core.errors import UnavailableError
+from serve_app.channels import Story
+from serve_app.stories import WAIT_STORY
 from serve_app.wire.mapper import payloads_of
-from tests.unit.serve_app.channel_world import Scene, play
+from tests.unit.serve_app.channel_world import Scene, clock, play, settle
 from tests.unit.serve_app.world import ADDRESS
 
 
@@ -15,7 +17,7 @@ def test_an_end_comes_with_all_that_counts(monkeypatch: pytest.MonkeyPatch, *, s
     monkeypatch.setattr("serve_app.channels.READ_AHEAD", 100)  # a long story is read in parts
 
     async def story(scene: Scene) -> None:
-        async with scene.hub.open(ADDRESS, "wait", frames_of_wait) as channel:
+        async with scene.hub.open(ADDRESS, WAIT_STORY) as channel:
             scene.callback("a", size)
             await asyncio.sleep(1)
             assert channel.result is None
@@ -33,12 +35,74 @@ def test_an_end_comes_with_all_that_counts(monkeypatch: pytest.MonkeyPatch, *, s
 
 def test_without_a_correlation_there_is_no_end() -> None:
     async def story(scene: Scene) -> None:
-        async with scene.hub.open(ADDRESS, "wait", frames_of_wait) as channel:
+        async with scene.hub.open(ADDRESS, WAIT_STORY) as channel:
             await asyncio.sleep(1)
             scene.pool.wait = None
             for watch in scene.watches:
                 watch.wake()
             await channel.ended()
+            assert channel.result is None
+
+    play(story)
+
+
+def test_a_story_that_does_not_tell_the_result_does_not_read_it() -> None:
+    """A hundred large answers would be read again for each reader, to say that all have come."""
+
+    async def questions(scene: Scene, story: Story) -> int:
+        before = scene.pool.asked
+        reader = scene.read(story=story)
+        await reader.task
+        assert reader.kinds[-1] == "ended"
+        return scene.pool.asked - before
+
+    async def story(scene: Scene) -> None:
+        scene.callback("a")
+        scene.event("b")
+        whole = await questions(scene, WAIT_STORY)
+        brief = await questions(scene, Story("brief", WAIT_STORY.tell))
+        assert (whole, brief) == (3, 2)
+
+    play(story)
+
+
+def test_an_end_that_cannot_be_read_is_waited_for_only_so_long() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.hub.open(ADDRESS, WAIT_STORY) as channel:
+            await settle()
+            scene.pool.broken = ConnectionRefusedError("Postgres is away")
+            scene.cancel()
+            began = clock()
+            with pytest.raises(UnavailableError) as refusal:
+                await channel.ended_within(20.0)
+            assert clock() - began == 20.0
+            assert refusal.value.retry_after > 0
+            scene.pool.broken = None
+            await channel.ended_within(20.0)
+            assert channel.result is not None
+
+    play(story)
+
+
+def test_a_channel_that_breaks_is_not_a_correlation_that_is_gone() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.hub.open(ADDRESS, WAIT_STORY) as channel:
+            await settle()
+            scene.pool.broken = RuntimeError("a mistake of ours")
+            scene.callback("a")
+            with pytest.raises(UnavailableError):
+                await channel.ended_within(20.0)
+
+    play(story)
+
+
+def test_a_correlation_that_is_gone_has_no_end_and_nobody_waits_for_it() -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.hub.open(ADDRESS, WAIT_STORY) as channel:
+            await settle()
+            scene.pool.wait = None
+            scene.watches[0].wake()
+            await channel.ended_within(20.0)
             assert channel.result is None
 
     play(story)

@@ -3,11 +3,15 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from core.address import Address
 from core.gather import OnDisconnect
+from core.permissions import Permission
+from serve_app.auth import Caller
 from serve_app.channels import Leaving
-from serve_app.gatherer import capped, leaving_of, trace_of
+from serve_app.gatherer import capped, leaving_of, leaving_of_reader, trace_of
 from tests.unit.serve_app.gather_world import GENERAL
 
+ADDRESS = Address(7, "g-1", "g-1")
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
 
@@ -55,3 +59,17 @@ def test_what_is_no_trace_is_replaced_by_a_new_one(given: str | None) -> None:
 def test_a_gather_that_may_be_left_alone_is_not_cancelled() -> None:
     assert leaving_of(replace(GENERAL, grace=0.5)) == Leaving(0.5)
     assert leaving_of(replace(GENERAL, on_disconnect=OnDisconnect.DETACH)) is None
+
+
+@pytest.mark.parametrize(
+    ("caller", "ends"),
+    [
+        (Caller(7, frozenset({Permission.GATHERS_READ})), False),
+        (Caller(7, frozenset({Permission.GATHERS_READ, Permission.GATHERS_WRITE})), True),
+        (Caller(7, frozenset(), address=ADDRESS), True),
+    ],
+)
+def test_whoever_may_only_look_does_not_end_a_gather_by_leaving(caller: Caller, ends: bool) -> None:
+    assert (leaving_of_reader(GENERAL, caller) is not None) is ends
+    detached = replace(GENERAL, on_disconnect=OnDisconnect.DETACH)
+    assert leaving_of_reader(detached, caller) is None

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from core.judgement import Status
-from serve_app.channels import Leaving
-from serve_app.stories import frames_of_wait
+from serve_app.channels import ABANDON_TRIES, Leaving, Story
+from serve_app.stories import WAIT_STORY, frames_of_wait
 from tests.unit.serve_app.channel_world import HEARTBEAT, Scene, clock, play, settle
 from tests.unit.serve_app.world import ADDRESS
 
@@ -23,20 +23,21 @@ def test_readers_are_counted_while_they_read() -> None:
         assert (scene.hub.readers, len(scene.watches)) == (1, 1)
         await two.leave()
         assert (scene.hub.readers, len(scene.watches)) == (0, 0)
-        assert scene.hub.left == 2
 
     play(story)
 
 
 def test_different_stories_of_one_correlation_have_channels_of_their_own() -> None:
     async def story(scene: Scene) -> None:
-        one, two = scene.read(), scene.read(story=("gather", frames_of_wait))
+        one, two = (
+            scene.read(),
+            scene.read(story=Story("gather", frames_of_wait, tells_result=True)),
+        )
         await settle()
         assert one.channel is not two.channel
         assert (scene.hub.readers, len(scene.watches)) == (2, 2)
         scene.cancel()
         await asyncio.gather(one.task, two.task)
-        assert scene.hub.left == 0
 
     play(story)
 
@@ -104,7 +105,7 @@ def test_one_that_comes_and_leaves_at_once_counts_as_well() -> None:
         await settle()
         await first.leave()
         await asyncio.sleep(1)
-        async with scene.hub.open(ADDRESS, "wait", frames_of_wait, GRACE):
+        async with scene.hub.open(ADDRESS, WAIT_STORY, GRACE):
             pass
         assert scene.abandoned == []
         await asyncio.sleep(1.5)
@@ -117,7 +118,7 @@ def test_one_that_comes_and_leaves_at_once_counts_as_well() -> None:
 
 def test_a_reader_of_another_story_keeps_it() -> None:
     async def story(scene: Scene) -> None:
-        other = scene.read(story=("another", frames_of_wait))
+        other = scene.read(story=Story("another", frames_of_wait, tells_result=True))
         reader = scene.read(leaving=GRACE)
         await settle()
         await reader.leave()
@@ -170,15 +171,49 @@ def test_what_has_ended_cannot_be_left(when: str) -> None:
     play(story)
 
 
-def test_a_shard_that_is_away_cannot_be_told() -> None:
+def test_a_shard_that_stays_away_is_told_a_few_times() -> None:
     async def story(scene: Scene) -> None:
         scene.is_shard_away = True
         reader = scene.read(leaving=GRACE)
         await settle()
         await reader.leave()
-        await asyncio.sleep(3)
-        assert len(scene.abandoned) == 1
+        await asyncio.sleep(60)
+        assert len(scene.abandoned) == ABANDON_TRIES
         assert scene.watches == []
+
+    play(story)
+
+
+def test_a_shard_that_is_away_or_new_is_told_when_it_is_back() -> None:
+    async def story(scene: Scene) -> None:
+        scene.is_shard_new = True
+        reader = scene.read(leaving=GRACE)
+        await settle()
+        await reader.leave()
+        await asyncio.sleep(2.5)
+        scene.is_shard_new, scene.is_shard_away = False, True
+        await asyncio.sleep(1)
+        scene.is_shard_away = False
+        await asyncio.sleep(60)
+        assert [at - START for at in scene.abandoned] == [2, 3, 4]
+        assert scene.pool.wait is not None
+        assert scene.pool.wait.status is Status.CANCELLED
+
+    play(story)
+
+
+def test_whoever_comes_while_the_shard_is_new_keeps_it() -> None:
+    async def story(scene: Scene) -> None:
+        scene.is_shard_new = True
+        reader = scene.read(leaving=GRACE)
+        await settle()
+        await reader.leave()
+        await asyncio.sleep(2.5)
+        scene.is_shard_new = False
+        other = scene.read(leaving=GRACE)
+        await asyncio.sleep(60)
+        assert len(scene.abandoned) == 1
+        await other.leave()
 
     play(story)
 
@@ -200,7 +235,7 @@ def test_one_who_only_waits_for_the_end_is_a_reader() -> None:
         ended: list[float] = []
 
         async def hold() -> None:
-            async with scene.hub.open(ADDRESS, "wait", frames_of_wait, GRACE) as channel:
+            async with scene.hub.open(ADDRESS, WAIT_STORY, GRACE) as channel:
                 await channel.ended()
                 ended.append(clock())
 

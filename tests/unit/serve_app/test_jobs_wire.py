@@ -173,3 +173,11 @@ def test_pages_have_their_bounds(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         JobQuery(**wrong)
     assert JobQuery(page=499, size=20).page == 499
+
+
+def test_a_pool_is_meant_by_its_code_or_its_id() -> None:
+    assert JobQuery().pool_names == []
+    assert JobQuery(dispatchPoolId="dpl_1").pool_names == ["dpl_1"]
+    assert JobChoice(pool="slow", dispatchPoolId="dpl_1").pool_names == ["slow", "dpl_1"]
+    recover = RecoverRequest(since="2026-01-01T00:00:00Z", dispatchPoolId="dpl_1")
+    assert recover.pool_names == ["dpl_1"]

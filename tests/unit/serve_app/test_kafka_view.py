@@ -148,3 +148,9 @@ def test_the_status_page_names_no_topic() -> None:
     document = status_document(report, 0.0, 1)
     assert document["actors"][0]["stats"]["records"] == 14
     assert "orders" not in str(document)
+
+
+def test_what_cannot_be_published_is_told_and_makes_nothing_down() -> None:
+    component = kafka_component({"actors": [ingest(), relay(held_topics=2, refused=1)]}, 1)
+    assert component["status"] == "UP"
+    assert component["detail"] == "kafka-relay cannot publish to 2 topics, nor 1 events to others"

@@ -204,6 +204,24 @@ def test_an_instance_that_others_reach_may_call_public_addresses_only(host: str)
 
 
 @pytest.mark.parametrize(
+    ("public_url", "alone"),
+    [
+        ("https://muster.example", False),
+        ("https://localhost.example:8443/muster", False),
+        ("https://localhost@muster.example", False),
+        ("https://[::1", False),
+        ("http://localhost:9000/muster", True),
+        ("http://[::1]:8000", True),
+    ],
+)
+def test_an_instance_behind_a_proxy_is_reached_by_others(public_url: str, alone: bool) -> None:
+    """It listens on loopback as one does that nobody else reaches; loopback is not theirs."""
+    settings = Settings.load({"host": "127.0.0.1", "public_url": public_url})
+    assert bool(settings.to_config("d").call_networks) is alone
+    assert settings.to_options().sample_receiver is alone
+
+
+@pytest.mark.parametrize(
     ("text", "networks"),
     [
         ("10.0.0.0/8, fd00::/8", ("10.0.0.0/8", "fd00::/8")),
@@ -245,7 +263,14 @@ def test_an_address_of_journals_that_is_none_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("CALL_POOLS", "0"), ("CALL_LIMIT", "0"), ("CALL_LIMIT", "many")]
+    ("name", "text"),
+    [
+        ("CALL_POOLS", "0"),
+        ("CALL_LIMIT", "0"),
+        ("CALL_LIMIT", "many"),
+        ("CALL_QUEUE", "0"),
+        ("CALL_BUDGET", "1023"),
+    ],
 )
 def test_there_is_at_least_one_call(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(f"MUSTER_{name}", text)

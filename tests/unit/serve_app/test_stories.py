@@ -14,7 +14,7 @@ from tests.unit.serve_app.world import numbers
 
 
 def told(gather: Gather, cursor: int = FROM_START) -> list[Frame]:
-    _, tell = gather_story(gather.asked)
+    tell = gather_story(gather.asked).tell
     return tell(cursor, News(gather.state, gather.entries, gather.counted))
 
 
@@ -70,7 +70,7 @@ def test_a_cancelled_gather_ends_with_what_came_until_then() -> None:
 
 def test_the_summary_waits_until_all_lines_before_it_are_read() -> None:
     gather = finished(GENERAL)
-    _, tell = gather_story(GENERAL)
+    tell = gather_story(GENERAL).tell
     assert numbers(tell(FROM_START, News(gather.state, gather.entries[:3], None))) == [2, 3]
 
 
@@ -86,7 +86,7 @@ def test_no_frame_tells_what_was_asked() -> None:
 
 
 def test_the_two_interfaces_have_stories_of_their_own() -> None:
-    assert gather_story(GENERAL)[0] != gather_story(JOURNALS)[0]
+    assert gather_story(GENERAL).name != gather_story(JOURNALS).name
 
 
 def test_a_story_does_not_keep_all_that_was_asked() -> None:
@@ -99,4 +99,4 @@ def test_a_story_does_not_keep_all_that_was_asked() -> None:
     story = gather_story(asked)
     del asked
     assert sys.getrefcount(stored) == before
-    assert story[0] == "gather"
+    assert story.name == "gather"

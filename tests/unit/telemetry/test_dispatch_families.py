@@ -39,22 +39,24 @@ def test_ones_own_pools_and_the_shared_ones_are_told() -> None:
     }
     assert pools == {"default", "own"}
     completed = values(families["muster_dispatch_jobs_completed"])
-    assert completed["muster_dispatch_jobs_completed_total", "default"] == 5
+    assert completed["muster_dispatch_jobs_completed_total", "default", "shared"] == 5
     assert (
-        values(families["muster_dispatch_groups_blocked"])["muster_dispatch_groups_blocked", "own"]
+        values(families["muster_dispatch_groups_blocked"])[
+            "muster_dispatch_groups_blocked", "own", "own"
+        ]
         == 1
     )
     assert values(families["muster_dispatch_pool_rate_limit"]) == {
-        ("muster_dispatch_pool_rate_limit", "own"): 600
+        ("muster_dispatch_pool_rate_limit", "own", "own"): 600
     }
     assert values(families["muster_dispatch_oldest_head_seconds"]) == {
-        ("muster_dispatch_oldest_head_seconds", "own"): 3.5
+        ("muster_dispatch_oldest_head_seconds", "own", "own"): 3.5
     }
     duration = values(families["muster_dispatch_jobs_duration_seconds"])
-    assert duration["muster_dispatch_jobs_duration_seconds_count", "default"] == 6
-    assert duration["muster_dispatch_jobs_duration_seconds_sum", "default"] == 1.5
+    assert duration["muster_dispatch_jobs_duration_seconds_count", "default", "shared"] == 6
+    assert duration["muster_dispatch_jobs_duration_seconds_sum", "default", "shared"] == 1.5
     breakers = values(families["muster_dispatch_breakers"])
-    assert breakers["muster_dispatch_breakers", "default", "open"] == 1
+    assert breakers["muster_dispatch_breakers", "default", "shared", "open"] == 1
 
 
 def test_warnings_are_counted_by_severity() -> None:
@@ -62,3 +64,15 @@ def test_warnings_are_counted_by_severity() -> None:
         ("muster_dispatch_warnings", "ERROR"): 2
     }
     assert values(found(7)["muster_dispatch_warnings"]) == {}
+
+
+def test_a_pool_of_ones_own_is_told_from_a_shared_one_of_its_code() -> None:
+    actors = [pool(0, "slow", completed=1), pool(7, "slow", completed=2)]
+    for family in dispatch_families(actors, 7, None):
+        series = [(one.name, *one.labels.items()) for one in family.samples]
+        assert len(set(series)) == len(series)
+        if family.name == "muster_dispatch_jobs_completed":
+            assert {(one.labels["scope"], one.value) for one in family.samples} == {
+                ("shared", 1),
+                ("own", 2),
+            }

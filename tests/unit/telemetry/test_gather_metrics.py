@@ -110,8 +110,8 @@ ACTORS: list[dict[str, Any]] = [
                 "ended": {"full": 2, "cancelled": 1},
                 "late": 3,
                 "resources": [
-                    answered(1, "one", received=2, failed=1, seconds=1.5),
-                    answered(2, "one", received=7, seconds=9.0),
+                    answered(1, "one", ok=2, CONNECTION_CLOSED=1, seconds=1.5),
+                    answered(2, "one", ok=7, seconds=9.0),
                 ],
             }
         },
@@ -123,7 +123,7 @@ ACTORS: list[dict[str, Any]] = [
             "gathers": {
                 "ended": {"full": 1},
                 "late": 0,
-                "resources": [answered(1, "one", received=1, seconds=0.5)],
+                "resources": [answered(1, "one", ok=1, seconds=0.5)],
             }
         },
     },
@@ -155,11 +155,11 @@ def samples(families: list[Metric]) -> dict[tuple[str, ...], float]:
 
 def test_a_tenant_is_told_of_its_own_resources_only() -> None:
     found = samples(list(gather_families(ACTORS, 1)))
-    assert found["muster_gather_outcomes_total", "one", "received"] == 3
-    assert found["muster_gather_outcomes_total", "one", "failed"] == 1
-    assert found["muster_gather_outcomes_total", "one", "timed_out"] == 0
+    assert found["muster_gather_outcomes_total", "one", "ok"] == 3
+    assert found["muster_gather_outcomes_total", "one", "CONNECTION_CLOSED"] == 1
+    assert found["muster_gather_outcomes_total", "one", "TIMEOUT"] == 0
     assert found["muster_gather_answer_seconds_sum", "one"] == 2.0
-    assert found["muster_gather_answer_seconds_count", "one"] == 4
+    assert found["muster_gather_answer_seconds_count", "one"] == 3
     assert found["muster_calls_total", "one", "ok"] == 3
     assert found["muster_call_seconds_count", "one"] == 4
     assert found["muster_resource_up", "one"] == 1

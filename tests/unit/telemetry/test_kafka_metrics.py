@@ -47,12 +47,16 @@ def test_every_count_of_ingest_is_published() -> None:
 
 def test_the_relay_tells_what_waits() -> None:
     stats = {"connected": True, "published": 7, "failures": 1, "backlog": 3, "oldest": 2.5}
+    stats |= {"vanished": 4, "held_topics": 5, "refused": 6}
     series = page(Snapshot(actors=(relay(**stats),)))
     told = {
         "muster_relay_published_total": 7,
         "muster_relay_failures_total": 1,
         "muster_relay_backlog": 3,
         "muster_relay_oldest_seconds": 2.5,
+        "muster_relay_vanished_total": 4,
+        "muster_relay_held_topics": 5,
+        "muster_relay_refused": 6,
     }
     assert {name: value(series, name, actor="kafka-relay") for name in told} == told
 

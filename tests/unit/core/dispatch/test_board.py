@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from core.dispatch.board import Board, Site, fill
+from core.dispatch.board import Board, fill
 from core.dispatch.job import GroupKey, JobKey, Mode, Pointer
+from core.dispatch.site import Site
 
 NOW = 1_000.0
 BLOCK, NEXT = Mode.BLOCK_ON_ERROR, Mode.NEXT_ON_ERROR
@@ -318,3 +319,17 @@ class TestBounds:
         board.add(job(1, due=NOW + 4), NOW)
         assert board.next_due() == NOW + 4
         assert drain(board, NOW + 20) == ["job1", "job2"]
+
+
+def test_it_says_which_jobs_it_knows_and_takes_news_of_them() -> None:
+    board = board_of(job(1), job(2, group=None))
+    assert board.keys() == [key(1), key(2)]
+    assert board.add(job(2, group=None, target="http://b"), NOW)  # it goes elsewhere now
+    assert not board.add(job(2, group=None, target="http://b"), NOW)
+    taken = board.take(NOW, but("http://a"))
+    assert taken is not None
+    assert (taken.job_id, taken.target) == ("job2", "http://b")
+    board.retry(taken.key, NOW + 5, NOW, target="http://c")
+    again = board.take(NOW + 5, anywhere)
+    assert again is not None
+    assert again.target == "http://c"

@@ -267,3 +267,15 @@ def test_whatever_is_told_no_header_becomes_two(fields: dict[str, Any], form: Pr
     if fields["subject"] is not None:
         shown = told.get("X-Muster-Subject") or told.get("X-FlowCatalyst-Subject") or ""
         assert unquote(shown) == fields["subject"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "name"), [(STANDARD, "X-Muster-Tenant"), (CLASSIC, "X-FlowCatalyst-Tenant")]
+)
+def test_the_anchor_is_told_whose_event_it_is(profile: Profile, name: str) -> None:
+    anchors = delivery(event_tenant="acme", data_only=False)
+    assert headers(anchors, profile)[name] == "acme"
+    assert json.loads(body_of(anchors)[0])["tenant"] == "acme"
+    own = delivery(data_only=False)
+    assert name not in headers(own, profile)
+    assert "tenant" not in json.loads(body_of(own)[0])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.dispatch.job import JobStatus, Standing
 from core.dispatch.outcome import (
     BODY_CHARS,
+    LONGEST_PUT_OFF,
     ErrorType,
     Result,
     Sent,
@@ -325,3 +326,29 @@ def test_an_attempt_can_be_told_to_another_process() -> None:
 
 def test_dates_in_the_table_are_what_they_seem() -> None:
     assert http_date(0) == "Sun, 01 Mar 2026 12:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("age", "before", "status", "spent"),
+    [
+        (LONGEST_PUT_OFF, 2, JobStatus.QUEUED, 2),
+        (LONGEST_PUT_OFF + 1, 0, JobStatus.QUEUED, 1),
+        (LONGEST_PUT_OFF + 1, 2, JobStatus.ERROR, 3),
+    ],
+)
+def test_patience_costs_attempts_in_the_end(
+    age: float, before: int, status: JobStatus, spent: int
+) -> None:
+    """A job that never expires is not put off for ever."""
+    asks = Sent(status=Result.DEFERRED, delay=60.0, error="HTTP 429: asked to wait 60 s")
+    step = decide(asks, attempt_count=before, max_retries=3, jitter=0.5, age=age)
+    assert (step.status, step.attempt_count, step.error) == (status, spent, asks.error)
+    assert step.wait == (60.0 if status is JobStatus.QUEUED else None)
+
+
+@pytest.mark.parametrize(
+    ("status", "refuses"), [(400, True), (410, True), (429, False), (503, False), (200, False)]
+)
+def test_who_answers_by_a_no_is_there(status: int, refuses: bool) -> None:
+    assert read_answer(status, {"Retry-After": "5"}, b"", 0.0).is_refusal is refuses
+    assert not read_failure(State.ERROR, "forbidden", permanent=True).is_refusal

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from handlers.express import Target, unpacked, written
 from handlers.outbound import Request
+from handlers.quick_calls import Target, unpacked, written
 
 TARGET = Target(
     ("http", "a.example", 80),

@@ -24,7 +24,8 @@ from core.destinations import Destinations
 from core.dispatch.headers import authorization
 from core.gather import State
 from handlers.connections import ClosedEarlyError, Connection, Idle, Key, Reply, StaleError
-from handlers.guarded import ForbiddenDestinationError, GuardedResolver, Look, check_literal
+from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.lookups import Look
 from handlers.outbound import (
     AGENT,
     CLOSED_EARLY,
@@ -66,7 +67,7 @@ class _NoCallError(Exception):
         self.state, self.detail, self.hopeless = state, detail, hopeless
 
 
-class Express:
+class QuickCalls:
     """A pool of connections. Each leads to an address that the guard let pass when it was made."""
 
     def __init__(self, destinations: Destinations, largest: int, look: Look | None = None) -> None:
@@ -86,6 +87,7 @@ class Express:
     async def __aexit__(self, *_: object) -> None:
         """End everything; calls under way have their connection closed."""
         self._tls = None
+        await self._resolver.close()
         self._idle.close()
         for connection in list(self._connections):
             connection.close()

@@ -1,0 +1,110 @@
+"""Records that aiokafka cannot hand out, read from the bytes of their batches.
+
+Kafka lets the name of a header be any bytes; aiokafka raises where they are not UTF-8, and never
+gets past the batch that holds it. Here such a name is read with replacement characters, and the
+records go the way of all others. It is slow and reaches into aiokafka: for these records only.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
+from aiokafka.errors import LeaderNotAvailableError, NoError, for_code
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.legacy_records import _LegacyRecordBatchPy
+
+MAX_BYTES = 1024 * 1024  # a broker sends at least one batch, however large
+
+
+async def salvage(
+    consumer: AIOKafkaConsumer, place: TopicPartition, offset: int
+) -> tuple[list[Any], int]:
+    """The next records of a partition, whatever their headers, and the offset behind them.
+
+    Raises:
+        KafkaError: They cannot be fetched now, or are corrupt.
+    """
+    client = consumer._client  # noqa: SLF001 - the only connection that is open
+    leader = client.cluster.leader_for_partition(place)
+    if leader is None or leader < 0:
+        raise LeaderNotAvailableError(place)
+    asked = [(place.topic, [(place.partition, offset, MAX_BYTES)])]
+    reply = await client.send(leader, FetchRequest(500, 1, MAX_BYTES, READ_COMMITTED, asked))
+    ((_, ((_, code, *_, aborted, raw),)),) = _without_replica(reply)
+    if for_code(code) is not NoError:
+        raise for_code(code)(place)
+    return read_all(place, offset, aborted, raw)
+
+
+def read_all(
+    place: TopicPartition, offset: int, aborted: list[tuple[int, int]] | None, raw: bytes
+) -> tuple[list[Any], int]:
+    """What a fetch from `offset` on has brought, without what transactions took back."""
+    records = PartitionRecords(
+        place, _Batches(raw), aborted, offset, None, None, True, READ_COMMITTED
+    )
+    return list(records), records.next_fetch_offset
+
+
+def _without_replica(reply: Any) -> Any:
+    """From version 11 on a reply names a replica between the aborted ones and the records."""
+    if reply.API_VERSION < 11:
+        return reply.topics
+    return [
+        (topic, [(*part[:-2], part[-1]) for part in partitions])
+        for topic, partitions in reply.topics
+    ]
+
+
+class _Batches:
+    """The batches of a fetch, as aiokafka's own class offers them."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._left = list(_slices(memoryview(raw)))
+        self._left.reverse()
+
+    def has_next(self) -> bool:
+        return bool(self._left)
+
+    def next_batch(self) -> Any:
+        raw = self._left.pop()
+        magic = raw[_MAGIC]
+        return _LegacyRecordBatchPy(raw, magic) if magic < 2 else _LenientBatch(raw)
+
+
+_LENGTH, _OVERHEAD, _MAGIC = 8, 12, 16  # the same places in all versions of the format
+
+
+def _slices(rest: memoryview) -> Iterator[memoryview]:
+    while len(rest) > _MAGIC:
+        size = _OVERHEAD + int.from_bytes(rest[_LENGTH:_OVERHEAD], "big")
+        if size > len(rest):
+            return  # the broker has cut it off
+        yield rest[:size]
+        rest = rest[size:]
+
+
+class _LenientBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
+    """A batch in which the names of headers may be any bytes."""
+
+    _buffer: bytearray
+
+    def __next__(self) -> Any:
+        if not isinstance(self._buffer, _LenientBytes):
+            self._maybe_uncompress()
+            self._buffer = _LenientBytes(self._buffer)
+        return super().__next__()
+
+
+class _LenientBytes(bytearray):
+    """Bytes that can always be decoded."""
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return found if isinstance(found, int) else _LenientBytes(found)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
+        """As text, whatever it is."""
+        return super().decode(encoding, errors)

@@ -1,0 +1,39 @@
+"""What a shard says to a message before its correlation does: that it must not, or not yet."""
+
+from actors.feed import Feeds
+from core.messages import Abandon, Message, Offer, RefusalKind, Refused, Reply, Standing
+from core.turns import is_only_noted
+from core.wait import Wait
+
+# Within so many seconds, replicas tell a shard that came back what they watch.
+REWATCH_WITHIN = 3.0
+
+_LOG_FULL = Refused(kind=RefusalKind.OVERLOADED, detail="this wait's log is full")
+_TOO_NEW = Refused(
+    kind=RefusalKind.OVERLOADED, detail="this shard does not know yet who reads here"
+)
+
+
+class Objections:
+    """Those of one shard, which began at `began` by the database's clock."""
+
+    def __init__(self, log_limit: int, feeds: Feeds, began: float) -> None:
+        self._log_limit = log_limit
+        self._feeds = feeds
+        self._began = began
+
+    def to(self, wait: Wait, message: Message, now: float) -> Reply | None:
+        """The answer instead of a turn; None if nothing speaks against one."""
+        if isinstance(message, Offer):
+            # What counts has its place in a full log, too: there is one for each expected event.
+            is_full = wait.log_length >= self._log_limit
+            return _LOG_FULL if is_full and is_only_noted(wait, message, now) else None
+        return self._to_abandoning(wait, message, now) if isinstance(message, Abandon) else None
+
+    def _to_abandoning(self, wait: Wait, message: Abandon, now: float) -> Reply | None:
+        """One replica's last reader went away; there may be others."""
+        if wait.opened_at < self._began and now < self._began + REWATCH_WITHIN:
+            return _TOO_NEW
+        if self._feeds.leave(message.feed, message.address.key):
+            return Standing(status=wait.status, changed=False)
+        return None
