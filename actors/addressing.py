@@ -20,6 +20,10 @@ class Addressing:
 
     async def find(self, tenant: int, arrival: Arrival) -> Ids | MissingId:
         """The ids that are meant, or what is missing for them."""
+        known = await self._profiles.known(tenant)
+        found = ids_of(arrival.headers, arrival.body, known)
+        if isinstance(found, list) and len(found) == 1:
+            return found[0]  # as nearly always
         return (await self.find_all(tenant, [arrival]))[0]
 
     async def find_all(self, tenant: int, arrivals: Sequence[Arrival]) -> list[Ids | MissingId]:

@@ -29,8 +29,9 @@ class Cache(Generic[K, V]):
 
     async def get(self, key: K) -> V:
         """The value, read now if it is not known or too old."""
-        if self._knows(key):
-            return self._values[key][0]
+        known = self._values.get(key)
+        if known is not None and self._monotonic() < known[1]:
+            return known[0]
         return await self._read(key)
 
     async def refresh(self, key: K) -> V:

@@ -39,6 +39,15 @@ class Caller:
             raise ForbiddenError(f"this token is for answers of {self.source}, not of {source}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Whom a key stands for, and what its secret must hash to."""
+
+    caller: Caller
+    secret_hash: bytes
+    lives: float | None
+
+
 class Keys:
     """Verifies API keys. One that expires stops at that moment; a revoked one within KEY_TTL."""
 
@@ -50,11 +59,15 @@ class Keys:
     ) -> None:
         self._touch = touch
         self._used: set[str] = set()
-        self._credentials = Cache(
-            find,
-            ttl=_ttl,
-            monotonic=monotonic,
-        )
+
+        async def holder(prefix: str) -> _Holder | None:
+            found = await find(prefix)
+            if found is None:
+                return None
+            caller = Caller(found.tenant, found.permissions, prefix)
+            return _Holder(caller, found.secret_hash, found.lives)
+
+        self._holders = Cache(holder, ttl=_ttl, monotonic=monotonic)
 
     async def caller(self, authorization: str | None) -> Caller:
         """The caller behind an Authorization header.
@@ -69,15 +82,15 @@ class Keys:
         if split is None:
             raise UnauthenticatedError("the Authorization header must be: Bearer mk_…")
         prefix, secret_hash = split
-        credential = await self._credentials.get(prefix)
-        if credential is None or not hmac.compare_digest(secret_hash, credential.secret_hash):
+        holder = await self._holders.get(prefix)
+        if holder is None or not hmac.compare_digest(secret_hash, holder.secret_hash):
             raise UnauthenticatedError("this API key is unknown, expired or revoked")
         self._used.add(prefix)
-        return Caller(credential.tenant, credential.permissions, prefix)
+        return holder.caller
 
     def forget(self, prefix: str) -> None:
         """The key changed: look again at its next use."""
-        self._credentials.forget(prefix)
+        self._holders.forget(prefix)
 
     async def write_used(self) -> None:
         """Store which keys were used since the last time, all at once."""
@@ -91,7 +104,7 @@ class Keys:
             raise
 
 
-def _ttl(found: Credential | None) -> float:
+def _ttl(found: _Holder | None) -> float:
     if found is None:
         return UNKNOWN_KEY_TTL
     return KEY_TTL if found.lives is None else min(KEY_TTL, found.lives)

@@ -1,17 +1,26 @@
 """A request's headers as a plain map: read on the hot path several times, decoded once."""
 
 from fastapi import Request
+from starlette.types import Scope
 
 _DECODED = "muster.headers"
 
 
 def headers_of(request: Request) -> dict[str, str]:
     """Header name in lower case → value; of a repeated header the last."""
-    known: dict[str, str] | None = request.scope.get(_DECODED)
+    return headers_in(request.scope)
+
+
+def headers_in(scope: Scope) -> dict[str, str]:
+    """The same, before there is a request."""
+    known: dict[str, str] | None = scope.get(_DECODED)
     if known is None:
-        pairs = request.scope["headers"]
-        known = {name.decode("latin-1"): _text(value) for name, value in pairs}
-        request.scope[_DECODED] = known
+        pairs = scope["headers"]
+        try:
+            known = {name.decode("latin-1"): value.decode() for name, value in pairs}
+        except UnicodeDecodeError:
+            known = {name.decode("latin-1"): _text(value) for name, value in pairs}
+        scope[_DECODED] = known
     return known
 
 

@@ -42,16 +42,19 @@ class Intake:
 
     async def address(self, caller: Caller, arrival: Arrival) -> Offer | Unaddressed:
         """The offer to make, or what is missing for one."""
-        return (await self.address_all(caller, [arrival]))[0]
+        if caller.address is not None:
+            caller.check_source(arrival.label)
+            return await self._address_of_holder(caller.address, arrival)
+        return self._placed(
+            caller.tenant, arrival, await self._addressing.find(caller.tenant, arrival)
+        )
 
     async def address_all(
         self, caller: Caller, arrivals: Sequence[Arrival]
     ) -> list[Offer | Unaddressed]:
         """The same for many of one caller."""
         if caller.address is not None:
-            for one in arrivals:
-                caller.check_source(one.label)
-            return [await self._address_of_holder(caller.address, one) for one in arrivals]
+            return [await self.address(caller, one) for one in arrivals]
         found = await self._addressing.find_all(caller.tenant, arrivals)
         return [
             self._placed(caller.tenant, arrival, ids)

@@ -6,13 +6,14 @@ A flood must cost the flooder, not our memory: what is over a bound is refused b
 import os
 import re
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.errors import OverloadedError
+from serve_app.headers import headers_in
 from serve_app.options import IngressOptions
 from serve_app.problems import INTERNAL, REQUEST_ID, Problem, ProblemError, problem_of, respond
 from telemetry.metrics import Metrics
@@ -94,8 +95,7 @@ class Passage:
             self._gate.requests -= 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(NamedTuple):
     """What the guard reads from the headers."""
 
     request_id: str
@@ -145,7 +145,7 @@ class Guard:
             await respond(self._problem(error, facts), scope)(scope, receive, send_counted)
         finally:
             seconds = None if lingers else time.perf_counter() - began
-            self._metrics.observe(_method(scope), _route(scope), status or 499, seconds)
+            self._metrics.http.observe(_method(scope), _route(scope), status or 499, seconds)
 
     def _admit(self, facts: _Facts, *, urgent: bool) -> Passage:
         if facts.encoding not in {"", "identity"}:
@@ -207,17 +207,17 @@ def too_large(limit: int) -> ProblemError:
 
 
 def _facts(scope: Scope) -> _Facts:
-    request_id, length, encoding = "", None, ""
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            length = int(value) if value.isdigit() else None
-        elif name == b"content-encoding":
-            encoding = value.decode("latin-1").strip().lower()
-        elif name == b"x-request-id":
-            request_id = value.decode("latin-1")
+    headers = headers_in(scope)
+    request_id = headers.get("x-request-id", "")
     if not _REQUEST_ID.fullmatch(request_id):
         request_id = os.urandom(16).hex()
-    return _Facts(request_id, length, encoding)
+    length = headers.get("content-length", "")
+    encoding = headers.get("content-encoding", "")
+    return _Facts(
+        request_id,
+        int(length) if length.isascii() and length.isdigit() else None,
+        encoding.strip().lower(),
+    )
 
 
 def _keep_slashes(scope: Scope) -> None:

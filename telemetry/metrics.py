@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -23,6 +23,7 @@ from telemetry.dispatch_families import dispatch_families
 from telemetry.event_metrics import EventMetrics
 from telemetry.gather_families import gather_families
 from telemetry.gather_metrics import GatherMetrics
+from telemetry.http_tally import HttpTally, cumulative
 from telemetry.kafka_metrics import Lag, kafka_arrivals, kafka_families
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -30,7 +31,6 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 # Upper bounds in seconds of `flush_seconds_buckets` in a shard's stats. The list there holds one
 # count for each bound and one for all that took longer; counts are not cumulative.
 FLUSH_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-REQUEST_BOUNDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 Stats = Mapping[str, Any]
 
@@ -111,20 +111,8 @@ class Metrics:
         self._replica = replica
         self.gathers = GatherMetrics(self._registry, replica)
         self.events = EventMetrics(self._registry, replica)
-        self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._requests = Counter(
-            "muster_http_requests",
-            "HTTP requests by route and status.",
-            ("replica", "method", "route", "status"),
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
-            "muster_http_request_seconds",
-            "Time from request to the last byte of the answer, streams left out.",
-            ("replica", "route"),
-            buckets=REQUEST_BOUNDS,
-            registry=self._registry,
-        )
+        self.http = HttpTally(replica)
+        self._registry.register(self.http)
         self._shed = Counter(
             "muster_http_shed",
             "Requests refused because this replica held enough already.",
@@ -137,20 +125,6 @@ class Metrics:
             ("replica", "kind"),
             registry=self._registry,
         )
-
-    def observe(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """Count one answered request; None for one that was held open on purpose."""
-        counters = self._counters.get((method, route, status))
-        if counters is None:
-            # Finding a child by its labels costs more than counting; there are few of them.
-            counters = (
-                self._requests.labels(self._replica, method, route, status),
-                self._seconds.labels(self._replica, route),
-            )
-            self._counters[method, route, status] = counters
-        counters[0].inc()
-        if seconds is not None:
-            counters[1].observe(seconds)
 
     def arrived(self, path: str, verdict: str) -> None:
         """Count one event that came in by HTTP."""
@@ -273,10 +247,5 @@ def _times(shards: list[tuple[str, Stats]]) -> Iterator[Metric]:
 
 
 def _buckets(stats: Stats) -> list[tuple[str, float]]:
-    """Prometheus wants each bucket to include the smaller ones."""
-    counts = stats.get("flush_seconds_buckets") or [0] * len(FLUSH_BOUNDS)
-    total, buckets = 0, []
-    for bound, count in zip(FLUSH_BOUNDS, counts, strict=False):
-        total += count
-        buckets.append((str(bound), float(total)))
-    return [*buckets, ("+Inf", float(stats.get("flushes", total)))]
+    counts = stats.get("flush_seconds_buckets") or [0] * (len(FLUSH_BOUNDS) + 1)
+    return cumulative(FLUSH_BOUNDS, counts)

@@ -86,8 +86,8 @@ def test_what_could_not_be_read_is_left_out_and_not_told_as_zero() -> None:
 def test_requests_are_counted_by_route_and_status_with_the_replica_named() -> None:
     metrics = Metrics("r9")
     for _ in range(2):
-        metrics.observe("POST", "/x", 200, 0.004)
-    metrics.observe("GET", "/stream", 200, None)
+        metrics.http.observe("POST", "/x", 200, 0.004)
+    metrics.http.observe("GET", "/stream", 200, None)
     metrics.shed()
     series = page(Snapshot(), metrics)
     labels = {"replica": "r9", "method": "POST", "route": "/x", "status": "200"}
