@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from importlib import import_module
+from importlib.util import find_spec
 
 from bench import machine, report
 from bench.harness import Result, err, table_of
@@ -47,6 +48,9 @@ def main() -> int:
         "`all` does so unless it is --quick",
     )
     given = parser.parse_args()
+    missing = [name for name in ("dbos", "matplotlib") if find_spec(name) is None]
+    if missing:
+        parser.error(f"{' and '.join(missing)} not installed: run `make .venv/.bench` first")
     return _run_all(given) if given.name == "all" else _run_one(given)
 
 

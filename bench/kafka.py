@@ -37,6 +37,7 @@ async def run(stage: Stage) -> Result:
         peers = {
             "raw aiokafka": partial(_read, stage, broker.bootstrap, size, consumers.raw),
             "confluent": partial(_read, stage, broker.bootstrap, size, consumers.confluent),
+            "bare writer": partial(_bare, stage, broker.bootstrap, size),
             "plain consumer": partial(_plain, stage, broker.bootstrap, size // 10),
         }
         all_of_ours: list[Measure] = []
@@ -62,9 +63,7 @@ def _note(result: Result, name: str, found: list[tuple[Measure, Measure]]) -> No
 
 async def measure_ours(stage: Stage, bootstrap: str, size: int) -> Measure:
     """From the moment that partitions are ours, as for the peers, to the last event stored."""
-    topic = await new_topic(bootstrap)
-    places = [Address(1, uuid.uuid4().hex, uuid.uuid4().hex) for _ in range(size)]
-    await fill_topic(topic, places)
+    topic, places = await _full(bootstrap, size)
     dsn = await stage.database()
     try:
         async with actors(dsn, shards=SHARDS, kafka=_config(topic), hot_limit=2 * size) as gateway:
@@ -84,12 +83,16 @@ def _config(topic: Topic) -> KafkaConfig:
     return KafkaConfig(bootstrap=topic.bootstrap, group=uuid.uuid4().hex, tenant="bench")
 
 
-async def _register(gateway: Gateway, topic: Topic, places: list[Address]) -> None:
+def _registers(topic: Topic, places: list[Address]) -> list[Message]:
     spec = encode_spec(_wait_for(topic))
-    messages: list[Message] = [
+    return [
         Register(address=place, turn_id=uuid.uuid4().hex, node_id="n", spec=spec, fresh=True)
         for place in places
     ]
+
+
+async def _register(gateway: Gateway, topic: Topic, places: list[Address]) -> None:
+    messages = _registers(topic, places)
     for start in range(0, len(messages), BATCH):
         await gateway.send_many(messages[start : start + BATCH])
 
@@ -143,16 +146,26 @@ async def _check(dsn: str, size: int) -> float:
     return ended
 
 
-async def _read(stage: Stage, bootstrap: str, size: int, peer: Peer) -> Measure:
-    topic = await new_topic(bootstrap)
-    await fill_topic(topic, [Address(1, uuid.uuid4().hex, uuid.uuid4().hex) for _ in range(size)])
-    return await peer(stage, topic, size)
-
-
-async def _plain(stage: Stage, bootstrap: str, size: int) -> Measure:
+async def _full(bootstrap: str, size: int) -> tuple[Topic, list[Address]]:
+    """A topic with an event for each of these correlations."""
     topic = await new_topic(bootstrap)
     places = [Address(1, uuid.uuid4().hex, uuid.uuid4().hex) for _ in range(size)]
     await fill_topic(topic, places)
+    return topic, places
+
+
+async def _read(stage: Stage, bootstrap: str, size: int, peer: Peer) -> Measure:
+    topic, _ = await _full(bootstrap, size)
+    return await peer(stage, topic, size)
+
+
+async def _bare(stage: Stage, bootstrap: str, size: int) -> Measure:
+    topic, places = await _full(bootstrap, size)
+    return await consumers.bare(stage, topic, _registers(topic, places), _config(topic).batch)
+
+
+async def _plain(stage: Stage, bootstrap: str, size: int) -> Measure:
+    topic, places = await _full(bootstrap, size)
     return await consumers.plain(stage, topic, places)
 
 

@@ -18,7 +18,7 @@ async def measure(stage: Stage, correlations: int, batch: int) -> Measure:
     load = make_load(correlations)
     waits: dict[bytes, Wait] = {}
     phases = [
-        _changes(messages, waits) for messages in (load.registers, load.callbacks, load.events)
+        changes_of(messages, waits) for messages in (load.registers, load.callbacks, load.events)
     ]
     journal = Journal("bare", 60.0)
     conn = await open_connection(PoolOptions(dsn=dsn, name="bare"))
@@ -35,7 +35,8 @@ async def measure(stage: Stage, correlations: int, batch: int) -> Measure:
     return Measure(load.messages, seconds, cpu)
 
 
-def _changes(messages: list[Message], waits: dict[bytes, Wait]) -> list[Change]:
+def changes_of(messages: list[Message], waits: dict[bytes, Wait]) -> list[Change]:
+    """What these messages change; `waits` is how everything stands, before and after."""
     changes = []
     for message in messages:
         key = message.address.key

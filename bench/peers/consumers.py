@@ -1,4 +1,4 @@
-"""What others read from the same topic: two consumers that do nothing, one that does it plainly."""
+"""What others read from the same topic: to forget it, to store it barely, to store it plainly."""
 
 import asyncio
 import time
@@ -12,9 +12,15 @@ from confluent_kafka import Consumer
 
 from bench.harness import Measure
 from bench.peers import rowlock
+from bench.peers.bare import changes_of
 from bench.stage import Stage
-from bench.topic import Topic
+from bench.topic import Topic, event_for
 from core.address import Address
+from core.messages import Message, Offer
+from core.spec import Source
+from core.wait import Wait
+from storage.journal import Change, Journal
+from storage.pool import PoolOptions, open_connection
 
 
 async def raw(stage: Stage, topic: Topic, count: int) -> Measure:
@@ -81,6 +87,56 @@ def _confluent(stage: Stage, topic: Topic, count: int) -> Measure:
         return Measure(seen, time.perf_counter() - started, stage.cpu_seconds() - cpu)
     finally:
         consumer.close()
+
+
+async def bare(stage: Stage, topic: Topic, registers: list[Message], batch: int) -> Measure:
+    """Read with aiokafka, store the rows that were decided on before, in one process.
+
+    The floor under anything that keeps these events: Postgres, its driver and Kafka's client.
+    """
+    dsn = await stage.database()
+    waits: dict[bytes, Wait] = {}
+    opened = changes_of(registers, waits)
+    decided = {
+        register.address.correlation_id: change
+        for register, change in zip(registers, _received(registers, topic, waits), strict=True)
+    }
+    journal, assigned = Journal("bare", 60.0), _Assigned()
+    conn = await open_connection(PoolOptions(dsn=dsn, name="bare"))
+    consumer = _consumer(topic, assigned)
+    try:
+        for start in range(0, len(opened), batch):
+            await journal.flush(conn, opened[start : start + batch])
+        await stage.checkpoint()
+        await consumer.start()
+        await assigned.seen.wait()
+        cpu, seen = stage.cpu_seconds(), 0
+        while seen < len(registers):
+            found = await consumer.getmany(timeout_ms=500, max_records=batch)
+            ids = [orjson.loads(m.value)["correlation_id"] for ms in found.values() for m in ms]
+            kept = await journal.flush(conn, [decided[one] for one in ids]) if ids else set()
+            assert len(kept) == len(ids), (len(kept), len(ids))
+            seen += len(ids)
+        return Measure(seen, time.perf_counter() - assigned.at, stage.cpu_seconds() - cpu)
+    finally:
+        await consumer.stop()
+        await conn.close()
+        await stage.drop(dsn)
+
+
+def _received(registers: list[Message], topic: Topic, waits: dict[bytes, Wait]) -> list[Change]:
+    offers: list[Message] = [
+        Offer(
+            address=register.address,
+            turn_id="t",
+            event_id=f"kafka/{topic.name}/{number}",
+            source=Source.KAFKA,
+            label=topic.name,
+            payload=event_for(register.address),
+        )
+        for number, register in enumerate(registers)
+    ]
+    return changes_of(offers, waits)
 
 
 async def plain(stage: Stage, topic: Topic, places: list[Address]) -> Measure:
