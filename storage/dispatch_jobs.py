@@ -8,6 +8,7 @@ import asyncpg
 import msgspec
 
 from core.dispatch.job import JobStatus, Kind, Mode, Pointer, Standing
+from core.subscription import Signature
 from core.tsid import first_at
 from storage import horizon
 from storage.horizon import Found
@@ -52,6 +53,7 @@ class NewJob:
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     auth: dict[str, str] | None = field(default=None, repr=False)
     metadata: tuple[tuple[str, str], ...] = ()
+    signature: Signature = Signature.STANDARD
 
     def to_pointer(self, tenant: int, position: int) -> Pointer:
         """As its pool keeps it, once its place is known."""
@@ -114,6 +116,8 @@ class Job:
     headers: dict[str, str] = field(repr=False)
     metadata: tuple[tuple[str, str], ...]
     has_auth: bool
+    signature: Signature | None
+    """Its own, or its subscription's if that is still there."""
     payload: bytes | None = field(repr=False)
     scheduled_for: float | None
     expires_at: float | None
@@ -303,6 +307,7 @@ def _columns(jobs: Sequence[NewJob]) -> list[list[object]]:
             _json(job.headers or None),
             _json(job.auth),
             _json(job.metadata or None),
+            job.signature.value,
         )
         for job in jobs
     ]
@@ -378,6 +383,7 @@ def _job(row: asyncpg.Record) -> Job:
             "status": JobStatus(row["status"]),
             "standing": Standing(row["standing"]),
             "headers": _headers.decode(row["headers"]) if row["headers"] else {},
+            "signature": Signature(row["signature"]) if row["signature"] else None,
             "metadata": _metadata.decode(row["metadata"]) if row["metadata"] else (),
         }
     )

@@ -11,6 +11,7 @@ from core.dispatch.claimed import Claimed, ClaimedEvent
 from core.dispatch.job import GroupKey, JobKey, Kind, Mode, Pointer
 from core.dispatch.outcome import Result as Came
 from core.dispatch.outcome import Sent, Step
+from core.subscription import Signature
 from storage.pool import Connection, Pool
 from storage.queries import Q
 
@@ -19,6 +20,7 @@ KEPT_DEFERRALS = 100
 
 _MODES = {mode.value: mode for mode in Mode}
 _KINDS = {kind.value: kind for kind in Kind}
+_SIGNATURES = {signature.value: signature for signature in Signature}
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -149,6 +151,7 @@ def _claimed(row: asyncpg.Record) -> Claimed:
         content_type=row["content_type"],
         headers=_object.decode(row["headers"]) if row["headers"] else {},
         auth=_object.decode(row["auth"]) if row["auth"] else None,
+        signature=_SIGNATURES[row["signature"]] if row["signature"] else None,
         subscription_id=row["subscription_id"],
         subscription_version=row["subscription_version"],
         event=_event(row) if row["event_type"] is not None else None,

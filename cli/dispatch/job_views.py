@@ -100,6 +100,7 @@ def _head(job: Document) -> RenderableType:
             ("status", job_status(job)),
             ("error", Text(str(job.get("lastError") or ""), style="red")),
             ("to", Text(f"{job.get('targetUrl')}{auth}")),
+            ("signed", str(job.get("signature") or "")),
             ("pool", Text(str(job.get("dispatchPoolCode")))),
             ("group", Text(str(job.get("messageGroup") or ""))),
             ("mode", order),

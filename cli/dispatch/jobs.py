@@ -17,6 +17,7 @@ from cli.lazy import SETTINGS, example
 from cli.shell import Shell, command, out, print_json
 from cli.tables import print_page
 from core.dispatch.job import Mode
+from core.subscription import Signature
 
 SOURCE = "muster-cli"
 
@@ -99,6 +100,9 @@ class Task:
     basic: Annotated[
         str | None, typer.Option(help="USER:PASSWORD to show there, @file or - likewise.")
     ] = None
+    signature: Annotated[
+        Signature | None, typer.Option(help="As Standard Webhooks has it, or one hash.")
+    ] = None
     metadata: Annotated[
         list[str] | None, typer.Option(help="KEY=VALUE to keep with it; once for each.")
     ] = None
@@ -126,6 +130,7 @@ class Task:
             "correlationId": self.correlation,
             "headers": headers_of(self.header) if self.header else None,
             "auth": auth_of(self.bearer, self.basic),
+            "signature": self.signature.value if self.signature else None,
             "metadata": [{"key": key, "value": value} for key, value in metadata] or None,
             "dataOnly": False if self.envelope else None,
         }

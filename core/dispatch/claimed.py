@@ -56,6 +56,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_type: str | None = None
     headers: dict[str, str] = {}
     auth: dict[str, str] | None = None
+    signature: Signature | None = None
+    """As its creator wants it; None: as its profile has it."""
     subscription_id: str | None = None
     subscription_version: int | None = None
     event: ClaimedEvent | None = None

@@ -57,7 +57,7 @@ def headers_of(
         headers = joined(headers, added(job.headers, job.auth))
     if content_type is not None:
         headers["Content-Type"] = plain(content_type)
-    classic = profile.signature is Signature.CLASSIC
+    classic = (job.signature or profile.signature) is Signature.CLASSIC
     told = _classic_facts(job) if classic else _facts(job)
     if job.data_only and job.event is not None:
         told |= _cloud_event(job, job.event)

@@ -17,7 +17,7 @@ from pydantic import (
 from core.dispatch.headers import is_settable
 from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.pool import DEFAULT_POOL
-from core.subscription import MAX_RETRIES, SEQUENCE, TIMEOUT_SECONDS
+from core.subscription import MAX_RETRIES, SEQUENCE, TIMEOUT_SECONDS, Signature
 from core.tsid import PATTERN
 from serve_app.wire.base import Wire
 from serve_app.wire.gathers import BasicAuth, BearerAuth
@@ -96,6 +96,9 @@ class JobRequest(Wire):
     payload_content_type: Annotated[str, Field(pattern=MIME)] = "application/json"
     headers: Headers = Field({}, description="Sent along.")
     auth: Annotated[BearerAuth | BasicAuth, Field(discriminator="type")] | None = None
+    signature: Signature = Field(
+        Signature.STANDARD, description="Standard Webhooks, or one hash in one header."
+    )
     metadata: Annotated[list[Pair], Field(max_length=50)] = Field([])
     subject: Name | None = None
     correlation_id: Name | None = None
@@ -159,6 +162,7 @@ class JobRequest(Wire):
             idempotency_key=self.idempotency_key,
             headers=self.headers,
             auth=None if self.auth is None else self.auth.model_dump(),
+            signature=self.signature,
             metadata=tuple((pair.key, pair.value) for pair in self.metadata),
         )
 

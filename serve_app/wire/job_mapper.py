@@ -40,6 +40,7 @@ def job_item(job: Job) -> Document:
         "protocol": "HTTP_WEBHOOK",
         "headers": dict.fromkeys(job.headers, MASK),
         "hasAuth": job.has_auth,
+        "signature": job.signature,
         "payloadContentType": job.content_type,
         "dataOnly": job.data_only,
         "mode": job.mode,

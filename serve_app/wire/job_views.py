@@ -7,6 +7,7 @@ from pydantic import Field
 
 from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.verbs import Fate
+from core.subscription import Signature
 from serve_app.wire.base import Wire
 from serve_app.wire.dead_letters import Encoding
 from serve_app.wire.dispatch_jobs import Pair
@@ -53,6 +54,7 @@ class JobItem(Wire):
     protocol: Literal["HTTP_WEBHOOK"]
     headers: dict[str, str]
     has_auth: bool
+    signature: Signature | None = Field(description="null if its subscription is gone.")
     payload_content_type: str | None
     data_only: bool
     mode: Mode

@@ -7,22 +7,22 @@ with wished as (
       from unnest($2::text[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::text[],
                   $8::text[], $9::text[], $10::text[], $11::text[], $12::integer[], $13::integer[],
                   $14::integer[], $15::boolean[], $16::float8[], $17::float8[], $18::text[],
-                  $19::bytea[], $20::text[], $21::json[], $22::json[], $23::json[])
+                  $19::bytea[], $20::text[], $21::json[], $22::json[], $23::json[], $24::text[])
            with ordinality
            as w(job_id, pool_no, code, source, subject, correlation_id, external_id, target_url,
                 message_group, mode, sequence, max_retries, timeout_seconds, data_only,
                 scheduled_for, expires_at, idempotency_key, payload, content_type, headers, auth,
-                metadata, place)
+                metadata, signature, place)
 ), made as (
     insert into dispatch_jobs
            (tenant_id, job_id, pool_no, kind, code, source, subject, correlation_id, external_id,
             target_url, message_group, mode, sequence, max_retries, timeout_seconds, data_only,
             scheduled_for, expires_at, idempotency_key, payload, content_type, headers, auth,
-            metadata)
+            metadata, signature)
     select $1, job_id, pool_no, 'TASK', code, source, subject, correlation_id, external_id,
            target_url, message_group, mode, sequence, max_retries, timeout_seconds, data_only,
            to_timestamp(scheduled_for), to_timestamp(expires_at), idempotency_key, payload,
-           content_type, headers, auth, metadata
+           content_type, headers, auth, metadata, signature
       from wished
      order by place
         on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
@@ -53,7 +53,7 @@ select j.job_id, j.position, j.pool_no, p.pool_id, p.code as pool_code, j.kind, 
        j.message_group, j.mode, j.sequence, j.max_retries, j.timeout_seconds, j.data_only,
        j.status, j.standing, j.attempt_count, j.sends, j.last_error, j.idempotency_key,
        coalesce(j.content_type, e.content_type) as content_type, j.headers, j.metadata,
-       j.auth is not null as has_auth,
+       j.auth is not null as has_auth, coalesce(j.signature, s.signature) as signature,
        case when $3 then coalesce(j.payload, e.data) end as payload,
        extract(epoch from j.scheduled_for)::float8 as scheduled_for,
        extract(epoch from j.expires_at)::float8 as expires_at,

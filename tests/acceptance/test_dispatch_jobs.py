@@ -1,6 +1,7 @@
 """Jobs that are posted are delivered, and people put right what was not."""
 
 import base64
+import hmac
 import threading
 import time
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from core.dispatch.signature import read_secret
 from tests.support.dispatching import JOBS, Shipper, make_pool
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
@@ -70,6 +72,23 @@ def test_a_job_is_delivered_as_it_was_posted(shipper: Shipper) -> None:
     assert "secret" not in page.text
     attempts = shipper.http.get(f"/api/dispatch/jobs/{posted['id']}/attempts").json()
     assert attempts == {"items": done["attempts"], "nextCursor": None}
+
+
+def test_a_job_is_signed_in_the_form_that_it_asks_for(shipper: Shipper) -> None:
+    target = shipper.receiver.place()
+    posted = shipper.post(target, signature="classic")
+    assert posted["signature"] == "classic"
+    (delivery,) = target.gets(1)
+    headers = delivery.headers
+    secret = shipper.http.get("/api/webhook-secret").json()["secret"]
+    signed = headers["x-flowcatalyst-timestamp"].encode() + delivery.body
+    expected = hmac.digest(read_secret(secret), signed, "sha256").hex()
+    assert headers["x-flowcatalyst-signature"] == expected
+    assert headers["x-flowcatalyst-id"] == posted["id"]
+    assert "webhook-signature" not in headers
+    usual = shipper.post(target)
+    assert usual["signature"] == "standard"
+    assert "webhook-signature" in target.gets(2)[1].headers
 
 
 def test_a_text_is_delivered_as_it_is(shipper: Shipper) -> None:

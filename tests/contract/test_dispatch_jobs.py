@@ -8,6 +8,7 @@ import pytest
 
 from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.verbs import Fate, Verb
+from core.subscription import Signature
 from core.tsid import made_at
 from storage import access, dispatch_jobs, dispatch_verbs
 from storage.dispatch_jobs import Job, JobFilter, NewJob
@@ -57,6 +58,7 @@ async def test_a_job_is_kept_whole(jobs: Jobs) -> None:
         headers={"X-Unit": "7"},
         auth={"type": "bearer", "token": "secret"},
         metadata=(("region", "eu"), ("é", "ü")),
+        signature=Signature.CLASSIC,
     )
     (made,) = await dispatch_jobs.create(jobs.pool, jobs.tenant, [new])
     assert (made.job_id, made.pool_no, made.known) == (new.job_id, DEFAULT_POOL, False)
@@ -64,7 +66,7 @@ async def test_a_job_is_kept_whole(jobs: Jobs) -> None:
     assert job is not None
     assert (job.kind, job.status, job.pool_code) == (Kind.TASK, JobStatus.QUEUED, "default")
     kept = set(NewJob.__dataclass_fields__) & set(Job.__dataclass_fields__)
-    assert len(kept) == 21
+    assert len(kept) == 22
     for name in kept:
         assert getattr(job, name) == getattr(new, name), name
     assert job.has_auth

@@ -159,8 +159,9 @@ def test_a_job_is_posted_with_what_was_given(muster: Muster) -> None:
     times = ("--delay", "1m", "--max-age", "1d", "--timeout", "5s", "--retries", "4")
     names = ("--idempotency-key", "k", "--correlation", "c", "--subject", "s", "--source", "shop")
     extra = ("--header", "X-A=1", "--bearer", "hush", "--metadata", "a=b", "--envelope")
+    form = ("--signature", "classic")
     run = muster.run(
-        "jobs", "post", "ship", "http://x/", "-d", "[1.10]", *order, *times, *names, *extra
+        "jobs", "post", "ship", "http://x/", "-d", "[1.10]", *order, *times, *names, *extra, *form
     )
     assert run.stdout == f"Job {ID} is QUEUED.\n"
     assert muster.requests[0].content.endswith(b', "payload": [1.10]}')
@@ -181,6 +182,7 @@ def test_a_job_is_posted_with_what_was_given(muster: Muster) -> None:
         "correlationId": "c",
         "headers": {"X-A": "1"},
         "auth": {"type": "bearer", "token": "hush"},
+        "signature": "classic",
         "metadata": [{"key": "a", "value": "b"}],
         "dataOnly": False,
         "payload": [1.10],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from core.dispatch.job import JobStatus, Standing
+from core.subscription import Signature
 from serve_app.documents import parse_as
 from serve_app.job_desk import payload_in, payloads_in
 from serve_app.problems import ProblemError
@@ -36,6 +37,8 @@ def test_defaults_are_those_of_subscriptions() -> None:
     assert (new.sequence, new.max_retries, new.timeout_seconds) == (99, 3, 30)
     assert (new.scheduled_for, new.expires_at, new.data_only) == (None, None, True)
     assert (new.mode, new.content_type) == ("IMMEDIATE", "application/json")
+    assert new.signature is Signature.STANDARD
+    assert parse(signature="classic").to_new("J", 1, b"", NOW).signature is Signature.CLASSIC
 
 
 def test_times_are_said_as_seconds_or_as_times() -> None:
@@ -66,6 +69,7 @@ def test_credentials_and_headers_go_with_it() -> None:
         ({"code": "a\nb"}, "code"),
         ({"kind": "EVENT"}, "kind"),
         ({"mode": "SOMETIMES"}, "mode"),
+        ({"signature": "none"}, "signature"),
         ({"sequence": 2**31}, "sequence"),
         ({"maxRetries": 0}, "maxRetries"),
         ({"timeoutSeconds": 901}, "timeoutSeconds"),

@@ -176,6 +176,13 @@ def test_a_task_tells_what_there_is_to_tell() -> None:
     assert not [name for name in told if name.startswith("ce-") or name.endswith("Event-Id")]
 
 
+def test_a_task_is_signed_in_the_form_that_its_creator_wants() -> None:
+    classic = headers(task(signature=Signature.CLASSIC))
+    assert classic == headers(task(), CLASSIC)
+    assert "X-FLOWCATALYST-SIGNATURE" in classic
+    assert headers(task(signature=Signature.STANDARD), CLASSIC) == headers(task())
+
+
 def test_an_event_with_its_data_alone_is_a_cloud_event_in_binary_mode() -> None:
     event = replace(
         EVENT,
