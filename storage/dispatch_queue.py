@@ -9,8 +9,8 @@ import msgspec
 
 from core.dispatch.claimed import Claimed, ClaimedEvent
 from core.dispatch.job import GroupKey, JobKey, Kind, Mode, Pointer
+from core.dispatch.outcome import TOO_LATE, Sent, Step
 from core.dispatch.outcome import Result as Came
-from core.dispatch.outcome import Sent, Step
 from core.subscription import Signature
 from storage.pool import Connection, Pool
 from storage.queries import Q
@@ -85,6 +85,12 @@ async def read_groups(
     for row in await pool.fetch(Q["read_groups"], pool_no, tenants, names, limit):
         found[GroupKey(row["tenant_id"], row["message_group"])].append(pointer_of(row))
     return found
+
+
+async def expire(pool: Pool, pool_no: int, limit: int) -> list[JobKey]:
+    """End jobs whose time is over and that nobody is sending; which."""
+    rows = await pool.fetch(Q["expire_jobs"], pool_no, limit, TOO_LATE)
+    return [JobKey(*row) for row in rows]
 
 
 async def mark_pending(pool: Pool, keys: Sequence[JobKey]) -> None:

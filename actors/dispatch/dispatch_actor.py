@@ -176,6 +176,7 @@ class DispatchActor:
     async def _look(self) -> None:
         async with self._looking:
             await self._read_terms()
+            self._dispatcher.tally.expired += await self._reader.expire()
             await self._reader.look()
         self._dispatcher.wake()
 

@@ -44,6 +44,10 @@ class JobQueue:
         """The first jobs of these groups."""
         return await dispatch_queue.read_groups(self._pool, self._pool_no, groups, limit)
 
+    async def expire(self, limit: int) -> list[JobKey]:
+        """End jobs whose time is over and that nobody is sending; which."""
+        return await dispatch_queue.expire(self._pool, self._pool_no, limit)
+
     async def parked_groups(self) -> set[GroupKey]:
         """Groups that people hold back."""
         return await dispatch_queue.parked_groups(self._pool, self._pool_no)

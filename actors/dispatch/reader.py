@@ -53,6 +53,10 @@ class Jobs(Protocol):
         """Those of these jobs that hold nobody any more."""
         ...
 
+    async def expire(self, limit: int) -> list[JobKey]:
+        """End jobs whose time is over and that nobody is sending; which."""
+        ...
+
     async def parked_groups(self) -> set[GroupKey]:
         """Groups that people hold back."""
         ...
@@ -120,6 +124,22 @@ class Reader:
     async def park(self) -> None:
         """Hold back what people hold back."""
         self._board.park(await self._jobs.parked_groups(), self._now())
+
+    async def expire(self) -> int:
+        """End what is past its time; how many. Groups go on without it.
+
+        Most of it would be found when it is taken. What stands behind a job that blocks its
+        group, or in a group that is parked, never is.
+        """
+        ended = 0
+        for _ in range(PAGES_AT_ONCE):
+            keys = await self._jobs.expire(PAGE)
+            for key in keys:
+                self._board.lose(key, self._now())
+            ended += len(keys)
+            if len(keys) < PAGE:
+                break
+        return ended
 
     async def look(self) -> None:
         """Find what was not handed over, and what people have changed."""

@@ -2,7 +2,7 @@
 
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobStatus
-from core.dispatch.outcome import ErrorType, Result, Sent, Step
+from core.dispatch.outcome import TOO_LATE, ErrorType, Result, Sent, Step
 
 # Seconds until a job is tried again that we were not able to send.
 OWN_TROUBLE = 2.0
@@ -33,7 +33,7 @@ def expired(job: Claimed) -> Step:
         status=JobStatus.EXPIRED,
         attempt_count=job.attempt_count,
         attempt_number=job.attempt_count,
-        error="not delivered before it expired",
+        error=TOO_LATE,
     )
 
 

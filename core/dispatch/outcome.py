@@ -20,6 +20,9 @@ LONGEST_DELAY = 43_200.0
 LONGEST_PUT_OFF = 30 * 86_400.0
 """Seconds for which a receiver may ask for patience at no cost; then it spends attempts."""
 
+TOO_LATE = "not delivered before it expired"
+"""What is said of a job whose time was over before anybody took it."""
+
 _LATER = frozenset({408, 425})
 """Refusals that say: not now."""
 _NEVER = 501

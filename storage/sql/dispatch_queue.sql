@@ -213,6 +213,34 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
          on s.tenant_id = j.tenant_id and s.subscription_id = j.subscription_id
  order by j.tenant_id, j.message_group, j.sequence, j.position;
 
+-- name: expire_jobs
+-- End jobs of pool $1 whose time is over, $2 at most, the oldest first. Not those that somebody is
+-- sending: these end when that has. What others hold at this moment is left for the next time.
+-- Served by: dispatch_jobs_expiry, dispatch_jobs_pkey.
+with over as (
+    select o.tenant_id, o.job_id
+      from dispatch_jobs o
+     where o.pool_no = $1
+       and o.standing in ('open', 'again')
+       and o.expires_at <= now()
+       and (o.status <> 'IN_PROGRESS' or o.lease_until < now())
+     order by o.expires_at
+     limit $2
+       for update skip locked
+)
+update dispatch_jobs j
+   set status = 'EXPIRED',
+       standing = 'done',
+       scheduled_for = null,
+       lease_until = null,
+       owner = null,
+       completed_at = now(),
+       last_error = $3,
+       updated_at = now()
+  from over
+ where j.tenant_id = over.tenant_id and j.job_id = over.job_id
+returning j.tenant_id, j.job_id;
+
 -- name: mark_pending
 -- No pool has these: whoever looks for such jobs finds them.
 -- Served by: dispatch_jobs_pkey.

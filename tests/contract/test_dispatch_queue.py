@@ -10,7 +10,7 @@ import pytest
 
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import ANCHOR, GroupKey, JobKey, JobStatus
-from core.dispatch.outcome import ErrorType, Sent, Step
+from core.dispatch.outcome import TOO_LATE, ErrorType, Sent, Step
 from core.dispatch.outcome import Result as Came
 from core.dispatch.verbs import Verb
 from storage import access, dispatch_jobs, dispatch_queue, dispatch_verbs, subscriptions
@@ -178,6 +178,85 @@ class TestManyFailures:
         touched = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
         assert touched < 60, told
         assert ['"Rows Removed by Filter": 5000' in told, plan["Actual Rows"]] == [False, 1]
+
+
+class TestExpiry:
+    """What is past its time ends by itself, whoever stands before it."""
+
+    async def late(self, pool: Pool, tenant: int, name: str, **fields: Any) -> JobKey:
+        key = await store(pool, tenant, name, **fields)
+        await pool.execute(
+            "update dispatch_jobs set expires_at = now() - interval '1 second' where job_id = $1",
+            name,
+        )
+        return key
+
+    async def test_what_waits_ends_and_its_group_goes_on(self, pool: Pool, tenant: int) -> None:
+        group = {"message_group": "g"}
+        failed = await store(pool, tenant, "failed", status="ERROR", standing="error", **group)
+        behind = await self.late(pool, tenant, "behind", **group)
+        backoff = await self.late(pool, tenant, "backoff", message_group="h", sends=1)
+        again = await self.late(pool, tenant, "again", status="PENDING", standing="again")
+        after = await store(pool, tenant, "after", message_group="h")
+        assert await claim(pool, behind, after) == []
+        ended = await dispatch_queue.expire(pool, POOL, 10)
+        assert sorted(ended) == sorted([behind, backoff, again])
+        for key in ended:
+            assert await field(pool, key, "status") == "EXPIRED"
+            assert await field(pool, key, "standing") == "done"
+            assert await field(pool, key, "completed_at is not null")
+            assert await field(pool, key, "last_error") == TOO_LATE
+        assert await field(pool, failed, "status") == "ERROR"
+        assert await claim(pool, after) == ["after"]
+        assert await dispatch_queue.expire(pool, POOL, 10) == []
+
+    async def test_what_is_under_way_or_anothers_is_left(self, pool: Pool, tenant: int) -> None:
+        sending = await self.late(pool, tenant, "sending")
+        abandoned = await self.late(pool, tenant, "abandoned")
+        assert len(await claim(pool, sending, abandoned)) == 2
+        await lease_over(pool, abandoned)
+        other = await self.late(pool, tenant, "other", pool_no=2)
+        ended = await self.late(pool, tenant, "ended", status="COMPLETED", standing="done")
+        in_time = await store(pool, tenant, "in_time")
+        assert await dispatch_queue.expire(pool, POOL, 10) == [abandoned]
+        assert await field(pool, sending, "status") == "IN_PROGRESS"
+        assert await finish(pool, sending) == {sending: 0.0}, "its owner has the last word"
+        assert await finish(pool, abandoned) == {}
+        assert await field(pool, abandoned, "status") == "EXPIRED"
+        for key in (other, in_time):
+            assert await field(pool, key, "status") == "QUEUED"
+        assert await field(pool, ended, "status") == "COMPLETED"
+
+    async def test_a_round_is_bounded_and_two_do_not_wait_for_each_other(
+        self, pool: Pool, tenant: int
+    ) -> None:
+        keys = [await self.late(pool, tenant, f"j{at}") for at in range(30)]
+        rounds = await asyncio.gather(*(dispatch_queue.expire(pool, POOL, 8) for _ in range(3)))
+        assert all(len(ended) <= 8 for ended in rounds)
+        while more := await dispatch_queue.expire(pool, POOL, 8):
+            rounds.append(more)
+        assert sorted(key for ended in rounds for key in ended) == sorted(keys)
+
+    @pytest.mark.parametrize("filled", [False, True], ids=["empty", "filled"])
+    async def test_those_in_time_are_not_read(self, pool: Pool, tenant: int, filled: bool) -> None:
+        if filled:
+            await pool.execute(
+                "insert into dispatch_jobs (tenant_id, job_id, pool_no, kind, code, target_url,"
+                " message_group, mode, sequence, max_retries, timeout_seconds, data_only,"
+                " expires_at) select $1, 'J' || n, 1, 'TASK', 'c', 't', 'g' || n % 100,"
+                " 'BLOCK_ON_ERROR', 99, 3, 30, true, now() + interval '1 day'"
+                " from generate_series(1, 20000) n",
+                tenant,
+            )
+            await self.late(pool, tenant, "late")
+        told = await pool.fetchval(
+            f"explain (analyze, buffers, format json) {Q['expire_jobs']}", POOL, 1_000, "late"
+        )
+        plan = json.loads(told)[0]["Plan"]
+        assert '"Index Name": "dispatch_jobs_expiry"' in told
+        assert '"Node Type": "Seq Scan"' not in told
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 60, told
+        assert plan["Actual Rows"] == int(filled)
 
 
 async def test_the_anchor_learns_whose_event_it_gets(pool: Pool, tenant: int) -> None:

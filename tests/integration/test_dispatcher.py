@@ -395,6 +395,42 @@ async def jobs_come_not_before_their_time_and_not_after_it(town: Town) -> None:
     assert await shop.attempts(late[0]) == []
 
 
+@story
+async def what_is_past_its_time_ends_behind_a_job_that_blocks(town: Town) -> None:
+    shop = await town.shop("expiring")
+    shop.answers(lambda arrival: (400, {}) if arrival.number == 1 else (200, {}))
+    async with shop.working() as actor:
+        now: float = await shop.database.fetchval("select extract(epoch from now())::float8")
+        (failing,) = await shop.post([1], actor, message_group="g", mode=BLOCK)
+        (late,) = await shop.post([2], actor, expires_at=now + 1, message_group="g", mode=BLOCK)
+        (last,) = await shop.post([3], actor, message_group="g", mode=BLOCK)
+
+        async def is_expired() -> bool:
+            return await shop.status(late) == "EXPIRED"
+
+        await shop.until(is_expired, 10)
+        assert await shop.status(failing) == "ERROR"
+        assert await shop.status(last) == "QUEUED", "what blocks still blocks"
+        assert (await actor.report())["stats"]["expired"] == 1
+        await shop.do(Verb.IGNORE, failing)
+        await shop.done(10)
+        assert numbers(shop.came) == [1, 3]
+        assert await shop.attempts(late) == []
+
+
+@story
+async def a_head_that_waits_to_be_tried_again_does_not_outlive_its_time(town: Town) -> None:
+    shop = await town.shop("impatient")
+    shop.answers(lambda arrival: deferred(60) if arrival.number == 1 else (200, {}))
+    async with shop.working() as actor:
+        now: float = await shop.database.fetchval("select extract(epoch from now())::float8")
+        (head,) = await shop.post([1], actor, expires_at=now + 1.5, message_group="g", mode=BLOCK)
+        await shop.post([2], actor, message_group="g", mode=BLOCK)
+        await shop.done(10)
+        assert await shop.status(head) == "EXPIRED"
+        assert numbers(shop.came) == [1, 2]
+
+
 # Targets and profiles.
 
 

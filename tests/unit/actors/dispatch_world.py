@@ -175,6 +175,9 @@ class Postgres:
             lambda: [key for key in keys if self.rows[key].standing is not Standing.ERROR],
         )
 
+    async def expire(self, limit: int) -> list[JobKey]:
+        return await self._run("expire", lambda: [*islice(self._expire(), limit)])
+
     async def parked_groups(self) -> set[GroupKey]:
         return await self._run("parked_groups", lambda: set(self.parked))
 
@@ -225,6 +228,13 @@ class Postgres:
             or (one.sends > 0 and one.status is not JobStatus.IN_PROGRESS)
             for one in before
         )
+
+    def _expire(self) -> Iterable[JobKey]:
+        for row in sorted(self._ordered, key=lambda one: one.expires_at):
+            under_way = row.status is JobStatus.IN_PROGRESS and row.lease_until >= clock()
+            if row.is_open and 0 < row.expires_at <= clock() and not under_way:
+                row.status, row.standing = JobStatus.EXPIRED, Standing.DONE
+                yield row.key
 
     def _finish(self, results: Sequence[Result]) -> dict[JobKey, float]:
         if any(result.key == self.chokes_on for result in results):

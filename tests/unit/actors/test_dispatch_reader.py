@@ -70,6 +70,38 @@ def test_after_a_start_everything_is_read_page_by_page() -> None:
     play(story)
 
 
+def test_what_is_past_its_time_leaves_the_board_and_its_group_goes_on() -> None:
+    async def story(scene: Scene) -> None:
+        rows = [*jobs(range(1, 36), group="g", mode=BLOCK)]
+        for row in rows[:25]:
+            row.expires_at = clock() + 5
+        rows[0].scheduled_for = clock() + 60
+        scene.reader.offer(scene.postgres.store(*rows))
+        await scene.read_all()
+        assert await scene.reader.expire() == 0
+        await asyncio.sleep(6)
+        assert await scene.reader.expire() == 25
+        assert scene.postgres.calls["expire"] == 1 + 3, "a page at a time"
+        await scene.reader.settle(scene.board.starved(10))
+        assert not scene.knows(1)
+        assert scene.take() == JobKey(1, "j26")
+
+    play(story)
+
+
+def test_what_is_past_its_time_is_ended_in_bounded_portions() -> None:
+    async def story(scene: Scene) -> None:
+        rows = [*jobs(range(1, 81))]
+        for row in rows:
+            row.expires_at = clock() + 1
+        scene.postgres.store(*rows)
+        await asyncio.sleep(2)
+        assert await scene.reader.expire() == module.PAGES_AT_ONCE * module.PAGE
+        assert await scene.reader.expire() == 30
+
+    play(story)
+
+
 def test_what_finds_no_room_is_read_when_there_is_room() -> None:
     async def story(scene: Scene) -> None:
         await scene.read_all()
