@@ -98,7 +98,7 @@ class PoolActor:
             PoolOptions(dsn=config.dsn, name=self._process.name, max_size=2, plan_each_time=True)
         )
         await sync_until_done(self._world.clock, self._database)
-        outbound = Outbound(Destinations(config.call_networks), config.max_body)
+        outbound = Outbound(Destinations(config.call_networks, config.call_ports), config.max_body)
         await contextlib.AsyncExitStack().enter_async_context(outbound)
         router = Router(config, Directory(config).take)
         bounds = Bounds(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.destinations import Ports
 from core.kafka_config import KafkaConfig
 
 
@@ -43,6 +44,7 @@ class Config:
     call_queue: int = 10_000
     call_budget: int = 64 * 1024 * 1024
     call_networks: tuple[str, ...] = ()
+    call_ports: tuple[Ports, ...] = ()
     journal_urls: tuple[str, ...] = ()
     dispatch_buffer: int = 10_000
     dispatch_bytes: int = 67_108_864

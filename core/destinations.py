@@ -1,11 +1,20 @@
-"""Which addresses Muster may call. Asked after names are resolved, for each address they led to."""
+"""Which addresses Muster may call, and at which ports.
+
+Addresses are asked for after names are resolved: for each that they led to.
+"""
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+Ports: TypeAlias = tuple[int, int]
+"""The first and the last of a range."""
+
+_PORT = re.compile(r"[0-9]{1,5}")
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 
@@ -42,10 +51,15 @@ _SPECIAL = _networks((*_SPECIAL_V4, *_SPECIAL_V6))
 
 
 class Destinations:
-    """Public addresses, and whatever networks are allowed beside them."""
+    """Public addresses, and whatever networks are allowed beside them; at all ports, or at some."""
 
-    def __init__(self, allowed: Iterable[str] = ()) -> None:
+    def __init__(self, allowed: Iterable[str] = (), ports: Iterable[Ports] = ()) -> None:
         self._allowed = _networks(allowed)
+        self._ports = tuple(ports)
+
+    def permits_port(self, port: int) -> bool:
+        """Whether this port may be called; each, if none are named."""
+        return not self._ports or any(first <= port <= last for first, last in self._ports)
 
     def permits(self, address: str) -> bool:
         """Whether this address may be called; anything that is not one may not."""
@@ -79,3 +93,21 @@ def parse_networks(text: str) -> tuple[str, ...]:
         elif part:
             networks.append(str(ipaddress.ip_network(part)))
     return tuple(networks)
+
+
+def parse_ports(text: str) -> tuple[Ports, ...]:
+    """The ports of a setting: comma-separated, each alone or from-to; none is all.
+
+    Raises:
+        ValueError: One of them is no port.
+    """
+    return tuple(_range(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _range(text: str) -> Ports:
+    ends = text.split("-")
+    if len(ends) <= 2 and all(_PORT.fullmatch(end) for end in ends):
+        first, last = int(ends[0]), int(ends[-1])
+        if 1 <= first <= last <= 65_535:
+            return first, last
+    raise ValueError(f"{text} is no port, nor a range of ports such as 8000-8100")

@@ -101,12 +101,19 @@ class GuardedResolver(AbstractResolver):
             task.exception()  # told to those who waited; if all have left, to nobody
 
 
-def check_literal(host: str, destinations: Destinations) -> None:
-    """An address in place of a name is never resolved, so it is checked by itself.
+def check_place(host: str, port: int | None, destinations: Destinations) -> None:
+    """What can be said of a place before its name is resolved: the port, and a literal address.
 
     Raises:
         ForbiddenDestinationError: It may not be called, or is spelled in an odd way.
     """
+    if port is not None and not destinations.permits_port(port):
+        raise ForbiddenDestinationError(f"port {port} may not be called")
+    _check_literal(host, destinations)
+
+
+def _check_literal(host: str, destinations: Destinations) -> None:
+    """An address in place of a name is never resolved, so it is checked by itself."""
     bare = host.strip("[]")
     try:
         ipaddress.ip_address(bare.partition("%")[0])

@@ -14,7 +14,7 @@ from yarl import URL
 
 from core.destinations import Destinations
 from core.gather import State
-from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_place
 from handlers.lookups import Look
 
 IDLE_CONNECTION = 30.0
@@ -155,7 +155,7 @@ class Outbound:
     def _checked(self, url: str) -> URL:
         """Where to call. Names are checked when they are resolved, which is each time."""
         target = URL(url)
-        check_literal(target.host or "", self._destinations)
+        check_place(target.host or "", target.port, self._destinations)
         return target
 
     async def _read(self, response: aiohttp.ClientResponse, keep: int | None) -> bytes | None:

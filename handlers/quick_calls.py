@@ -24,7 +24,7 @@ from core.destinations import Destinations
 from core.dispatch.headers import authorization
 from core.gather import State
 from handlers.connections import ClosedEarlyError, Connection, Idle, Key, Reply, StaleError
-from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_place
 from handlers.lookups import Look
 from handlers.outbound import (
     AGENT,
@@ -231,11 +231,11 @@ class QuickCalls:
             ValueError: It is no address that can be.
         """
         read = URL(url)
-        check_literal(read.host or "", self._destinations)
+        check_place(read.host or "", read.port, self._destinations)
         host, port = read.raw_host, read.port
         if read.scheme not in {"http", "https"} or not host or not port:
             raise ValueError("no address of a web server")
-        check_literal(host, self._destinations)
+        check_place(host, port, self._destinations)
         lines = {
             "host": f"Host: {read.host_port_subcomponent}\r\n",
             "user-agent": f"User-Agent: {AGENT}\r\n",

@@ -56,7 +56,8 @@ async def post(
     replica: Replica, tenant: int, wishes: Sequence[Wish]
 ) -> tuple[list[Created], list[Job]]:
     """Store jobs and tell their pools; what became of each, and the jobs as they are kept."""
-    destinations = Destinations(replica.config.call_networks)
+    config = replica.config
+    destinations = Destinations(config.call_networks, config.call_ports)
     for wish in wishes:
         check_target(wish.job.target_url, destinations, f"{wish.where}targetUrl")
     pools = await _pools_of(replica, tenant, wishes)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.config import Config, Placement
-from core.destinations import LOOPBACK, parse_networks
+from core.destinations import LOOPBACK, parse_networks, parse_ports
 from core.errors import InvalidError
 from core.event_type import Admission
 from core.kafka_config import Completions, KafkaConfig, Start
 from core.topics import TopicRule
 from serve_app.options import IngressOptions
+from serve_app.setting_texts import host_of, listed, plain, topic_entries
 
 PREFIX = "MUSTER_"
 
@@ -155,6 +155,9 @@ class Settings(BaseSettings):
         description="Networks that may be called beside public addresses (10.1.0.0/16,loopback). "
         "Default: none; loopback where HOST and PUBLIC_URL are on loopback.",
     )
+    call_ports: str = Field(
+        "", description="Ports that may be called (80,443,8000-8100). Default: all."
+    )
     journal_urls: str = Field(
         "",
         description="Addresses of the journal resources, separated by commas. "
@@ -287,10 +290,16 @@ class Settings(BaseSettings):
         parse_networks(text or "")
         return text
 
+    @field_validator("call_ports")
+    @classmethod
+    def _are_ports(cls, text: str) -> str:
+        parse_ports(text)
+        return text
+
     @field_validator("journal_urls")
     @classmethod
     def _are_addresses(cls, text: str) -> str:
-        wrong = [url for url in _listed(text) if not _URL.fullmatch(url)]
+        wrong = [url for url in listed(text) if not _URL.fullmatch(url)]
         if wrong:
             raise ValueError(f"{wrong[0]} is no http address")
         return text
@@ -330,14 +339,15 @@ class Settings(BaseSettings):
 
     def to_config(self, dsn: str) -> Config:
         """The part that every process gets, as plain data."""
-        own = {"dsn", "public_url", "kafka", "call_networks", "journal_urls"}
+        own = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
         shared = {field.name for field in fields(Config)} - own
         return Config(
             dsn=dsn,
             public_url=self.url,
             kafka=self._kafka(),
             call_networks=self._networks(),
-            journal_urls=_listed(self.journal_urls),
+            call_ports=parse_ports(self.call_ports),
+            journal_urls=listed(self.journal_urls),
             **{name: getattr(self, name) for name in shared},
         )
 
@@ -350,14 +360,14 @@ class Settings(BaseSettings):
     @property
     def _is_on_loopback(self) -> bool:
         """Whether nobody elsewhere can reach the HTTP API, not even through a proxy here."""
-        return self.host in _LOOPBACK_HOSTS and _host_of(self.url) in _LOOPBACK_HOSTS
+        return self.host in _LOOPBACK_HOSTS and host_of(self.url) in _LOOPBACK_HOSTS
 
     def _kafka(self) -> KafkaConfig | None:
         """Its fields, each from the setting of its name; none without a broker."""
         if self.kafka_bootstrap is None:
             return None
         names = {field.name: f"kafka_{field.name}" for field in fields(KafkaConfig)}
-        values = {name: _plain(getattr(self, setting)) for name, setting in names.items()}
+        values = {name: plain(getattr(self, setting)) for name, setting in names.items()}
         return KafkaConfig(**values | {"topics": topic_entries(self.kafka_topics)})
 
     def to_options(self) -> IngressOptions:
@@ -368,32 +378,6 @@ class Settings(BaseSettings):
         return IngressOptions(**values)
 
 
-def _host_of(url: str) -> str | None:
-    try:
-        return urlsplit(url).hostname
-    except ValueError:
-        return None
-
-
-def topic_entries(text: str) -> tuple[str, ...]:
-    """The entries of a list of topics; a comma within braces belongs to its pattern."""
-    return tuple(entry for entry in re.split(r"[,\s]+(?![^{]*\})", text) if entry)
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part for part in re.split(r"[,\s]+", text) if part)
-
-
 def given(flags: Mapping[str, object] | None) -> dict[str, Any]:
     """The flags that were given."""
     return {name: value for name, value in (flags or {}).items() if value is not None}
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case SecretStr():
-            return value.get_secret_value()
-        case Path():
-            return str(value)
-        case _:
-            return value

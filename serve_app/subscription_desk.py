@@ -36,7 +36,8 @@ class SubscriptionDesk:
     def __init__(self, replica: Replica, tenant: int) -> None:
         self._replica = replica
         self._tenant = tenant
-        self._destinations = Destinations(replica.config.call_networks)
+        config = replica.config
+        self._destinations = Destinations(config.call_networks, config.call_ports)
         self._pools: dict[str, dict[str, Any]] = {}
 
     async def new(self, wish: SubscriptionRequest) -> Subscription:

@@ -7,7 +7,7 @@ from yarl import URL
 
 from core.destinations import Destinations
 from core.errors import InvalidError
-from handlers.guarded import ForbiddenDestinationError, check_literal
+from handlers.guarded import ForbiddenDestinationError, check_place
 
 
 def check_target(url: str, destinations: Destinations, field: str) -> None:
@@ -24,6 +24,6 @@ def check_target(url: str, destinations: Destinations, field: str) -> None:
     if target.scheme not in {"http", "https"} or not host or not port:
         raise InvalidError(field, "an http or https address")
     try:
-        check_literal(host, destinations)
+        check_place(host, port, destinations)
     except ForbiddenDestinationError as error:
         raise InvalidError(field, f"an address that may be called: {error}") from None

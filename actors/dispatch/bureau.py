@@ -42,7 +42,7 @@ class Bureau:
         self._config = config
         self._pool = pool
         self._notices = Notices()
-        quick = QuickCalls(Destinations(config.call_networks), config.max_body)
+        quick = QuickCalls(Destinations(config.call_networks, config.call_ports), config.max_body)
         self._quick = quick
         courier = Courier(
             self._profiles, Webhooks(quick, clock.now).send, clock.now, time.monotonic

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.destinations import LOOPBACK, Destinations, parse_networks
+from core.destinations import LOOPBACK, Destinations, parse_networks, parse_ports
 
 PUBLIC = Destinations()
 
@@ -218,7 +218,32 @@ def test_a_network_of_one_version_allows_nothing_of_the_other(number: int) -> No
     assert not Destinations(["0.0.0.0/0"]).permits(v6(EMBEDDINGS["NAT64"](number)))
 
 
-# The setting.
+# Ports.
+
+
+def test_every_port_is_called_unless_some_are_named() -> None:
+    assert all(PUBLIC.permits_port(port) for port in (1, 22, 443, 65_535))
+    some = Destinations((), parse_ports("443, 8000-8100"))
+    asked = (80, 443, 444, 7_999, 8_000, 8_100, 8_101)
+    assert [port for port in asked if some.permits_port(port)] == [443, 8_000, 8_100]
+    assert some.permits("8.8.8.8")
+    assert not some.permits("10.0.0.1")
+
+
+# The settings.
+
+
+def test_ports_are_read_from_a_list() -> None:
+    assert parse_ports(" 80 ,443,, 8000-8100") == ((80, 80), (443, 443), (8_000, 8_100))
+    assert parse_ports("") == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "65536", "-80", "80-", "http", "8100-8000", "٨٠", "1-2-3", "080000"]
+)
+def test_what_is_no_port_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"{text} is no port"):
+        parse_ports(f"443,{text}")
 
 
 def test_networks_are_read_from_a_list() -> None:

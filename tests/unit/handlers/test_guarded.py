@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp.abc import ResolveResult
 
-from core.destinations import LOOPBACK, Destinations
+from core.destinations import LOOPBACK, Destinations, parse_ports
 from core.gather import State
-from handlers.guarded import KEPT, ForbiddenDestinationError, GuardedResolver, check_literal
+from handlers.guarded import KEPT, ForbiddenDestinationError, GuardedResolver, check_place
 from handlers.lookups import AT_ONCE, AT_ONCE_OF_A_DOMAIN
 from handlers.outbound import Failure, Outbound, Request
 from handlers.quick_calls import QuickCalls
@@ -139,14 +139,45 @@ async def test_a_name_that_leads_nowhere_is_no_secret() -> None:
 )
 def test_an_address_that_may_not_be_called_is_refused_in_every_spelling(host: str) -> None:
     with pytest.raises(ForbiddenDestinationError):
-        check_literal(host, PUBLIC)
+        check_place(host, 80, PUBLIC)
 
 
 @pytest.mark.parametrize(
     "host", ["8.8.8.8", "[2606:2800::1]", "example.org", "0x7f.1", "1and1.com"]
 )
 def test_public_addresses_and_names_pass(host: str) -> None:
-    check_literal(host, PUBLIC)
+    check_place(host, 80, PUBLIC)
+
+
+SOME_PORTS = Destinations(LOOPBACK, parse_ports("443,8000-8100"))
+
+
+def test_a_port_that_is_not_named_is_refused_at_every_host() -> None:
+    for host in ("example.org", "8.8.8.8", "127.0.0.1"):
+        check_place(host, 443, SOME_PORTS)
+        with pytest.raises(ForbiddenDestinationError, match="port 22 may not be called"):
+            check_place(host, 22, SOME_PORTS)
+
+
+@pytest.mark.parametrize("client", [Outbound, QuickCalls])
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("http://example.org/", 80),
+        ("https://example.org:22/", 22),
+        ("http://127.0.0.1:6379/", 6379),
+        ("http://[::1]:25/", 25),
+        ("http://user@example.org:8101/", 8101),
+    ],
+)
+async def test_no_name_is_asked_for_at_a_port_that_may_not_be_called(
+    client: type[Client], url: str, port: int, names: Names
+) -> None:
+    names.answers["example.org"] = [["93.184.216.34"]]
+    async with client(SOME_PORTS, 1_000, names.look) as guarded:
+        answer = await call(guarded, url)
+    assert (answer.state, names.asked) == (State.ERROR, [])
+    assert answer.detail == f"port {port} may not be called"
 
 
 # Whole calls.

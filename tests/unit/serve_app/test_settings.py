@@ -50,7 +50,7 @@ def test_every_setting_says_what_it_is() -> None:
 
 def test_every_part_of_the_configuration_is_a_setting_with_the_same_default() -> None:
     settings = Settings.load({"shards": 2})
-    derived = {"dsn", "public_url", "kafka", "call_networks", "journal_urls"}
+    derived = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
     for field in fields(Config):
         if field.name not in derived:
             assert getattr(settings, field.name) == field.default, field.name
@@ -277,3 +277,12 @@ def test_there_is_at_least_one_call(name: str, text: str, monkeypatch: pytest.Mo
     with pytest.raises(InvalidError) as refusal:
         Settings.load()
     assert refusal.value.field == f"MUSTER_{name}"
+
+
+def test_ports_that_are_named_are_the_only_ones_that_are_called() -> None:
+    assert Settings.load({}).to_config("d").call_ports == ()
+    named = Settings.load({"call_ports": "443, 8000-8100"}).to_config("d").call_ports
+    assert named == ((443, 443), (8000, 8100))
+    with pytest.raises(InvalidError) as caught:
+        Settings.load({"call_ports": "https"})
+    assert "MUSTER_CALL_PORTS" in str(caught.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.destinations import LOOPBACK, Destinations
+from core.destinations import LOOPBACK, Destinations, parse_ports
 from core.errors import InvalidError
 from serve_app.targets import check_target
 
@@ -43,3 +43,12 @@ def test_what_stands_there_literally_and_may_not_be_called_is_refused(url: str) 
     with pytest.raises(InvalidError) as caught:
         check_target(url, Destinations(), "[3].targetUrl")
     assert caught.value.field == "[3].targetUrl"
+
+
+def test_no_target_is_taken_at_a_port_that_may_not_be_called() -> None:
+    some = Destinations((), parse_ports("443"))
+    check_target("https://example.org/hook", some, "target")
+    for url in ("http://example.org/hook", "https://example.org:8443/hook"):
+        with pytest.raises(InvalidError, match="may not be called") as caught:
+            check_target(url, some, "target")
+        assert caught.value.field == "target"
