@@ -53,6 +53,7 @@ class Refusal(StrEnum):
     SUBSCRIPTION_NOT_FOUND = "subscription_not_found"
     POOL_ARCHIVED = "pool_archived"
     TOO_MANY_SUBSCRIPTIONS = "too_many_subscriptions"
+    TOO_MANY_JOBS = "too_many_jobs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from core.subscription import (
     SubscriptionStatus,
     delivers_alike,
 )
-from storage import changes, webhook_secrets
+from storage import changes, pool_moves, webhook_secrets
 from storage.changes import Topic
 from storage.pool import Connection, Pool
 from storage.queries import Q
@@ -126,6 +126,8 @@ async def save(conn: Connection, held: Subscription, new: Subscription) -> Refus
         Q["hold_open_pool"], new.pool_no
     ):
         return Refusal.POOL_ARCHIVED
+    if refusal := await pool_moves.move(conn, held, new.pool_no):
+        return refusal
     version = held.version if delivers_alike(held, new) else held.version + 1
     await conn.execute(Q["save_subscription"], *values_of(replace(new, version=version)))
     if new.bindings != held.bindings:

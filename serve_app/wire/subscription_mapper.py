@@ -19,6 +19,8 @@ _SENTENCES: Mapping[Refusal | PoolRefusal, str] = {
     Refusal.SUBSCRIPTION_NOT_FOUND: "there is no such subscription",
     Refusal.POOL_ARCHIVED: "its dispatch pool is archived: it needs another one",
     Refusal.TOO_MANY_SUBSCRIPTIONS: "there are as many subscriptions as there may be",
+    Refusal.TOO_MANY_JOBS: "more deliveries wait in order in its old pool than can move with it: "
+    "pause it until there are fewer",
 }
 _POOL_SENTENCES: Mapping[PoolRefusal, str] = {
     PoolRefusal.CODE_EXISTS: "a dispatch pool has this code already; an archived one keeps it, and "

@@ -8,16 +8,18 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from actors.dispatch.dispatch_actor import DispatchActor
 from core.dispatch.job import GroupKey, Mode
 from core.dispatch.verbs import Verb
 from core.subscription import Subscription
-from storage import dispatch_groups, subscriptions, webhook_secrets
+from storage import dispatch_groups, dispatch_pools, subscriptions, webhook_secrets
 from storage.dispatch_groups import GroupPlace
+from storage.dispatch_pools import NewPool, PoolRow
 from storage.embedded import EmbeddedServer
 from storage.pool import Pool, PoolOptions, open_pool
 from tests.support.pool_at_work import (
@@ -29,6 +31,7 @@ from tests.support.pool_at_work import (
     deferred,
     numbers,
     receiving_hooks,
+    working,
 )
 from tests.support.postgres import database_dsn, drop_database, execute
 from tests.support.subscriptions import subscription
@@ -429,6 +432,45 @@ async def a_head_that_waits_to_be_tried_again_does_not_outlive_its_time(town: To
         await shop.done(10)
         assert await shop.status(head) == "EXPIRED"
         assert numbers(shop.came) == [1, 2]
+
+
+# Another pool.
+
+
+@story
+async def a_subscription_that_moves_takes_its_order_along(town: Town) -> None:
+    shop = await town.shop("leaving")
+    away = await dispatch_pools.create(
+        shop.database, shop.tenant, NewPool(pool_id="dpl_to", code="arriving", name="To"), 1_000
+    )
+    assert isinstance(away, PoolRow)
+    target = shop.hooks.url(shop.path)
+    terms = {"pool_no": shop.pool_no, "pool_code": shop.row.code, "target": target}
+    made = await subscriptions.create(
+        shop.database, subscription(shop.tenant, **terms), webhook_secrets.make()
+    )
+    assert isinstance(made, Subscription)
+    await shop.change(status="SUSPENDED")
+
+    async def post(numbers: Sequence[int], to: DispatchActor, pool_no: int) -> None:
+        """As its events would: for the subscription, in one group."""
+        ids = await shop.post(numbers, pool_no=pool_no, message_group="orders:g", mode=BLOCK)
+        await shop.database.execute(
+            "update dispatch_jobs set subscription_id = $2 where job_id = any($1::text[])",
+            ids,
+            made.subscription_id,
+        )
+        await to.refresh()
+
+    async with shop.working() as old, working(shop.dsn, away.pool_no, dispatch_poll=0.5) as new:
+        await post(range(5), old, shop.pool_no)
+        moved = await subscriptions.change(
+            shop.database, shop.tenant, made.code, lambda held: replace(held, pool_no=away.pool_no)
+        )
+        assert isinstance(moved, Subscription)
+        await post(range(5, 10), new, away.pool_no)
+        await shop.done(15)
+    assert numbers(shop.came) == list(range(10))
 
 
 # Targets and profiles.
