@@ -80,6 +80,7 @@ class KafkaIngestActor:
             "partitions": reader.partitions() if reader else [],
             "assigned_at": reader.assigned_at if reader else None,
             "following": self._following,
+            "polled_ago": reader.polled_ago if reader else None,
         }
         return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}
 

@@ -66,6 +66,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._topics: frozenset[str] = frozenset()
         # When there was first something to read, by the machine's clock.
         self.assigned_at: float | None = None
+        self._polled_at = monotonic()
         self._consumer = AIOKafkaConsumer(
             **client_options(config),
             group_id=config.group,
@@ -108,6 +109,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
     async def read_forever(self) -> None:
         """Read, hand on, commit."""
         while True:
+            self._polled_at = self._monotonic()
             if not self._topics:
                 await asyncio.sleep(POLL_MS / 1000)
                 continue
@@ -119,6 +121,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             await self._reap()
             if not found and not self._flights:
                 await self._skip_what_nobody_sees()
+
+    @property
+    def polled_ago(self) -> float:
+        """Seconds since it last looked for records."""
+        return self._monotonic() - self._polled_at
 
     def partitions(self) -> list[dict[str, Any]]:
         """Where each assigned partition stands. `lag` is what is there and not stored yet."""

@@ -52,6 +52,9 @@ class PoolSeen:
     stats: Row
     is_up: bool
     is_lent: bool = False
+    actor: str = ""
+    looked_ago: float | None = None
+    """Seconds before its last report that it looked for work; None if it does not answer."""
 
     @property
     def is_shared(self) -> bool:
@@ -166,5 +169,9 @@ def _seen(row: PoolRow, actor: Row | None, own: Mapping[int, Windows] | None) ->
     if row.tenant == ANCHOR and own is not None:
         recent, lately = own.get(row.pool_no, (Outcomes(), Outcomes()))
         stats = {"windows": {"30": recent._asdict(), "5": lately._asdict()}, **recent._asdict()}
-        return PoolSeen(row, stats, is_up, is_lent=True)
-    return PoolSeen(row, {} if actor is None else actor["stats"], is_up)
+        seen = PoolSeen(row, stats, is_up, is_lent=True)
+    else:
+        seen = PoolSeen(row, {} if actor is None else actor["stats"], is_up)
+    if actor is None or not is_up:
+        return seen
+    return replace(seen, actor=actor["name"], looked_ago=actor["stats"].get("looked_ago"))

@@ -50,6 +50,7 @@ class DispatchActor:
         self._pool_no = int(name.removeprefix(DISPATCH))
         self._world = _World()
         self._row: PoolRow | None = None
+        self._looked_at = self._world.monotonic()
         self._starting: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
         self._rereading: set[asyncio.Task[None]] = set()
@@ -80,6 +81,7 @@ class DispatchActor:
                 "rate_limit": row.rate_limit,
                 "capacity": self._config.dispatch_buffer,
                 "behind": self._reader.is_behind,
+                "looked_ago": self._world.monotonic() - self._looked_at,
                 "oldest_head_age": self._oldest_age(),
                 **self._dispatcher.snapshot(),
             }
@@ -178,6 +180,7 @@ class DispatchActor:
             await self._read_terms()
             self._dispatcher.tally.expired += await self._reader.expire()
             await self._reader.look()
+            self._looked_at = self._world.monotonic()
         self._dispatcher.wake()
 
     async def _read_terms(self) -> None:

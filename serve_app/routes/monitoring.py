@@ -7,11 +7,11 @@ import structlog
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
-from core.dispatch.breaker import BreakerState
 from core.dispatch.pool import PoolRefusal
 from core.errors import NotFoundError
 from core.permissions import Permission
 from core.tsid import PATTERN
+from serve_app import monitor
 from serve_app.dispatch_view import PoolSeen
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
@@ -27,20 +27,10 @@ from serve_app.wire.monitoring import (
     PoolTerms,
     QueueStatsList,
 )
-from serve_app.wire.monitoring_mapper import (
-    breaker_document,
-    health_document,
-    in_flight_document,
-    pool_document,
-    queue_document,
-)
+from serve_app.wire.monitoring_mapper import pool_document
 from serve_app.wire.subscription_mapper import refused
 from storage import dispatch_pools
 from storage.dispatch_pools import PoolRow
-from storage.dispatch_vitals import QueueSize
-
-# One job is looked for among so many of a pool.
-MOST_IN_FLIGHT = 10_000
 
 log = structlog.get_logger("monitoring")
 
@@ -60,17 +50,7 @@ PoolCode = Annotated[str, Path(alias="code", max_length=200, description="The co
 )
 async def show_health(request: Request) -> Response:
     """Tell how deliveries fare: by the last half hour, by warnings, by targets left alone."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    sight = replica.dispatch
-    pools = await sight.pools(tenant)
-    is_open = BreakerState.OPEN.value
-    opened = {
-        pool.row.pool_no: sum(one["state"] == is_open for one in told)
-        for pool, told in await sight.ask(pools, "breakers", tenant)
-    }
-    vitals = [pool.vitals(opened.get(pool.row.pool_no, 0)) for pool in pools]
-    warnings = await sight.recent_warnings(tenant)
-    return answer(health_document(vitals, warnings, replica.gateway.clock.now()))
+    return answer(await monitor.health(replica_of(request), caller_of(request).tenant))
 
 
 @router.get(
@@ -81,11 +61,8 @@ async def show_health(request: Request) -> Response:
 )
 async def list_pool_stats(request: Request) -> Response:
     """List the tenant's pools with their counters, and the shared ones with the tenant's part."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    pools = await replica.dispatch.pools(tenant)
-    is_any_lent = any(pool.is_lent for pool in pools)
-    sizes = await replica.dispatch.sizes(tenant) if is_any_lent else {}
-    return answer({"items": [pool_document(pool, sizes.get(pool.row.pool_no)) for pool in pools]})
+    items = await monitor.pool_stats(replica_of(request), caller_of(request).tenant)
+    return answer({"items": items})
 
 
 @router.get(
@@ -96,10 +73,7 @@ async def list_pool_stats(request: Request) -> Response:
 )
 async def list_queue_stats(request: Request) -> Response:
     """List what waits before each pool of the tenant and before the shared ones."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    pools = await replica.dispatch.pools(tenant)
-    sizes = await replica.dispatch.sizes(tenant)
-    items = [queue_document(pool, sizes.get(pool.row.pool_no, QueueSize())) for pool in pools]
+    items = await monitor.queue_stats(replica_of(request), caller_of(request).tenant)
     return answer({"items": items})
 
 
@@ -117,16 +91,7 @@ async def list_in_flight(
 ) -> Response:
     """List the tenant's jobs that are being delivered, longest first."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    pools = await replica.dispatch.pools(tenant, pool_code)
-    most = limit if message_id is None else MOST_IN_FLIGHT
-    items = [
-        in_flight_document(pool, one)
-        for pool, told in await replica.dispatch.ask(pools, "in_flight", tenant, most)
-        for one in told
-        if message_id in {None, one["job_id"]}
-    ]
-    items.sort(key=lambda item: -item["elapsedTimeMs"])
-    return answer({"items": items[:limit]})
+    return answer({"items": await monitor.in_flight(replica, tenant, limit, message_id, pool_code)})
 
 
 @router.get(
@@ -137,14 +102,8 @@ async def list_in_flight(
 )
 async def list_breakers(request: Request) -> Response:
     """List the tenant's targets, and which of them are left alone for failing."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    pools = await replica.dispatch.pools(tenant)
-    items = [
-        breaker_document(pool, one)
-        for pool, told in await replica.dispatch.ask(pools, "breakers", tenant)
-        for one in told
-    ]
-    return answer({"items": sorted(items, key=lambda item: (item["name"], item["poolCode"]))})
+    items = await monitor.breakers(replica_of(request), caller_of(request).tenant)
+    return answer({"items": items})
 
 
 @router.post(

@@ -1,16 +1,20 @@
 """What pools tell and what is kept of warnings to the documents callers get."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from core.dispatch.vitals import PoolVitals, judge, rate_of
 from core.moment import moment
+from serve_app.census import Report
 from serve_app.dispatch_view import PoolSeen
+from serve_app.kafka_view import INGEST, stats_of
 from serve_app.wire.mapper import Document
 from storage.dispatch_vitals import QueueSize
 from storage.dispatch_warnings import Warned
 
 _WINDOWS = ("5", "30")
+# Whoever has not looked for work for so many seconds is not well.
+SILENT = 60.0
 
 
 def health_document(pools: list[PoolVitals], warnings: int, now: float) -> Document:
@@ -132,6 +136,61 @@ def breaker_document(pool: PoolSeen, told: Mapping[str, Any]) -> Document:
         "bufferSize": told["buffer_size"],
         "underWay": told["under_way"],
         "openForSeconds": round(told["open_for"], 3),
+    }
+
+
+def consumers_document(
+    pools: Iterable[PoolSeen], readers: Iterable[Report], now: float
+) -> Document:
+    """Who takes work, and when each last looked for some."""
+    found = {
+        pool.row.pool_id: {
+            "kind": "dispatch-pool",
+            "queueIdentifier": pool.row.code,
+            "instanceId": pool.actor,
+            **_looks(pool.is_up, pool.looked_ago, now),
+        }
+        for pool in pools
+    }
+    for actor in readers:
+        found[actor["name"]] = {
+            "kind": INGEST,
+            "queueIdentifier": "kafka",
+            "instanceId": actor["name"],
+            **_looks(bool(actor.get("alive")), stats_of(actor).get("polled_ago"), now),
+        }
+    return {
+        "currentTimeMs": round(now * 1000),
+        "currentTime": moment(now),
+        "consumers": {key: {"mapKey": key, **one} for key, one in found.items()},
+    }
+
+
+def _looks(is_up: bool, ago: float | None, now: float) -> Document:
+    """Whether somebody looks for work; `ago` is how many seconds ago it last did."""
+    ago = ago if is_up else None
+    at = None if ago is None else now - ago
+    return {
+        "isHealthy": ago is not None and ago < SILENT,
+        "isRunning": is_up,
+        "lastPollTimeMs": None if at is None else round(at * 1000),
+        "lastPollTime": None if at is None else moment(at),
+        "timeSinceLastPollMs": None if ago is None else round(ago * 1000),
+        "timeSinceLastPollSeconds": None if ago is None else int(ago),
+    }
+
+
+def standby_document(actors: Sequence[Report] | None) -> Document:
+    """Who takes over; None: the supervisor, who does, does not answer."""
+    known = actors or ()
+    alive = sum(bool(actor.get("alive")) for actor in known)
+    return {
+        "standbyEnabled": False,
+        "supervisorAnswers": actors is not None,
+        "actors": len(known),
+        "actorsAlive": alive,
+        "restarts": sum(actor.get("restarts", 0) for actor in known),
+        "hasWarning": actors is None or alive < len(known),
     }
 
 

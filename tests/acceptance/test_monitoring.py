@@ -286,3 +286,54 @@ def test_the_status_of_actors_names_no_pool_of_others(shipper: Shipper, newcomer
     assert page.status_code == 200
     assert shipper.pool not in page.text
     assert "pool-dispatch-1" in page.text
+
+
+# All at once
+
+
+def _codes(shipper: Shipper) -> set[str]:
+    """The pools that it can use."""
+    items = shipper.http.get(f"{MONITORING}/pool-stats").json()["items"]
+    return {one["poolCode"] for one in items}
+
+
+def test_who_looks_for_work_is_told(shipper: Shipper) -> None:
+    until("the pool answers", lambda: _alive(shipper))
+
+    def own() -> dict[str, Any] | None:
+        told = shipper.http.get(f"{MONITORING}/consumer-health").json()
+        found = {one["queueIdentifier"]: one for one in told["consumers"].values()}
+        assert set(found) == _codes(shipper), "and nobody else's"
+        one: dict[str, Any] = found[shipper.pool]
+        return one if one["isHealthy"] else None
+
+    one = until("it has looked for work", own)
+    assert one["isRunning"]
+    assert one["timeSinceLastPollSeconds"] < 60
+
+
+def test_nobody_stands_by(shipper: Shipper) -> None:
+    told = shipper.http.get(f"{MONITORING}/standby-status").json()
+    assert told["standbyEnabled"] is False
+    assert told["supervisorAnswers"]
+    assert told["actors"] >= told["actorsAlive"] > 0
+
+
+def test_the_dashboard_has_all_of_it(shipper: Shipper) -> None:
+    (warning,) = warn(shipper, 1)
+    hold = threading.Event()
+    target = shipper.receiver.place(lambda _: Answer(hold=hold))
+    job = shipper.post(target)["id"]
+    try:
+        target.gets(1)
+        told = shipper.http.get(f"{MONITORING}/dashboard").json()
+    finally:
+        hold.set()
+    assert [one["messageId"] for one in told["inFlightMessages"]] == [job]
+    assert shipper.pool in {pool["poolCode"] for pool in told["pools"]}
+    assert {queue["name"] for queue in told["queues"]} == _codes(shipper)
+    assert str(warning) in {one["id"] for one in told["warnings"]}
+    assert told["circuitBreakers"]
+    assert told["health"]["status"] in {"HEALTHY", "WARNING", "DEGRADED"}
+    assert told["standbyStatus"]["standbyEnabled"] is False
+    assert len(told["consumerHealth"]["consumers"]) == len(told["pools"])

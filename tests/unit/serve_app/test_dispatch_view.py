@@ -18,12 +18,15 @@ from serve_app.wire.monitoring import (
 )
 from serve_app.wire.monitoring_mapper import (
     breaker_document,
+    consumers_document,
     health_document,
     in_flight_document,
     pool_document,
     queue_document,
+    standby_document,
     warning_document,
 )
+from serve_app.wire.monitoring_overview import ConsumerHealth, StandbyStatus
 from storage import dispatch_pools, dispatch_vitals, dispatch_warnings
 from storage.dispatch_vitals import Outcomes, QueueSize
 from storage.dispatch_warnings import Severity, Warned
@@ -234,3 +237,45 @@ def test_dispatch_is_up_when_every_pool_answers(alive: tuple[bool, ...], status:
     actors = [{"name": f"pool-dispatch-{n}", "alive": up} for n, up in enumerate(alive)]
     component = dispatch_component({"actors": [*actors, {"name": "pool-calls-0", "alive": False}]})
     assert component == {"status": status, "up": sum(alive), "expected": 2}
+
+
+async def test_who_looks_for_work_and_when_they_last_did() -> None:
+    world = World()
+    world.actors[0]["stats"] = STATS | {"looked_ago": 1.5}
+    pools = await world.sight.pools(7)
+    readers = [
+        {"name": "kafka-ingest-0", "alive": True, "stats": {"polled_ago": 90.0}},
+        {"name": "kafka-ingest-1", "alive": False, "stats": {"polled_ago": 0.1}},
+    ]
+    told = consumers_document(pools, readers, NOW)
+    ConsumerHealth.model_validate(told)
+    shared, own, slow, gone = told["consumers"].values()
+    assert list(told["consumers"]) == [
+        "dpl_default",
+        "dpl_2",
+        "kafka-ingest-0",
+        "kafka-ingest-1",
+    ]
+    assert (shared["isHealthy"], shared["timeSinceLastPollMs"]) == (True, 1_500)
+    assert shared["lastPollTime"] == "2023-11-14T22:13:18.500000Z"
+    assert shared["instanceId"] == "pool-dispatch-1"
+    assert (own["isHealthy"], own["isRunning"], own["lastPollTimeMs"]) == (False, False, None)
+    assert (slow["isHealthy"], slow["isRunning"]) == (False, True), "not for a minute"
+    assert (gone["isHealthy"], gone["isRunning"], gone["lastPollTime"]) == (False, False, None)
+
+
+def test_nobody_stands_by_and_the_supervisor_says_who_runs() -> None:
+    actors = [{"alive": True, "restarts": 2}, {"alive": True}, {"alive": False, "restarts": 1}]
+    told = standby_document(actors)
+    StandbyStatus.model_validate(told)
+    assert told == {
+        "standbyEnabled": False,
+        "supervisorAnswers": True,
+        "actors": 3,
+        "actorsAlive": 2,
+        "restarts": 3,
+        "hasWarning": True,
+    }
+    assert not standby_document(actors[:2])["hasWarning"]
+    away = standby_document(None)
+    assert (away["supervisorAnswers"], away["hasWarning"]) == (False, True)
