@@ -25,6 +25,8 @@ EXTENSION_LENGTH = 1_024
 AHEAD = 86_400.0
 """How far a sender's clock may be ahead of ours, in seconds."""
 ANY = "*"
+CLIENT = "clientId"
+"""The key of its context under which an event names the client that it is about."""
 
 _BETWEEN = re.compile(r"(\*)")
 
@@ -58,6 +60,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.execution_id is None or self.correlation_id is None:
             return None
         return Address(self.tenant, self.execution_id, self.correlation_id)
+
+    @property
+    def client(self) -> str | None:
+        """The client that it is about, if its context names one."""
+        return next((value for key, value in self.context if key == CLIENT), None)
 
     @property
     def is_json(self) -> bool:

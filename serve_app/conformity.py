@@ -46,6 +46,8 @@ class Verdict:
     mismatches: tuple[Mismatch, ...] = ()
     is_misnamed: bool = False
     """It names a version that its type does not have: that is wrong, not its data."""
+    lacks_client: bool = False
+    """Events of its type are about one client each, and it names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class _Known:
 
     life: Life
     validation: Validation
+    is_client_scoped: bool
     usual: tuple[Version, ...]
     mime_types: dict[Version, str]
     digests: dict[Version, bytes]
@@ -63,6 +66,7 @@ _TypeKey: TypeAlias = tuple[int, str]
 _SchemaKey: TypeAlias = tuple[int, str, Version, bytes]
 
 _FINE = Verdict(Standing.FINE, accepted=True)
+_NO_CLIENT = Verdict(Standing.REFUSED, accepted=False, lacks_client=True)
 
 
 class Conformity:
@@ -107,9 +111,15 @@ class Conformity:
         )
 
     async def check(
-        self, tenant: int, code: str, version: str | None, content_type: str | None, data: bytes
+        self,
+        tenant: int,
+        code: str,
+        version: str | None,
+        content_type: str | None,
+        data: bytes,
+        client: str | None = None,
     ) -> Verdict:
-        """What becomes of an event.
+        """What becomes of an event; of one that is about a client, `client` is which.
 
         Raises:
             TransientError: It cannot be told now.
@@ -117,6 +127,8 @@ class Conformity:
         known = await self._types.get((tenant, code))
         if known is None or known.life.status is TypeStatus.ARCHIVED:
             return self._unknown
+        if known.is_client_scoped and client is None:
+            return _NO_CLIENT
         versions = known.usual if version is None else _named(known, version)
         if known.validation is Validation.OFF:
             return _fine(versions[0]) if versions else _FINE
@@ -164,6 +176,7 @@ def _known(found: EventType) -> _Known:
     return _Known(
         life=life,
         validation=found.validation,
+        is_client_scoped=found.client_scoped,
         usual=versions_to_check(life, None),
         mime_types={one.version: one.mime_type for one in found.versions},
         digests={one.version: one.digest for one in found.versions},

@@ -37,7 +37,13 @@ class Judge(Protocol):
     """Who knows the types of events."""
 
     async def check(
-        self, tenant: int, code: str, version: str | None, content_type: str | None, data: bytes
+        self,
+        tenant: int,
+        code: str,
+        version: str | None,
+        content_type: str | None,
+        data: bytes,
+        client: str | None = None,
     ) -> Verdict:
         """Whether an event is what its type says."""
         ...
@@ -103,7 +109,12 @@ class EventDesk:
         warnings: dict[int, tuple[Mismatch, ...]] = {}
         for index, event in enumerate(events):
             verdict = await self._judge.check(
-                event.tenant, event.type, event.type_version, event.content_type, _data(event)
+                event.tenant,
+                event.type,
+                event.type_version,
+                event.content_type,
+                _data(event),
+                event.client,
             )
             if not verdict.accepted:
                 self._metrics.events.refused += len(events)

@@ -9,6 +9,7 @@ from core.destinations import Destinations
 from core.dispatch.job import JobKey, Pointer
 from core.dispatch.verbs import Fate, Verb
 from core.errors import InvalidError
+from serve_app.job_schemas import check_payload_of
 from serve_app.replica import Replica
 from serve_app.targets import check_target
 from serve_app.wire.dispatch_jobs import COUNT_TO, JobRequest
@@ -60,6 +61,15 @@ async def post(
     destinations = Destinations(config.call_networks, config.call_ports)
     for wish in wishes:
         check_target(wish.job.target_url, destinations, f"{wish.where}targetUrl")
+    await check_payload_of(
+        replica,
+        tenant,
+        [
+            (wish.job.schema_id, wish.payload, wish.job.payload_content_type, wish.where)
+            for wish in wishes
+            if wish.job.schema_id is not None
+        ],
+    )
     pools = await _pools_of(replica, tenant, wishes)
     now = replica.gateway.clock.now()
     news = [

@@ -23,6 +23,14 @@ SLACK = 60.0
 # A tenant, and the ids between which its jobs are looked at.
 Bounds: TypeAlias = tuple[int, str, str]
 
+# What of a new job goes into its row as it is.
+_PLAIN = (
+    *("job_id", "pool_no", "code", "source", "subject", "correlation_id", "external_id"),
+    *("target_url", "message_group", "mode", "sequence", "max_retries", "timeout_seconds"),
+    *("data_only", "scheduled_for", "expires_at", "idempotency_key", "payload", "content_type"),
+    *("signature", "client_id", "schema_id"),
+)
+
 _headers = msgspec.json.Decoder(dict[str, str])
 _metadata = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 
@@ -41,6 +49,8 @@ class NewJob:
     subject: str | None = None
     correlation_id: str | None = None
     external_id: str | None = None
+    client_id: str | None = None
+    schema_id: str | None = None
     message_group: str | None = None
     mode: Mode = Mode.IMMEDIATE
     sequence: int = 99
@@ -99,6 +109,8 @@ class Job:
     subscription_id: str | None
     correlation_id: str | None
     external_id: str | None
+    client_id: str | None
+    schema_id: str | None
     target_url: str
     message_group: str | None
     mode: Mode
@@ -160,6 +172,7 @@ class JobFilter:
     message_group: str | None = None
     event_id: str | None = None
     correlation_id: str | None = None
+    client_id: str | None = None
     pools: tuple[int, ...] | None = None
     created_after: float | None = None
     created_before: float | None = None
@@ -283,35 +296,12 @@ async def forget(pool: Pool, tenant: int, before: float, limit: int) -> int:
 
 def _columns(jobs: Sequence[NewJob]) -> list[list[object]]:
     """One list for each column, in the order of the statement."""
-    rows: list[tuple[object, ...]] = [
-        (
-            job.job_id,
-            job.pool_no,
-            job.code,
-            job.source,
-            job.subject,
-            job.correlation_id,
-            job.external_id,
-            job.target_url,
-            job.message_group,
-            job.mode.value,
-            job.sequence,
-            job.max_retries,
-            job.timeout_seconds,
-            job.data_only,
-            job.scheduled_for,
-            job.expires_at,
-            job.idempotency_key,
-            job.payload,
-            job.content_type,
-            _json(job.headers or None),
-            _json(job.auth),
-            _json(job.metadata or None),
-            job.signature.value,
-        )
-        for job in jobs
+    return [
+        *([getattr(job, name) for job in jobs] for name in _PLAIN),
+        [_json(job.headers or None) for job in jobs],
+        [_json(job.auth) for job in jobs],
+        [_json(job.metadata or None) for job in jobs],
     ]
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 async def _look_back(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bounds, str | None]:
@@ -370,6 +360,7 @@ def _conditions(chosen: JobFilter) -> tuple[object, ...]:
         chosen.created_before,
         chosen.failed_after,
         chosen.failed_before,
+        chosen.client_id,
     )
 
 

@@ -148,6 +148,7 @@ def _claimed(row: asyncpg.Record) -> Claimed:
         event_id=row["event_id"],
         event_tenant=row["event_tenant"],
         correlation_id=row["correlation_id"],
+        client_id=row["client_id"],
         idempotency_key=row["idempotency_key"],
         target_url=row["target_url"],
         data_only=row["data_only"],

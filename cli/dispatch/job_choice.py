@@ -41,6 +41,7 @@ class JobFilter:
     group: Annotated[str | None, typer.Option(help="Only those of this message group.")] = None
     event: Annotated[str | None, typer.Option(help="Only those of this event's id.")] = None
     correlation: Annotated[str | None, typer.Option(help="Only this correlation id.")] = None
+    client: Annotated[str | None, typer.Option(help="Only those about this client.")] = None
     since: Annotated[
         str | None, typer.Option(help="Only those made since: 10m ago, or a date and time.")
     ] = None
@@ -62,6 +63,7 @@ class JobFilter:
             "messageGroup": self.group,
             "eventId": self.event,
             "correlationId": self.correlation,
+            "clientId": self.client,
             "createdAfter": moment_of(self.since, now) if self.since else None,
             "createdBefore": moment_of(self.until, now) if self.until else None,
             "ignored": True if self.ignored else None,

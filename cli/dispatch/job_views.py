@@ -109,6 +109,8 @@ def _head(job: Document) -> RenderableType:
             ("source", Text(str(job.get("source") or ""))),
             ("subject", Text(str(job.get("subject") or ""))),
             ("correlation", Text(str(job.get("correlationId") or ""))),
+            ("client", Text(str(job.get("clientId") or ""))),
+            ("schema", Text(str(job.get("schemaId") or ""))),
             ("idempotency key", Text(str(job.get("idempotencyKey") or ""))),
             ("metadata", Text(", ".join(metadata))),
             ("attempts", f"{job.get('attemptCount')} of {job.get('maxRetries')}"),

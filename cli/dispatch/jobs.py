@@ -90,6 +90,10 @@ class Task:
         str | None, typer.Option(help="Posted again with it, it is still one job.")
     ] = None
     correlation: Annotated[str | None, typer.Option(help="Correlation id.")] = None
+    client: Annotated[str | None, typer.Option(help="The client that it is about.")] = None
+    schema: Annotated[str | None, typer.Option(help="Id of a schema that the data must fit.")] = (
+        None
+    )
     header: Annotated[
         list[str] | None, typer.Option(help="A header as NAME=VALUE; once for each.")
     ] = None
@@ -128,6 +132,8 @@ class Task:
             "maxRetries": self.retries,
             "idempotencyKey": self.idempotency_key,
             "correlationId": self.correlation,
+            "clientId": self.client,
+            "schemaId": self.schema,
             "headers": headers_of(self.header) if self.header else None,
             "auth": auth_of(self.bearer, self.basic),
             "signature": self.signature.value if self.signature else None,

@@ -50,6 +50,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event_tenant: str | None = None
     """Whose event it is, where that is not said by whose job it is: of the anchor's."""
     correlation_id: str | None = None
+    client_id: str | None = None
+    """The client that it is about, if its event or its creator names one."""
     idempotency_key: str | None = None
     """As its creator gave it; an EVENT's is made of what it brings to whom."""
     payload: bytes | None = None

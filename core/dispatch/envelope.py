@@ -118,6 +118,7 @@ def _facts(job: Claimed) -> dict[str, str | None]:
         "X-Muster-Subscription-Id": job.subscription_id,
         "X-Muster-Correlation-Id": job.correlation_id,
         "X-Muster-Subject": job.subject,
+        "X-Muster-Client-Id": job.client_id,
         "X-Muster-Tenant": job.event_tenant,
     }
 
@@ -134,6 +135,7 @@ def _classic_facts(job: Claimed) -> dict[str, str | None]:
         "X-FlowCatalyst-Subscription-Id": job.subscription_id,
         "X-FlowCatalyst-Correlation-ID": job.correlation_id,
         "X-FlowCatalyst-Subject": job.subject,
+        "X-FlowCatalyst-Client-Id": job.client_id,
         "X-FlowCatalyst-Tenant": job.event_tenant,
     }
 

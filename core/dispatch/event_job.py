@@ -29,6 +29,7 @@ class EventJob(NamedTuple):
     data_only: bool
     delay_seconds: int
     max_age_seconds: int
+    client_id: str | None
 
     @property
     def key(self) -> JobKey:
@@ -76,4 +77,5 @@ def job_of(event: Event, subscription: Subscription, job_id: str) -> EventJob:
         subscription.data_only,
         subscription.delay_seconds,
         subscription.max_age_seconds,
+        event.client,
     )

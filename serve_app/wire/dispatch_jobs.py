@@ -20,6 +20,7 @@ from core.dispatch.pool import DEFAULT_POOL
 from core.subscription import MAX_RETRIES, SEQUENCE, TIMEOUT_SECONDS, Signature
 from core.tsid import PATTERN
 from serve_app.wire.base import Wire
+from serve_app.wire.event_types import SCHEMA_ID
 from serve_app.wire.gathers import BasicAuth, BearerAuth
 from serve_app.wire.requests import is_printable
 from storage.dispatch_jobs import JobFilter, NewJob
@@ -103,6 +104,10 @@ class JobRequest(Wire):
     subject: Name | None = None
     correlation_id: Name | None = None
     external_id: Name | None = None
+    client_id: Name | None = Field(None, description="The client that it is about.")
+    schema_id: Annotated[str, Field(pattern=SCHEMA_ID)] | None = Field(
+        None, description="Of a schema that is kept; the payload must be what it says."
+    )
     idempotency_key: Name | None = Field(
         None, description="Posted again with the same key, it is the job that was posted first."
     )
@@ -151,6 +156,8 @@ class JobRequest(Wire):
             subject=self.subject,
             correlation_id=self.correlation_id,
             external_id=self.external_id,
+            client_id=self.client_id,
+            schema_id=self.schema_id,
             message_group=self.message_group,
             mode=self.mode,
             sequence=self.sequence,
@@ -195,6 +202,7 @@ class JobWish(PoolWish):
     message_group: GroupName | None = None
     event_id: Name | None = None
     correlation_id: Name | None = None
+    client_id: Name | None = None
     created_after: Moment | None = None
     created_before: Moment | None = None
 
@@ -212,6 +220,7 @@ class JobWish(PoolWish):
             message_group=self.message_group,
             event_id=self.event_id,
             correlation_id=self.correlation_id,
+            client_id=self.client_id,
             pools=pools,
             created_after=_seconds(self.created_after),
             created_before=_seconds(self.created_before),

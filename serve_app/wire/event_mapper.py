@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from core.event import Event
+from core.event import CLIENT, Event
 from core.moment import moment
 from core.tsid import made_at
 from handlers.schemas.interface import Mismatch, within
@@ -91,6 +91,11 @@ def unfit(event: Event, verdict: Verdict, where: str) -> ProblemError:
     if verdict.standing is Standing.UNKNOWN:
         fault = Fault(f"{where}type", f"an event type that is registered; {event.type} is not")
         problem = Problem(status=422, code="unknown_event_type", detail=str(fault), faults=(fault,))
+        return ProblemError(problem)
+    if verdict.lacks_client:
+        expected = f"a pair with the key {CLIENT}: events of {event.type} are about one client each"
+        fault = Fault(f"{where}contextData", expected)
+        problem = Problem(status=422, code="client_required", detail=str(fault), faults=(fault,))
         return ProblemError(problem)
     root = f"{where}typeVersion" if verdict.is_misnamed else f"{where}data"
     faults = tuple(Fault(within(root, one.path), one.expected) for one in verdict.mismatches)

@@ -69,8 +69,8 @@ class EventTypeRequest(Wire):
     source: TypeSource = TypeSource.API
     client_scoped: bool = Field(
         False,
-        description="Whether its events belong to one client each: kept for its owner, and decides "
-        "nothing. Stays as it is.",
+        description="Whether its events are about one client each, which they then must name in "
+        "contextData clientId. Stays as it is.",
     )
     validation: Validation = Field(
         Validation.ENFORCE,

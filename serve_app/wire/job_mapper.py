@@ -35,6 +35,8 @@ def job_item(job: Job) -> Document:
         "eventTenant": job.event_tenant,
         "subscriptionId": job.subscription_id,
         "correlationId": job.correlation_id,
+        "clientId": job.client_id,
+        "schemaId": job.schema_id,
         "metadata": [{"key": key, "value": value} for key, value in job.metadata],
         "targetUrl": job.target_url,
         "protocol": "HTTP_WEBHOOK",

@@ -49,6 +49,8 @@ class JobItem(Wire):
     event_tenant: str | None = Field(description="Whose event it is; of the anchor's jobs only.")
     subscription_id: str | None
     correlation_id: str | None
+    client_id: str | None = Field(description="An event's: contextData clientId.")
+    schema_id: str | None
     metadata: list[Pair]
     target_url: str
     protocol: Literal["HTTP_WEBHOOK"]

@@ -7,22 +7,23 @@ with wished as (
       from unnest($2::text[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::text[],
                   $8::text[], $9::text[], $10::text[], $11::text[], $12::integer[], $13::integer[],
                   $14::integer[], $15::boolean[], $16::float8[], $17::float8[], $18::text[],
-                  $19::bytea[], $20::text[], $21::json[], $22::json[], $23::json[], $24::text[])
+                  $19::bytea[], $20::text[], $21::text[], $22::text[], $23::text[], $24::json[],
+                  $25::json[], $26::json[])
            with ordinality
            as w(job_id, pool_no, code, source, subject, correlation_id, external_id, target_url,
                 message_group, mode, sequence, max_retries, timeout_seconds, data_only,
-                scheduled_for, expires_at, idempotency_key, payload, content_type, headers, auth,
-                metadata, signature, place)
+                scheduled_for, expires_at, idempotency_key, payload, content_type, signature,
+                client_id, schema_id, headers, auth, metadata, place)
 ), made as (
     insert into dispatch_jobs
            (tenant_id, job_id, pool_no, kind, code, source, subject, correlation_id, external_id,
             target_url, message_group, mode, sequence, max_retries, timeout_seconds, data_only,
-            scheduled_for, expires_at, idempotency_key, payload, content_type, headers, auth,
-            metadata, signature)
+            scheduled_for, expires_at, idempotency_key, payload, content_type, signature,
+            client_id, schema_id, headers, auth, metadata)
     select $1, job_id, pool_no, 'TASK', code, source, subject, correlation_id, external_id,
            target_url, message_group, mode, sequence, max_retries, timeout_seconds, data_only,
            to_timestamp(scheduled_for), to_timestamp(expires_at), idempotency_key, payload,
-           content_type, headers, auth, metadata, signature
+           content_type, signature, client_id, schema_id, headers, auth, metadata
       from wished
      order by place
         on conflict (tenant_id, idempotency_key) where idempotency_key is not null do nothing
@@ -48,6 +49,7 @@ select j.job_id, j.position, j.pool_no, p.pool_id, p.code as pool_code, j.kind, 
        case when j.tenant_id = 0
             then (select t.slug from tenants t where t.tenant_id = j.event_tenant)
              end as event_tenant, j.subscription_id, j.correlation_id, j.external_id,
+       j.client_id, j.schema_id,
        case when j.standing = 'done' or j.status = 'IN_PROGRESS' then j.target_url
             else coalesce(s.target, j.target_url) end as target_url,
        j.message_group, j.mode, j.sequence, j.max_retries, j.timeout_seconds, j.data_only,
@@ -116,8 +118,9 @@ select job_id
    and ($16::float8 is null or created_at < to_timestamp($16))
    and ($17::float8 is null or coalesce(last_attempt_at, updated_at) >= to_timestamp($17))
    and ($18::float8 is null or coalesce(last_attempt_at, updated_at) < to_timestamp($18))
+   and ($19::text is null or client_id = $19)
  order by job_id desc
- limit $19 offset $20;
+ limit $20 offset $21;
 
 -- name: next_jobs
 -- The same, oldest first.
@@ -142,11 +145,12 @@ select job_id
    and ($16::float8 is null or created_at < to_timestamp($16))
    and ($17::float8 is null or coalesce(last_attempt_at, updated_at) >= to_timestamp($17))
    and ($18::float8 is null or coalesce(last_attempt_at, updated_at) < to_timestamp($18))
+   and ($19::text is null or client_id = $19)
  order by job_id
- limit $19;
+ limit $20;
 
 -- name: count_jobs
--- How many there are, up to $19. What does not match is read, too.
+-- How many there are, up to $20. What does not match is read, too.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
 select count(*)
   from (select
@@ -169,7 +173,8 @@ select count(*)
            and ($16::float8 is null or created_at < to_timestamp($16))
            and ($17::float8 is null or coalesce(last_attempt_at, updated_at) >= to_timestamp($17))
            and ($18::float8 is null or coalesce(last_attempt_at, updated_at) < to_timestamp($18))
-         limit $19) as counted;
+           and ($19::text is null or client_id = $19)
+         limit $20) as counted;
 
 -- name: job_options
 -- What a tenant's latest $2 jobs can be told apart by.

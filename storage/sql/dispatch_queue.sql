@@ -47,7 +47,7 @@ with won as (
     returning j.tenant_id, j.job_id, j.sends, j.attempt_count, j.max_retries, j.timeout_seconds,
               j.kind, j.code, j.source, j.subject, j.event_tenant, j.event_id, j.correlation_id,
               j.target_url, j.data_only, j.created_at, j.expires_at, j.payload, j.content_type,
-              j.headers, j.auth, j.signature, j.subscription_id, j.idempotency_key
+              j.headers, j.auth, j.signature, j.client_id, j.subscription_id, j.idempotency_key
 )
 select w.tenant_id, w.job_id, w.sends, w.attempt_count, w.max_retries, w.timeout_seconds, w.kind,
        w.code, w.source, w.subject, w.event_id, w.correlation_id, w.target_url, w.data_only,
@@ -55,7 +55,7 @@ select w.tenant_id, w.job_id, w.sends, w.attempt_count, w.max_retries, w.timeout
        coalesce(extract(epoch from w.expires_at), 0)::float8 as expires_at,
        coalesce(w.payload, e.data) as payload,
        coalesce(w.content_type, e.content_type) as content_type,
-       w.headers, w.auth, w.signature, w.idempotency_key, w.subscription_id,
+       w.headers, w.auth, w.signature, w.client_id, w.idempotency_key, w.subscription_id,
        case when w.tenant_id = 0
             then (select t.slug from tenants t where t.tenant_id = w.event_tenant)
              end as event_tenant,

@@ -18,7 +18,8 @@ with stored as (
     insert into dispatch_jobs
            (tenant_id, job_id, pool_no, kind, code, source, subject, event_tenant, event_id,
             subscription_id, correlation_id, target_url, message_group, mode, sequence,
-            max_retries, timeout_seconds, data_only, scheduled_for, expires_at, idempotency_key)
+            max_retries, timeout_seconds, data_only, scheduled_for, expires_at, idempotency_key,
+            client_id)
     select j.tenant_id, j.job_id, j.pool_no, 'EVENT', j.code, j.source, j.subject,
            j.event_tenant, j.event_id, j.subscription_id, j.correlation_id, j.target_url,
            j.message_group, j.mode, j.sequence, j.max_retries, j.timeout_seconds, j.data_only,
@@ -26,7 +27,7 @@ with stored as (
                 then now() + j.delay_seconds * interval '1 second' end,
            case when j.max_age_seconds > 0
                 then now() + j.max_age_seconds * interval '1 second' end,
-           j.event_id || ':' || j.subscription_id
+           j.event_id || ':' || j.subscription_id, j.client_id
       from unnest($2::event_job[]) with ordinality as j
      where ((j.event_tenant, j.event_id) in (select tenant_id, event_id from stored)) is true
      order by j.ordinality

@@ -14,6 +14,7 @@ from tests.support.dispatching import JOBS, Shipper, make_pool
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
 from tests.support.receiver import Answer, Delivery, receiving
+from tests.support.subscriptions import new_type
 from tests.support.tenants import another_tenant
 
 
@@ -89,6 +90,56 @@ def test_a_job_is_signed_in_the_form_that_it_asks_for(shipper: Shipper) -> None:
     usual = shipper.post(target)
     assert usual["signature"] == "standard"
     assert "webhook-signature" in target.gets(2)[1].headers
+
+
+def test_a_job_is_about_a_client_and_its_payload_is_what_its_schema_says(shipper: Shipper) -> None:
+    target, client = shipper.receiver.place(), new_id()
+    kept = shipper.http.post(
+        "/api/schemas",
+        json={"name": "Order", "schemaType": "JSON_SCHEMA", "content": {"required": ["order"]}},
+    )
+    assert kept.status_code == 201, kept.text
+    schema = kept.json()["id"]
+    wish = shipper.body(target, schemaId=schema, clientId=client, payload={"order": 7})
+    reply = shipper.http.post(JOBS, json=wish)
+    assert reply.status_code == 201, reply.text
+    posted = reply.json()
+    assert (posted["clientId"], posted["schemaId"]) == (client, schema)
+    (delivery,) = target.gets(1)
+    assert delivery.headers["x-muster-client-id"] == client
+    found = shipper.http.get(JOBS, params={"clientId": client}).json()["items"]
+    assert [one["id"] for one in found] == [posted["id"]]
+
+    wrong = wish | {"payload": {"parcel": 7}}
+    refused = assert_problem(shipper.http.post(JOBS, json=wrong), 422, "schema_mismatch")
+    assert faulty_fields(refused) == {"payload"}
+    batch = shipper.http.post(f"{JOBS}/batch", json=[wish, wrong])
+    assert faulty_fields(assert_problem(batch, 422, "schema_mismatch")) == {"[1].payload"}
+    unknown = shipper.http.post(JOBS, json=wish | {"schemaId": "sch_0000000000000"})
+    assert faulty_fields(assert_problem(unknown, 422, "invalid")) == {"schemaId"}
+    assert len(target.deliveries) == 1
+
+
+def test_an_events_job_is_about_the_client_that_the_event_names(shipper: Shipper) -> None:
+    target, client, type_ = shipper.receiver.place(), new_id(), new_type()
+    made = shipper.http.post(
+        "/api/subscriptions",
+        json={
+            "code": f"code-{new_id()}",
+            "name": "Orders",
+            "eventTypes": [{"eventTypeCode": type_}],
+            "target": target.url,
+            "dispatchPoolId": shipper.pool,
+        },
+    )
+    assert made.status_code == 201, made.text
+    context = [{"key": "clientId", "value": client}]
+    event = {"type": type_, "source": "test", "data": {}, "contextData": context}
+    assert shipper.http.post("/api/events", json=event).status_code == 201
+    (delivery,) = target.gets(1)
+    assert delivery.headers["x-muster-client-id"] == client
+    (found,) = shipper.http.get(JOBS, params={"clientId": client}).json()["items"]
+    assert (found["kind"], found["clientId"], found["schemaId"]) == ("EVENT", client, None)
 
 
 def test_a_text_is_delivered_as_it_is(shipper: Shipper) -> None:

@@ -134,3 +134,16 @@ def test_a_payload_that_would_take_years_is_refused_and_others_go_on(product: Pr
     refused = assert_problem(send(product, code, b"1"), 422, "schema_mismatch")
     assert "within 1 s" in refused["detail"]
     assert send(product, new_type(product, current("1.0", {})), b"1").status_code == 201
+
+
+def test_events_of_a_client_scoped_type_name_their_client(product: Product) -> None:
+    code = new_type(product, clientScoped=True, validation="off")
+    event = {"type": code, "source": "test", "data": {}}
+    problem = assert_problem(product.http.post("/api/events", json=event), 422, "client_required")
+    assert faulty_fields(problem) == {"contextData"}
+    context = [{"key": "clientId", "value": "acme"}]
+    batch = [event | {"contextData": context}, event]
+    reply = product.http.post("/api/events/batch", json=batch)
+    assert faulty_fields(assert_problem(reply, 422, "client_required")) == {"[1].contextData"}
+    taken = product.http.post("/api/events", json=batch[0])
+    assert taken.status_code == 201, taken.text

@@ -59,6 +59,8 @@ async def test_a_job_is_kept_whole(jobs: Jobs) -> None:
         auth={"type": "bearer", "token": "secret"},
         metadata=(("region", "eu"), ("é", "ü")),
         signature=Signature.CLASSIC,
+        client_id="acme",
+        schema_id="sch_1",
     )
     (made,) = await dispatch_jobs.create(jobs.pool, jobs.tenant, [new])
     assert (made.job_id, made.pool_no, made.known) == (new.job_id, DEFAULT_POOL, False)
@@ -66,7 +68,7 @@ async def test_a_job_is_kept_whole(jobs: Jobs) -> None:
     assert job is not None
     assert (job.kind, job.status, job.pool_code) == (Kind.TASK, JobStatus.QUEUED, "default")
     kept = set(NewJob.__dataclass_fields__) & set(Job.__dataclass_fields__)
-    assert len(kept) == 22
+    assert len(kept) == 24
     for name in kept:
         assert getattr(job, name) == getattr(new, name), name
     assert job.has_auth
@@ -112,7 +114,9 @@ async def test_of_many_who_post_one_key_at_once_one_makes_the_job(jobs: Jobs) ->
 
 
 async def test_listings_are_newest_first_and_filtered(jobs: Jobs, others: Jobs) -> None:
-    one = await jobs.post(source="a", code="x", message_group="g", correlation_id="c")
+    one = await jobs.post(
+        source="a", code="x", message_group="g", correlation_id="c", client_id="acme"
+    )
     two = await jobs.post(source="a", code="y")
     three = await jobs.post(source="b", code="x")
     await others.post(source="a", code="x")
@@ -134,6 +138,8 @@ async def test_listings_are_newest_first_and_filtered(jobs: Jobs, others: Jobs) 
     assert await listed(source="a") == [two, one]
     assert await listed(code="x", source="a") == [one]
     assert await listed(message_group="g") == await listed(correlation_id="c") == [one]
+    assert await listed(client_id="acme") == [one]
+    assert await listed(client_id="other") == []
     assert await listed(statuses=(JobStatus.QUEUED, JobStatus.ERROR)) == [two, one]
     assert await listed(statuses=(JobStatus.ERROR,), ignored=False) == [two]
     assert await listed(ignored=True) == await listed(event_id="e") == []
@@ -376,7 +382,7 @@ async def test_what_holds_others_back_is_not_forgotten(jobs: Jobs, pool: Pool) -
 
 
 BOUNDS = (1, "", "~")
-OFF = (None,) * 15
+OFF = (None,) * 16
 
 
 @pytest.mark.parametrize(
@@ -417,6 +423,6 @@ async def test_an_event_is_found_among_many(jobs: Jobs, pool: Pool) -> None:
         await dispatch_jobs.create(pool, jobs.tenant, [jobs.new() for _ in range(100)])
     await pool.execute("update dispatch_jobs set event_id = 'E' || position")
     await pool.execute("analyze dispatch_jobs")
-    bounds, off = (jobs.tenant, "", "~"), (None,) * 15
+    bounds, off = (jobs.tenant, "", "~"), (None,) * 16
     plan = await pool.fetch(f"explain {Q['list_jobs']}", *bounds, *off[:8], "E77", *off[9:], 10, 0)
     assert "dispatch_jobs_event" in "\n".join(row[0] for row in plan)

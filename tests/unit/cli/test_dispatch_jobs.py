@@ -159,7 +159,7 @@ def test_a_job_is_posted_with_what_was_given(muster: Muster) -> None:
     times = ("--delay", "1m", "--max-age", "1d", "--timeout", "5s", "--retries", "4")
     names = ("--idempotency-key", "k", "--correlation", "c", "--subject", "s", "--source", "shop")
     extra = ("--header", "X-A=1", "--bearer", "hush", "--metadata", "a=b", "--envelope")
-    form = ("--signature", "classic")
+    form = ("--signature", "classic", "--client", "acme", "--schema", "sch_1")
     run = muster.run(
         "jobs", "post", "ship", "http://x/", "-d", "[1.10]", *order, *times, *names, *extra, *form
     )
@@ -182,6 +182,8 @@ def test_a_job_is_posted_with_what_was_given(muster: Muster) -> None:
         "correlationId": "c",
         "headers": {"X-A": "1"},
         "auth": {"type": "bearer", "token": "hush"},
+        "clientId": "acme",
+        "schemaId": "sch_1",
         "signature": "classic",
         "metadata": [{"key": "a", "value": "b"}],
         "dataOnly": False,

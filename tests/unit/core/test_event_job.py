@@ -47,6 +47,13 @@ def test_a_job_is_its_subscriptions_and_brings_an_event_that_may_be_another_tena
     assert (job.delay_seconds, job.max_age_seconds) == (7, 6)
 
 
+def test_a_job_is_about_the_client_that_its_event_names() -> None:
+    assert job_of(EVENT, SUBSCRIPTION, "j").client_id is None
+    named = msgspec.structs.replace(EVENT, context=(("region", "eu"), ("clientId", "acme")))
+    assert named.client == "acme"
+    assert job_of(named, SUBSCRIPTION, "j").client_id == "acme"
+
+
 def test_a_pool_is_told_where_a_job_stands() -> None:
     pointer = job_of(EVENT, SUBSCRIPTION, "j").pointer(42, 1.5)
     assert pointer.key == JobKey(ANCHOR, "j")

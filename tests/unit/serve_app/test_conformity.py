@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core.event import Event
 from core.event_type import (
     SchemaType,
     TypeSource,
@@ -20,6 +21,7 @@ from core.event_type import (
 from handlers.schemas import json_schema
 from handlers.schemas.interface import Compiled
 from serve_app.conformity import TYPE_TTL, Conformity, Standing, Verdict
+from serve_app.wire.event_mapper import unfit
 from storage.event_types import CompiledRow, EventType, SpecVersion
 
 CODE = "shop:orders:order:created"
@@ -224,3 +226,19 @@ async def test_tenants_have_their_own(world: World) -> None:
     assert not (await world.check({})).accepted
     assert (await world.conformity.check(2, CODE, None, None, b"{}")).accepted
     assert (await world.conformity.check(3, CODE, None, None, b"{}")).standing is Standing.UNKNOWN
+
+
+@pytest.mark.parametrize("validation", Validation)
+async def test_events_of_a_client_scoped_type_name_a_client(
+    world: World, validation: Validation
+) -> None:
+    world.put({"1.0": (CURRENT, True)}, validation)
+    world.types[1, CODE] = replace(world.types[1, CODE], client_scoped=True)
+    refused = await world.conformity.check(1, CODE, None, None, b"{}")
+    assert refused == Verdict(Standing.REFUSED, accepted=False, lacks_client=True)
+    taken = await world.conformity.check(1, CODE, None, None, b"{}", "acme")
+    assert taken.accepted
+    event = Event(tenant=1, event_id="e", type=CODE, source="shop", time=0.0)
+    problem = unfit(event, refused, "[2].").problem
+    assert (problem.status, problem.code) == (422, "client_required")
+    assert [fault.field for fault in problem.faults] == ["[2].contextData"]

@@ -29,6 +29,7 @@ class World:
         self.slow: dict[str, asyncio.Event] = {}
         self.verdicts: dict[str, conformity.Verdict] = {}
         self.judged: list[tuple[Any, ...]] = []
+        self.clients: list[str | None] = []
         self.stored: list[Event] = []
         self.first: dict[str, Event] = {}
         self.offers: list[Offer] = []
@@ -38,9 +39,16 @@ class World:
         self.desk = EventDesk(self, self, self.send_many, self.metrics, patience)
 
     async def check(
-        self, tenant: int, code: str, version: str | None, content_type: str | None, data: bytes
+        self,
+        tenant: int,
+        code: str,
+        version: str | None,
+        content_type: str | None,
+        data: bytes,
+        client: str | None = None,
     ) -> conformity.Verdict:
         self.judged.append((tenant, code, version, content_type, data))
+        self.clients.append(client)
         if code in self.slow:
             await self.slow[code].wait()
         return self.verdicts.get(code, FINE)
@@ -99,6 +107,12 @@ async def test_data_is_held_against_its_type(more: dict[str, Any], seen: tuple[A
     world = World()
     await world.desk.take([event(type_version="1.0", **more)])
     assert world.judged == [(1, "order.created", "1.0", *seen)]
+
+
+async def test_the_client_that_an_event_names_is_told() -> None:
+    world = World()
+    await world.desk.take([event(context=(("clientId", "acme"),)), event()], is_batch=True)
+    assert world.clients == ["acme", None]
 
 
 async def test_what_only_warns_is_stored_and_told() -> None:

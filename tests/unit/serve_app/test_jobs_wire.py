@@ -70,6 +70,8 @@ def test_credentials_and_headers_go_with_it() -> None:
         ({"kind": "EVENT"}, "kind"),
         ({"mode": "SOMETIMES"}, "mode"),
         ({"signature": "none"}, "signature"),
+        ({"schemaId": "orders"}, "schemaId"),
+        ({"clientId": ""}, "clientId"),
         ({"sequence": 2**31}, "sequence"),
         ({"maxRetries": 0}, "maxRetries"),
         ({"timeoutSeconds": 901}, "timeoutSeconds"),
@@ -84,7 +86,7 @@ def test_credentials_and_headers_go_with_it() -> None:
         ({"auth": {"type": "bearer"}}, "auth.token"),
         ({"payloadContentType": "text"}, "payloadContentType"),
         ({"dataOnly": "true"}, "dataOnly"),
-        ({"clientId": "x"}, "clientId"),
+        ({"serviceAccountId": "x"}, "serviceAccountId"),
     ],
 )
 def test_what_cannot_be_used_is_named(wrong: dict[str, Any], field: str) -> None:

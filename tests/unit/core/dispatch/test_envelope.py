@@ -183,6 +183,12 @@ def test_a_task_is_signed_in_the_form_that_its_creator_wants() -> None:
     assert headers(task(signature=Signature.STANDARD), CLASSIC) == headers(task())
 
 
+def test_the_client_that_it_is_about_is_told() -> None:
+    assert headers(task(client_id="acme"))["X-Muster-Client-Id"] == "acme"
+    assert headers(task(client_id="acme"), CLASSIC)["X-FlowCatalyst-Client-Id"] == "acme"
+    assert not [name for name in headers(task()) if name.endswith("Client-Id")]
+
+
 def test_an_event_with_its_data_alone_is_a_cloud_event_in_binary_mode() -> None:
     event = replace(
         EVENT,
