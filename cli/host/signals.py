@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Launchers pass a Ctrl-C on to a child that the terminal has told already, so two signals that
 # come together are one wish. Only a person presses again after this many seconds.
 ONE_WISH = 0.5
+
+# Python drops what is raised in a destructor, a hook around `fork` or a callback of the garbage
+# collector, and a signal may come in any of them: so the wish is repeated until it is heard.
+REPEAT_EVERY = 0.1
 
 
 class StopRequested(KeyboardInterrupt):
@@ -34,6 +39,7 @@ class StopSignals:
 
     def install(self) -> None:
         """Take the signals over."""
+        signal.signal(signal.SIGALRM, self._repeat)
         for number in SIGNALS:
             # `nohup` says by an ignored SIGHUP that the terminal does not matter.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
@@ -41,6 +47,7 @@ class StopSignals:
 
     def begin_stop(self) -> None:
         """Say that the host is stopping already, so that a Ctrl-C now means: at once."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
 
@@ -64,8 +71,20 @@ class StopSignals:
             return
         self._stopping_since = now
         self.received = number
+        signal.setitimer(signal.ITIMER_REAL, REPEAT_EVERY, REPEAT_EVERY)
         if not self._held:
             raise StopRequested(number)
+
+    def _repeat(self, _number: int, _frame: FrameType | None) -> None:
+        if self.received is not None and not self._held and not _is_heard(sys.exception()):
+            raise StopRequested(self.received)
+
+
+def _is_heard(error: BaseException | None) -> bool:
+    """Whether a wish to stop is being followed: by whoever handles this, or what came of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager
@@ -88,7 +107,7 @@ def stop_on_signals(kill: Callable[[], None]) -> Iterator[StopSignals]:
     """Let signals stop the host; `kill` must end everything without asking."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("Signals are received in the main thread only.")
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: signal.getsignal(number) for number in (*SIGNALS, signal.SIGALRM)}
     signals = StopSignals(kill)
     signals.install()
     try:
@@ -96,7 +115,13 @@ def stop_on_signals(kill: Callable[[], None]) -> Iterator[StopSignals]:
     except KeyboardInterrupt:
         # Where the signal met a call into Ray, Ray raises an interrupt of its own instead.
         raise StopRequested(signals.received or signal.SIGINT) from None
+    except Exception as error:
+        # A Ctrl-C goes to our children too, and one that had just begun fails of it.
+        if signals.received is None or _is_heard(error):
+            raise
+        raise StopRequested(signals.received) from None
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             with suppress(TypeError):  # a handler that was not set from Python cannot be put back
                 signal.signal(number, handler)

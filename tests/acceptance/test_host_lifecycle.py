@@ -67,6 +67,9 @@ class Host:
         pids = {self.process.pid, *(process.pid for process in (*children, *working))}
         return [mark for mark in map(mark_of, pids) if mark is not None]
 
+    def names(self) -> set[str]:
+        return {mark.name for mark in self.family()}
+
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
@@ -90,7 +93,7 @@ def test_everything_listens_on_loopback_only(host: Host) -> None:
 
 
 def test_haproxy_stands_in_front(host: Host) -> None:
-    assert "haproxy" in {mark.name for mark in host.family()}
+    assert "haproxy" in host.names()
 
 
 def test_workers_run_our_code_wherever_the_host_was_started(host: Host) -> None:
@@ -194,13 +197,28 @@ def test_ctrl_c_finishes_the_requests_under_way_and_leaves_nothing(tmp_path: Pat
         assert (places_of(tmp_path).kept_logs / "raylet.out").exists()
 
 
-def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path) -> None:
+MOMENTS: dict[str, Callable[[Host], object]] = {
+    "the folder is claimed": lambda host: places_of(host.data_dir).instance.exists(),
+    "the first process of Ray": lambda host: len(host.family()) >= 2,
+    "the raylet": lambda host: "raylet" in host.names(),
+    "Ray is up": lambda host: "Ray is up" in host.said,
+    "Serve's controller": lambda host: any("ServeContro" in name for name in host.names()),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path, moment: str) -> None:
     with launched(tmp_path) as host:
-        until(lambda: len(host.family()) >= 5, "Ray is starting")
+        until(lambda: host.ended or MOMENTS[moment](host), moment, within=120)
         family = host.family()
         os.killpg(host.process.pid, signal.SIGINT)
-        assert host.process.wait(timeout=30) == 0, host.said
+        assert host.process.wait(timeout=60) == 0, host.said
+        assert host.said.endswith("Stopped by SIGINT\n")
+        assert "Traceback" not in host.said
         assert_gone(family)
+        assert find_in(places_of(tmp_path).run_dir) == []
+        assert not places_of(tmp_path).run_dir.exists()
+        assert not places_of(tmp_path).instance.exists()
 
 
 def test_after_a_kill_the_next_start_cleans_up(tmp_path: Path) -> None:

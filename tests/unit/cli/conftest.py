@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from cli import shell
 from cli.client import Client
+from cli.commands import app
 from cli.instance import Instance
-from cli.main import app
 
 Handler = Callable[[httpx.Request], httpx.Response]
 URL = "http://127.0.0.1:8000"

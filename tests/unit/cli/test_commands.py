@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cli.commands import COMMANDS
 from cli.kafka.command import COMMANDS as KAFKA_COMMANDS
-from cli.main import COMMANDS
 from tests.unit.cli.conftest import Muster
 
 OPENED = {
@@ -39,9 +39,24 @@ def body_of(muster: Muster) -> object:
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     heavy = {"ray", "fastapi", "httpx", "asyncpg", "pydantic"}
-    code = f"import sys, cli.main; print({heavy!r} & set(sys.modules))"
+    code = f"import sys, cli.commands; print({heavy!r} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "set()\n"
+
+
+def test_ctrl_c_while_it_is_still_importing_is_no_traceback() -> None:
+    code = """
+import signal, sys
+class Impatient:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Impatient())
+from cli.main import main
+main()
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
 def test_the_first_page_of_help_lists_every_command(muster: Muster) -> None:

@@ -2,11 +2,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from typing import NoReturn
 
 import pytest
 
+from cli.host import signals
 from cli.host.signals import SIGNALS, StopRequested, keeping_sigterm, stop_on_signals
 
 
@@ -54,10 +56,62 @@ with signals.stop_on_signals(lambda: print("killed", flush=True)) as held:
 
 def test_a_held_signal_is_heeded_when_the_block_is_done() -> None:
     steps = []
-    with pytest.raises(StopRequested), stop_on_signals(_never) as signals, signals.hold():  # noqa: PT012
+    with pytest.raises(StopRequested), stop_on_signals(_never) as held, held.hold():  # noqa: PT012
         _send(signal.SIGTERM)
         steps.append("done")
     assert steps == ["done"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_wish_that_python_drops_is_repeated() -> None:
+    class Deaf:
+        def __del__(self) -> None:
+            _send(signal.SIGTERM)  # raises here, where nothing can be raised
+
+    with pytest.raises(StopRequested) as stopped, stop_on_signals(_never):  # noqa: PT012
+        Deaf()
+        time.sleep(30)
+    assert stopped.value.signal is signal.SIGTERM
+
+
+def test_a_wish_that_is_heard_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signals, "REPEAT_EVERY", 0.001)
+    cleaned = []
+
+    def interrupted() -> None:
+        try:
+            _send(signal.SIGTERM)
+        finally:
+            time.sleep(0.02)
+            with suppress(ValueError):
+                raise ValueError("a trouble on the way out")
+            cleaned.append("to the end")
+
+    with pytest.raises(StopRequested), stop_on_signals(_never):
+        interrupted()
+    assert cleaned == ["to the end"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_fails_of_the_same_signal_is_not_told_as_a_fault() -> None:
+    class Deaf:
+        def __del__(self) -> None:
+            _send(signal.SIGINT)
+
+    with pytest.raises(StopRequested), stop_on_signals(_never):  # noqa: PT012
+        Deaf()
+        raise OSError("a child was interrupted")
+
+
+def test_a_fault_of_the_stop_itself_is_told() -> None:
+    def interrupted() -> None:
+        try:
+            _send(signal.SIGINT)
+        finally:
+            raise OSError("cannot be cleaned up")
+
+    with pytest.raises(OSError, match="cannot be cleaned up"), stop_on_signals(_never):
+        interrupted()
 
 
 def test_an_interrupt_raised_by_a_library_is_told_by_its_signal() -> None:

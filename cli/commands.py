@@ -1,0 +1,195 @@
+"""The commands of `muster`, in the order in which its help lists them."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from cli.lazy import SETTINGS, Entry, group_of
+
+_RUN = "Run"
+_USE = "Use"
+_DISPATCH = "Dispatch"
+_ADMIN = "Administer"
+
+COMMANDS = (
+    Entry(
+        name="up",
+        target="cli.up:up",
+        summary="Start Muster here: PostgreSQL, Ray, the actors and the HTTP API.",
+        example="muster up --port 8000",
+        panel=_RUN,
+    ),
+    Entry(
+        name="down",
+        target="cli.down:down",
+        summary="Stop a Muster that was started here.",
+        example="muster down --data-dir .muster",
+        panel=_RUN,
+    ),
+    Entry(
+        name="status",
+        target="cli.status:status",
+        summary="Show actors, hot correlations, flush rate and backlog.",
+        example="muster status --watch",
+        panel=_RUN,
+    ),
+    Entry(
+        name="demo",
+        target="cli.demo.group:app",
+        summary="Watch correlations, gathers and deliveries, when all is well and when not.",
+        example="muster demo dispatch",
+        panel=_RUN,
+    ),
+    Entry(
+        name="chaos",
+        target="cli.chaos.command:app",
+        summary="Break the local instance on purpose, under load, and account for every event.",
+        example="muster chaos run kill-shard --kills 5",
+        panel=_RUN,
+    ),
+    Entry(
+        name="wait",
+        target="cli.waits:app",
+        summary="Register, show, list, cancel and explain wait states.",
+        example="muster wait list --status waiting",
+        panel=_USE,
+    ),
+    Entry(
+        name="send",
+        target="cli.send:send",
+        summary="Send a callback or an event to a wait state.",
+        example="""muster send order-17 payment --data '{"paid": true}'""",
+        panel=_USE,
+    ),
+    Entry(
+        name="tail",
+        target="cli.tail:tail",
+        summary="Follow the log of a wait state live, until it ends.",
+        example="muster tail order-17 payment",
+        panel=_USE,
+    ),
+    Entry(
+        name="gather",
+        target="cli.gather.command:app",
+        summary="Ask many resources at once; show, follow and cancel it.",
+        example="muster gather run laboratory pharmacy --timeout 10s",
+        panel=_USE,
+    ),
+    Entry(
+        name="resources",
+        target="cli.resources:app",
+        summary="Register, list, show and remove those who can be asked.",
+        example="muster resources list",
+        panel=_USE,
+    ),
+    Entry(
+        name="kafka",
+        target="cli.kafka.command:app",
+        summary="Look at Kafka, try dead letters again, send records.",
+        example="muster kafka status",
+        panel=_USE,
+    ),
+    Entry(
+        name="events",
+        target="cli.dispatch.events:app",
+        summary="Send events to all who want them; list and show what came.",
+        example="""muster events send shop:orders:order:created -d '{"order": 17}'""",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="event-types",
+        target="cli.dispatch.event_types:app",
+        summary="Register what kinds of events there are, and what each looks like.",
+        example="muster event-types list",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="subscriptions",
+        target="cli.dispatch.subscriptions:app",
+        summary="Say who wants which events; pause, resume, rotate secrets.",
+        example="muster subscriptions list",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="pools",
+        target="cli.dispatch.pools:app",
+        summary="Set how fast deliveries go and how many at once; watch them.",
+        example="muster pools stats --watch",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="jobs",
+        target="cli.dispatch.jobs:app",
+        summary="Look at deliveries, post them, and put right those that failed.",
+        example="muster jobs list --status error --since 1h",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="groups",
+        target="cli.dispatch.groups:app",
+        summary="Look at message groups: what blocks them; park, resume, skip.",
+        example="muster groups list --state blocked",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="warnings",
+        target="cli.dispatch.warnings:app",
+        summary="See what somebody should look at.",
+        example="muster warnings list",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="breakers",
+        target="cli.dispatch.breakers:app",
+        summary="See which targets are left alone for failing; try them again.",
+        example="muster breakers list",
+        panel=_DISPATCH,
+    ),
+    Entry(
+        name="keys",
+        target="cli.keys:app",
+        summary="Create, list and revoke API keys.",
+        example="muster keys list",
+        panel=_ADMIN,
+    ),
+    Entry(
+        name="migrate",
+        target="cli.migrate:migrate",
+        summary="Bring the database schema up to date.",
+        example="muster migrate --dry-run",
+        panel=_ADMIN,
+    ),
+    Entry(
+        name="config",
+        target="cli.config_command:config",
+        summary="Show every setting, its value and where it comes from.",
+        example="muster config",
+        panel=_ADMIN,
+    ),
+)
+
+app = typer.Typer(
+    cls=group_of(COMMANDS),
+    no_args_is_help=True,
+    context_settings=SETTINGS,
+    help="Muster gathers the events that belong together and acts once.",
+    epilog="Every command has --help with an example. Start with `muster up`, then `muster demo`.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"muster {version('muster')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None: ...
