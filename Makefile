@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PY     := $(BIN)/python
+# Every process of an instance imports the code: compiled once, not once by each of them.
+unexport PYTHONDONTWRITEBYTECODE
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help

@@ -22,7 +22,7 @@ from tests.support.tenants import another_tenant
 pytestmark = pytest.mark.timeout(600)
 
 SEED = 20_240_613
-EXAMPLES = 20
+EXAMPLES = 6
 TIMEOUT = 30
 STREAMS = [
     "/api/wait-states/{executionId}/{correlationId}/stream",

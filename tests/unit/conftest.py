@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 # A slow machine is no failure of the code; the whole suite has a time limit of its own.
 # To look longer: pytest tests/unit --hypothesis-profile=thorough
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("unit", _PATIENT, max_examples=50)
+settings.register_profile("unit", _PATIENT, max_examples=30)
 settings.register_profile("thorough", _PATIENT, max_examples=2000)
 settings.load_profile("unit")
 

@@ -131,7 +131,7 @@ class BesideItsModel(RuleBasedStateMachine):
 
 
 TestBesideItsModel = BesideItsModel.TestCase
-TestBesideItsModel.settings = settings(max_examples=80, stateful_step_count=60, deadline=None)
+TestBesideItsModel.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 
 
 # The rules one by one.

@@ -55,7 +55,7 @@ def steady(pace: Pace, seconds: float, begin: float = 1000.0) -> list[float]:
 
 
 @given(LIMITS, st.lists(st.tuples(st.floats(0, 200), st.integers(1, 80)), max_size=12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_window_has_more_starts_than_allowed(
     limit: int, crowds: list[tuple[float, int]]
 ) -> None:
@@ -63,7 +63,7 @@ def test_no_window_has_more_starts_than_allowed(
 
 
 @given(LIMITS, st.lists(st.floats(0, 3), min_size=1, max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_nor_if_those_who_start_are_late(limit: int, lateness: list[float]) -> None:
     """A busy process wakes when it can, and starts all that may start by then."""
     pace, now, starts = Pace(limit), 50.0, list[float]()
@@ -129,7 +129,7 @@ _changes = st.lists(
 
 
 @given(st.one_of(st.none(), LIMITS), _changes)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_at_each_start_the_limit_of_that_moment_holds_for_the_minute_before_it(
     first: int | None, changes: list[tuple[int | None, float, int]]
 ) -> None:
