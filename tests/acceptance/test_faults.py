@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,7 +19,7 @@ from tests.support.product import BOTH, Product, new_id, running_product, until
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """An instance of its own, because these tests kill parts of it."""
-    folder = tmp_path_factory.mktemp("mortal") / ".muster"
+    folder = tmp_path_factory.mktemp("mortal") / "with spaces" / ".muster"
     with running_product(folder, "--shards", "2", request_timeout="4") as running:
         yield running
 
@@ -61,11 +60,12 @@ def test_a_shard_killed_while_waiting_goes_on_from_its_rows(mortal: Product) -> 
         mortal.callback(wait, {"before": True})
     old = [kill(mortal, "shard-0"), kill(mortal, "shard-1")]
     for wait in waits:
-        assert mortal.event(wait)["waitStatus"] == "completed"
+        taken = _patient(partial(mortal.event, wait, X_Event_Id=new_id()))
+        assert taken["waitStatus"] == "completed"
     for name, pid in zip(("shard-0", "shard-1"), old, strict=True):
         back(mortal, name, pid)
     for wait in waits:
-        shown = mortal.show(wait)
+        shown = _patient(partial(mortal.show, wait))
         assert shown["output"]["api_response"] == {"before": True}
         assert shown["version"] == 3
 
@@ -95,13 +95,16 @@ def test_shards_killed_under_load_lose_nothing_acknowledged(mortal: Product) -> 
     assert len(acknowledged) > 60
     for event_id, (wait, verdict) in acknowledged.items():
         assert verdict in {"matched", "duplicate"}
-        assert mortal.show(wait)["events"]["api_response"]["data"] == {"id": event_id}
+        shown = _patient(partial(mortal.show, wait))
+        assert shown["events"]["api_response"]["data"] == {"id": event_id}
 
 
 def test_a_timer_killed_before_the_deadline_still_fires_it(mortal: Product) -> None:
-    wait = mortal.register(BOTH | {"timeout": 2})
+    wait = _patient(
+        partial(mortal.register, BOTH | {"timeout": 2}, executionId=new_id(), nodeId="n")
+    )
     old = kill(mortal, "timer")
-    assert mortal.show(wait, wait=20)["status"] == "timeout"
+    until("its end", lambda: _patient(partial(mortal.show, wait, wait=20))["status"] == "timeout")
     back(mortal, "timer", old)
 
 
@@ -120,7 +123,7 @@ def test_the_supervisor_killed_is_replaced_and_reports(mortal: Product) -> None:
 
 
 def test_a_stream_survives_the_shard_without_gap_or_duplicate(mortal: Product) -> None:
-    wait = mortal.register()
+    wait = _patient(partial(mortal.register, executionId=new_id(), nodeId="n"))
     path = f"/api/wait-states/{wait['executionId']}/{wait['correlationId']}/stream"
     ids: list[str] = []
     with mortal.http.stream("GET", path) as stream:
@@ -129,7 +132,7 @@ def test_a_stream_survives_the_shard_without_gap_or_duplicate(mortal: Product) -
                 continue
             ids.append(line.removeprefix("id:").strip())
             if len(ids) == 1:
-                mortal.callback(wait)
+                _patient(partial(mortal.callback, wait, X_Event_Id=new_id()))
             if len(ids) == 2:
                 old = [kill(mortal, "shard-0"), kill(mortal, "shard-1")]
                 taken = partial(is_taken, mortal, wait, new_id())
@@ -140,7 +143,7 @@ def test_a_stream_survives_the_shard_without_gap_or_duplicate(mortal: Product) -
 
 
 def test_postgres_away_is_503_and_everything_goes_on_when_it_is_back(mortal: Product) -> None:
-    waits = [mortal.register() for _ in range(5)]
+    waits = [_patient(partial(mortal.register, executionId=new_id(), nodeId="n")) for _ in range(5)]
     embedded.stop(mortal.data_dir, mode="immediate")
     try:
         reply = mortal.http.post(
@@ -160,18 +163,21 @@ def test_postgres_away_is_503_and_everything_goes_on_when_it_is_back(mortal: Pro
         embedded.start(mortal.data_dir)
     until("readiness", lambda: mortal.http.get("/actuator/health/readiness").status_code == 200)
     for wait in waits[1:]:
-        assert _patient(lambda: mortal.callback(wait))["verdict"] == "matched"  # noqa: B023
-    assert _patient(lambda: mortal.event(waits[0]))["verdict"] == "matched"
+        taken = _patient(partial(mortal.callback, wait, X_Event_Id=new_id()))
+        assert taken["verdict"] == "matched"
+    taken = _patient(partial(mortal.event, waits[0], X_Event_Id=new_id()))
+    assert taken["verdict"] == "matched"
 
 
-def test_a_restarted_instance_goes_on_with_the_same_data(tmp_path: Path) -> None:
-    folder = tmp_path / "with spaces" / ".muster"
-    with running_product(folder) as first:
-        wait = first.register()
-        first.callback(wait, {"kept": 1})
-        short = first.register(BOTH | {"timeout": 1})
-    with running_product(folder) as second:
-        assert second.key == first.key
+def test_a_restarted_instance_goes_on_with_the_same_data(mortal: Product) -> None:
+    """The last of its tests: the instance ends here, and the next one takes its folder."""
+    wait = mortal.register()
+    mortal.callback(wait, {"kept": 1})
+    short = mortal.register(BOTH | {"timeout": 1})
+    mortal.cli("down")
+    with running_product(mortal.data_dir) as second:
+        assert second.key == mortal.key
+        assert second.pid != mortal.pid
         assert second.event(wait)["waitStatus"] == "completed"
         assert second.show(wait)["output"]["api_response"] == {"kept": 1}
         assert second.show(short, wait=20)["status"] == "timeout"
