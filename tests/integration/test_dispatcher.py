@@ -97,20 +97,21 @@ async def test_a_rate_is_kept_used_and_changed(town: Town) -> None:
         await shop.post(range(1, 200), actor)
         await shop.until(lambda: len(shop.came) >= 81, 15)
         took = shop.came[80].at - shop.came[1].at
-        assert took < 79 * 0.1 / 0.98 + 0.1
-        # On a busy machine two requests may come a little closer than they started.
-        assert busiest(shop.came, 0.95) <= 10
+        # On a busy machine some requests come later than they started, and closer together: the
+        # rate shows over all of them, and nothing comes in a crowd of fifty.
+        assert 79 * 0.1 - 0.5 < took < 79 * 0.1 / 0.98 + 0.5
+        assert busiest(shop.came, 0.95) <= 15
         await shop.change(rate_limit=None, concurrency=5)
-        await shop.done(5)
+        await shop.done(9)  # at the rate before it would be twelve
         shop.hooks.takes[shop.path] = 0.05
         await shop.post(range(200, 260), actor)
-        await shop.done(5)
+        await shop.done()
         assert shop.hooks.most[shop.path] == 5
         shop.hooks.most.clear()
         await shop.change(concurrency=2)
-        await shop.until(lambda: actor._dispatcher.terms.concurrency == 2, 3)
+        await shop.until(lambda: actor._dispatcher.terms.concurrency == 2)
         await shop.post(range(300, 320), actor)
-        await shop.done(5)
+        await shop.done()
         assert shop.hooks.most[shop.path] == 2
     assert sorted(numbers(shop.came)) == [*range(260), *range(300, 320)]
 
@@ -129,13 +130,13 @@ async def a_broken_target_is_left_alone_and_tried_by_the_first_of_its_group(town
             told = await actor.breakers(shop.tenant)
             return bool(told) and told[0]["state"] == "OPEN"
 
-        await shop.until(is_left_alone, 10)
+        await shop.until(is_left_alone)
         await asyncio.sleep(0.2)
         spent = len(shop.came)
         ids = await shop.post(
             range(100, 106), actor, message_group="g", mode=BLOCK, sequence=1, max_retries=100
         )
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(1.0)
         assert len(shop.came) == spent
         (told,) = await actor.breakers(shop.tenant)
         assert told["target"] + "/" == shop.hooks.url("")
@@ -143,7 +144,7 @@ async def a_broken_target_is_left_alone_and_tried_by_the_first_of_its_group(town
         others = await shop.post(
             range(200, 210), actor, target_url=shop.hooks.url("broken-elsewhere", "localhost")
         )
-        await shop.until(lambda: len(shop.hooks.came("broken-elsewhere")) == 10, 2)
+        await shop.until(lambda: len(shop.hooks.came("broken-elsewhere")) == 10, 3)
         await shop.done(20)
     grouped = [number for number in numbers(shop.came) if 100 <= number < 200]
     assert grouped == list(range(100, 106))
@@ -338,7 +339,7 @@ async def a_failed_job_holds_its_group_until_a_person_has_seen_to_it(town: Town)
         await shop.do(Verb.REQUEUE, first[0])
         await shop.do(Verb.IGNORE, second[0])
         await actor.refresh()
-        await shop.until(lambda: len(shop.came) == 10, 5)
+        await shop.until(lambda: len(shop.came) == 10, 15)
         assert await shop.status(second[0]) == "ERROR"
         assert [await shop.status(one) for one in first] == ["COMPLETED"] * 3
     assert [n for n in numbers(shop.came) if n < 100] == [0, 0, 1, 2]
@@ -360,7 +361,7 @@ async def a_parked_group_waits_and_others_do_not(town: Town) -> None:
         assert actor._dispatcher.board.knows(GroupKey(shop.tenant, "g"))
         assert await dispatch_groups.unpark(shop.database, shop.tenant, place)
         await actor.refresh()
-        await shop.done(3)
+        await shop.done(10)
     assert numbers(shop.came[5:]) == list(range(5))
 
 
@@ -369,12 +370,12 @@ async def a_suspended_pool_waits(town: Town) -> None:
     shop = await town.shop("suspended")
     async with shop.working() as actor:
         await shop.change(status="SUSPENDED")
-        await shop.until(lambda: not actor._dispatcher.terms.is_active, 3)
+        await shop.until(lambda: not actor._dispatcher.terms.is_active)
         await shop.post(range(5), actor)
         await asyncio.sleep(1.0)
         assert shop.came == []
         await shop.change(status="ACTIVE")
-        await shop.done(3)
+        await shop.done(10)
     assert sorted(numbers(shop.came)) == list(range(5))
 
 
@@ -388,12 +389,12 @@ async def jobs_come_not_before_their_time_and_not_after_it(town: Town) -> None:
         await shop.post([2], scheduled_for=now + 1.5)
         late = await shop.post([3], actor, scheduled_for=now + 1.5, expires_at=now + 0.5)
         await shop.post([4], actor, expires_at=now + 60)
-        await shop.done(10)
+        await shop.done()
     times = {one.number: one.at - began for one in shop.came}
     assert sorted(times) == [1, 2, 4]
-    assert 1.2 < times[1] < 3.0
-    assert 1.2 < times[2] < 3.0
-    assert times[4] < 1.2
+    assert 1.2 < times[1] < 10
+    assert 1.2 < times[2] < 10
+    assert times[4] < min(times[1], times[2])
     assert await shop.status(late[0]) == "EXPIRED"
     assert await shop.attempts(late[0]) == []
 
@@ -483,9 +484,9 @@ async def a_target_has_so_many_and_others_go_past_it(town: Town) -> None:
     async with shop.working(target_limit=2) as actor:
         await shop.post(range(10), actor)
         await shop.post(range(10), actor, target_url=shop.hooks.url("narrow-other", "localhost"))
-        began = time.monotonic()
-        await shop.done(10)
-        assert time.monotonic() - began < 1.9
+        await shop.done()
+    narrow, other = (shop.hooks.came(path) for path in (shop.path, "narrow-other"))
+    assert other[0].at < narrow[-1].at
     assert [shop.hooks.most[path] for path in (shop.path, "narrow-other")] == [2, 2]
 
 
@@ -540,7 +541,7 @@ async def what_waits_for_a_target_that_is_replaced_goes_to_the_new_one(town: Tow
         async def is_left_alone() -> bool:
             return [one["state"] for one in await actor.breakers(shop.tenant)] == ["OPEN"]
 
-        await shop.until(is_left_alone, 10)
+        await shop.until(is_left_alone)
         await subscriptions.change(
             shop.database,
             shop.tenant,
