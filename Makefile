@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-core test-units test-parts test-product test-fast check format chaos bench clean constraints kafka-jars chromium
+.PHONY: help run test test-core test-units test-edges test-parts test-product test-fast check format chaos bench clean constraints kafka-jars chromium
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,15 +17,21 @@ run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (C
 	@$(PY) -m cli.main up
 
 test: check kafka-jars chromium ## Everything CI runs: checks, then every test
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-core test-units
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-core test-units test-edges
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-parts test-product
 	$(PY) -m pytest tests/chaos
 
 test-core: $(VENV)/.installed
 	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 
+# In two parts, so that both cores have something to do until the end.
+EDGES := tests/unit/handlers tests/unit/telemetry
+
 test-units: $(VENV)/.installed
-	$(PY) -m pytest tests/unit --ignore=tests/unit/core
+	$(PY) -m pytest tests/unit --ignore=tests/unit/core $(EDGES:%=--ignore=%)
+
+test-edges: $(VENV)/.installed
+	$(PY) -m pytest $(EDGES)
 
 # Side by side: much of both is waiting for deadlines and for processes to start. Tests of the
 # product that start instances of their own go with the parts, so that both take as long.
