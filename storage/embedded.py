@@ -35,7 +35,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
         "max_wal_size": "4GB",
         "checkpoint_timeout": "15min",
         "autovacuum_naptime": "10s",
-        "autovacuum_vacuum_cost_delay": "0",
+        "autovacuum_vacuum_cost_limit": "400",
         "jit": "off",
         "idle_in_transaction_session_timeout": "60s",
         "timezone": "UTC",
