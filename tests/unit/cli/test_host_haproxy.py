@@ -103,6 +103,17 @@ def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: 
     )
 
 
+def test_serve_does_not_listen_for_senders_of_events_who_hang_up(tmp_path: Path) -> None:
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(FRONT)
+    awk = ["awk", "-f", str(write_bounds(tmp_path)), str(config)]
+    mended = subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10).stdout
+    bounded, lingering = mended.split("\nbackend http-muster")[1].split("\nbackend lingering")
+    told = re.findall(r"http-request set-header (\S+) (\S+) if { method POST } { path_beg", bounded)
+    assert told == [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
+    assert "set-header" not in lingering
+
+
 @pytest.mark.parametrize(
     ("most_files", "clients"),
     [(1_048_576, MOST_CONNECTIONS), (resource.RLIM_INFINITY, MOST_CONNECTIONS), (4_096, 1_438)],
