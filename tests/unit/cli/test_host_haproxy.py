@@ -86,11 +86,16 @@ listen stats
 """
 
 
+def bounded_config(folder: Path, config: str) -> str:
+    """The configuration as the launcher hands it to HAProxy, as far as awk goes."""
+    file = folder / "haproxy.cfg"
+    file.write_text(config)
+    awk = ["awk", "-f", str(write_bounds(folder)), str(file)]
+    return subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10).stdout
+
+
 def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: Path) -> None:
-    config = tmp_path / "haproxy.cfg"
-    config.write_text(FRONT)
-    awk = ["awk", "-f", str(write_bounds(tmp_path)), str(config)]
-    mended = subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10).stdout
+    mended = bounded_config(tmp_path, FRONT)
     assert f"mark-down maxconn {AT_ONCE}\n" in mended
     assert f"check backup maxconn {AT_ONCE}\n" in mended
     assert f"global\n{BUFFERS}" in mended
@@ -104,10 +109,7 @@ def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: 
 
 
 def test_serve_does_not_listen_for_senders_of_events_who_hang_up(tmp_path: Path) -> None:
-    config = tmp_path / "haproxy.cfg"
-    config.write_text(FRONT)
-    awk = ["awk", "-f", str(write_bounds(tmp_path)), str(config)]
-    mended = subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10).stdout
+    mended = bounded_config(tmp_path, FRONT)
     bounded, lingering = mended.split("\nbackend http-muster")[1].split("\nbackend lingering")
     told = re.findall(r"http-request set-header (\S+) (\S+) if { method POST } { path_beg", bounded)
     assert told == [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
@@ -126,11 +128,7 @@ def test_haproxy_holds_as_many_clients_as_the_files_it_may_open(
 
 
 def test_a_configuration_without_replicas_bounds_buffers_only(tmp_path: Path) -> None:
-    config = tmp_path / "haproxy.cfg"
-    config.write_text(CONFIG)
-    awk = ["awk", "-f", str(write_bounds(tmp_path)), str(config)]
-    done = subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10)
-    assert done.stdout.replace(BUFFERS, "") == CONFIG
+    assert bounded_config(tmp_path, CONFIG).replace(BUFFERS, "") == CONFIG
 
 
 def test_only_the_front_door_may_be_opened_to_the_network(tmp_path: Path) -> None:
