@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 import structlog
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.errors import OverloadedError
@@ -138,6 +139,8 @@ class Guard:
             finally:
                 lingers = passage.lingers
                 passage.leave()
+        except ClientDisconnect:
+            log.debug("request.hung_up", request=facts.request_id)  # nobody is left to be answered
         except Exception as error:
             if status:  # part of an answer is out: all that is left is to break it off
                 log.exception("request.broken_off", request=facts.request_id)

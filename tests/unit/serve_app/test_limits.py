@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.errors import OverloadedError
@@ -183,6 +184,21 @@ async def test_a_surprise_is_answered_without_its_internals(
     assert b"secret" not in reply.body
     assert gate.requests == 0
     assert "KeyError" in "".join(capsys.readouterr())
+
+
+async def test_who_hangs_up_while_sending_is_counted_and_makes_no_noise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def hang_up(_: Scope) -> None:
+        raise ClientDisconnect
+
+    gate, metrics = Gate(OPTIONS), Metrics("r")
+    guard = Guard(Inner(hang_up), gate=gate, max_body=MAX_BODY, metrics=metrics)
+    assert (await ask(guard)).status == 0  # nobody is there to be answered
+    assert (gate.requests, gate.body_bytes) == (0, 0)
+    page = metrics.render(Snapshot(), requests=0, streams=0).decode()
+    assert 'status="499"} 1.0' in page
+    assert "request.crashed" not in "".join(capsys.readouterr())
 
 
 async def test_an_answer_that_breaks_half_way_is_broken_off() -> None:
