@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.problem import assert_problem, faulty_fields, server_errors
-from tests.support.product import Product
+from tests.support.product import Product, until
 
 WAITS = "/api/wait-states"
 CALLBACKS = "/api/internal/callbacks/external-service"
@@ -220,3 +221,34 @@ def _speak(product: Product, *lines: str) -> httpx.Response:
         answer = http.client.HTTPResponse(wire)
         answer.begin()
         return httpx.Response(answer.status, headers=answer.getheaders(), content=answer.read())
+
+
+def test_an_event_whose_sender_hangs_up_half_way_is_none_and_may_be_sent_again(
+    product: Product,
+) -> None:
+    """That it is no failure of ours is for `_never_a_500` to see."""
+    wait, address = product.register(), urlsplit(product.url)
+    head = (
+        f"POST {CALLBACKS} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        f"Authorization: Bearer {product.key}\r\nContent-Type: application/json\r\n"
+        f"X-Execution-Id: {wait['executionId']}\r\nX-Correlation-Id: {wait['correlationId']}\r\n"
+        "X-Event-Id: again\r\nContent-Length: 500\r\n\r\n"
+    )
+    before = hang_ups(product)
+
+    def is_counted() -> bool:
+        with socket.create_connection((address.hostname, address.port), timeout=10) as sender:
+            sender.sendall(head.encode() + b'{"half": ')
+            time.sleep(0.2)  # one that never gets past HAProxy shows nothing
+        return hang_ups(product) > before
+
+    until("one of them is counted", is_counted)
+    assert product.show(wait)["receivedEvents"] == []
+    assert product.callback(wait, {"whole": True}, X_Event_Id="again")["verdict"] == "matched"
+
+
+def hang_ups(product: Product) -> float:
+    """How many callbacks ended before they were whole."""
+    lines = product.http.get("/metrics").text.splitlines()
+    told = [line for line in lines if 'callbacks/{service}",status="499"' in line]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in told)
