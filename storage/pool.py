@@ -35,6 +35,16 @@ CONNECTION_ERRORS = (
 # Readers with optional filters plan with the values at hand. Writers plan once, and always go by
 # key: a plan made while a table is new and empty would read it whole, and stay until Postgres has
 # counted its rows. Ten thousand waits later each flush would still read all of them.
+#
+# The settings are not enough. Of a table that Postgres knows to be empty, as after a quiet night,
+# an index read from end to end costs as little as a look-up by key, and may be preferred. It must
+# be no choice, so the SQL of writers joins a table that grows in one of these ways:
+# - `t.key = any(array[asked.key])`, for the first column of an index: still a look-up by key, but
+#   nothing that a merge join could do, for whose sake Postgres thinks of reading indexes in order.
+# - `exists (… offset 0)`: no join, but asked for each row. Also where all that is asked for is in
+#   an index, or where the index is partial: such a one may be read whole without any merge join.
+# - `t.key = any(array(select …))`: first the keys, then the rows.
+# tests/contract/test_writer_plans.py looks at every statement.
 _READER = {"plan_cache_mode": "force_custom_plan"}
 _WRITER = {
     "plan_cache_mode": "auto",

@@ -1,3 +1,5 @@
+-- `any(array[…])`: how writers keep to keys; see storage/pool.py.
+
 -- name: audit_waits
 -- These waits with what only their rows know, for whoever holds them against an account of his own.
 -- Served by: execution_wait_states_pkey.
@@ -7,7 +9,7 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
        extract(epoch from w.expires_at)::float8 as expires_at,
        w.resumed_at is not null as resumed
   from execution_wait_states w
-  join wait_specs s using (tenant_id, spec_id)
+  join wait_specs s on s.tenant_id = any(array[w.tenant_id]) and s.spec_id = w.spec_id
  where w.wait_key = any($1::bytea[]);
 
 -- name: audit_lines

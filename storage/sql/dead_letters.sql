@@ -1,3 +1,5 @@
+-- `any(array(…))`: how writers keep to keys; see storage/pool.py.
+
 -- name: bury
 -- Keep records that could not be handled. One that fails again counts its attempts. Another one at
 -- the same place, of a topic that was deleted and made again, takes the place over.
@@ -96,9 +98,10 @@ delete from dead_letters where tenant_id = $1 and letter_id = $2 returning lette
 -- name: forget_letters
 -- Forget a batch that was handled, or that nobody cared for, $1 seconds ago.
 delete from dead_letters
- where letter_id in (select letter_id from dead_letters
-                      where coalesce(redriven_at, failed_at) < now() - $1 * interval '1 second'
-                      limit $2)
+ where letter_id = any(array(
+       select letter_id from dead_letters
+        where coalesce(redriven_at, failed_at) < now() - $1 * interval '1 second'
+        limit $2))
 returning letter_id;
 
 -- name: count_letters

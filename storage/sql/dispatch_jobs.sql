@@ -1,3 +1,5 @@
+-- `any(array(…))`: how writers keep to keys; see storage/pool.py.
+
 -- name: create_jobs
 -- Store jobs that somebody posted, in their order. Each comes back as it is kept: one whose key is
 -- known as the first with that key. One that somebody else stores this moment does not come back.
@@ -250,8 +252,11 @@ with old as (
      order by j.job_id
      limit $3
 ), attempts as (
-    delete from dispatch_attempts a using old where a.tenant_id = $1 and a.job_id = old.job_id
+    delete from dispatch_attempts
+     where tenant_id = $1 and job_id = any(array(select job_id from old))
 )
-delete from dispatch_jobs j using old
- where j.tenant_id = $1 and j.job_id = old.job_id and j.standing in ('done', 'error')
-returning j.job_id;
+delete from dispatch_jobs
+ where tenant_id = $1
+   and job_id = any(array(select job_id from old))
+   and standing in ('done', 'error')
+returning job_id;

@@ -1,3 +1,5 @@
+-- `offset 0`: how writers keep to keys; see storage/pool.py.
+
 -- name: open_pools
 -- Every pool that has an actor: also one that was archived in the moment somebody gave it a job.
 -- Served by: dispatch_pools_pkey, dispatch_jobs_open.
@@ -8,7 +10,8 @@ select pool_no, tenant_id, pool_id, code, name, description, rate_limit, concurr
   from dispatch_pools p
  where status <> 'ARCHIVED'
     or exists (select from dispatch_jobs j
-                where j.pool_no = p.pool_no and j.standing in ('open', 'again'))
+                where j.pool_no = p.pool_no and j.standing in ('open', 'again')
+               offset 0)
  order by pool_no;
 
 -- name: read_pool_no

@@ -1,3 +1,5 @@
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+
 -- name: claim_jobs
 -- Take jobs to send them: $1 tenants, $2 job ids, for pool $3, by $4, for their time-out and $5
 -- seconds more. Left out are those that somebody has, that are not due, over or another pool's,
@@ -20,7 +22,7 @@ with won as (
            lease_until = now() + (j.timeout_seconds + $5) * interval '1 second',
            updated_at = now()
       from unnest($1::integer[], $2::text[]) as asked(tenant_id, job_id)
-     where j.tenant_id = asked.tenant_id
+     where j.tenant_id = any(array[asked.tenant_id])
        and j.job_id = asked.job_id
        and (j.pool_no = $3) is true
        and (j.standing in ('open', 'again')) is true
@@ -64,8 +66,9 @@ select w.tenant_id, w.job_id, w.sends, w.attempt_count, w.max_retries, w.timeout
        extract(epoch from e.time)::float8 as event_time, e.message_group as event_group,
        e.causation_id, e.spec_version, e.type_version, e.data_schema, e.extensions
   from won w
-  left join events e on e.tenant_id = w.event_tenant and e.event_id = w.event_id
-  left join subscriptions s on s.tenant_id = w.tenant_id and s.subscription_id = w.subscription_id;
+  left join events e on e.tenant_id = any(array[w.event_tenant]) and e.event_id = w.event_id
+  left join subscriptions s
+         on s.tenant_id = any(array[w.tenant_id]) and s.subscription_id = w.subscription_id;
 
 -- name: finish_jobs
 -- What became of jobs that were taken. One that was taken again since belongs to somebody else:
@@ -80,7 +83,9 @@ with said as (
                    and j.subscription_id is not null
                    and not exists (select from subscriptions w
                                     where w.tenant_id = j.tenant_id
-                                      and w.subscription_id = j.subscription_id)) as orphaned
+                                      and w.subscription_id = j.subscription_id
+                                   offset 0)
+                offset 0) as orphaned
       from unnest($1::sent_job[]) as s
 ), logged as (
     insert into dispatch_attempts
@@ -105,7 +110,7 @@ update dispatch_jobs j
        last_error = said.last_error,
        updated_at = now()
   from said
- where j.tenant_id = said.tenant_id
+ where j.tenant_id = any(array[said.tenant_id])
    and j.job_id = said.job_id
    and j.sends = said.send_no
    and j.status = 'IN_PROGRESS'
@@ -116,7 +121,7 @@ returning j.tenant_id, j.job_id, coalesce(extract(epoch from j.scheduled_for), 0
 -- Served by: dispatch_attempts_pkey.
 delete from dispatch_attempts a
  using unnest($1::integer[], $2::text[], $3::integer[]) as asked(tenant_id, job_id, send_no)
- where a.tenant_id = asked.tenant_id
+ where a.tenant_id = any(array[asked.tenant_id])
    and a.job_id = asked.job_id
    and a.send_no <= asked.send_no
    and a.status = 'DEFERRED';
@@ -133,7 +138,8 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
                 (select octet_length(e.data) from events e
                   where e.tenant_id = j.event_tenant and e.event_id = j.event_id), 0) as size
   from dispatch_jobs j
-  left join subscriptions s using (tenant_id, subscription_id)
+  left join subscriptions s
+         on s.tenant_id = any(array[j.tenant_id]) and s.subscription_id = j.subscription_id
  where j.pool_no = $1 and j.position > $2 and j.standing in ('open', 'again')
  order by j.position
  limit $3;
@@ -149,7 +155,8 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
                 (select octet_length(e.data) from events e
                   where e.tenant_id = j.event_tenant and e.event_id = j.event_id), 0) as size
   from dispatch_jobs j
-  left join subscriptions s using (tenant_id, subscription_id)
+  left join subscriptions s
+         on s.tenant_id = any(array[j.tenant_id]) and s.subscription_id = j.subscription_id
  where j.pool_no = $1 and j.position > $2 and j.standing = 'again'
  order by j.position
  limit $3;
@@ -166,9 +173,9 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
                 (select octet_length(e.data) from events e
                   where e.tenant_id = j.event_tenant and e.event_id = j.event_id), 0) as size
   from unnest($2::integer[], $3::text[]) as asked(tenant_id, job_id)
-  join dispatch_jobs j using (tenant_id, job_id)
+  join dispatch_jobs j on j.tenant_id = any(array[asked.tenant_id]) and j.job_id = asked.job_id
   left join subscriptions s
-         on s.tenant_id = j.tenant_id and s.subscription_id = j.subscription_id
+         on s.tenant_id = any(array[j.tenant_id]) and s.subscription_id = j.subscription_id
  where (j.pool_no = $1) is true and (j.standing in ('open', 'again')) is true;
 
 -- name: read_groups
@@ -210,7 +217,7 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
         order by e.sequence, e.position
         limit $4) as j
   left join subscriptions s
-         on s.tenant_id = j.tenant_id and s.subscription_id = j.subscription_id
+         on s.tenant_id = any(array[j.tenant_id]) and s.subscription_id = j.subscription_id
  order by j.tenant_id, j.message_group, j.sequence, j.position;
 
 -- name: expire_jobs
@@ -238,7 +245,7 @@ update dispatch_jobs j
        last_error = $3,
        updated_at = now()
   from over
- where j.tenant_id = over.tenant_id and j.job_id = over.job_id
+ where j.tenant_id = any(array[over.tenant_id]) and j.job_id = over.job_id
 returning j.tenant_id, j.job_id;
 
 -- name: mark_pending
@@ -247,7 +254,7 @@ returning j.tenant_id, j.job_id;
 update dispatch_jobs j
    set status = 'PENDING', standing = 'again', updated_at = now()
   from unnest($1::integer[], $2::text[]) as asked(tenant_id, job_id)
- where j.tenant_id = asked.tenant_id
+ where j.tenant_id = any(array[asked.tenant_id])
    and j.job_id = asked.job_id
    and j.status = 'QUEUED';
 
@@ -256,7 +263,8 @@ update dispatch_jobs j
 -- Served by: dispatch_jobs_pkey.
 select asked.tenant_id, asked.job_id
   from unnest($1::integer[], $2::text[]) as asked(tenant_id, job_id)
-  left join dispatch_jobs j using (tenant_id, job_id)
+  left join dispatch_jobs j
+         on j.tenant_id = any(array[asked.tenant_id]) and j.job_id = asked.job_id
  where j.standing is distinct from 'error';
 
 -- name: parked_groups
@@ -271,7 +279,7 @@ select tenant_id, message_group from dispatch_parked_groups where pool_no = $1;
 select extract(epoch from now() - began.at)::float8 as ago
   from (select a.attempted_at as at
           from dispatch_attempts a
-          join dispatch_jobs j using (tenant_id, job_id)
+          join dispatch_jobs j on j.tenant_id = any(array[a.tenant_id]) and j.job_id = a.job_id
          where a.attempted_at > now() - interval '61 seconds'
            and (j.pool_no = $1) is true
          union all

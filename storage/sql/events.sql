@@ -1,3 +1,5 @@
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+
 -- name: flush_events
 -- Events ($1) and the jobs that bring them to subscriptions ($2), which are made only if their
 -- event is new. One that is known by its id or by what its sender knows it by changes nothing.
@@ -50,22 +52,21 @@ select asked.event_id as asked_id, e.tenant_id, e.event_id, e.spec_version, e.ty
        e.deduplication_id, e.message_group, e.context, e.extensions
   from unnest($1::int[], $2::text[], $3::text[]) as asked(tenant_id, event_id, deduplication_id)
  cross join lateral (
-       select k.event_id
+       select k.*
          from events k
         where k.tenant_id = asked.tenant_id and k.event_id = asked.event_id
         union all
-       select k.event_id
+       select k.*
          from events k
         where k.tenant_id = asked.tenant_id and k.deduplication_id = asked.deduplication_id
-        limit 1) as first
-  join events e on e.tenant_id = asked.tenant_id and e.event_id = first.event_id;
+        limit 1) as e;
 
 -- name: known_jobs
 -- Where these jobs stand: those of an event that was stored although nobody heard so.
 -- Served by: dispatch_jobs_pkey.
 select j.tenant_id, j.job_id, j.position, extract(epoch from j.scheduled_for)::float8 as due
   from unnest($1::int[], $2::text[]) as asked(tenant_id, job_id)
-  join dispatch_jobs j using (tenant_id, job_id);
+  join dispatch_jobs j on j.tenant_id = any(array[asked.tenant_id]) and j.job_id = asked.job_id;
 
 -- name: read_event
 -- One event with its data.
@@ -125,12 +126,13 @@ with old as (
             where k.tenant_id = t.tenant_id
               and k.event_id < $1
               and not exists (select from dispatch_jobs j
-                               where j.event_id = k.event_id and j.event_tenant = k.tenant_id)
+                               where j.event_id = k.event_id and j.event_tenant = k.tenant_id
+                              offset 0)
             order by k.event_id
             limit $2) as e
      limit $2
 )
 delete from events e
  using old
- where e.tenant_id = old.tenant_id and e.event_id = old.event_id
+ where e.tenant_id = any(array[old.tenant_id]) and e.event_id = old.event_id
 returning e.event_id;

@@ -1,3 +1,5 @@
+-- `any(array(…))`, `offset 0`: how writers keep to keys; see storage/pool.py.
+
 -- name: list_inbox
 -- A page of a tenant's inbox, newest first.
 -- Served by: event_inbox_recent.
@@ -44,9 +46,9 @@ select i.inbox_id, i.tenant_id, i.execution_id, i.correlation_id, i.turn_id, i.e
        i.source, i.label, i.content_type, i.payload, i.outcome, i.verdict, i.reason, i.clause,
        extract(epoch from i.received_at)::float8 as at
   from event_inbox i
-  join execution_wait_states w on w.wait_key = i.wait_key
  where (i.verdict = 'buffered' or i.reason = 'execution_mismatch')
    and i.expires_at > now()
+   and exists (select from execution_wait_states w where w.wait_key = i.wait_key offset 0)
  order by i.inbox_id
  limit $1;
 
@@ -58,8 +60,8 @@ delete from event_inbox where inbox_id = any($1::bigint[]);
 -- Forget a batch of parked events whose time is over.
 -- Served by: event_inbox_expiry.
 delete from event_inbox
- where inbox_id in (
-       select inbox_id from event_inbox where expires_at <= now() order by expires_at limit $1)
+ where inbox_id = any(array(
+       select inbox_id from event_inbox where expires_at <= now() order by expires_at limit $1))
 returning inbox_id;
 
 -- name: inbox_census

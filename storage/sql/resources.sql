@@ -1,3 +1,5 @@
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+
 -- name: put_resource
 -- Register a resource or change it; true if it is new.
 insert into resources (tenant_id, name, definition)
@@ -45,12 +47,14 @@ delete from resources where tenant_id = $1 and name = $2 returning name;
 select w.tenant_id, w.execution_id, w.correlation_id, w.marks, s.spec,
        extract(epoch from w.expires_at)::float8 as expires_at
   from execution_wait_states w
-  join wait_specs s using (tenant_id, spec_id)
-  join wait_state_events l on l.wait_key = w.wait_key and l.seq = 1 and l.kind = 'asked'
+  join wait_specs s on s.tenant_id = any(array[w.tenant_id]) and s.spec_id = w.spec_id
  where w.aggregation_strategy = 'settled'
    and w.status = 'waiting'
    and w.due_at > now()
    and w.due_at <= now() + $3 * interval '1 second'
    and w.created_at < now() - $1 * interval '1 second'
+   and exists (select from wait_state_events l
+                where l.wait_key = w.wait_key and l.seq = 1 and l.kind = 'asked'
+               offset 0)
  order by w.due_at
  limit $2;

@@ -1,3 +1,5 @@
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+
 -- name: read_subscriptions
 -- These subscriptions in this order, each with all its bindings.
 -- Served by: subscriptions_pkey, subscription_bindings_pkey, event_types_pkey.
@@ -17,26 +19,31 @@ select s.tenant_id, s.subscription_id, s.code, s.name, s.description, s.version,
                from subscription_bindings b
               where b.tenant_id = s.tenant_id and b.subscription_id = s.subscription_id
               order by b.pattern) as spec_versions,
-       array(select t.event_type_id
+       array(select (select t.event_type_id
+                       from event_types t
+                      where t.tenant_id = b.tenant_id and t.code = b.pattern)
                from subscription_bindings b
-               left join event_types t on t.tenant_id = b.tenant_id and t.code = b.pattern
               where b.tenant_id = s.tenant_id and b.subscription_id = s.subscription_id
               order by b.pattern) as event_type_ids
   from unnest($1::integer[], $2::text[]) with ordinality as k(tenant_id, subscription_id, place)
-  join subscriptions s using (tenant_id, subscription_id)
-  join dispatch_pools p using (pool_no)
+  join subscriptions s
+    on s.tenant_id = any(array[k.tenant_id]) and s.subscription_id = k.subscription_id
+  join dispatch_pools p on p.pool_no = any(array[s.pool_no])
  order by k.place;
 
 -- name: match_subscriptions
 -- Which subscriptions, of the tenant and of the anchor, have a binding of one of these patterns.
 -- Served by: subscription_bindings_pattern, subscriptions_pkey.
-select distinct s.tenant_id, s.subscription_id
+select distinct b.tenant_id, b.subscription_id
   from subscription_bindings b
-  join subscriptions s using (tenant_id, subscription_id)
  where b.pattern = any($2::text[])
    and b.tenant_id in ($1, 0)
-   and s.status = 'ACTIVE'
- order by s.tenant_id, s.subscription_id;
+   and exists (select from subscriptions s
+                where s.tenant_id = b.tenant_id
+                  and s.subscription_id = b.subscription_id
+                  and s.status = 'ACTIVE'
+               offset 0)
+ order by b.tenant_id, b.subscription_id;
 
 -- name: find_subscription
 -- The id of a subscription, by its code or its id.
@@ -143,7 +150,8 @@ select s.tenant_id, s.subscription_id, s.version, s.target, s.signature, s.heade
                 and (w.expires_at is null or w.expires_at > now())
               order by w.secret_no desc) as secrets
   from unnest($1::integer[], $2::text[]) as k(tenant_id, subscription_id)
-  join subscriptions s using (tenant_id, subscription_id);
+  join subscriptions s
+    on s.tenant_id = any(array[k.tenant_id]) and s.subscription_id = k.subscription_id;
 
 -- name: mark_failing
 -- Since when these have failed without any success: from now on, if not before. In seconds ago.
@@ -156,14 +164,15 @@ begun as (
     update subscriptions s
        set failing_since = now()
       from asked
-     where s.tenant_id = asked.tenant_id
+     where s.tenant_id = any(array[asked.tenant_id])
        and s.subscription_id = asked.subscription_id
        and s.failing_since is null
 )
 select s.tenant_id, s.subscription_id,
        coalesce(extract(epoch from now() - s.failing_since), 0)::float8 as seconds
   from asked
-  join subscriptions s using (tenant_id, subscription_id);
+  join subscriptions s
+    on s.tenant_id = any(array[asked.tenant_id]) and s.subscription_id = asked.subscription_id;
 
 -- name: mark_well
 -- These have taken a delivery.
@@ -171,7 +180,7 @@ select s.tenant_id, s.subscription_id,
 update subscriptions s
    set failing_since = null
   from unnest($1::integer[], $2::text[]) as k(tenant_id, subscription_id)
- where s.tenant_id = k.tenant_id
+ where s.tenant_id = any(array[k.tenant_id])
    and s.subscription_id = k.subscription_id
    and s.failing_since is not null;
 

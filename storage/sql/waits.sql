@@ -1,3 +1,5 @@
+-- `any(array[…])`: how writers keep to keys; see storage/pool.py.
+
 -- name: load_waits
 -- The rows to rebuild these correlations from.
 -- Served by: execution_wait_states_pkey.
@@ -6,7 +8,7 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
        extract(epoch from w.created_at)::float8 as opened_at,
        extract(epoch from w.expires_at)::float8 as expires_at
   from execution_wait_states w
-  join wait_specs s using (tenant_id, spec_id)
+  join wait_specs s on s.tenant_id = any(array[w.tenant_id]) and s.spec_id = w.spec_id
  where w.wait_key = any($1::bytea[]);
 
 -- name: load_early
@@ -79,7 +81,7 @@ with specs as (
            resumed_by = case when c.resumed_at is null then null
                              else coalesce(w.resumed_by, $7::text) end
       from unnest($3::saved_wait[]) as c
-     where w.wait_key = c.wait_key
+     where w.wait_key = any(array[c.wait_key])
        and w.version = c.seen
     returning w.wait_key
 ), kept as (
@@ -97,11 +99,12 @@ with specs as (
        -- An event that counts can come once only; one that does not may be sent again and again.
        and (l.kind not in ('late', 'duplicate')
             or not exists (select from wait_state_events known
-                            where known.wait_key = l.wait_key and known.event_id = l.event_id))
+                            where known.wait_key = any(array[l.wait_key])
+                              and known.event_id = l.event_id))
 ), unparked as (
     delete from event_inbox i
      using unnest($5::taken_event[]) as u
-     where i.wait_key = u.wait_key
+     where i.wait_key = any(array[u.wait_key])
        and i.event_id = u.event_id
        and (u.wait_key in (select wait_key from kept)) is true
 ), published as (
@@ -183,7 +186,7 @@ select seq, kind, event, event_id, source, label, content_type, payload,
 select l.wait_key, l.seq, l.kind, l.event, l.event_id, l.source, l.label, l.content_type,
        l.payload, extract(epoch from l.at)::float8 as at
   from unnest($1::bytea[], $2::int[]) as asked(wait_key, seq)
-  join wait_state_events l using (wait_key, seq);
+  join wait_state_events l on l.wait_key = any(array[asked.wait_key]) and l.seq = asked.seq;
 
 -- name: forget_ended
 -- Remove a batch of waits that ended before $1 seconds ago, with their logs; but for those whose end
@@ -201,9 +204,9 @@ with old as (
                                where o.created_at < now() - $1 * interval '1 second')
      limit $2
 ), logs as (
-    delete from wait_state_events l using old where l.wait_key = old.wait_key
+    delete from wait_state_events l using old where l.wait_key = any(array[old.wait_key])
 )
-delete from execution_wait_states w using old where w.wait_key = old.wait_key
+delete from execution_wait_states w using old where w.wait_key = any(array[old.wait_key])
 returning w.wait_key;
 
 -- name: forget_specs
