@@ -44,6 +44,8 @@ CONNECTION_ERRORS = (
 # - `exists (… offset 0)`: no join, but asked for each row. Also where all that is asked for is in
 #   an index, or where the index is partial: such a one may be read whole without any merge join.
 # - `t.key = any(array(select …))`: first the keys, then the rows.
+# And no index of such a table has a whole key behind other columns: PostgreSQL 18 would look the
+# key up there, once for each value of these columns, if it knows of one only.
 # tests/contract/test_writer_plans.py looks at every statement.
 _READER = {"plan_cache_mode": "force_custom_plan"}
 _WRITER = {

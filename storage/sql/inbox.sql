@@ -60,8 +60,9 @@ delete from event_inbox where inbox_id = any($1::bigint[]);
 -- Forget a batch of parked events whose time is over.
 -- Served by: event_inbox_expiry.
 delete from event_inbox
- where inbox_id = any(array(
-       select inbox_id from event_inbox where expires_at <= now() order by expires_at limit $1))
+ where ctid = any(array(
+       select ctid from event_inbox where expires_at <= now() order by expires_at limit $1))
+   and expires_at <= now()
 returning inbox_id;
 
 -- name: inbox_census
