@@ -61,7 +61,7 @@ async def measure_ours(stage: Stage, correlations: int) -> Measure:
     return Measure(load.messages, seconds, cpu)
 
 
-# As many as the product starts.
+# As one sets it for batches; by default the product starts half as many (decision 15).
 SHARDS = int(os.environ.get("BENCH_SHARDS", os.cpu_count() or 1))
 
 

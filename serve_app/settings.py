@@ -33,9 +33,15 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=1024)]
 
 
-def _cores() -> int:
-    """The cores this process may use, which in a container are fewer than the machine's."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def usual_shards() -> int:
+    """One per two cores: a shard, Postgres writing for it and the ingress keep two busy.
+
+    More of them share the same cores and commit in smaller groups. In a container the cores this
+    process may use are fewer than the machine's.
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, cores // 2)
 
 
 class Settings(BaseSettings):
@@ -70,7 +76,8 @@ class Settings(BaseSettings):
 
     # How much of it
     shards: Count = Field(
-        default_factory=_cores, description="Shards that host correlations. Default: one per core."
+        default_factory=usual_shards,
+        description="Shards that host correlations. Default: one per two cores.",
     )
     placement: Placement = Field(
         Placement.SHARDED,

@@ -15,7 +15,9 @@ from tests.support.tenants import another_tenant, client, the_anchor
 @pytest.fixture(scope="session")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """Muster with its defaults."""
-    with running_product(tmp_path_factory.mktemp("sharded") / ".muster") as running:
+    with running_product(
+        tmp_path_factory.mktemp("sharded") / ".muster", "--shards", "2"
+    ) as running:
         yield running
 
 
