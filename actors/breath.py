@@ -2,8 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 STEP = 0.005
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 
 class Breath:
@@ -23,3 +28,14 @@ class Breath:
         """Let them."""
         await asyncio.sleep(0)
         self._until = time.perf_counter() + STEP
+
+
+async def in_steps(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
+    """Work on many, one after the other."""
+    breath = Breath()
+    made: list[Made] = []
+    for item in items:
+        made.append(work(item))
+        if breath.is_due:
+            await breath.take()
+    return made

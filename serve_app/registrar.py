@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from actors.breath import Breath, in_steps
 from actors.gateway import Gateway
 from actors.process import mint
 from actors.profiles import Profiles
@@ -78,16 +79,19 @@ class Registrar:
         """Register several waits; each gets an answer of its own."""
         await self._told.check(tenant, [request.data.completion_topic for request in requests])
         kafka = self._gateway.config.kafka
-        plans = [plan_of(tenant, request, kafka) for request in requests]
+        plans = await in_steps(lambda request: plan_of(tenant, request, kafka), requests)
         await self._remember(tenant, plans)
         messages: list[Message] = [plan.message() for plan in plans]
         replies = await self._gateway.send_many(messages)
         answers: list[tuple[int, Document] | ProblemError] = []
+        breath = Breath()
         for plan, reply in zip(plans, replies, strict=True):
             try:
                 answers.append(await self._answer(plan, reply))
             except ProblemError as error:
                 answers.append(error)
+            if breath.is_due:
+                await breath.take()
         return answers
 
     async def _remember(self, tenant: int, plans: Sequence[Plan]) -> None:

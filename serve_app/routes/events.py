@@ -6,11 +6,13 @@ The hot path of the product; see lean.py.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from actors.breath import in_steps
 from core.arrival import Arrival
 from core.errors import InvalidError, MusterError
 from core.messages import Message, Offer, Reply, Verdict
@@ -158,7 +160,7 @@ async def _take(request: Request, door: _Door) -> Response:
 async def _take_many(request: Request, door: _Door) -> Response:
     replica, caller, label = replica_of(request), caller_of(request), door.label_in(request)
     raw = await read_body(request, replica.config.request_timeout)
-    read = [_read(door, label, item) for item in parse_items(raw, MAX_ITEMS)]
+    read = await in_steps(partial(_read, door, label), parse_items(raw, MAX_ITEMS))
     arrivals = [one for one in read if isinstance(one, Arrival)]
     addressed = iter(await replica.intake.address_all(caller, arrivals))
     offers = [next(addressed) if isinstance(one, Arrival) else one for one in read]
@@ -189,10 +191,12 @@ async def _results(
     """Send what can be sent; every item gets its answer, in order."""
     messages: list[Message] = [offer for offer in offers if isinstance(offer, Offer)]
     replies = iter(await replica.gateway.send_many(messages) if messages else [])
-    return [_result(offer, next(replies) if isinstance(offer, Offer) else None) for offer in offers]
+    answered = [(offer, next(replies) if isinstance(offer, Offer) else None) for offer in offers]
+    return await in_steps(_result, answered)
 
 
-def _result(offer: Offer | Unaddressed | Problem, reply: Reply | None) -> Document:
+def _result(answered: tuple[Offer | Unaddressed | Problem, Reply | None]) -> Document:
+    offer, reply = answered
     match offer:
         case Offer() if reply is not None:
             try:

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Raw
 from starlette.responses import Response
 
+from actors.breath import in_steps
 from actors.process import mint
 from core.address import Address
 from core.errors import NotFoundError
@@ -59,7 +60,7 @@ async def register_waits(request: Request) -> Response:
     """Register up to 1000 waits; each is answered on its own."""
     replica = replica_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wishes = [_wish(item) for item in parse_items(raw, MAX_ITEMS)]
+    wishes = await in_steps(_wish, parse_items(raw, MAX_ITEMS))
     good = [wish for wish in wishes if isinstance(wish, WaitRequest)]
     tenant = caller_of(request).tenant
     answers = iter(await replica.registrar.register_many(tenant, good) if good else [])
