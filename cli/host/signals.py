@@ -103,6 +103,22 @@ def keeping_sigterm() -> Iterator[None]:
 
 
 @contextmanager
+def _dropped_in_silence() -> Iterator[None]:
+    """A wish that Python drops comes again: no reason to print where it was dropped."""
+    before = sys.unraisablehook
+
+    def tell(dropped: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(dropped.exc_value, StopRequested):
+            before(dropped)
+
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+@contextmanager
 def stop_on_signals(kill: Callable[[], None]) -> Iterator[StopSignals]:
     """Let signals stop the host; `kill` must end everything without asking."""
     if threading.current_thread() is not threading.main_thread():
@@ -111,7 +127,8 @@ def stop_on_signals(kill: Callable[[], None]) -> Iterator[StopSignals]:
     signals = StopSignals(kill)
     signals.install()
     try:
-        yield signals
+        with _dropped_in_silence():
+            yield signals
     except KeyboardInterrupt:
         # Where the signal met a call into Ray, Ray raises an interrupt of its own instead.
         raise StopRequested(signals.received or signal.SIGINT) from None

@@ -62,7 +62,6 @@ def test_a_held_signal_is_heeded_when_the_block_is_done() -> None:
     assert steps == ["done"]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_wish_that_python_drops_is_repeated() -> None:
     class Deaf:
         def __del__(self) -> None:
@@ -72,6 +71,25 @@ def test_a_wish_that_python_drops_is_repeated() -> None:
         Deaf()
         time.sleep(30)
     assert stopped.value.signal is signal.SIGTERM
+
+
+def test_what_python_drops_is_told_but_for_the_wish(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_value))
+
+    class Deaf:
+        def __init__(self, error: BaseException) -> None:
+            self.error = error
+
+        def __del__(self) -> None:
+            raise self.error
+
+    trouble = ValueError("a fault of ours")
+    with stop_on_signals(_never):
+        Deaf(StopRequested(signal.SIGINT))
+        Deaf(trouble)
+    Deaf(StopRequested(signal.SIGINT))
+    assert [type(error) for error in told] == [ValueError, StopRequested]
 
 
 def test_a_wish_that_is_heard_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +110,6 @@ def test_a_wish_that_is_heard_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -
     assert cleaned == ["to the end"]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_fails_of_the_same_signal_is_not_told_as_a_fault() -> None:
     class Deaf:
         def __del__(self) -> None:
