@@ -63,7 +63,7 @@ class RouterLoad(Load):
         return self.next_story() if story.shape in self.untold else story
 
     async def _send(self, story: Story, step: Step) -> dict[str, object]:
-        where = _address(story)
+        where = address_of(story)
         unanswered = self.unanswered[home_of(where.key, self.config)]
         unanswered.add((story, step))
         try:
@@ -91,7 +91,7 @@ class Crowd:
         self._stories: list[Story] = []
         self._strays: list[Story] = []
         for shard in shards:
-            here = (s for s in stories if home_of(_address(s).key, load.config) == shard)
+            here = (s for s in stories if home_of(address_of(s).key, load.config) == shard)
             self._stories += itertools.islice(here, size)
             self._strays.append(replace(next(here), shape=Shape.ORPHAN))
 
@@ -105,7 +105,7 @@ class Crowd:
 
     def strays_as_parked(self) -> list[Parked]:
         """How the inbox will keep them."""
-        said = [_message(_address(one), one, _step_to(one, Door.API)) for one in self._strays]
+        said = [_message(address_of(one), one, _step_to(one, Door.API)) for one in self._strays]
         return [take(None, message, time.time()).parked[0] for message in said]
 
     async def _go(self, stories: list[Story], door: Door) -> None:
@@ -166,7 +166,7 @@ async def until(
         await asyncio.sleep(0.02)
 
 
-def _address(story: Story) -> Address:
+def address_of(story: Story) -> Address:
     return Address(TENANT, story.execution_id, story.correlation_id)
 
 
