@@ -35,6 +35,8 @@ TICK = 0.02
 STEP = 50  # ticks from one phase of a correlation to the next: a second
 WARM_UP = 0.1  # of the time; it counts for nothing
 OPENED = "opened"
+# What a run is for. Whatever else is answered, it counts for nothing.
+HEALTHY = (OPENED, Verdict.MATCHED)
 GOALS = {
     "p99 last fifth / first": "≤ 1.2",
     "rate / asked for": "≥ 0.99",
@@ -88,7 +90,7 @@ class Soak:
     rate: float
     spec: bytes
     began: float = 0.0
-    # When messages were due, how long until they were acknowledged, how many they are.
+    # When messages were due, how long until they were acknowledged, how many were taken.
     samples: list[tuple[float, float, int]] = field(default_factory=list)
     replies: Counter[str] = field(default_factory=Counter)
     resident: list[tuple[float, float]] = field(default_factory=list)
@@ -132,7 +134,7 @@ class Soak:
     @property
     def others(self) -> dict[str, int]:
         """Answers that a healthy run does not have."""
-        return {k: n for k, n in self.replies.items() if k not in {OPENED, Verdict.MATCHED}}
+        return {kind: count for kind, count in self.replies.items() if kind not in HEALTHY}
 
     def p(self, share: float, start: float = WARM_UP, end: float = 1.0) -> float:
         """A percentile of the latencies of what was due between two parts of the time."""
@@ -179,8 +181,10 @@ class Soak:
         except MusterError as error:
             self.replies[type(error).__name__] += len(messages)
             return
-        self.samples.append((due, self._now() - due, len(messages)))
-        self.replies.update(_kind(reply) for reply in replies)
+        kinds = Counter(map(_kind, replies))
+        self.replies.update(kinds)
+        if taken := sum(kinds[kind] for kind in HEALTHY):
+            self.samples.append((due, self._now() - due, taken))
 
     async def _watch(self) -> None:
         """Note memory and tables now and then, and tell how it goes."""
