@@ -47,7 +47,9 @@ class UpFlags:
     ] = None
     port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 if not given.")] = None
     data_dir: Annotated[Path | None, typer.Option(help="Data folder; .muster if not given.")] = None
-    shards: Annotated[int | None, typer.Option(help="Shards; one per two cores if none.")] = None
+    shards: Annotated[int | None, typer.Option(help="Shards; one per two cores if not given.")] = (
+        None
+    )
     placement: Annotated[
         Placement | None, typer.Option(help="Where a correlation lives; sharded if not given.")
     ] = None

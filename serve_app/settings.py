@@ -33,7 +33,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=1024)]
 
 
-def usual_shards() -> int:
+def _usual_shards() -> int:
     """One per two cores: a shard, Postgres writing for it and the ingress keep two busy.
 
     More of them share the same cores and commit in smaller groups. In a container the cores this
@@ -76,7 +76,7 @@ class Settings(BaseSettings):
 
     # How much of it
     shards: Count = Field(
-        default_factory=usual_shards,
+        default_factory=_usual_shards,
         description="Shards that host correlations. Default: one per two cores.",
     )
     placement: Placement = Field(
