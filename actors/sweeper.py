@@ -1,11 +1,15 @@
 """Quiet housekeeping: re-offers stranded events, forgets what is past its time, counts the rest."""
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
 from core.config import Config
 from core.messages import Judged, Message, Reply, Verdict
+from core.wait import Parked
 from storage import (
     access,
     dead_letters,
@@ -21,6 +25,9 @@ from storage.pool import Pool
 log = structlog.get_logger("sweeper")
 
 BATCH = 500
+# How much of the inbox a round looks at. That is all of it, unless something is wrong: then a round
+# costs no more than this, and the next one goes on from there.
+SLICE = 50_000
 # A warning that nobody has looked at, and that has not come again since, is of no use any more.
 SEEN_AFTER = 8 * 3_600.0
 
@@ -39,12 +46,25 @@ class Sweeper:
         self._pool = pool
         self._send_many = send_many
         self._now = now
+        self._looked_at = 0  # of the inbox, up to this number
 
     async def reoffer(self) -> int:
-        """Give stranded events to the wait that exists by now; how many were taken."""
-        found = await inbox.stranded(self._pool, BATCH)
-        if not found:
-            return 0
+        """Give stranded events of the next slice to the wait that exists by now; how many went."""
+        after = self._looked_at
+        last = await inbox.slice_after(self._pool, after, SLICE)
+        taken = 0
+        while last is not None:
+            found = await inbox.stranded(self._pool, after, last, BATCH)
+            if found:
+                taken += await self._offer(found)
+            if len(found) < BATCH:
+                break
+            after = found[-1][0]
+        # An event may be written later than others with higher numbers: it is met the next time.
+        self._looked_at = last or 0
+        return taken
+
+    async def _offer(self, found: list[tuple[int, Parked]]) -> int:
         replies = await self._send_many([event.to_offer() for _, event in found])
         taken = [
             inbox_id
@@ -58,26 +78,37 @@ class Sweeper:
 
     async def forget(self) -> int:
         """Remove events, waits, dead letters and deliveries past their time; how many rows."""
-        gone = 0
-        while expired := await inbox.expire(self._pool, BATCH):
-            gone += expired
-        while ended := await waits.forget_ended(self._pool, self._config.retention, BATCH):
-            gone += ended
-        while buried := await dead_letters.forget(self._pool, self._config.retention, BATCH):
-            gone += buried
-        await waits.forget_specs(self._pool, self._config.retention)
-        await topics.forget_topics(self._pool, self._config.retention)
+        pool, retention = self._pool, self._config.retention
+        gone = await _all_of(lambda: inbox.expire(pool, BATCH))
+        gone += await _all_of(lambda: waits.forget_ended(pool, retention, BATCH))
+        gone += await _all_of(lambda: dead_letters.forget(pool, retention, BATCH))
+        await waits.forget_specs(pool, retention)
+        await topics.forget_topics(pool, retention)
         return gone + await self._forget_deliveries()
 
     async def _forget_deliveries(self) -> int:
         """The same for jobs that have ended, tenant by tenant: their ids grow with time."""
-        before, gone = self._now() - self._config.retention, 0
-        for tenant in (await access.tenants(self._pool)).values():
-            while ended := await dispatch_jobs.forget(self._pool, tenant, before, BATCH):
-                gone += ended
+        pool, before, gone = self._pool, self._now() - self._config.retention, 0
+        for tenant in (await access.tenants(pool)).values():
+            gone += await _all_of(partial(dispatch_jobs.forget, pool, tenant, before, BATCH))
         # Once no job brings it anywhere, an event goes as well.
-        while old := await events.forget(self._pool, before, BATCH):
-            gone += old
-        await dispatch_warnings.acknowledge_old(self._pool, SEEN_AFTER)
-        await dispatch_warnings.forget(self._pool, self._config.retention)
+        gone += await _all_of(lambda: events.forget(pool, before, BATCH))
+        await dispatch_warnings.acknowledge_old(pool, SEEN_AFTER)
+        await dispatch_warnings.forget(pool, self._config.retention)
         return gone
+
+
+async def _all_of(forget_some: Callable[[], Awaitable[int]]) -> int:
+    """Batch by batch, until there was none left; how many went.
+
+    After each it rests for as long as that took. What is forgotten came with the traffic of
+    another day, and must not take more than its share from that of today.
+    """
+    gone = 0
+    while True:
+        began = time.monotonic()
+        some = await forget_some()
+        gone += some
+        if some == 0:
+            return gone
+        await asyncio.sleep(time.monotonic() - began)

@@ -60,7 +60,7 @@ class TimerActor:
         self._process.every(config.timer_horizon / 5, timer.read_ahead)
         self._process.every(config.timer_horizon, timer.sweep)
         self._process.every(config.sweep_every, sweeper.reoffer)
-        self._process.every(60.0, sweeper.forget)
+        self._process.every(config.sweep_every, sweeper.forget)
         self._process.every(WATCH_EVERY, DispatchWatch(pool).check)
         self._process.every(5.0, lambda: self._clock.sync(pool))
         # The supervisor watches over everyone; this call watches over the supervisor.

@@ -56,9 +56,15 @@ async def near_misses(pool: Pool, address: Address, limit: int = 20) -> list[Par
     return [parked_of(row) for row in rows]
 
 
-async def stranded(pool: Pool, limit: int) -> list[tuple[int, Parked]]:
-    """Parked events whose wait exists by now."""
-    rows = await pool.fetch(Q["stranded"], limit)
+async def slice_after(pool: Pool, after: int, size: int) -> int | None:
+    """The last of the next so many events, by number; None at the end."""
+    last: int | None = await pool.fetchval(Q["slice_of_inbox"], after, size)
+    return last
+
+
+async def stranded(pool: Pool, after: int, last: int, limit: int) -> list[tuple[int, Parked]]:
+    """Parked events of a slice whose wait exists by now, the oldest first."""
+    rows = await pool.fetch(Q["stranded"], after, last, limit)
     return [(row["inbox_id"], parked_of(row)) for row in rows]
 
 

@@ -97,11 +97,14 @@ delete from dead_letters where tenant_id = $1 and letter_id = $2 returning lette
 
 -- name: forget_letters
 -- Forget a batch that was handled, or that nobody cared for, $1 seconds ago.
+-- Served by: dead_letters_age.
 delete from dead_letters
- where letter_id = any(array(
-       select letter_id from dead_letters
+ where ctid = any(array(
+       select ctid from dead_letters
         where coalesce(redriven_at, failed_at) < now() - $1 * interval '1 second'
+        order by coalesce(redriven_at, failed_at)
         limit $2))
+   and coalesce(redriven_at, failed_at) < now() - $1 * interval '1 second'
 returning letter_id;
 
 -- name: count_letters

@@ -40,17 +40,27 @@ select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label
  order by received_at desc
  limit $4;
 
+-- name: slice_of_inbox
+-- Where the next $2 events after $1 end; null if there are none.
+-- Served by: event_inbox_pkey.
+select max(inbox_id)
+  from (select inbox_id from event_inbox where inbox_id > $1 order by inbox_id limit $2) as next;
+
 -- name: stranded
--- Parked events whose wait exists by now: two owners of one key passed each other.
+-- Parked events after $1 and up to $2 whose wait exists by now: two owners of one key passed each
+-- other.
+-- Served by: event_inbox_pkey, execution_wait_states_pkey.
 select i.inbox_id, i.tenant_id, i.execution_id, i.correlation_id, i.turn_id, i.event_id,
        i.source, i.label, i.content_type, i.payload, i.outcome, i.verdict, i.reason, i.clause,
        extract(epoch from i.received_at)::float8 as at
   from event_inbox i
- where (i.verdict = 'buffered' or i.reason = 'execution_mismatch')
+ where i.inbox_id > $1
+   and i.inbox_id <= $2
+   and (i.verdict = 'buffered' or i.reason = 'execution_mismatch')
    and i.expires_at > now()
    and exists (select from execution_wait_states w where w.wait_key = i.wait_key offset 0)
  order by i.inbox_id
- limit $1;
+ limit $3;
 
 -- name: settle_stranded
 -- A stranded event that was taken by its correlation leaves the inbox.

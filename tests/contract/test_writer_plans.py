@@ -54,10 +54,8 @@ PLANNED_EACH_TIME = {
 WHOLE = {
     ("blocked_groups", "dispatch_jobs"),  # by an index of those that failed; so many at most
     ("forget_ended", "outbox"),  # once, and hashed: see there
-    ("forget_letters", "dead_letters"),  # no index has their age
     ("outbox_backlog", "outbox"),  # counts what is short while the relay works
     ("settle_stranded", "event_inbox"),  # a few by number, at worst once for each tenant
-    ("stranded", "event_inbox"),  # any event may be; each looks up its wait by key
 }
 
 _SCANS = {"Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
@@ -207,7 +205,8 @@ def _whole(node: dict[str, Any], firsts: dict[str, str], table: str = "") -> Ite
     table = node.get("Relation Name", table)
     if node["Node Type"] in _SCANS:
         first = firsts.get(node.get("Index Name", ""), "")
-        if not first or not re.search(rf"\b{first}\b", node.get("Index Cond", "")):
+        condition = node.get("Index Cond", "")
+        if not first or not re.search(rf"(?<!\w){re.escape(first)}(?!\w)", condition):
             yield table
     if "Join Filter" in node:
         yield from _tables(node)

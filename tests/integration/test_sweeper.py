@@ -1,23 +1,114 @@
-"""What the sweeper forgets of deliveries."""
+"""What the sweeper offers again, and what it forgets of deliveries."""
+
+import time
+from collections.abc import AsyncIterator
+
+import pytest
 
 from actors.sweeper import SEEN_AFTER, Sweeper
+from core.address import Address
 from core.config import Config
 from core.dispatch.job import JobStatus
 from core.messages import Message, Reply
-from storage import access, dispatch_warnings, events
+from core.record import Record
+from core.turns import take
+from storage import access, dead_letters, dispatch_warnings, events
 from storage.dispatch_warnings import NewWarning, Severity
-from storage.pool import PoolOptions, open_pool
+from storage.journal import NEW, Change, Journal
+from storage.pool import Pool, PoolOptions, open_pool
 from tests.support.dispatch import NOW, Jobs
 from tests.support.happenings import NOW as THEN
 from tests.support.happenings import event, jobs, subscription
+from tests.support.shards import BOTH, address, api, ask, register, running_shard, statuses
+
+ANY = BOTH | {"aggregationStrategy": "any"}
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[Pool]:
+    pool = await open_pool(PoolOptions(dsn=database, name="test"))
+    yield pool
+    pool.terminate()
 
 
 async def nobody(_: list[Message]) -> list[Reply]:
     raise AssertionError("nothing is stranded here")
 
 
-async def test_jobs_of_every_tenant_and_old_warnings_go(database: str) -> None:
-    pool = await open_pool(PoolOptions(dsn=database, name="test"))
+async def park(pool: Pool, where: Address) -> None:
+    """An event, from an owner that had looked before the registration was committed."""
+    parked = list(take(None, api(where), 1.0).parked)
+    await write(pool, Change(where.key, 1, NEW, None, [], parked, []))
+
+
+async def open_wait(pool: Pool, where: Address) -> None:
+    """A registration, by an owner that had looked before the event was committed."""
+    wait = take(None, register(where, ANY), time.time()).wait
+    await write(pool, Change(where.key, 1, NEW, wait))
+
+
+async def write(pool: Pool, change: Change) -> None:
+    async with pool.acquire() as conn:
+        await Journal("another", 10**10).flush(conn, [change])
+
+
+async def test_what_two_owners_let_pass_is_offered_again(database: str, pool: Pool) -> None:
+    where = address()
+    async with running_shard(database) as shard:
+        await ask(shard, register(where, ANY))
+        await park(pool, where)
+        sweeper = Sweeper(Config(dsn=database), pool, shard.handle, time.time)
+        assert await sweeper.reoffer() == 1
+        assert await sweeper.reoffer() == 0
+        assert await statuses(pool) == {"completed": 1}
+
+
+async def test_a_round_looks_at_a_slice_of_the_inbox(
+    database: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.sweeper.SLICE", 2)
+    monkeypatch.setattr("actors.sweeper.BATCH", 1)
+    first, *others, last, at_the_end = (address() for _ in range(6))
+    async with running_shard(database) as shard:
+        sweeper = Sweeper(Config(dsn=database), pool, shard.handle, time.time)
+        for where in (first, *others, last, at_the_end):
+            await park(pool, where)
+        for where in (last, at_the_end):
+            await open_wait(pool, where)
+        assert [await sweeper.reoffer() for _ in range(3)] == [0, 0, 2]
+        # One that was passed by is met when the end was reached.
+        await open_wait(pool, first)
+        assert [await sweeper.reoffer() for _ in range(2)] == [0, 1]
+        assert await statuses(pool) == {"completed": 3}
+        assert await pool.fetchval("select count(*) from event_inbox") == len(others)
+
+
+async def test_what_is_past_its_time_is_forgotten(database: str, pool: Pool) -> None:
+    async with running_shard(database) as shard:
+        ended, open_ = address(), address()
+        await ask(shard, api(address()))
+        await ask(shard, register(open_))
+        await ask(shard, register(ended, BOTH | {"aggregationStrategy": "any"}))
+        await ask(shard, api(ended))
+        await pool.execute(
+            "update execution_wait_states set due_at = now() - interval '30 days',"
+            " updated_at = now() - interval '30 days'"
+        )
+        await pool.execute("update event_inbox set expires_at = now()")
+        for offset in (1, 2):
+            record = Record(topic="t", partition=0, offset=offset, value=b"{")
+            await dead_letters.bury(pool, 1, [(record, "not JSON")])
+        await pool.execute(
+            "update dead_letters set failed_at = now() - interval '30 days' where kafka_offset = 1"
+        )
+        sweeper = Sweeper(Config(dsn=database), pool, shard.handle, time.time)
+        assert await sweeper.forget() == 3
+        assert await dead_letters.count(pool, 1) == {"t": 1}
+        assert await statuses(pool) == {"waiting": 1}
+        assert await pool.fetchval("select count(*) from wait_state_events") == 0
+
+
+async def test_jobs_of_every_tenant_and_old_warnings_go(database: str, pool: Pool) -> None:
     config = Config(dsn=database)
     for slug in ("acme", "other"):
         work = Jobs(pool, await access.create_tenant(pool, slug), 1)
@@ -49,11 +140,9 @@ async def test_jobs_of_every_tenant_and_old_warnings_go(database: str) -> None:
     assert await pool.fetchval("select count(*) from dispatch_jobs") == 2
     seen = "select count(*) from dispatch_warnings where acknowledged_by = 'muster'"
     assert await pool.fetchval(seen) == 1
-    pool.terminate()
 
 
-async def test_an_event_goes_once_its_jobs_have_gone(database: str) -> None:
-    pool = await open_pool(PoolOptions(dsn=database, name="test"))
+async def test_an_event_goes_once_its_jobs_have_gone(database: str, pool: Pool) -> None:
     tenant = await access.create_tenant(pool, "acme")
     config = Config(dsn=database)
     ended, busy, alone = event(tenant), event(tenant), event(tenant)
@@ -71,4 +160,3 @@ async def test_an_event_goes_once_its_jobs_have_gone(database: str) -> None:
     assert await sweeper(THEN + config.retention + 1).forget() == 3
     assert await events.read(pool, tenant, busy.event_id) == busy
     assert await events.read(pool, tenant, ended.event_id) is None
-    pool.terminate()

@@ -8,19 +8,14 @@ import pytest
 
 from actors.process import mint
 from actors.shard import Shard
-from actors.sweeper import Sweeper
 from actors.timer import Timer
 from core.config import Config
 from core.errors import UnavailableError
 from core.messages import Message, Opened, Reply
-from core.record import Record
-from core.turns import take
-from storage import dead_letters
 from storage.clock import DatabaseClock
 from storage.deadlines import DeadlineStore
-from storage.journal import Change, Journal
 from storage.pool import Pool, PoolOptions, open_pool
-from tests.support.shards import BOTH, address, api, ask, register, running_shard
+from tests.support.shards import BOTH, address, ask, register, running_shard, statuses
 
 
 @contextlib.asynccontextmanager
@@ -30,11 +25,6 @@ async def reading(dsn: str) -> AsyncIterator[tuple[Pool, DatabaseClock]]:
     await clock.sync(pool)
     yield pool, clock
     pool.terminate()
-
-
-async def statuses(pool: Pool) -> dict[str, int]:
-    found = await pool.fetch("select status, count(*) from execution_wait_states group by 1")
-    return {row[0]: row[1] for row in found}
 
 
 def timer_on(dsn: str, pool: Pool, shard: Shard, now: float) -> Timer:
@@ -120,51 +110,6 @@ async def test_per_event_deadlines_are_enforced_one_after_the_other(database: st
             timer.tick()
             await timer.settled()
             assert await statuses(pool) == {expected: 1}
-
-
-async def test_the_sweeper_reoffers_what_two_owners_let_pass(database: str) -> None:
-    where = address()
-    async with (
-        running_shard(database, "one") as one,
-        running_shard(database, "two") as two,
-        reading(database) as (pool, _),
-    ):
-        event = api(where)
-        await ask(one, register(where, BOTH | {"aggregationStrategy": "any"}))
-        # As if `two` had looked before the registration was committed.
-        async with pool.acquire() as conn:
-            parked = list(take(None, event, 1.0).parked)
-            change = Change(where.key, 1, 0, None, [], parked, [])
-            await Journal("two", 10**10).flush(conn, [change])
-        sweeper = Sweeper(Config(dsn=database), pool, two.handle, time.time)
-        assert await sweeper.reoffer() == 1
-        assert await sweeper.reoffer() == 0
-        assert await statuses(pool) == {"completed": 1}
-
-
-async def test_the_sweeper_forgets_what_is_past_its_time(database: str) -> None:
-    async with running_shard(database) as shard, reading(database) as (pool, _):
-        ended, open_ = address(), address()
-        await ask(shard, api(address()))
-        await ask(shard, register(open_))
-        await ask(shard, register(ended, BOTH | {"aggregationStrategy": "any"}))
-        await ask(shard, api(ended))
-        await pool.execute(
-            "update execution_wait_states set due_at = now() - interval '30 days',"
-            " updated_at = now() - interval '30 days'"
-        )
-        await pool.execute("update event_inbox set expires_at = now()")
-        for offset in (1, 2):
-            record = Record(topic="t", partition=0, offset=offset, value=b"{")
-            await dead_letters.bury(pool, 1, [(record, "not JSON")])
-        await pool.execute(
-            "update dead_letters set failed_at = now() - interval '30 days' where kafka_offset = 1"
-        )
-        sweeper = Sweeper(Config(dsn=database), pool, shard.handle, time.time)
-        assert await sweeper.forget() == 3
-        assert await dead_letters.count(pool, 1) == {"t": 1}
-        assert await statuses(pool) == {"waiting": 1}
-        assert await pool.fetchval("select count(*) from wait_state_events") == 0
 
 
 @pytest.mark.parametrize("offset", [-300.0, 300.0])

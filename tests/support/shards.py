@@ -15,7 +15,7 @@ from core.messages import Message, Offer, Register, Reply
 from core.spec import Source, encode_spec
 from core.wait_config import WaitConfig
 from storage.clock import DatabaseClock
-from storage.pool import PoolOptions
+from storage.pool import Pool, PoolOptions
 from storage.shard_store import ShardStore
 
 BOTH: dict[str, Any] = {
@@ -92,3 +92,9 @@ def _offer(where: Address, source: Source, label: str, payload: bytes, **fields:
 async def ask(shard: Shard, message: Message) -> Reply:
     """One message, one answer."""
     return (await shard.handle([message]))[0]
+
+
+async def statuses(pool: Pool) -> dict[str, int]:
+    """How many waits are in each state."""
+    found = await pool.fetch("select status, count(*) from execution_wait_states group by 1")
+    return {row[0]: row[1] for row in found}
