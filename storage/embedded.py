@@ -20,6 +20,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from storage import embedded_cluster
+from storage.embedded_memory import shared_buffers
 from storage.embedded_place import EmbeddedPostgresError, Place
 from storage.embedded_postmaster import Postmaster, drop_stale_pid_file, find_postmaster
 from storage.embedded_user import choose_account, spawn
@@ -30,7 +31,6 @@ __all__ = ["EmbeddedPostgresError", "EmbeddedServer", "running", "start", "stop"
 # built without lz4, so pages and WAL keep the default compression (pglz for TOAST, none for WAL).
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
-        "shared_buffers": "256MB",
         "max_connections": "200",
         "max_wal_size": "4GB",
         "checkpoint_timeout": "15min",
@@ -46,7 +46,9 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 DURABLE: Mapping[str, str] = MappingProxyType(
     {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 )
-FORGETFUL: Mapping[str, str] = MappingProxyType(dict.fromkeys(DURABLE, "off"))
+FORGETFUL: Mapping[str, str] = MappingProxyType(
+    {**dict.fromkeys(DURABLE, "off"), "shared_buffers": "128MB"}
+)
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 _NAME = "muster"  # of the role and of the database
 _LOOPBACK = "127.0.0.1"
@@ -91,7 +93,12 @@ def start(
         durable: False trades safety for speed and is meant for tests.
     """
     place = Place.at(data_dir)
-    options = {**SETTINGS, **(DURABLE if durable else FORGETFUL), **settings}
+    options = {
+        "shared_buffers": shared_buffers(),
+        **SETTINGS,
+        **(DURABLE if durable else FORGETFUL),
+        **settings,
+    }
     with place.troubles_told():
         place.make_data_dir()
         for _ in range(_PORT_TRIES - 1):

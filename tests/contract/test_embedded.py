@@ -18,6 +18,7 @@ import pytest
 
 from storage import embedded
 from storage.embedded import EmbeddedPostgresError
+from storage.embedded_memory import shared_buffers
 from storage.embedded_place import Place
 from storage.embedded_user import Account, choose_account, run, spawn
 from tests.support.postgres import BareServer, execute
@@ -120,6 +121,36 @@ async def test_the_role_owns_its_database_without_being_superuser(bare_server: B
     await connection.close()
     assert row is not None
     assert tuple(row) == ("muster", "muster", False, True, "ononon")
+
+
+async def test_a_durable_server_has_a_share_of_the_memory(data_dir: Path) -> None:
+    connection = await asyncpg.connect(embedded.start(data_dir).dsn)
+    try:
+        megabytes = await connection.fetchval(
+            "select setting::bigint * 8 / 1024 from pg_settings where name = 'shared_buffers'"
+        )
+    finally:
+        await connection.close()
+    assert f"{megabytes}MB" == shared_buffers()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (str(2**20), "128MB"),
+        (str(2**30), "128MB"),
+        (str(2 * 2**30), "256MB"),
+        (str(3 * 2**30 + 5), "384MB"),
+        (str(2**60), shared_buffers(())),
+        ("max\n", shared_buffers(())),
+    ],
+)
+def test_a_container_may_use_less_than_the_machine_has(
+    tmp_path: Path, said: str, expected: str
+) -> None:
+    limit = tmp_path / "memory.max"
+    limit.write_text(said)
+    assert shared_buffers([tmp_path / "missing", limit]) == expected
 
 
 def test_the_socket_is_private_and_the_server_needs_no_port(bare_server: BareServer) -> None:
