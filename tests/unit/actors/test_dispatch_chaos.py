@@ -11,7 +11,8 @@ from core.dispatch.claimed import Claimed
 from core.dispatch.job import GroupKey, JobKey, JobStatus, Mode, Standing
 from core.dispatch.outcome import Sent
 from tests.simulation.clockwork import simulate
-from tests.unit.actors.dispatch_world import BAD, BLOCK, NEXT, NO, OK, Row, Scene, clock, later
+from tests.unit.actors.dispatch_table import BLOCK, NEXT, Row, clock
+from tests.unit.actors.dispatch_world import BAD, NO, OK, Scene, later
 
 SECONDS = 40
 

@@ -11,7 +11,8 @@ from actors.dispatch.endpoint_watch import FEWEST, MOST, EndpointWatch, Subscrip
 from core.dispatch.outcome import Sent, read_answer
 from tests.simulation.clockwork import simulate
 from tests.support.deliveries import delivery, task
-from tests.unit.actors.dispatch_world import BAD, NO, OK, clock, later
+from tests.unit.actors.dispatch_table import clock
+from tests.unit.actors.dispatch_world import BAD, NO, OK, later
 
 PATIENCE = 3_600.0
 GONE = read_answer(410, {}, b"", 0.0)

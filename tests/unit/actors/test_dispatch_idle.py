@@ -6,20 +6,8 @@ import pytest
 
 from actors.dispatch.starter import Terms
 from core.dispatch.job import GroupKey, JobKey, JobStatus, Standing
-from tests.unit.actors.dispatch_world import (
-    BAD,
-    BLOCK,
-    NO,
-    OK,
-    A,
-    B,
-    Row,
-    Scene,
-    clock,
-    jobs,
-    later,
-    play,
-)
+from tests.unit.actors.dispatch_table import BLOCK, A, B, Row, clock, jobs
+from tests.unit.actors.dispatch_world import BAD, NO, OK, Scene, later, play
 
 # Rounds that lead nowhere.
 

@@ -10,21 +10,8 @@ from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey, JobStatus, Mode, Pointer, Standing
 from core.dispatch.outcome import Sent
 from tests.simulation.clockwork import simulate
-from tests.unit.actors.dispatch_world import (
-    BAD,
-    BLOCK,
-    NEXT,
-    NO,
-    OK,
-    A,
-    B,
-    Row,
-    Scene,
-    clock,
-    jobs,
-    later,
-    play,
-)
+from tests.unit.actors.dispatch_table import BLOCK, NEXT, A, B, Row, clock, jobs
+from tests.unit.actors.dispatch_world import BAD, NO, OK, Scene, later, play
 
 # Delivering.
 

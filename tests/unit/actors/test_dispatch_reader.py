@@ -16,7 +16,8 @@ from core.dispatch.outcome import Step
 from storage.dispatch_queue import Result
 from tests.simulation.clockwork import simulate
 from tests.support.deliveries import task
-from tests.unit.actors.dispatch_world import BLOCK, OK, A, Postgres, Row, clock, jobs
+from tests.unit.actors.dispatch_table import BLOCK, A, Postgres, Row, clock, jobs
+from tests.unit.actors.dispatch_world import OK
 
 GROUP = GroupKey(1, "g")
 
