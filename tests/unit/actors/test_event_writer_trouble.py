@@ -1,0 +1,96 @@
+"""Writes that fail, callers who leave, pools that are away: nobody else is harmed by them."""
+
+import asyncio
+
+import pytest
+
+from actors.event_writer import Stored
+from core.errors import UnavailableError
+from tests.support.happenings import event, subscription
+from tests.unit.actors.writer_world import Desk
+
+
+async def test_a_flush_that_failed_is_tried_again() -> None:
+    desk = Desk(subscription())
+    desk.table.before = [ConnectionError(), ConnectionError()]
+    one = event()
+    assert await desk.writer.put([one]) == [Stored(one, duplicate=False, jobs=1)]
+    assert desk.table.flushes == [1, 1, 1]
+
+
+async def test_it_is_not_tried_for_longer_than_somebody_waits() -> None:
+    desk = Desk(patience=0.5, longest_pause=0.01)
+    desk.table.before = [ConnectionError() for _ in range(1_000)]
+    with pytest.raises(UnavailableError, match="not stored in time"):
+        await desk.writer.put([event()])
+    desk.table.before = []
+    await desk.writer.put([event()])
+    assert len(desk.table.events) == 1
+
+
+async def test_who_left_before_it_was_begun_has_put_nothing() -> None:
+    desk = Desk()
+    desk.table.open.clear()
+    first = asyncio.create_task(desk.writer.put([event()]))
+    await desk.table.begun.wait()
+    second = asyncio.create_task(desk.writer.put([event()]))
+    await asyncio.sleep(0)
+    second.cancel()
+    desk.table.open.set()
+    await first
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    await desk.writer.put([event()])
+    assert len(desk.table.events) == 2
+
+
+async def test_who_leaves_while_it_is_stored_takes_no_job_away() -> None:
+    desk = Desk(subscription())
+    desk.table.open.clear()
+    putting = asyncio.create_task(desk.writer.put([event()]))
+    await desk.table.begun.wait()
+    putting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await putting
+    desk.table.open.set()
+    await desk.informed.wait()
+    assert len(desk.table.jobs) == 1
+
+
+async def test_what_postgres_will_not_take_harms_nobody_else() -> None:
+    desk = Desk(subscription())
+    desk.table.refuses = lambda one: one.subject == "bad"
+    desk.table.open.clear()
+    names = ["a", "b", "bad", "c"]
+    puts = [asyncio.create_task(desk.writer.put([event(subject=name)])) for name in names]
+    await desk.table.begun.wait()
+    desk.table.open.set()
+    answers = await asyncio.gather(*puts, return_exceptions=True)
+    assert [isinstance(one, ValueError) for one in answers] == [False, False, True, False]
+    assert [one.subject for one in desk.table.events.values()] == ["a", "b", "c"]
+
+
+async def test_pools_that_cannot_be_told_delay_nobody() -> None:
+    desk = Desk(subscription())
+    desk.hand_over_fails = True
+    assert (await desk.writer.put([event()]))[0].jobs == 1
+    desk.hand_over_fails = False
+    await desk.writer.put([event()])
+    assert len(desk.told) == 1
+
+
+async def test_whoever_waits_is_told_of_the_end() -> None:
+    desk = Desk(flush_rows=1)
+    desk.table.open.clear()
+    puts = [asyncio.create_task(desk.writer.put([event()])) for _ in range(3)]
+    await desk.table.begun.wait()
+    await desk.writer.close()
+    answers = await asyncio.gather(*puts, return_exceptions=True)
+    assert [type(one) for one in answers] == [UnavailableError] * 3
+    assert desk.table.closed
+
+
+async def test_a_writer_that_did_nothing_can_be_closed() -> None:
+    desk = Desk()
+    await desk.writer.close()
+    assert desk.table.closed
