@@ -1,5 +1,6 @@
 """The command line without a network: requests end in a function of the test."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from cli.instance import Instance
 
 Handler = Callable[[httpx.Request], httpx.Response]
 URL = "http://127.0.0.1:8000"
+NOT_THERE = httpx.Response(404, json={"detail": "there is no such thing"})
 
 
 def client_of(handler: Handler, instance: Instance | None = None) -> Client:
@@ -43,6 +45,11 @@ class Muster:
 
 
 _NO_SETTINGS = {"MUSTER_URL": "", "MUSTER_KEY": "", "MUSTER_DATA_DIR": "", "COLUMNS": "120"}
+
+
+def sent(muster: Muster, place: int = -1) -> Any:
+    """What a request had in its body: the last one, unless said otherwise."""
+    return json.loads(muster.requests[place].content)
 
 
 @pytest.fixture
