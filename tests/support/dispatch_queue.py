@@ -1,0 +1,68 @@
+"""Jobs in a pool's queue, put there, taken and finished as a test wants it."""
+
+from typing import Any
+
+from core.dispatch.claimed import Claimed
+from core.dispatch.job import JobKey, JobStatus
+from core.dispatch.outcome import ErrorType, Sent, Step
+from core.dispatch.outcome import Result as Came
+from storage import dispatch_queue
+from storage.dispatch_queue import Result
+from storage.pool import Pool
+
+POOL = 1
+GRACE = 5.0
+OK = Sent(status=Came.SUCCESS, code=200, body="fine", began_at=1_000.0, seconds=0.25)
+BAD = Sent(status=Came.SERVER_ERROR, error_type=ErrorType.TRANSIENT, code=500, error="HTTP 500")
+DONE = Step(status=JobStatus.COMPLETED, attempt_count=1, attempt_number=1)
+FAILED = Step(status=JobStatus.ERROR, attempt_count=1, attempt_number=1, error="HTTP 500")
+
+
+async def store(pool: Pool, tenant: int, name: str, **fields: Any) -> JobKey:
+    """Store one job of a group, or of none."""
+    row: dict[str, Any] = {
+        "tenant_id": tenant,
+        "job_id": name,
+        "pool_no": POOL,
+        "kind": "TASK",
+        "code": "task",
+        "target_url": "http://127.0.0.1:9/hook",
+        "mode": "BLOCK_ON_ERROR",
+        "sequence": 99,
+        "max_retries": 3,
+        "timeout_seconds": 30,
+        "data_only": True,
+        "payload": b"{}",
+    } | fields
+    values = ", ".join(f"${at}" for at in range(1, len(row) + 1))
+    await pool.execute(
+        f"insert into dispatch_jobs ({', '.join(row)}) values ({values})", *row.values()
+    )
+    return JobKey(tenant, name)
+
+
+async def claim(pool: Pool, *keys: JobKey, owner: str = "me") -> list[str]:
+    return sorted(job.job_id for job in await claimed(pool, *keys, owner=owner))
+
+
+async def claimed(pool: Pool, *keys: JobKey, owner: str = "me") -> list[Claimed]:
+    return await dispatch_queue.claim(pool, POOL, keys, owner, GRACE)
+
+
+async def finish(
+    pool: Pool, key: JobKey, step: Step = DONE, sent: Sent | None = OK, send_no: int = 1
+) -> dict[JobKey, float]:
+    return await dispatch_queue.finish(pool, [Result(key, send_no, step, sent)])
+
+
+async def field(pool: Pool, key: JobKey, name: str) -> Any:
+    return await pool.fetchval(
+        f"select {name} from dispatch_jobs where tenant_id = $1 and job_id = $2", *key
+    )
+
+
+async def lease_over(pool: Pool, key: JobKey) -> None:
+    await pool.execute(
+        "update dispatch_jobs set lease_until = now() - interval '1 second' where job_id = $1",
+        key.job_id,
+    )
