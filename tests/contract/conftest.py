@@ -18,3 +18,8 @@ async def pool(database: str) -> AsyncIterator[Pool]:
 @pytest.fixture
 async def tenant(pool: Pool) -> int:
     return await access.create_tenant(pool, "own")
+
+
+@pytest.fixture
+async def other(pool: Pool) -> int:
+    return await access.create_tenant(pool, "other")

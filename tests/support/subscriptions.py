@@ -3,9 +3,13 @@
 from typing import Any
 
 from core.subscription import Binding, Subscription
+from storage import dispatch_pools, subscriptions
+from storage.dispatch_pools import NewPool, PoolRow
+from storage.pool import Pool
 from tests.support.product import new_id
 
 CREATED = "shop:orders:order:created"
+SHIPPED = "shop:orders:order:shipped"
 DEFAULT_POOL_NO = 1
 
 
@@ -23,6 +27,21 @@ def subscription(tenant: int, code: str = "orders", **fields: Any) -> Subscripti
         "bindings": (Binding(CREATED),),
     }
     return Subscription(**usual | fields)
+
+
+async def made(pool: Pool, tenant: int, code: str = "orders", **fields: Any) -> Subscription:
+    """One that is stored."""
+    created = await subscriptions.create(pool, subscription(tenant, code, **fields), b"secret")
+    assert isinstance(created, Subscription)
+    return created
+
+
+async def slow_pool(pool: Pool, tenant: int) -> PoolRow:
+    """A pool of the tenant's own."""
+    new = NewPool(pool_id="dpl_slow", code="slow", name="Slow")
+    created = await dispatch_pools.create(pool, tenant, new, 20)
+    assert isinstance(created, PoolRow)
+    return created
 
 
 def new_type() -> str:
