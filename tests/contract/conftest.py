@@ -1,4 +1,4 @@
-"""A database of the test's own: connections to it, and tenants in it."""
+"""A database of the test's own: connections as actors and as the API have them, tenants, jobs."""
 
 from collections.abc import AsyncIterator
 
@@ -6,6 +6,7 @@ import pytest
 
 from storage import access
 from storage.pool import Pool, PoolOptions, open_pool
+from tests.support.dispatch import DEFAULT_POOL, Jobs
 
 
 @pytest.fixture
@@ -23,3 +24,20 @@ async def tenant(pool: Pool) -> int:
 @pytest.fixture
 async def other(pool: Pool) -> int:
     return await access.create_tenant(pool, "other")
+
+
+@pytest.fixture
+async def api_pool(database: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(PoolOptions(dsn=database, name="test", plan_each_time=True))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def jobs(api_pool: Pool) -> Jobs:
+    return Jobs(api_pool, await access.create_tenant(api_pool, "acme"), DEFAULT_POOL)
+
+
+@pytest.fixture
+async def others(api_pool: Pool) -> Jobs:
+    return Jobs(api_pool, await access.create_tenant(api_pool, "other"), DEFAULT_POOL)

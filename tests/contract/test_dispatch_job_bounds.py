@@ -1,16 +1,15 @@
-"""Jobs on a real Postgres: batches that are whole, and looks that end."""
+"""Jobs on a real Postgres: batches that are whole, and looks that end and have their index."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import asyncpg
 import pytest
 
 from core.dispatch.job import JobStatus
-from storage import access, dispatch_jobs, horizon
+from storage import dispatch_jobs, horizon
 from storage.dispatch_jobs import JobFilter, NewJob
 from storage.horizon import Found
-from storage.pool import Pool, PoolOptions, open_pool
 from storage.queries import Q
 from tests.support.dispatch import Jobs
 
@@ -20,17 +19,8 @@ WAITED_FOR = (
     " where not granted and pg_backend_pid() = any(pg_blocking_pids(pid)))"
 )
 
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[Pool]:
-    opened = await open_pool(PoolOptions(dsn=database, name="test", plan_each_time=True))
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def jobs(pool: Pool) -> Jobs:
-    return Jobs(pool, await access.create_tenant(pool, "acme"), 1)
+BOUNDS = (1, "", "~")
+OFF = (None,) * 16
 
 
 async def test_a_batch_that_has_to_look_again_is_stored_whole_or_not_at_all(
@@ -105,3 +95,48 @@ async def test_what_an_index_serves_is_found_however_far_it_is(
     assert await dispatch_jobs.page(jobs.pool, jobs.tenant, failed, None, 10) == Found(ids[:1])
     everything = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(), None, 10)
     assert everything == Found(ids[::-1])
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments", "index"),
+    [
+        ("look_back_at_jobs", (*BOUNDS, 9), "dispatch_jobs_pkey"),
+        ("look_ahead_at_jobs", (*BOUNDS, 9), "dispatch_jobs_pkey"),
+        ("list_jobs", (*BOUNDS, *OFF, 10, 0), "dispatch_jobs_pkey"),
+        ("next_jobs", (*BOUNDS, *OFF, 10), "dispatch_jobs_pkey"),
+        ("next_jobs", (*BOUNDS, ["ERROR"], "error", False, *OFF[3:], 10), "dispatch_jobs_error"),
+        ("count_jobs", (*BOUNDS, *OFF, 10), "dispatch_jobs_pkey"),
+        ("read_jobs", (1, ["a"], True), "dispatch_jobs_pkey"),
+        ("read_jobs", (1, ["a"], True), "on events e"),
+        ("list_attempts", (1, "a", 0, 10), "dispatch_attempts_pkey"),
+        ("latest_attempts", (1, "a", 10), "dispatch_attempts_pkey"),
+        ("requeue_jobs", (1, ["a"]), "dispatch_jobs_pkey"),
+        ("settle_jobs", (1, ["a"], ["ERROR"], "CANCELLED", False), "dispatch_jobs_pkey"),
+        ("forget_jobs", (1, "Z", 10), "dispatch_jobs_group"),
+    ],
+)
+async def test_each_look_has_its_index(
+    database: str, query: str, arguments: tuple[object, ...], index: str
+) -> None:
+    conn = await asyncpg.connect(database)
+    try:
+        await conn.execute(
+            "set enable_seqscan = off; set enable_bitmapscan = off;"
+            " set plan_cache_mode = force_custom_plan"
+        )
+        plan = await conn.fetch(f"explain {Q[query]}", *arguments)
+    finally:
+        await conn.close()
+    assert index in "\n".join(row[0] for row in plan)
+
+
+async def test_an_event_is_found_among_many(jobs: Jobs) -> None:
+    for _ in range(20):
+        await dispatch_jobs.create(jobs.pool, jobs.tenant, [jobs.new() for _ in range(100)])
+    await jobs.pool.execute("update dispatch_jobs set event_id = 'E' || position")
+    await jobs.pool.execute("analyze dispatch_jobs")
+    bounds, off = (jobs.tenant, "", "~"), (None,) * 16
+    plan = await jobs.pool.fetch(
+        f"explain {Q['list_jobs']}", *bounds, *off[:8], "E77", *off[9:], 10, 0
+    )
+    assert "dispatch_jobs_event" in "\n".join(row[0] for row in plan)

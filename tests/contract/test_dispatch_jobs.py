@@ -1,41 +1,14 @@
-"""Jobs as people see them, on a real Postgres."""
+"""Jobs as people see them, on a real Postgres: posted, listed, looked at."""
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import asyncpg
-import pytest
 
 from core.dispatch.job import JobStatus, Kind, Mode
-from core.dispatch.verbs import Fate, Verb
 from core.subscription import Signature
 from core.tsid import made_at
-from storage import access, dispatch_jobs, dispatch_verbs
+from storage import dispatch_jobs
 from storage.dispatch_jobs import Job, JobFilter, NewJob
 from storage.horizon import Found
-from storage.pool import Pool, PoolOptions, open_pool
-from storage.queries import Q
-from tests.support.dispatch import NOW, Jobs
-
-DEFAULT_POOL = 1
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[Pool]:
-    opened = await open_pool(PoolOptions(dsn=database, name="test", plan_each_time=True))
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def jobs(pool: Pool) -> Jobs:
-    return Jobs(pool, await access.create_tenant(pool, "acme"), DEFAULT_POOL)
-
-
-@pytest.fixture
-async def others(pool: Pool) -> Jobs:
-    return Jobs(pool, await access.create_tenant(pool, "other"), DEFAULT_POOL)
-
+from tests.support.dispatch import DEFAULT_POOL, NOW, Jobs, note_attempts
 
 # Posting
 
@@ -180,23 +153,23 @@ async def test_times_are_exact_though_ids_are_looked_up(jobs: Jobs) -> None:
     assert await listed(None, 0.8) == [late, early]
 
 
-async def test_an_events_job_shows_what_the_event_brings(jobs: Jobs, pool: Pool) -> None:
-    await pool.execute(
+async def test_an_events_job_shows_what_the_event_brings(jobs: Jobs) -> None:
+    await jobs.pool.execute(
         "insert into events (tenant_id, event_id, spec_version, type, source, time, data,"
         " content_type) values ($1, 'E1', '1.0', 't', 's', now(), $2, 'text/plain')",
         jobs.tenant,
         b"hello",
     )
     job_id = await jobs.post()
-    await pool.execute(
+    await jobs.pool.execute(
         "update dispatch_jobs set kind = 'EVENT', event_tenant = $1, event_id = 'E1',"
         " payload = null, content_type = null",
         jobs.tenant,
     )
-    job = await dispatch_jobs.read(pool, jobs.tenant, job_id)
+    job = await dispatch_jobs.read(jobs.pool, jobs.tenant, job_id)
     assert job is not None
     assert (job.payload, job.content_type) == (b"hello", "text/plain")
-    found = await dispatch_jobs.page(pool, jobs.tenant, JobFilter(event_id="E1"), None, 10)
+    found = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(event_id="E1"), None, 10)
     assert found == Found([job_id])
 
 
@@ -216,17 +189,6 @@ async def test_options_are_what_jobs_have(jobs: Jobs, others: Jobs) -> None:
     assert {one.value for one in latest} == {"x", "a", "default"}
 
 
-async def note_attempts(jobs: Jobs, job_id: str, number: int) -> None:
-    for send_no in range(1, number + 1):
-        await jobs.pool.execute(
-            "insert into dispatch_attempts (tenant_id, job_id, send_no, attempt_number,"
-            " attempted_at, duration_ms, status) values ($1, $2, $3, $3, now(), 5, 'SUCCESS')",
-            jobs.tenant,
-            job_id,
-            send_no,
-        )
-
-
 async def test_attempts_come_in_pages_and_the_latest_at_once(jobs: Jobs, others: Jobs) -> None:
     job_id = await jobs.post()
     await note_attempts(jobs, job_id, 5)
@@ -241,188 +203,3 @@ async def test_attempts_come_in_pages_and_the_latest_at_once(jobs: Jobs, others:
     assert [attempt.send_no for attempt in latest] == [4, 5]
     assert await dispatch_jobs.attempts(jobs.pool, others.tenant, job_id, 0, 9) == []
     assert await dispatch_jobs.latest_attempts(jobs.pool, others.tenant, job_id, 9) == []
-
-
-# What people do
-
-
-async def fates(jobs: Jobs, verb: Verb, *job_ids: str) -> list[Fate]:
-    told = await dispatch_verbs.apply(jobs.pool, jobs.tenant, verb, job_ids)
-    assert [one.job_id for one in told] == list(job_ids)
-    return [one.fate for one in told]
-
-
-@pytest.mark.parametrize("status", [s for s in JobStatus if s is not JobStatus.IN_PROGRESS])
-async def test_a_job_can_be_sent_anew_from_every_state_but_a_delivery(
-    jobs: Jobs, status: JobStatus
-) -> None:
-    job_id = await jobs.post(message_group="g", sequence=3, expires_at=NOW - 1)
-    await jobs.put(job_id, status, "done", attempt_count=3, last_error="no", sends=4)
-    await jobs.pool.execute(
-        "update dispatch_jobs set ignored_at = now(), completed_at = now(), scheduled_for = now(),"
-        " created_at = to_timestamp($1)",
-        NOW - 101,
-    )
-    (told,) = await dispatch_verbs.apply(jobs.pool, jobs.tenant, Verb.REQUEUE, [job_id])
-    assert (told.fate, told.was, told.pool_no) == (Fate.DONE, status, DEFAULT_POOL)
-    assert told.pointer is not None
-    assert (told.pointer.group, told.pointer.sequence) == ("g", 3)
-    job = await dispatch_jobs.read(jobs.pool, jobs.tenant, job_id)
-    assert job is not None
-    assert (job.status, job.standing) == (JobStatus.PENDING, "again")
-    assert (job.attempt_count, job.last_error, job.sends) == (0, None, 4)
-    assert job.ignored_at is job.completed_at is job.scheduled_for is None
-    # As much time as it had.
-    assert job.expires_at == pytest.approx(job.updated_at + 100, abs=1)
-
-
-async def test_a_job_that_somebody_sends_stays_theirs(jobs: Jobs) -> None:
-    live, over = await jobs.post(), await jobs.post()
-    await jobs.take(live)
-    await jobs.take(over, -1)
-    for verb in Verb:
-        assert await fates(jobs, verb, live) == [Fate.IN_PROGRESS]
-    assert await fates(jobs, Verb.CANCEL, over) == [Fate.IN_PROGRESS]
-    assert await fates(jobs, Verb.REQUEUE, live, over) == [Fate.IN_PROGRESS, Fate.DONE]
-    assert await jobs.status(live) == ("IN_PROGRESS", "open")
-
-
-async def test_a_pool_that_is_no_more_gets_nothing_to_do(jobs: Jobs, pool: Pool) -> None:
-    job_id = await jobs.post()
-    await jobs.fail(job_id)
-    await pool.execute("update dispatch_pools set status = 'ARCHIVED'")
-    assert await fates(jobs, Verb.REQUEUE, job_id) == [Fate.POOL_ARCHIVED]
-    assert await jobs.status(job_id) == ("ERROR", "error")
-
-
-async def test_each_verb_says_what_became_of_each_job(jobs: Jobs, others: Jobs) -> None:
-    queued, pending, failed, done = [await jobs.post() for _ in range(4)]
-    await jobs.put(pending, JobStatus.PENDING, "again")
-    await jobs.fail(failed)
-    await jobs.put(done, JobStatus.COMPLETED, "done")
-    theirs = await others.post()
-    everything = (queued, pending, failed, done, theirs, "nobody")
-    not_failed, unknown = Fate.NOT_FAILED, Fate.UNKNOWN
-    fated = await fates(jobs, Verb.COMPLETE, *everything)
-    assert fated == [not_failed, not_failed, Fate.DONE, not_failed, unknown, unknown]
-    assert await jobs.status(failed) == ("COMPLETED", "done")
-    fated = await fates(jobs, Verb.CANCEL, *everything)
-    assert fated == [Fate.DONE, Fate.DONE, Fate.ENDED, Fate.ENDED, unknown, unknown]
-    assert await jobs.status(queued) == await jobs.status(pending) == ("CANCELLED", "done")
-    assert await others.status(theirs) == ("QUEUED", "open")
-    assert await fates(others, Verb.REQUEUE, queued) == [unknown]
-
-
-async def test_what_is_ignored_stays_failed_and_holds_nobody(jobs: Jobs) -> None:
-    job_id = await jobs.post()
-    await jobs.fail(job_id)
-    assert await fates(jobs, Verb.IGNORE, job_id) == [Fate.DONE]
-    assert await jobs.status(job_id) == ("ERROR", "done")
-    job = await dispatch_jobs.read(jobs.pool, jobs.tenant, job_id)
-    assert job is not None
-    assert job.ignored_at is not None
-    assert job.last_error == "HTTP 500"
-    for verb in (Verb.IGNORE, Verb.CANCEL, Verb.COMPLETE):
-        assert await fates(jobs, verb, job_id) == [Fate.ENDED]
-    wish = JobFilter(statuses=(JobStatus.ERROR,), ignored=False)
-    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, None, 9) == Found([])
-
-
-async def test_what_failed_since_a_time_is_found_oldest_first(jobs: Jobs) -> None:
-    old, one, two = [await jobs.post() for _ in range(3)]
-    for job_id, at in ((old, NOW - 100), (one, NOW + 1), (two, NOW + 2)):
-        await jobs.fail(job_id)
-        await jobs.pool.execute(
-            "update dispatch_jobs set last_attempt_at = to_timestamp($2) where job_id = $1",
-            job_id,
-            at,
-        )
-    wish = JobFilter(statuses=(JobStatus.ERROR,), ignored=False, failed_after=NOW)
-    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, None, 10) == Found([one, two])
-    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, one, 10) == Found([two])
-    assert await dispatch_jobs.count(jobs.pool, jobs.tenant, wish, one, 10) == 1
-
-
-# Forgetting
-
-
-async def test_what_ended_long_ago_is_forgotten_with_its_attempts(
-    jobs: Jobs, others: Jobs, pool: Pool
-) -> None:
-    done, failed, waiting = [await jobs.post() for _ in range(3)]
-    await jobs.put(done, JobStatus.COMPLETED, "done")
-    await jobs.fail(failed)
-    await note_attempts(jobs, done, 3)
-    await note_attempts(jobs, waiting, 1)
-    theirs = await others.post()
-    await others.put(theirs, JobStatus.COMPLETED, "done")
-    assert await dispatch_jobs.forget(pool, jobs.tenant, made_at(done), 100) == 0
-    later = made_at(waiting) + 1
-    assert await dispatch_jobs.forget(pool, jobs.tenant, later, 1) == 1
-    assert await dispatch_jobs.forget(pool, jobs.tenant, later, 100) == 1
-    assert await dispatch_jobs.forget(pool, jobs.tenant, later, 100) == 0
-    left = await pool.fetch("select job_id from dispatch_jobs order by tenant_id")
-    assert [row["job_id"] for row in left] == [waiting, theirs]
-    assert await pool.fetchval("select count(*) from dispatch_attempts") == 1
-
-
-async def test_what_holds_others_back_is_not_forgotten(jobs: Jobs, pool: Pool) -> None:
-    head, held = await jobs.grouped("a"), await jobs.grouped("a")
-    lone = await jobs.grouped("b")
-    passed, passing = [await jobs.grouped("c", Mode.NEXT_ON_ERROR) for _ in range(2)]
-    for job_id in (head, lone, passed):
-        await jobs.fail(job_id)
-    later = made_at(passing) + 1
-    assert await dispatch_jobs.forget(pool, jobs.tenant, later, 100) == 2
-    left = await pool.fetch("select job_id from dispatch_jobs order by job_id")
-    assert [row["job_id"] for row in left] == [head, held, passing]
-
-
-# Plans
-
-
-BOUNDS = (1, "", "~")
-OFF = (None,) * 16
-
-
-@pytest.mark.parametrize(
-    ("query", "arguments", "index"),
-    [
-        ("look_back_at_jobs", (*BOUNDS, 9), "dispatch_jobs_pkey"),
-        ("look_ahead_at_jobs", (*BOUNDS, 9), "dispatch_jobs_pkey"),
-        ("list_jobs", (*BOUNDS, *OFF, 10, 0), "dispatch_jobs_pkey"),
-        ("next_jobs", (*BOUNDS, *OFF, 10), "dispatch_jobs_pkey"),
-        ("next_jobs", (*BOUNDS, ["ERROR"], "error", False, *OFF[3:], 10), "dispatch_jobs_error"),
-        ("count_jobs", (*BOUNDS, *OFF, 10), "dispatch_jobs_pkey"),
-        ("read_jobs", (1, ["a"], True), "dispatch_jobs_pkey"),
-        ("read_jobs", (1, ["a"], True), "on events e"),
-        ("list_attempts", (1, "a", 0, 10), "dispatch_attempts_pkey"),
-        ("latest_attempts", (1, "a", 10), "dispatch_attempts_pkey"),
-        ("requeue_jobs", (1, ["a"]), "dispatch_jobs_pkey"),
-        ("settle_jobs", (1, ["a"], ["ERROR"], "CANCELLED", False), "dispatch_jobs_pkey"),
-        ("forget_jobs", (1, "Z", 10), "dispatch_jobs_group"),
-    ],
-)
-async def test_each_look_has_its_index(
-    database: str, query: str, arguments: tuple[object, ...], index: str
-) -> None:
-    conn = await asyncpg.connect(database)
-    try:
-        await conn.execute(
-            "set enable_seqscan = off; set enable_bitmapscan = off;"
-            " set plan_cache_mode = force_custom_plan"
-        )
-        plan = await conn.fetch(f"explain {Q[query]}", *arguments)
-    finally:
-        await conn.close()
-    assert index in "\n".join(row[0] for row in plan)
-
-
-async def test_an_event_is_found_among_many(jobs: Jobs, pool: Pool) -> None:
-    for _ in range(20):
-        await dispatch_jobs.create(pool, jobs.tenant, [jobs.new() for _ in range(100)])
-    await pool.execute("update dispatch_jobs set event_id = 'E' || position")
-    await pool.execute("analyze dispatch_jobs")
-    bounds, off = (jobs.tenant, "", "~"), (None,) * 16
-    plan = await pool.fetch(f"explain {Q['list_jobs']}", *bounds, *off[:8], "E77", *off[9:], 10, 0)
-    assert "dispatch_jobs_event" in "\n".join(row[0] for row in plan)

@@ -1,7 +1,5 @@
 """How deliveries fare, counted on a real Postgres."""
 
-from collections.abc import AsyncIterator
-
 import asyncpg
 import pytest
 
@@ -10,25 +8,12 @@ from core.tsid import made_at
 from storage import access, dispatch_vitals, dispatch_warnings
 from storage.dispatch_vitals import Outcomes
 from storage.dispatch_warnings import NewWarning, Severity
-from storage.pool import Pool, PoolOptions, open_pool
 from storage.queries import Q
 from tests.support.dispatch import Jobs
 
 
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[Pool]:
-    opened = await open_pool(PoolOptions(dsn=database, name="test", plan_each_time=True))
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def jobs(pool: Pool) -> Jobs:
-    return Jobs(pool, await access.create_tenant(pool, "acme"), 1)
-
-
-async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: Jobs, pool: Pool) -> None:
-    others = Jobs(pool, await access.create_tenant(pool, "other"), 1)
+async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: Jobs) -> None:
+    others = Jobs(jobs.pool, await access.create_tenant(jobs.pool, "other"), 1)
     await others.fail(await others.post())
     first, second, third, _ = [await jobs.post() for _ in range(4)]
     await jobs.put(first, JobStatus.COMPLETED, "done")
@@ -37,7 +22,7 @@ async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: Jobs, p
 
     async def counted(since: str, lately: str, most: int = 100) -> object:
         return await dispatch_vitals.recent_outcomes(
-            pool, jobs.tenant, made_at(since), made_at(lately), most
+            jobs.pool, jobs.tenant, made_at(since), made_at(lately), most
         )
 
     assert await counted(first, third) == {1: (Outcomes(2, 1), Outcomes(1, 0))}
@@ -45,26 +30,26 @@ async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: Jobs, p
     assert await counted(first, first, most=2) == {1: (Outcomes(1, 0), Outcomes(1, 0))}
 
 
-async def test_open_warnings_are_counted_by_severity(jobs: Jobs, pool: Pool) -> None:
+async def test_open_warnings_are_counted_by_severity(jobs: Jobs) -> None:
     for source, severity in (("a", Severity.ERROR), ("b", Severity.ERROR), ("c", Severity.INFO)):
         last = await dispatch_warnings.warn(
-            pool,
+            jobs.pool,
             NewWarning(
                 tenant=jobs.tenant, category="c", severity=severity, source=source, message="m"
             ),
         )
-    await dispatch_warnings.acknowledge(pool, jobs.tenant, last, "me")
-    assert await dispatch_warnings.count_open(pool, jobs.tenant) == {"ERROR": 2}
-    assert await dispatch_warnings.count_open(pool, jobs.tenant + 1) == {}
+    await dispatch_warnings.acknowledge(jobs.pool, jobs.tenant, last, "me")
+    assert await dispatch_warnings.count_open(jobs.pool, jobs.tenant) == {"ERROR": 2}
+    assert await dispatch_warnings.count_open(jobs.pool, jobs.tenant + 1) == {}
 
 
-async def test_a_count_reads_so_many_whatever_they_are(jobs: Jobs, pool: Pool) -> None:
-    others = Jobs(pool, await access.create_tenant(pool, "other"), 1)
+async def test_a_count_reads_so_many_whatever_they_are(jobs: Jobs) -> None:
+    others = Jobs(jobs.pool, await access.create_tenant(jobs.pool, "other"), 1)
     await others.post()
     await jobs.post()
 
     async def waiting(looks: int) -> int:
-        (row,) = await pool.fetch(Q["queue_sizes"], jobs.tenant, [1], 10, looks)
+        (row,) = await jobs.pool.fetch(Q["queue_sizes"], jobs.tenant, [1], 10, looks)
         ready: int = row["ready"]
         return ready
 
@@ -76,8 +61,8 @@ async def test_a_count_reads_so_many_whatever_they_are(jobs: Jobs, pool: Pool) -
         ("blocked_groups", (10,)),
         ("failed_groups", (jobs.tenant, -1, "", [1], 10)),
     ):
-        assert len(await pool.fetch(Q[query], *arguments, 2)) == 1
-    failed = await pool.fetch(Q["failed_groups"], jobs.tenant, -1, "", [1], 10, 1)
+        assert len(await jobs.pool.fetch(Q[query], *arguments, 2)) == 1
+    failed = await jobs.pool.fetch(Q["failed_groups"], jobs.tenant, -1, "", [1], 10, 1)
     assert failed == []  # the newest that failed is in no group
 
 
