@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.gathering import Gatherings, gatherings_of
 from tests.support.operations import Operation, operations_of
+from tests.support.problem import server_errors
 from tests.support.product import Product, running_product
 from tests.support.tenants import another_tenant, client, the_anchor
 
@@ -76,3 +77,11 @@ def clients(product: Product) -> Iterator[Callable[[str | None], httpx.Client]]:
 def operations(product: Product) -> dict[str, Operation]:
     """Every operation of the OpenAPI document by its id."""
     return operations_of(product)
+
+
+@pytest.fixture(scope="module")
+def never_a_500(product: Product) -> Iterator[None]:
+    """The product's own count of its failures must not grow while these tests run."""
+    before = server_errors(product)
+    yield
+    assert server_errors(product) == before

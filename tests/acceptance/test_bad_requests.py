@@ -3,26 +3,19 @@
 import http.client
 import socket
 import time
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from tests.support.problem import assert_problem, faulty_fields, server_errors
+from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, until
+
+pytestmark = pytest.mark.usefixtures("never_a_500")
 
 WAITS = "/api/wait-states"
 CALLBACKS = "/api/internal/callbacks/external-service"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _never_a_500(product: Product) -> Iterator[None]:
-    """The product's own count of its failures must not grow while these tests run."""
-    before = server_errors(product)
-    yield
-    assert server_errors(product) == before
 
 
 def _path(wait: dict[str, Any]) -> str:
@@ -226,7 +219,7 @@ def _speak(product: Product, *lines: str) -> httpx.Response:
 def test_an_event_whose_sender_hangs_up_half_way_is_none_and_may_be_sent_again(
     product: Product,
 ) -> None:
-    """That it is no failure of ours is for `_never_a_500` to see."""
+    """That it is no failure of ours is for `never_a_500` to see."""
     wait, address = product.register(), urlsplit(product.url)
     head = (
         f"POST {CALLBACKS} HTTP/1.1\r\nHost: {address.netloc}\r\n"

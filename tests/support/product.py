@@ -77,10 +77,9 @@ class Product:
     def _event(
         self, path: str, wait: dict[str, Any], body: Any, headers: dict[str, str]
     ) -> dict[str, Any]:
-        ids = {"X-Execution-Id": wait["executionId"], "X-Correlation-Id": wait["correlationId"]}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         reply = self.http.post(
-            path, json={"ok": True} if body is None else body, headers=ids | named
+            path, json={"ok": True} if body is None else body, headers=id_headers(wait) | named
         )
         assert reply.status_code == 200, reply.text
         document: dict[str, Any] = reply.json()
@@ -143,3 +142,9 @@ def running_product(data_dir: Path, *flags: str, **settings: str) -> Iterator[Pr
 def new_id() -> str:
     """An id nobody has used."""
     return uuid.uuid4().hex
+
+
+def id_headers(wait: dict[str, Any] | None = None) -> dict[str, str]:
+    """The ids of a wait as headers; without one, ids nobody has used."""
+    wait = wait or {"executionId": new_id(), "correlationId": new_id()}
+    return {"X-Execution-Id": wait["executionId"], "X-Correlation-Id": wait["correlationId"]}
