@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from tests.support import event_types
 from tests.support.gathering import Gatherings, gatherings_of
 from tests.support.operations import Operation, operations_of
 from tests.support.problem import server_errors
@@ -85,3 +86,10 @@ def never_a_500(product: Product) -> Iterator[None]:
     before = server_errors(product)
     yield
     assert server_errors(product) == before
+
+
+@pytest.fixture
+def code(product: Product) -> str:
+    """The code of an event type without versions."""
+    made: str = event_types.create(product)["code"]
+    return made
