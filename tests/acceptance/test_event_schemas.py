@@ -5,8 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.event_types import ORDER, TYPES
+from tests.support.events import BATCH, EVENTS, created, post
 from tests.support.problem import assert_problem, faulty_fields
-from tests.support.product import Product, new_id
+from tests.support.product import Product, new_id, until
 
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 PAIR = {"$schema": DRAFT_2020, "prefixItems": [{"type": "string"}, {"type": "number"}]}
@@ -147,3 +149,57 @@ def test_events_of_a_client_scoped_type_name_their_client(product: Product) -> N
     assert faulty_fields(assert_problem(reply, 422, "client_required")) == {"[1].contextData"}
     taken = product.http.post("/api/events", json=batch[0])
     assert taken.status_code == 201, taken.text
+
+
+# Versions in force, and in the making
+
+
+@pytest.fixture
+def typed(product: Product) -> str:
+    """A type with a version in force that wants an id, and the next one in the making."""
+    code = f"shop:s{new_id()[:12]}:order:created"
+    product.http.post(TYPES, json={"code": code, "name": "Order created"})
+    for version, schema in (("1.0", ORDER), ("2.0", {"type": "array"})):
+        body = {"version": version, "schema": schema}
+        assert product.http.post(f"{TYPES}/{code}/schemas", json=body).status_code == 201
+    finalised = product.http.post(f"{TYPES}/{code}/schemas/1.0/finalise")
+    assert finalised.status_code == 200
+    return code
+
+
+def test_data_that_its_type_does_not_allow_is_refused_with_its_path(
+    product: Product, typed: str
+) -> None:
+    event = created(post(product, type=typed, data={"id": "1"}))["event"]
+    assert event["typeVersion"] == "1.0"
+    for wrong in ({"id": 1}, {}, None, [], "text"):
+        problem = assert_problem(post(product, type=typed, data=wrong), 422, "schema_mismatch")
+        (field,) = faulty_fields(problem)
+        assert field.startswith("data")
+        assert f"{typed} 1.0" in problem["detail"]
+    batch = [{"type": typed, "source": "s", "data": data} for data in ({"id": "1"}, {"id": 1})]
+    problem = assert_problem(product.http.post(BATCH, json=batch), 422, "schema_mismatch")
+    assert all(field.startswith("[1].data") for field in faulty_fields(problem))
+    found = product.http.get(EVENTS, params={"type": typed}).json()["items"]
+    assert [item["id"] for item in found] == [event["id"]]
+
+
+def test_what_does_not_fit_a_draft_is_stored_with_a_warning(product: Product, typed: str) -> None:
+    document = created(post(product, type=typed, typeVersion="2.0", data={"id": "1"}))
+    assert document["warnings"][0]["expected"]
+    assert document["event"]["typeVersion"] == "2.0"
+    schema = "https://schemas.example/order/2.0"
+    assert "warnings" not in created(post(product, type=typed, dataSchema=schema, data=[]))
+    batch = [
+        {"type": typed, "source": "s", "data": {"id": "1"}},
+        {"type": typed, "source": "s", "typeVersion": "2.0", "data": 5},
+    ]
+    warned = created(product.http.post(BATCH, json=batch))["warnings"]
+    assert [one["index"] for one in warned] == [1]
+
+
+def test_a_change_of_the_type_holds_at_once(product: Product, typed: str) -> None:
+    assert_problem(post(product, type=typed, data={}), 422, "schema_mismatch")
+    product.http.patch(f"{TYPES}/{typed}", json={"validation": "warn"})
+    until("the change", lambda: post(product, type=typed, data={}).status_code == 201, within=5)
+    assert created(post(product, type=typed, data={}))["warnings"]
