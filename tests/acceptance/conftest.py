@@ -7,10 +7,12 @@ import httpx
 import pytest
 
 from tests.support import event_types
+from tests.support.dispatching import Shipper, make_pool
 from tests.support.gathering import Gatherings, gatherings_of
 from tests.support.operations import Operation, operations_of
 from tests.support.problem import server_errors
 from tests.support.product import Product, running_product
+from tests.support.receiver import receiving
 from tests.support.tenants import another_tenant, client, the_anchor
 
 
@@ -93,3 +95,10 @@ def code(product: Product) -> str:
     """The code of an event type without versions."""
     made: str = event_types.create(product)["code"]
     return made
+
+
+@pytest.fixture(scope="module")
+def shipper(product: Product) -> Iterator[Shipper]:
+    """A tenant with a pool of its own."""
+    with another_tenant(product) as tenant, receiving() as receiver:
+        yield Shipper(tenant, receiver, make_pool(tenant, concurrency=20))

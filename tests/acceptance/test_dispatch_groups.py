@@ -1,7 +1,6 @@
 """Groups keep their order, and people let them go on."""
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,13 +11,6 @@ from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
 from tests.support.receiver import Answer, Delivery, Target, receiving
 from tests.support.tenants import another_tenant, in_database
-
-
-@pytest.fixture(scope="module")
-def shipper(product: Product) -> Iterator[Shipper]:
-    """A tenant with a pool of its own."""
-    with another_tenant(product) as tenant, receiving() as receiver:
-        yield Shipper(tenant, receiver, make_pool(tenant, concurrency=20))
 
 
 def group_name() -> str:

@@ -19,13 +19,6 @@ from tests.support.receiver import Answer, receiving
 from tests.support.tenants import another_tenant, in_database
 
 
-@pytest.fixture(scope="module")
-def shipper(product: Product) -> Iterator[Shipper]:
-    """A tenant with a pool of its own."""
-    with another_tenant(product) as tenant, receiving() as receiver:
-        yield Shipper(tenant, receiver, make_pool(tenant, concurrency=20))
-
-
 @pytest.fixture
 def newcomer(product: Product) -> Iterator[Shipper]:
     """A tenant of whom nothing is known, without a pool."""
