@@ -13,6 +13,7 @@ from tests.support.operations import Operation, operations_of
 from tests.support.problem import server_errors
 from tests.support.product import Product, running_product
 from tests.support.receiver import receiving
+from tests.support.shop import Shop
 from tests.support.tenants import another_tenant, client, the_anchor
 
 
@@ -102,3 +103,10 @@ def shipper(product: Product) -> Iterator[Shipper]:
     """A tenant with a pool of its own."""
     with another_tenant(product) as tenant, receiving() as receiver:
         yield Shipper(tenant, receiver, make_pool(tenant, concurrency=20))
+
+
+@pytest.fixture(scope="module")
+def shop(product: Product) -> Iterator[Shop]:
+    """A tenant at its terminal."""
+    with another_tenant(product) as tenant, receiving() as receiver:
+        yield Shop(tenant, receiver)
