@@ -51,17 +51,14 @@ class Sweeper:
     async def reoffer(self) -> int:
         """Give stranded events of the next slice to the wait that exists by now; how many went."""
         after = self._looked_at
-        last = await inbox.slice_after(self._pool, after, SLICE)
+        size, last = await inbox.slice_after(self._pool, after, SLICE)
+        # From the beginning once the end is reached, and not when nothing is new: the wait of an
+        # old event may have come since, and some event is always new.
+        self._looked_at = last if size == SLICE else 0
         taken = 0
-        while last is not None:
-            found = await inbox.stranded(self._pool, after, last, BATCH)
-            if found:
-                taken += await self._offer(found)
-            if len(found) < BATCH:
-                break
+        while found := await inbox.stranded(self._pool, after, last, BATCH):
+            taken += await self._offer(found)
             after = found[-1][0]
-        # An event may be written later than others with higher numbers: it is met the next time.
-        self._looked_at = last or 0
         return taken
 
     async def _offer(self, found: list[tuple[int, Parked]]) -> int:

@@ -56,10 +56,10 @@ async def near_misses(pool: Pool, address: Address, limit: int = 20) -> list[Par
     return [parked_of(row) for row in rows]
 
 
-async def slice_after(pool: Pool, after: int, size: int) -> int | None:
-    """The last of the next so many events, by number; None at the end."""
-    last: int | None = await pool.fetchval(Q["slice_of_inbox"], after, size)
-    return last
+async def slice_after(pool: Pool, after: int, size: int) -> tuple[int, int]:
+    """How many of the next so many events there are, and the number of the last."""
+    ((found, last),) = await pool.fetch(Q["slice_of_inbox"], after, size)
+    return found, last
 
 
 async def stranded(pool: Pool, after: int, last: int, limit: int) -> list[tuple[int, Parked]]:

@@ -41,9 +41,9 @@ select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label
  limit $4;
 
 -- name: slice_of_inbox
--- Where the next $2 events after $1 end; null if there are none.
+-- How many the next $2 events after $1 are, and where they end.
 -- Served by: event_inbox_pkey.
-select max(inbox_id)
+select count(*), coalesce(max(inbox_id), $1)
   from (select inbox_id from event_inbox where inbox_id > $1 order by inbox_id limit $2) as next;
 
 -- name: stranded

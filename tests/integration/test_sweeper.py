@@ -66,7 +66,7 @@ async def test_what_two_owners_let_pass_is_offered_again(database: str, pool: Po
 async def test_a_round_looks_at_a_slice_of_the_inbox(
     database: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.sweeper.SLICE", 2)
+    monkeypatch.setattr("actors.sweeper.SLICE", 4)
     monkeypatch.setattr("actors.sweeper.BATCH", 1)
     first, *others, last, at_the_end = (address() for _ in range(6))
     async with running_shard(database) as shard:
@@ -75,12 +75,25 @@ async def test_a_round_looks_at_a_slice_of_the_inbox(
             await park(pool, where)
         for where in (last, at_the_end):
             await open_wait(pool, where)
-        assert [await sweeper.reoffer() for _ in range(3)] == [0, 0, 2]
-        # One that was passed by is met when the end was reached.
+        assert await sweeper.reoffer() == 0
+        assert await sweeper.reoffer() == 2
+        # One that was passed by is met after the end, though there is always something new.
         await open_wait(pool, first)
-        assert [await sweeper.reoffer() for _ in range(2)] == [0, 1]
+        await park(pool, address())
+        assert await sweeper.reoffer() == 1
         assert await statuses(pool) == {"completed": 3}
-        assert await pool.fetchval("select count(*) from event_inbox") == len(others)
+        assert await pool.fetchval("select count(*) from event_inbox") == len(others) + 1
+
+
+async def test_an_empty_inbox_is_looked_at_again(database: str, pool: Pool) -> None:
+    where = address()
+    async with running_shard(database) as shard:
+        sweeper = Sweeper(Config(dsn=database), pool, shard.handle, time.time)
+        assert await sweeper.reoffer() == 0
+        await park(pool, where)
+        assert await sweeper.reoffer() == 0
+        await open_wait(pool, where)
+        assert await sweeper.reoffer() == 1
 
 
 async def test_what_is_past_its_time_is_forgotten(database: str, pool: Pool) -> None:
