@@ -30,9 +30,9 @@ from core.messages import Judged, Message, Opened, Register, Reply, Verdict
 from core.spec import encode_spec
 from core.wait_config import WaitConfig
 
-# Of the peak, which is of half a minute: tables fit into memory and nothing is removed. Over hours
-# each correlation is also forgotten, its pages are vacuumed and go through checkpoints; and nobody
-# lets a service run at the edge.
+# Of the peak, which is of runs of a second or two: tables fit into memory and nothing is removed.
+# Over hours each correlation is also forgotten, its pages are vacuumed and go through checkpoints;
+# and nobody lets a service run at the edge.
 SHARE = 1 / 3
 TICK = 0.02
 STEP = 50  # ticks from one phase of a correlation to the next: a second
