@@ -1,41 +1,22 @@
 """Groups of jobs, on a real Postgres."""
 
-from collections.abc import AsyncIterator
-
-import asyncpg
 import pytest
 
 from core.dispatch.groups import head_of, is_blocked
 from core.dispatch.job import JobStatus, Mode
-from storage import access, dispatch_groups
+from storage import dispatch_groups
 from storage.dispatch_groups import FRONT, START, GroupPlace, Look
-from storage.pool import Pool, PoolOptions, open_pool
+from storage.pool import Pool
 from storage.queries import Q
 from tests.support.dispatch import Jobs
+from tests.support.plans import plan_by_index
 
 FIRST = 1
 
 
 @pytest.fixture
-async def pool(database: str) -> AsyncIterator[Pool]:
-    opened = await open_pool(PoolOptions(dsn=database, name="test", plan_each_time=True))
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def jobs(pool: Pool) -> Jobs:
-    return Jobs(pool, await access.create_tenant(pool, "acme"), FIRST)
-
-
-@pytest.fixture
-async def others(pool: Pool) -> Jobs:
-    return Jobs(pool, await access.create_tenant(pool, "other"), FIRST)
-
-
-@pytest.fixture
-async def second(pool: Pool, jobs: Jobs) -> int:
-    number: int = await pool.fetchval(
+async def second(jobs: Jobs) -> int:
+    number: int = await jobs.pool.fetchval(
         "insert into dispatch_pools (tenant_id, pool_id, code, name)"
         " values ($1, 'dpl_2', 'second', 'Second') returning pool_no",
         jobs.tenant,
@@ -215,16 +196,7 @@ async def test_a_name_may_be_in_two_pools(jobs: Jobs, second: int) -> None:
 async def test_groups_are_found_by_their_index(
     database: str, query: str, arguments: tuple[object, ...], index: str
 ) -> None:
-    conn = await asyncpg.connect(database)
-    try:
-        await conn.execute(
-            "set enable_seqscan = off; set enable_bitmapscan = off;"
-            " set plan_cache_mode = force_custom_plan"
-        )
-        plan = await conn.fetch(f"explain {Q[query]}", *arguments)
-    finally:
-        await conn.close()
-    assert index in "\n".join(row[0] for row in plan)
+    assert index in await plan_by_index(database, query, arguments)
 
 
 async def test_one_poisoned_group_among_many_is_found_without_reading_them(

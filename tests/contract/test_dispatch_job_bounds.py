@@ -12,6 +12,7 @@ from storage.dispatch_jobs import JobFilter, NewJob
 from storage.horizon import Found
 from storage.queries import Q
 from tests.support.dispatch import Jobs
+from tests.support.plans import plan_by_index
 
 # Whether somebody waits for what this connection has not committed.
 WAITED_FOR = (
@@ -118,16 +119,7 @@ async def test_what_an_index_serves_is_found_however_far_it_is(
 async def test_each_look_has_its_index(
     database: str, query: str, arguments: tuple[object, ...], index: str
 ) -> None:
-    conn = await asyncpg.connect(database)
-    try:
-        await conn.execute(
-            "set enable_seqscan = off; set enable_bitmapscan = off;"
-            " set plan_cache_mode = force_custom_plan"
-        )
-        plan = await conn.fetch(f"explain {Q[query]}", *arguments)
-    finally:
-        await conn.close()
-    assert index in "\n".join(row[0] for row in plan)
+    assert index in await plan_by_index(database, query, arguments)
 
 
 async def test_an_event_is_found_among_many(jobs: Jobs) -> None:
