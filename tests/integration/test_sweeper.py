@@ -1,5 +1,6 @@
 """What the sweeper offers again, and what it forgets of deliveries."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 
@@ -119,6 +120,24 @@ async def test_what_is_past_its_time_is_forgotten(database: str, pool: Pool) -> 
         assert await dead_letters.count(pool, 1) == {"t": 1}
         assert await statuses(pool) == {"waiting": 1}
         assert await pool.fetchval("select count(*) from wait_state_events") == 0
+
+
+async def test_to_forget_takes_half_of_the_time_at_most(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, worked = [500, 500, 3], list[float]()
+
+    async def expire(_pool: Pool, _limit: int) -> int:
+        began = time.monotonic()
+        await asyncio.sleep(0.02)
+        worked.append(time.monotonic() - began)
+        return left.pop(0) if left else 0
+
+    monkeypatch.setattr("actors.sweeper.inbox.expire", expire)
+    began = time.monotonic()
+    assert await Sweeper(Config(dsn=""), pool, nobody, time.time).forget() == 1003
+    # The last look, which found nothing, needs no rest.
+    assert time.monotonic() - began >= sum(worked) + sum(worked[:-1]) - 0.01
 
 
 async def test_jobs_of_every_tenant_and_old_warnings_go(database: str, pool: Pool) -> None:
