@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
-from serve_app.settings import PREFIX, Settings, given
+from serve_app.setting_fields import PREFIX
+from serve_app.settings import Settings, given
 
 
 @dataclass(frozen=True, slots=True)
