@@ -1,0 +1,253 @@
+"""Group commit: store what a shard's turns changed, all that gathered in one statement.
+
+While one flush is under way the next gathers. Whoever waits for a turn is answered once the flush
+that holds it is committed.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from actors.activation import Residents
+from actors.feed import Feeds
+from actors.gather_tally import GatherTally
+from actors.tally import Tally
+from actors.turn import Turn, Unsaved
+from core.address import Address
+from core.backoff import backoff
+from core.config import Config
+from core.judgement import Status
+from core.messages import RefusalKind, Refused, Reply
+from core.wait import Decision, Wait
+from storage.journal import Change
+from storage.waits import Loaded
+from telemetry.logging import about
+
+log = structlog.get_logger("shard")
+
+MAX_RACES = 20
+
+
+class Store(Protocol):
+    """What a shard needs of Postgres."""
+
+    # Errors after which the same call is worth another try.
+    transient: tuple[type[Exception], ...]
+
+    async def load(self, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
+        """All that is known of these keys."""
+        ...
+
+    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+        """Write changes together; the keys whose row was kept."""
+        ...
+
+    async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
+        """Which correlation a node of this execution already has."""
+        ...
+
+
+class Surroundings(Protocol):
+    """Time, chance and the timer: everything else a shard depends on."""
+
+    def now(self) -> float:
+        """The database's time."""
+        ...
+
+    def monotonic(self) -> float:
+        """A local clock that never jumps."""
+        ...
+
+    def chance(self) -> float:
+        """A number in [0, 1)."""
+        ...
+
+    def alarm(self, due: list[tuple[Address, float]]) -> None:
+        """Tell the timer of deadlines it may not have seen."""
+        ...
+
+    def call_off(self, gathers: list[bytes]) -> None:
+        """Tell the pools that nobody waits for these calls any more."""
+        ...
+
+
+class ShardWriter:
+    """Holds the changes of one shard until they are in Postgres.
+
+    `reload` gets the turns whose row another owner moved on, to be decided again.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        world: Surroundings,
+        residents: Residents,
+        reload: Callable[[bytes, list[Turn]], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._world = world
+        self._residents = residents
+        self._reload = reload
+        self._unsaved: dict[bytes, Unsaved] = {}
+        self._in_flight: dict[bytes, Unsaved] = {}
+        self._to_write = asyncio.Event()
+        # Asked once: a logger that says nothing still costs as much as a turn.
+        self._tells_all = config.log_level.upper() == "DEBUG"
+        self.feeds = Feeds(world.monotonic)
+        self.tally = Tally()
+        self.gathers = GatherTally()
+
+    def __len__(self) -> int:
+        """How many correlations have changes that are not stored."""
+        return len(self._unsaved) + len(self._in_flight)
+
+    @property
+    def keys(self) -> frozenset[bytes]:
+        """The correlations whose changes are not stored."""
+        return frozenset(self._unsaved) | frozenset(self._in_flight)
+
+    def add(self, turn: Turn, before: Wait | None, decision: Decision) -> None:
+        """Store what a turn decided, with the next flush."""
+        unsaved = self._unsaved.get(turn.key)
+        if unsaved is None:
+            unsaved = Unsaved(turn.key, turn.message.address.tenant, before)
+            self._unsaved[turn.key] = unsaved
+        unsaved.fold(turn, decision, changed=decision.wait is not before)
+        self._to_write.set()
+
+    def answer_unchanged(self, turn: Turn, reply: Reply) -> bool:
+        """Answer a turn that changed nothing; False if the answer waits for unsaved changes.
+
+        An answer that rests on state not yet stored waits for that state.
+        """
+        holder = self._unsaved.get(turn.key) or self._in_flight.get(turn.key)
+        if holder is not None:
+            holder.turns.append((turn, reply))
+            return False
+        self.tally.replies([(turn, reply)])
+        turn.answer(reply)
+        return True
+
+    async def write_forever(self) -> None:
+        """Flush whatever gathered while the last flush was under way."""
+        while True:
+            await self._to_write.wait()
+            self._to_write.clear()
+            while self._unsaved:
+                await self._write_once()
+
+    async def _write_once(self) -> None:
+        self._in_flight = self._next_flush()
+        changes = [unsaved.change for unsaved in self._in_flight.values()]
+        started = self._world.monotonic()
+        try:
+            kept = await self._flush(changes)
+        except Exception:
+            log.exception("shard.flush_refused", rows=len(changes))
+            kept = await self._write_one_by_one()
+        self.tally.flush(len(changes), self._world.monotonic() - started)
+        flushed, self._in_flight = self._in_flight, {}
+        self._settle(flushed.values(), kept)
+
+    def _next_flush(self) -> dict[bytes, Unsaved]:
+        limit = self._config.flush_limit
+        if len(self._unsaved) <= limit:
+            chosen, self._unsaved = self._unsaved, {}
+            return chosen
+        keys = [key for key, _ in zip(self._unsaved, range(limit), strict=False)]
+        return {key: self._unsaved.pop(key) for key in keys}
+
+    async def _write_one_by_one(self) -> set[bytes]:
+        """A row that Postgres will not take must not hold up the others."""
+        kept: set[bytes] = set()
+        for key, unsaved in list(self._in_flight.items()):
+            try:
+                kept |= await self._flush([unsaved.change])
+            except Exception:
+                log.exception("shard.row_refused", wait=key.hex())
+                del self._in_flight[key]
+                self._residents.drop(key)
+                broken = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
+                unsaved.refuse(broken)
+                later = self._unsaved.pop(key, None)
+                if later is not None:
+                    later.refuse(broken)
+        return kept
+
+    def _settle(self, flushed: Iterable[Unsaved], kept: set[bytes]) -> None:
+        near: list[tuple[Address, float]] = []
+        cancelled: list[bytes] = []
+        # Up to here the timer may have looked already.
+        horizon = self._world.now() + 2 * self._config.timer_horizon
+        for unsaved in flushed:
+            key, before, wait = unsaved.change.key, unsaved.before, unsaved.change.wait
+            if wait is not None:
+                if key not in kept:
+                    self._lost(unsaved)
+                    continue
+                self._count(unsaved, before, wait)
+                if wait.ending is None:
+                    if wait.due_at <= horizon and (before is None or before.due_at != wait.due_at):
+                        near.append((wait.address, wait.due_at))
+                elif _is_called_off(before, wait):
+                    cancelled.append(key)
+            self.tally.replies(unsaved.turns)
+            unsaved.commit()
+            self.feeds.changed(key)
+            if key not in self._unsaved:
+                self._residents.leave_if_at_rest(key)
+        if near:
+            self._world.alarm(near)
+        if cancelled:
+            self._world.call_off(cancelled)
+
+    def _count(self, unsaved: Unsaved, before: Wait | None, wait: Wait) -> None:
+        self.tally.stored(before, wait)
+        if wait.spec.gather:
+            self.gathers.stored(before, wait, unsaved.turns)
+        if self._tells_all and wait.ending is not None:
+            log.debug("wait.ended", status=wait.status, **about(wait.address))
+
+    def _lost(self, unsaved: Unsaved) -> None:
+        """Another owner moved the row on: forget, read it again, decide again."""
+        key = unsaved.change.key
+        self.tally.add("conflicts")
+        log.info("wait.conflict", **about(unsaved.turns[0][0].message.address))
+        self._residents.drop(key)
+        later = self._unsaved.pop(key, None)
+        again: list[Turn] = []
+        for turn, _ in unsaved.turns + (later.turns if later else []):
+            turn.lost += 1
+            if turn.lost > MAX_RACES:
+                turn.answer(Refused(kind=RefusalKind.OVERLOADED, detail="too many owners race"))
+            else:
+                again.append(turn)
+        if again:
+            self._reload(key, again)
+
+    async def _flush(self, changes: list[Change]) -> set[bytes]:
+        kept: set[bytes] = await self.persist(lambda: self._store.flush(changes))
+        return kept
+
+    async def persist(self, call: Callable[[], Any]) -> Any:
+        """Go on trying while Postgres is away; callers wait, and new ones are refused by bound."""
+        attempt = 0
+        while True:
+            try:
+                return await call()
+            except self._store.transient as error:
+                self.tally.add("flush_failures")
+                pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._world.chance())
+                log.warning("shard.database_away", error=type(error).__name__, attempt=attempt)
+                attempt += 1
+                await asyncio.sleep(pause)
+
+
+def _is_called_off(before: Wait | None, wait: Wait) -> bool:
+    """Whether this is the change that cancelled a gather; what is late changes it once more."""
+    was_open = before is None or before.ending is None
+    return was_open and wait.spec.gather and wait.status is Status.CANCELLED
