@@ -6,9 +6,9 @@ from actors.profiles import Profiles
 from core.address import Address
 from core.arrival import Arrival
 from core.intake import Ids, MissingId, ids_of
-from storage.waits import Loaded
+from core.wait import Wait
 
-Load = Callable[[Sequence[bytes]], Awaitable[dict[bytes, Loaded]]]
+Load = Callable[[Sequence[bytes]], Awaitable[dict[bytes, Wait]]]
 
 
 class Addressing:
@@ -46,5 +46,5 @@ class Addressing:
         """Several names may lead to ids: the pair that somebody waits for is meant."""
         keys = [Address(tenant, pair.execution_id, pair.correlation_id).key for pair in pairs]
         loaded = await self._load(keys)
-        awaited = (pair for pair, key in zip(pairs, keys, strict=True) if loaded[key].wait)
+        awaited = (pair for pair, key in zip(pairs, keys, strict=True) if key in loaded)
         return next(awaited, pairs[0])

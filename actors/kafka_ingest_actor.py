@@ -106,7 +106,7 @@ class KafkaIngestActor:
         )
         router = Router(self._config, Directory(self._config).take)
         return Means(
-            addressing=Addressing(profiles, partial(waits.load, self._pool)),
+            addressing=Addressing(profiles, partial(waits.load_waits, self._pool)),
             send_many=router.send_many,
             store=_Store(self._pool, self._config.early_ttl),
             now=clock.now,

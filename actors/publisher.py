@@ -32,12 +32,11 @@ class _Outbox:
         return await outbox.upcoming(self._conn, after, limit, without)
 
     async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
-        loaded = await waits.load(self._pool, list({row.wait_key for row in rows}))
-        there = [one.wait for one in loaded.values() if one.wait is not None]
-        counted = await waits.read_counted_of_all(self._pool, there)
+        there = await waits.load_waits(self._pool, list({row.wait_key for row in rows}))
+        counted = await waits.read_counted_of_all(self._pool, list(there.values()))
         made: list[Made] = []
         for row in rows:
-            wait, lines = loaded[row.wait_key].wait, counted.get(row.wait_key, [])
+            wait, lines = there.get(row.wait_key), counted.get(row.wait_key, [])
             if wait is None:
                 made.append(None)
                 continue

@@ -18,12 +18,13 @@ from actors.turn import Batch, Moment, Turn
 from core.config import Config
 from core.messages import (
     Message,
+    Offer,
     RefusalKind,
     Refused,
     Register,
     Reply,
 )
-from storage.waits import Loaded
+from storage.waits import Loaded, LoadRequest
 
 log = structlog.get_logger("shard")
 
@@ -143,9 +144,9 @@ class Shard:
                 self._abandon_loading()
 
     async def _load_once(self) -> None:
-        keys = list(self._loading)
-        loaded = await self._writer.persist(lambda: self._store.load(keys))
-        self.tally.add("loads", len(keys))
+        requests = [_load_request(key, turns) for key, turns in self._loading.items()]
+        loaded = await self._writer.persist(lambda: self._store.load(requests))
+        self.tally.add("loads", len(requests))
         taken = await self._nodes_taken(loaded)
         moment = self._moment()
         while self._loading:
@@ -203,3 +204,8 @@ class Shard:
     async def write_forever(self) -> None:
         """Flush whatever gathered while the last flush was under way."""
         await self._writer.write_forever()
+
+
+def _load_request(key: bytes, turns: list[Turn]) -> LoadRequest:
+    has_event = any(isinstance(turn.message, Offer) for turn in turns)
+    return LoadRequest(key, turns[0].message.address.tenant, has_event)

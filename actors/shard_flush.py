@@ -22,7 +22,7 @@ from core.judgement import Status
 from core.messages import RefusalKind, Refused, Reply
 from core.wait import Decision, Wait
 from storage.journal import Change
-from storage.waits import Loaded
+from storage.waits import Loaded, LoadRequest
 from telemetry.logging import about
 
 log = structlog.get_logger("shard")
@@ -36,7 +36,7 @@ class Store(Protocol):
     # Errors after which the same call is worth another try.
     transient: tuple[type[Exception], ...]
 
-    async def load(self, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
+    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
         """All that is known of these keys."""
         ...
 

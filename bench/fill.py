@@ -5,6 +5,7 @@ import asyncpg
 from actors.gateway import Gateway
 from bench.actors import actors
 from bench.load import make_load
+from core.address import correlation_prefix
 
 CHUNK = 5_000
 BATCH = 500
@@ -16,20 +17,29 @@ DIFFERENT = {
     "due_at": "due_at + interval '1 day' + n * interval '1 millisecond'",
     "expires_at": "expires_at + interval '1 day' + n * interval '1 millisecond'",
 }
+# The same, ended, and all under one correlation id.
+SHARED = "shared"
+_PREFIX = correlation_prefix(1, SHARED).hex()
+ENDED = DIFFERENT | {
+    "wait_key": f"'\\x{_PREFIX}'::bytea || int8send(n * 9223372036854)",
+    "correlation_id": f"'{SHARED}'",
+    "status": "'completed'",
+    "resumed_at": "now()",
+}
 COLUMNS = """
 select attname from pg_attribute
  where attrelid = 'execution_wait_states'::regclass and attnum > 0 and not attisdropped
 """
 
 
-async def fill(dsn: str, count: int) -> None:
+async def fill(dsn: str, count: int, different: dict[str, str] = DIFFERENT) -> None:
     """Open one wait in an empty database, and copy its row until there are `count`."""
     async with actors(dsn, shards=1) as gateway:
         await register(gateway, 1)
     conn = await asyncpg.connect(dsn)
     try:
         names = [row["attname"] for row in await conn.fetch(COLUMNS)]
-        values = [DIFFERENT.get(name, name) for name in names]
+        values = [different.get(name, name) for name in names]
         await conn.execute(
             f"insert into execution_wait_states ({', '.join(names)}) select {', '.join(values)}"
             f" from execution_wait_states, generate_series(2, {count}) as n"

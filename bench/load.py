@@ -1,7 +1,7 @@
 """Correlations as callers make them: a registration, a callback, a Kafka event."""
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from core.address import Address
@@ -35,15 +35,34 @@ class Load:
 
 def make_load(correlations: int) -> Load:
     """Made before the clock starts: a generator's cost is not the system's."""
-    places = [Address(1, uuid.uuid4().hex, uuid.uuid4().hex) for _ in range(correlations)]
+    return _load_of([_place(uuid.uuid4().hex) for _ in range(correlations)], fresh=True)
+
+
+def make_chosen_load(correlations: int, shared: str | None) -> Load:
+    """Ids that the caller chose, so that each is looked up; one correlation id for all, if given.
+
+    Each callback comes before its registration.
+    """
+    places = [_place(shared or uuid.uuid4().hex) for _ in range(correlations)]
+    load = _load_of(places, fresh=False)
+    return replace(load, registers=load.callbacks, callbacks=load.registers)
+
+
+def _place(correlation_id: str) -> Address:
+    return Address(1, uuid.uuid4().hex, correlation_id)
+
+
+def _load_of(places: list[Address], *, fresh: bool) -> Load:
     return Load(
-        [_register(p) for p in places], [_api(p) for p in places], [_kafka(p) for p in places]
+        [_register(p, fresh=fresh) for p in places],
+        [_api(p) for p in places],
+        [_kafka(p) for p in places],
     )
 
 
-def _register(place: Address) -> Register:
+def _register(place: Address, *, fresh: bool) -> Register:
     turn = uuid.uuid4().hex
-    return Register(address=place, turn_id=turn, node_id="n", spec=SPEC, fresh=True)
+    return Register(address=place, turn_id=turn, node_id="n", spec=SPEC, fresh=fresh)
 
 
 def _api(place: Address) -> Offer:

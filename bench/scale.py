@@ -1,15 +1,16 @@
 """Whether it stays as fast: `aggregate` with many correlations open already, and on more shards."""
 
 import time
+from dataclasses import dataclass
 from functools import partial
 
 import asyncpg
 
 from bench.actors import actors
 from bench.aggregate import send_all, warm
-from bench.fill import fill, register
+from bench.fill import ENDED, SHARED, fill, register
 from bench.harness import Measure, Result, err, interleave, ratios_of, spread
-from bench.load import make_load
+from bench.load import Load, make_chosen_load, make_load
 from bench.stage import Stage
 from core.config import Config
 from core.judgement import Status
@@ -27,6 +28,7 @@ async def run(stage: Stage) -> Result:
     result = Result("scale")
     await _open_correlations(stage, sizes, load, rounds, result)
     await _shards(stage, load, rounds, result)
+    await _shared_id(stage, 50_000 if stage.quick else 1_000_000, load, rounds, result)
     return result
 
 
@@ -67,6 +69,26 @@ async def _shards(stage: Stage, load: int, rounds: int, result: Result) -> None:
             result.ratios[f"{name} / {_shards_name(1)}"] = ratios_of(seen, found[_shards_name(1)])
 
 
+async def _shared_id(stage: Stage, ended: int, load: int, rounds: int, result: Result) -> None:
+    """One correlation id for all, which so many waits had that have ended."""
+    err.print(f"  filling {ended:,} ended correlations of one id")
+    template = await stage.database()
+    await fill(template, ended, ENDED)
+    shared, unique = f"one id, {ended:,} ended", f"unique ids, {ended:,} ended"
+    try:
+        arms = {
+            name: partial(_measure_chosen, stage, load, template=template, ended=ended, shared=id_)
+            for name, id_ in ((unique, None), (shared, SHARED))
+        }
+        found = await interleave(arms, rounds)
+    finally:
+        await stage.drop(template)
+    for name, seen in found.items():
+        result.ours[name] = _figures(seen)
+    result.ratios[f"{shared} / unique ids"] = ratios_of(found[shared], found[unique])
+    result.goals[f"{shared} / unique ids"] = "≥ 0.8"
+
+
 def _figures(seen: list[Measure]) -> dict[str, dict[str, float]]:
     return {
         "events_per_second": spread([measure.rate for measure in seen]),
@@ -95,30 +117,55 @@ async def measure(
     stage: Stage, correlations: int, *, template: str, size: int = 0, shards: int = 1
 ) -> Measure:
     """The `aggregate` arm among `size` open correlations."""
+    counts = {"completed": correlations + WARM} | ({"waiting": size} if size else {})
+    run_ = _Run(make_load(correlations), counts, hot=_hot(size), shards=shards)
+    return await _measure(stage, template, run_)
+
+
+async def _measure_chosen(
+    stage: Stage, correlations: int, *, template: str, ended: int, shared: str | None
+) -> Measure:
+    """The same with ids that the caller chose, each event before its registration."""
+    # The row that was copied still waits.
+    counts = {"completed": correlations + WARM + ended - 1, "waiting": 1}
+    return await _measure(stage, template, _Run(make_chosen_load(correlations, shared), counts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is sent, and how many waits there are of each status when it is done."""
+
+    load: Load
+    counts: dict[str, int]
+    hot: int = 0
+    shards: int = 1
+
+
+async def _measure(stage: Stage, template: str, run_: _Run) -> Measure:
     dsn = await stage.copy_of(template)
-    load = make_load(correlations)
+    load = run_.load
     try:
-        async with actors(dsn, shards=shards) as gateway:
-            await register(gateway, _hot(size))
+        async with actors(dsn, shards=run_.shards) as gateway:
+            await register(gateway, run_.hot)
             await warm(gateway)
             await stage.checkpoint()
             cpu, started = stage.cpu_seconds(), time.perf_counter()
             replies = await send_all(gateway, load)
             seconds, cpu = time.perf_counter() - started, stage.cpu_seconds() - cpu
-        await _check(dsn, replies, correlations, size)
+        await _check(dsn, replies, run_)
     finally:
         await stage.drop(dsn)
     return Measure(load.messages, seconds, cpu)
 
 
-async def _check(dsn: str, replies: list[Reply], correlations: int, size: int) -> None:
+async def _check(dsn: str, replies: list[Reply], run_: _Run) -> None:
     """All have completed, and those that were open before still are."""
     done = sum(isinstance(r, Judged) and r.status is Status.COMPLETED for r in replies)
-    assert done == correlations, (done, correlations)
+    assert done == len(run_.load.events), (done, len(run_.load.events))
     conn = await asyncpg.connect(dsn)
     try:
         rows = await conn.fetch("select status, count(*) from execution_wait_states group by 1")
     finally:
         await conn.close()
     counted = {row["status"]: row["count"] for row in rows}
-    assert counted == {"completed": correlations + WARM} | ({"waiting": size} if size else {})
+    assert counted == run_.counts, counted

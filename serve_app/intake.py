@@ -38,7 +38,7 @@ class Intake:
         self._gateway = gateway
         self._database = database
         self._profiles = profiles
-        self._addressing = Addressing(profiles, database.asker(waits.load))
+        self._addressing = Addressing(profiles, database.asker(waits.load_waits))
 
     async def address(self, caller: Caller, arrival: Arrival) -> Offer | Unaddressed:
         """The offer to make, or what is missing for one."""

@@ -125,7 +125,7 @@ class Replica:
 
     def _make_redrive(self, profiles: Profiles) -> Redrive:
         means = Means(
-            addressing=Addressing(profiles, self.database.asker(waits.load)),
+            addressing=Addressing(profiles, self.database.asker(waits.load_waits)),
             send_many=self.gateway.send_many,
             store=InboxStore(self.database, self.config.early_ttl),
             now=self.gateway.clock.now,

@@ -6,9 +6,12 @@ from typing import Any
 
 from core.address import Address
 from core.wait import Parked
-from storage.pool import Pool
+from storage.pool import Connection, Pool
 from storage.queries import Q
 from storage.rows import parked_of
+
+# How many events of a key, and of its neighbours on either side, an explanation looks at.
+NEAR_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +50,12 @@ async def delete(pool: Pool, tenant: int, inbox_id: int) -> bool:
     return await pool.fetchval(Q["delete_parked"], tenant, inbox_id) is not None
 
 
-async def near_misses(pool: Pool, address: Address, limit: int = 20) -> list[Parked]:
+async def near_misses(pool: Connection | Pool, address: Address, limit: int = 20) -> list[Parked]:
     """What came under this correlation id, for this or another execution, and did not count."""
     prefix = address.key[:8]
+    lower, upper = prefix + b"\x00" * 8, prefix + b"\xff" * 8
     rows = await pool.fetch(
-        Q["near_misses"], prefix + b"\x00" * 8, prefix + b"\xff" * 8, address.tenant, limit
+        Q["near_misses"], address.key, lower, upper, address.tenant, NEAR_LIMIT, limit
     )
     return [parked_of(row) for row in rows]
 

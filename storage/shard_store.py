@@ -32,10 +32,10 @@ class ShardStore:
             self._pool = await open_pool(self._options)
         return self._pool
 
-    async def load(self, keys: Sequence[bytes]) -> dict[bytes, waits.Loaded]:
+    async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.Loaded]:
         """All that is known of these keys."""
         async with (await self.pool()).acquire(timeout=5.0) as conn:
-            return await waits.load(conn, keys)
+            return await waits.load(conn, requests)
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +13,16 @@ from storage.queries import Q
 from storage.rows import entry_of, parked_of, wait_of
 
 LOG_BUDGET = 8 * 1024 * 1024
+# How many waits of one correlation id are looked at for one that an event may have meant.
+ELSEWHERE_LIMIT = 16
+
+
+class LoadRequest(NamedTuple):
+    """A key to load. Only an event that finds no wait asks who else waits."""
+
+    key: bytes
+    tenant: int
+    has_event: bool
 
 
 class Loaded(msgspec.Struct, gc=False):
@@ -49,26 +60,42 @@ class LogPage:
     more: bool
 
 
-async def load(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
+async def load_waits(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, Wait]:
+    """The waits that exist among these keys."""
+    rows = await conn.fetch(Q["load_waits"], list(keys))
+    return {row["wait_key"]: wait_of(row) for row in rows}
+
+
+async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
     """Everything a shard needs to activate these keys."""
-    found = {key: Loaded() for key in keys}
-    for row in await conn.fetch(Q["load_waits"], list(keys)):
-        found[row["wait_key"]].wait = wait_of(row)
-    unknown = [key for key, loaded in found.items() if loaded.wait is None]
+    known = await load_waits(conn, [request.key for request in requests])
+    found = {request.key: Loaded(known.get(request.key)) for request in requests}
+    unknown = [request for request in requests if request.key not in known]
     if unknown:
-        await _load_strangers(conn, unknown, found)
+        await _load_early(conn, unknown, found)
+    offered = [request for request in unknown if request.has_event]
+    if offered:
+        await _find_elsewhere(conn, offered, found)
     return found
 
 
-async def _load_strangers(
-    conn: Connection | Pool, keys: list[bytes], found: dict[bytes, Loaded]
+async def _load_early(
+    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, Loaded]
 ) -> None:
-    for row in await conn.fetch(Q["load_early"], keys):
+    for row in await conn.fetch(Q["load_early"], [request.key for request in requests]):
         loaded = found[row["wait_key"]]
         loaded.early = [*loaded.early, parked_of(row)]
+
+
+async def _find_elsewhere(
+    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, Loaded]
+) -> None:
+    keys = [request.key for request in requests]
+    tenants = [request.tenant for request in requests]
     lower = [key[:8] + b"\x00" * 8 for key in keys]
     upper = [key[:8] + b"\xff" * 8 for key in keys]
-    for row in await conn.fetch(Q["find_elsewhere"], keys, lower, upper):
+    rows = await conn.fetch(Q["find_elsewhere"], keys, tenants, lower, upper, ELSEWHERE_LIMIT)
+    for row in rows:
         found[row["wait_key"]].elsewhere = row["execution_id"]
 
 

@@ -29,16 +29,20 @@ select tenant_id, wait_key, execution_id, correlation_id, turn_id, event_id, sou
 delete from event_inbox where tenant_id = $1 and inbox_id = $2 returning inbox_id;
 
 -- name: near_misses
--- What came for one address and did not count.
--- Served by: event_inbox_event; and event_inbox_recent for other executions.
+-- What came for one address and did not count, the newest of the first $5 rows that its key has
+-- ($1); and of as many that came for other executions of its correlation id ($2 to $3).
+-- Served by: event_inbox_event.
 select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
        content_type, ''::bytea as payload, outcome, verdict, reason, clause,
        extract(epoch from received_at)::float8 as at
-  from event_inbox
- where wait_key between $1 and $2
-   and tenant_id = $3
+  from ((select * from event_inbox where wait_key = $1 limit $5)
+        union all
+        (select * from event_inbox where wait_key >= $2 and wait_key < $1 limit $5)
+        union all
+        (select * from event_inbox where wait_key > $1 and wait_key <= $3 limit $5)) as near
+ where tenant_id = $4
  order by received_at desc
- limit $4;
+ limit $6;
 
 -- name: slice_of_inbox
 -- How many the next $2 events after $1 are, and where they end.

@@ -23,17 +23,22 @@ select wait_key, tenant_id, execution_id, correlation_id, turn_id, event_id, sou
    and expires_at > now();
 
 -- name: find_elsewhere
--- Executions that wait under the same correlation id as an unknown key: $1 key, $2 and $3 the
--- range of keys that share its first half.
+-- An execution that waits under the same correlation id as an unknown key: $1 key, $2 its tenant,
+-- $3 and $4 the range of keys that share its first half, which is a hash and no proof.
+-- Looks at the first $5 rows of that range and no further: how many waits have ended under one
+-- correlation id must not matter, and an id that so many share tells nothing about a wrong one.
 -- Served by: execution_wait_states_pkey.
 select asked.wait_key, other.execution_id
-  from unnest($1::bytea[], $2::bytea[], $3::bytea[]) as asked(wait_key, lower, upper)
+  from unnest($1::bytea[], $2::int[], $3::bytea[], $4::bytea[])
+       as asked(wait_key, tenant_id, lower, upper)
  cross join lateral (
-       select w.execution_id
-         from execution_wait_states w
-        where w.wait_key between asked.lower and asked.upper
-          and w.status = 'waiting'
-        order by w.wait_key
+       select near.execution_id
+         from (select w.execution_id, w.tenant_id, w.status
+                 from execution_wait_states w
+                where w.wait_key between asked.lower and asked.upper
+                order by w.wait_key
+                limit $5) as near
+        where near.status = 'waiting' and near.tenant_id = asked.tenant_id
         limit 1) as other;
 
 -- name: find_by_node

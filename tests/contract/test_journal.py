@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from core.address import Address
 from core.messages import Reason
 from core.spec import Source
 from core.turns import take
 from core.wait import Decision, Wait
-from storage import waits
-from storage.journal import NEW, Change, Journal
+from storage import inbox, waits
+from storage.journal import NEW, Change, Journal, park
 from storage.pool import Connection, PoolOptions, open_connection, open_pool
+from storage.waits import ELSEWHERE_LIMIT, Loaded, LoadRequest
 from tests.support.shards import address, api, kafka, register
 
 NOW = 1_800_000_000.0
@@ -41,6 +43,11 @@ def change(before: Wait | None, decision: Decision, key: bytes) -> Change:
     )
 
 
+async def load(conn: Connection, where: Address, *, has_event: bool = False) -> Loaded:
+    asked = LoadRequest(where.key, where.tenant, has_event)
+    return (await waits.load(conn, [asked]))[where.key]
+
+
 async def opened(conn: Connection) -> Wait:
     message = register(address())
     decision = take(None, message, NOW)
@@ -54,7 +61,7 @@ async def test_a_wait_comes_back_as_it_was_written(conn: Connection) -> None:
     wait = await opened(conn)
     first = take(wait, api(wait.address, b'{"n":1}'), NOW + 1.25)
     await flush(conn, [change(wait, first, wait.address.key)], "a", TTL)
-    assert (await waits.load(conn, [wait.address.key]))[wait.address.key].wait == first.wait
+    assert await waits.load_waits(conn, [wait.address.key]) == {wait.address.key: first.wait}
 
 
 async def test_a_stale_write_changes_nothing_and_leaves_no_log(conn: Connection) -> None:
@@ -63,7 +70,7 @@ async def test_a_stale_write_changes_nothing_and_leaves_no_log(conn: Connection)
     winner, loser = take(wait, api(wait.address), NOW), take(wait, kafka(wait.address), NOW)
     assert await flush(conn, [change(wait, winner, key)], "a", TTL) == {key}
     assert await flush(conn, [change(wait, loser, key)], "b", TTL) == set()
-    assert (await waits.load(conn, [key]))[key].wait == winner.wait
+    assert await waits.load_waits(conn, [key]) == {key: winner.wait}
     assert await conn.fetchval("select count(*) from wait_state_events") == 1
 
 
@@ -110,7 +117,7 @@ async def test_early_events_are_parked_loaded_and_taken_up(conn: Connection) -> 
     parked = take(None, event, NOW)
     for _ in range(2):  # delivered twice, kept once
         await flush(conn, [change(None, parked, where.key)], "a", 10**9)
-    loaded = (await waits.load(conn, [where.key]))[where.key]
+    loaded = await load(conn, where)
     assert [p.event_id for p in loaded.early] == [event.event_id]
     decision = take(None, register(where), NOW, early=loaded.early)
     await flush(conn, [change(None, decision, where.key)], "a", 10**9)
@@ -121,8 +128,52 @@ async def test_early_events_are_parked_loaded_and_taken_up(conn: Connection) -> 
 async def test_the_same_correlation_elsewhere_is_found(conn: Connection) -> None:
     wait = await opened(conn)
     stranger = address(correlation=wait.address.correlation_id)
-    loaded = (await waits.load(conn, [stranger.key]))[stranger.key]
+    loaded = await load(conn, stranger, has_event=True)
     assert (loaded.wait, loaded.elsewhere) == (None, wait.address.execution_id)
+
+
+SHARED = """
+insert into execution_wait_states
+       (wait_key, tenant_id, execution_id, correlation_id, node_id, aggregation_strategy, status,
+        version, log_length, spec_id, marks, registered_by, created_at, updated_at, expires_at,
+        due_at)
+select $1::bytea || int8send(n), 1, 'e' || n, $2, 'n', 'all', 'completed', 1, 0, '', '[]', '',
+       now(), now(), now(), now()
+  from generate_series(1, 1000) as n
+"""
+
+
+async def fetched(conn: Connection, where: Address, *, has_event: bool) -> int:
+    """How many rows of waits are read to load one address."""
+    async with conn.transaction():
+        assert (await load(conn, where, has_event=has_event)).elsewhere is None
+        rows: int = await conn.fetchval(
+            "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables"
+            " where relname = 'execution_wait_states'"
+        )
+    return rows
+
+
+async def test_a_correlation_id_that_a_thousand_ended_waits_share_costs_as_one(
+    conn: Connection,
+) -> None:
+    """Neither a registration nor an event may pay for what has ended."""
+    where = address()
+    await conn.execute(SHARED, where.key[:8], where.correlation_id)
+    assert await fetched(conn, where, has_event=False) == 0
+    assert await fetched(conn, where, has_event=True) == ELSEWHERE_LIMIT
+
+
+async def test_another_tenant_is_never_named(conn: Connection) -> None:
+    """Half a key is a hash that can be forged: whoever shares it is not named to a stranger."""
+    wait = await opened(conn)
+    forged = Address(2, "e", "c", wait.address.key[:8] + b"forged!!")
+    assert (await load(conn, forged, has_event=True)).elsewhere is None
+
+
+async def test_a_registration_does_not_ask_who_else_waits(conn: Connection) -> None:
+    wait = await opened(conn)
+    assert (await load(conn, address(correlation=wait.address.correlation_id))).elsewhere is None
 
 
 async def test_a_mismatched_event_reaches_its_own_wait_if_that_comes(conn: Connection) -> None:
@@ -131,7 +182,7 @@ async def test_a_mismatched_event_reaches_its_own_wait_if_that_comes(conn: Conne
     refused = take(None, api(stranger), NOW, elsewhere=wait.address.execution_id)
     assert refused.parked[0].reason is Reason.EXECUTION_MISMATCH
     await flush(conn, [change(None, refused, stranger.key)], "a", 10**9)
-    loaded = (await waits.load(conn, [stranger.key]))[stranger.key]
+    loaded = await load(conn, stranger, has_event=True)
     assert [p.source for p in loaded.early] == [Source.API]
 
 
@@ -226,3 +277,23 @@ async def test_two_copies_of_an_early_event_in_one_flush_are_kept_once(conn: Con
     both = Change(where.key, 1, NEW, None, [], [*one.parked, *two.parked], [])
     await flush(conn, [both], "a", 10**9)
     assert await conn.fetchval("select count(*) from event_inbox") == 1
+
+
+async def test_an_explanation_looks_at_a_bounded_part_of_the_inbox(
+    database: str, conn: Connection
+) -> None:
+    """What others sent under the same correlation id costs no more the more it is."""
+    mine = address()
+    others = [address(correlation=mine.correlation_id) for _ in range(3 * inbox.NEAR_LIMIT)]
+    events = [(where.key, take(None, api(where), NOW).parked[0]) for where in [mine, *others]]
+    await park(conn, events, 10**9)
+    pool = await open_pool(PoolOptions(dsn=database, name="test"))
+    async with pool.acquire() as reader, reader.transaction():
+        near = await inbox.near_misses(reader, mine, limit=10_000)
+        read = await reader.fetchval(
+            "select idx_tup_fetch + seq_tup_read from pg_stat_xact_user_tables"
+            " where relname = 'event_inbox'"
+        )
+    await pool.close()
+    assert mine in {event.address for event in near}
+    assert read == len(near) <= 3 * inbox.NEAR_LIMIT

@@ -40,9 +40,9 @@ async def test_waits_of_the_first_schema_go_on_in_the_newest(bare_server: BareSe
         old = [await _written(conn), await _written(conn)]
         assert await migrate(bare_server.dsn) == [one.name for one in known()[1:]]
         assert await pending(bare_server.dsn) == []
-        loaded = await waits.load(conn, [wait.address.key for wait in old])
+        loaded = await waits.load_waits(conn, [wait.address.key for wait in old])
         for wait in old:
-            found = loaded[wait.address.key].wait
+            found = loaded[wait.address.key]
             assert found == wait
             one = take(found, api(wait.address), NOW + 1).wait
             two = take(one, kafka(wait.address), NOW + 2).wait

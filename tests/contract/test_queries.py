@@ -30,8 +30,13 @@ async def test_every_query_prepares(schema: str, name: str) -> None:
         ("load_early", ([b"k" * 16],), "event_inbox_event"),
         (
             "find_elsewhere",
-            ([b"k" * 16], [b"k" * 8 + b"\x00" * 8], [b"k" * 8 + b"\xff" * 8]),
+            ([b"k" * 16], [1], [b"k" * 8 + b"\x00" * 8], [b"k" * 8 + b"\xff" * 8], 16),
             "execution_wait_states_pkey",
+        ),
+        (
+            "near_misses",
+            (b"k" * 16, b"k" * 8 + b"\x00" * 8, b"k" * 8 + b"\xff" * 8, 1, 500, 20),
+            "event_inbox_event",
         ),
         ("due_waits", (0.0, 1.0, 10), "execution_wait_states_due"),
         ("list_waits", (1, None, None, None, None, None, None, 10), "execution_wait_states_recent"),

@@ -9,7 +9,7 @@ from core.judgement import Outcome
 from core.outgoing import Outgoing
 from core.wait import Entry, Parked, Wait
 from storage.journal import NEW, Change
-from storage.waits import Loaded
+from storage.waits import Loaded, LoadRequest
 
 
 class LostError(Exception):
@@ -105,10 +105,10 @@ class SimStore:
         self._rng = rng
         self._trouble = trouble
 
-    async def load(self, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
+    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
         """All that is known of these keys, as of one moment in between two delays."""
         await self._delay()
-        found = {key: self._loaded(key) for key in keys}
+        found = {request.key: self._loaded(request) for request in requests}
         await self._delay()
         return found
 
@@ -135,8 +135,8 @@ class SimStore:
         if self._trouble.strikes(0.03):
             raise LostError("connection")
 
-    def _loaded(self, key: bytes) -> Loaded:
-        tables = self._tables
+    def _loaded(self, request: LoadRequest) -> Loaded:
+        tables, key = self._tables, request.key
         if key in tables.waits:
             return Loaded(tables.waits[key])
         early = [
@@ -145,7 +145,7 @@ class SimStore:
             if owner == key
             and (event.verdict == "buffered" or event.reason == "execution_mismatch")
         ]
-        others = sorted(k for k in tables.waits if k[:8] == key[:8])
+        others = sorted(k for k in tables.waits if request.has_event and k[:8] == key[:8])
         waiting = [tables.waits[k] for k in others if tables.waits[k].ending is None]
         return Loaded(None, early, waiting[0].address.execution_id if waiting else None)
 

@@ -14,8 +14,7 @@ from core.errors import OverloadedError
 from core.messages import Judged, Message, Offer, Reason, RefusalKind, Refused, Reply, Verdict
 from core.record import Record
 from core.spec import IdFields
-from core.wait import Parked
-from storage.waits import Loaded
+from core.wait import Parked, Wait
 
 BUSY = Refused(kind=RefusalKind.OVERLOADED, detail="later")
 BROKEN = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
@@ -58,8 +57,8 @@ class World:
     async def create(self, tenant: int, fields: IdFields) -> None:
         raise NotImplementedError
 
-    async def load(self, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
-        return {key: Loaded() for key in keys}
+    async def load(self, keys: Sequence[bytes]) -> dict[bytes, Wait]:
+        return {}
 
     async def send_many(self, messages: list[Message]) -> list[Reply]:
         replies: list[Reply] = []

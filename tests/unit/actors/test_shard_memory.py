@@ -12,7 +12,7 @@ from core.spec import Expected, Source, Strategy, WaitSpec, encode_spec
 from core.turns import take
 from core.wait import Wait
 from storage.journal import Change
-from storage.waits import Loaded
+from storage.waits import Loaded, LoadRequest
 
 ENDED, OTHER = Address(1, "run", "ended"), Address(1, "run", "other")
 SPEC = WaitSpec(events=(Expected(name="a", source=Source.API),), strategy=Strategy.ANY)
@@ -40,7 +40,8 @@ class SlowStore:
         self.let = asyncio.Event()
         self.flushed: list[Change] = []
 
-    async def load(self, keys: Sequence[bytes]) -> dict[bytes, Loaded]:
+    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
+        keys = [request.key for request in requests]
         return {key: Loaded(wait=self.wait if key == ENDED.key else None) for key in keys}
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
