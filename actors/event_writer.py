@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 import structlog
+from msgspec.structs import replace
 
 from actors.event_matcher import Matcher, Wishes
 from core.backoff import backoff
@@ -119,6 +120,7 @@ class EventWriter:
         bounds: Bounds | None = None,
     ) -> None:
         self._store = store
+        self._new_id = new_id
         self._hand_over = hand_over
         self._bounds = bounds or Bounds()
         self._matcher = Matcher(wishes, wanted, new_id, self._bounds.most_jobs)
@@ -136,7 +138,7 @@ class EventWriter:
         """
         if not events:
             return []
-        parcel = _Parcel(events, *await self._matcher.match(events))
+        parcel = _Parcel(list(events), *await self._matcher.match(events))
         self._admit(parcel)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._bounds.patience, parcel.fail, _late())
@@ -237,8 +239,7 @@ class EventWriter:
 
     async def _flush(self, parcels: list[_Parcel]) -> tuple[Flushed, dict[EventKey, Event]]:
         """Store all; where their jobs stand, and what stands in the place of events not new."""
-        events = [event for parcel in parcels for event in parcel.events]
-        jobs = [job for parcel in parcels for job in parcel.jobs]
+        events, jobs = _contents(parcels)
         flushed = await self._store.flush(events, jobs)
         known: dict[EventKey, Event] = {}
         for _ in range(MOST_ROUNDS):
@@ -246,6 +247,14 @@ class EventWriter:
             if not left:
                 return flushed, known
             known |= await self._store.known(left)
+            taken = [event for event in left if _is_taken(event, known.get(_key(event)))]
+            if taken:
+                log.warning("events.id_taken", events=len(taken))
+                for event in taken:
+                    del known[_key(event)]
+                self._renew_ids(parcels, {_key(event) for event in taken})
+                events, jobs = _contents(parcels)
+                left = [event for event in events if not _is_settled(event, flushed, known)]
             own = {key for key, event in known.items() if event.event_id == key.event_id}
             # Stored before, by a flush whose answer was lost: its jobs are there as well.
             flushed.jobs |= await self._places(jobs, own)
@@ -258,6 +267,21 @@ class EventWriter:
                 flushed.stored |= more.stored
                 flushed.jobs |= more.jobs
         raise UnavailableError("the event could not be stored now")
+
+    def _renew_ids(self, parcels: Iterable[_Parcel], taken: set[EventKey]) -> None:
+        """Give other ids to events whose ids somebody else's event has."""
+        for parcel in parcels:
+            for at, event in enumerate(parcel.events):
+                key = _key(event)
+                if key in taken:
+                    new = self._new_id()
+                    parcel.events[at] = replace(event, event_id=new)
+                    parcel.jobs = [
+                        job._replace(event_id=new)
+                        if (job.event_tenant, job.event_id) == key
+                        else job
+                        for job in parcel.jobs
+                    ]
 
     async def _places(self, jobs: list[EventJob], of: set[EventKey]) -> dict[JobKey, Place]:
         keys = [job.key for job in jobs if EventKey(job.event_tenant, job.event_id) in of]
@@ -287,6 +311,24 @@ class EventWriter:
 
 def _key(event: Event) -> EventKey:
     return EventKey(event.tenant, event.event_id)
+
+
+def _contents(parcels: Iterable[_Parcel]) -> tuple[list[Event], list[EventJob]]:
+    events, jobs = [], []
+    for parcel in parcels:
+        events += parcel.events
+        jobs += parcel.jobs
+    return events, jobs
+
+
+def _is_taken(event: Event, first: Event | None) -> bool:
+    """Return True if what is stored under the event's own id is not this event.
+
+    But for `time`, which Postgres rounds, all of it is stored as it came.
+    """
+    if first is None or first.event_id != event.event_id:
+        return False
+    return replace(first, time=event.time) != event
 
 
 def _is_settled(event: Event, flushed: Flushed, known: dict[EventKey, Event]) -> bool:

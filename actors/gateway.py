@@ -14,7 +14,7 @@ import structlog
 from actors.directory import ANSWER_WITHIN, Directory
 from actors.dispatch.hand_over import HandOver
 from actors.names import SUPERVISOR, dispatch_pool, pool_of
-from actors.process import mint
+from actors.process import mint, sync_forever
 from actors.router import Router
 from actors.watch import Watch, Watches
 from core.address import Address
@@ -45,6 +45,7 @@ class Gateway:
         self._watches = Watches(config, self._directory, self._feed)
         mark_pending = partial(dispatch_queue.mark_pending, pool)
         self._hand_over = HandOver(self._directory.handle, self._directory.forget, mark_pending)
+        self._syncing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, config: Config) -> "Gateway":
@@ -63,6 +64,7 @@ class Gateway:
         # Without it the wall clock serves for token ages until Postgres is back.
         with contextlib.suppress(*CONNECTION_ERRORS):
             await gateway.clock.sync(pool)
+        gateway._syncing = asyncio.create_task(sync_forever("ingress", gateway.clock, pool))
         return gateway
 
     async def _bring_up(self) -> None:
@@ -154,6 +156,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Let go of everything this process holds."""
+        if self._syncing is not None:
+            self._syncing.cancel()
         await self._hand_over.close()
         await self._watches.close()
         await self._router.close()

@@ -1,75 +1,133 @@
-"""Ids that one process makes: its number comes from Postgres, the time is the database's."""
+"""Ids that one process makes: its number is leased from Postgres, the time is the database's."""
 
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Callable
+from typing import Protocol
 
 import asyncpg
 import structlog
 
+from actors.process import mint, owner_name
 from core.backoff import backoff
 from core.errors import UnavailableError
 from core.tsid import IdMaker
-from storage.clock import DatabaseClock
-from storage.ids import draw_maker
+from storage import ids as table
+from storage.ids import LEASE_SECONDS
 from storage.pool import CONNECTION_ERRORS, Pool
 
 log = structlog.get_logger("ids")
 
 RETRY_FIRST, RETRY_LAST = 0.1, 2.0
+# Far more often than needed: a database that was restored may have lent the number to another.
+RENEW_EVERY = 15.0
 # Postgres may be away, or have no tables yet.
 _NOT_YET = (*CONNECTION_ERRORS, asyncpg.PostgresError)
 
 
-async def open_id_maker(pool: Pool, clock: DatabaseClock) -> IdMaker:
-    """A maker with a number of its own."""
-    return IdMaker(await draw_maker(pool), clock.now)
+class Leases(Protocol):
+    """Where numbers come from."""
+
+    async def take(self) -> int | None:
+        """Lease a number; None if there is none just now."""
+        ...
+
+    async def renew(self, number: int) -> bool:
+        """Extend the lease; return False if it was lost."""
+        ...
+
+    async def release(self, number: int) -> None:
+        """End the lease."""
+        ...
+
+
+class IdLeases:
+    """Leases in Postgres, under a name that no other process has."""
+
+    def __init__(self, pool: Pool, name: str) -> None:
+        self._pool = pool
+        self._holder = f"{owner_name(name)}:{mint()}"
+
+    async def take(self) -> int | None:
+        """Lease a number; None if somebody else was faster."""
+        return await table.lease_maker(self._pool, self._holder)
+
+    async def renew(self, number: int) -> bool:
+        """Extend the lease; return False if it was lost."""
+        return await table.renew_maker(self._pool, number, self._holder)
+
+    async def release(self, number: int) -> None:
+        """End the lease."""
+        await table.release_maker(self._pool, number, self._holder)
 
 
 class Ids:
-    """The same for a process that may start while Postgres is away."""
+    """Makes ids while its lease lasts, in a process that may start while Postgres is away."""
 
-    def __init__(self, open_maker: Callable[[], Awaitable[IdMaker]]) -> None:
-        self._open_maker = open_maker
+    def __init__(
+        self,
+        leases: Leases,
+        now: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._leases = leases
+        self._now = now
+        self._monotonic = monotonic
+        self._number: int | None = None
         self._maker: IdMaker | None = None
-        self._trying: asyncio.Task[None] | None = None
+        self._valid_until = 0.0
+        self._keeping: asyncio.Task[None] | None = None
 
     def __call__(self) -> str:
-        """A new id.
+        """Make a new id.
 
         Raises:
-            UnavailableError: Postgres has not given a number yet.
+            UnavailableError: There is no number, or its lease is over and may be another's.
         """
-        if self._maker is None:
+        if self._maker is None or self._monotonic() > self._valid_until:
             raise UnavailableError("the database has not answered yet", retry_after=2)
         return self._maker()
 
     async def start(self) -> None:
-        """Draw the number, and go on trying for as long as Postgres is away."""
-        if not await self._draws():
-            self._trying = asyncio.create_task(self._try_until_drawn())
+        """Lease a number, and keep it; go on trying for as long as Postgres is away."""
+        is_held = await self._is_held()
+        self._keeping = asyncio.create_task(self._keep(is_held=is_held))
 
     async def close(self) -> None:
-        """Try no longer."""
-        if self._trying is not None:
-            self._trying.cancel()
+        """Make no more ids, and let others have the number."""
+        if self._keeping is not None:
+            self._keeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._trying
+                await self._keeping
+        number, self._number, self._maker = self._number, None, None
+        if number is not None:
+            with contextlib.suppress(*_NOT_YET):
+                await self._leases.release(number)
 
-    async def _draws(self) -> bool:
+    async def _is_held(self) -> bool:
+        """Renew the lease or take another; return False if there is none now."""
         try:
-            self._maker = await self._open_maker()
+            asked = self._monotonic()
+            if self._number is None or not await self._leases.renew(self._number):
+                self._number = self._maker = None
+                self._number = await self._leases.take()
+                if self._number is None:
+                    return False
+                self._maker = IdMaker(self._number, self._now, random.getrandbits)
         except _NOT_YET as error:
             log.warning("ids.no_number", error=type(error).__name__)
             return False
+        # By the time it was asked for: by now a part of the lease is over.
+        self._valid_until = asked + LEASE_SECONDS
         return True
 
-    async def _try_until_drawn(self) -> None:
+    async def _keep(self, *, is_held: bool) -> None:
         attempt = 0
         while True:
-            pause = backoff(attempt, base=RETRY_FIRST, cap=RETRY_LAST, jitter=random.random())  # noqa: S311
-            await asyncio.sleep(pause)
-            if await self._draws():
-                return
-            attempt += 1
+            chance = random.random()  # noqa: S311  no secret
+            pause = backoff(attempt, base=RETRY_FIRST, cap=RETRY_LAST, jitter=chance)
+            await asyncio.sleep(RENEW_EVERY if is_held else pause)
+            is_held = await self._is_held()
+            attempt = 0 if is_held else attempt + 1

@@ -17,6 +17,8 @@ from telemetry.logging import configure_logging
 
 log = structlog.get_logger("process")
 
+SYNC_EVERY = 5.0
+
 
 class _Mint:
     """Random ids, whose randomness is fetched for many at once.
@@ -116,6 +118,11 @@ async def _repeat(name: str, seconds: float, work: Callable[[], Awaitable[object
         except Exception:
             log.exception("process.round_failed", actor=name)
         await asyncio.sleep(seconds)
+
+
+async def sync_forever(name: str, clock: DatabaseClock, pool: Pool) -> None:
+    """Follow the database's clock in a process that is no actor."""
+    await _repeat(name, SYNC_EVERY, lambda: clock.sync(pool))
 
 
 async def sync_until_done(clock: DatabaseClock, pool: Pool) -> None:

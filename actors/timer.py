@@ -5,7 +5,7 @@ again at everything since the mark: the time up to which every deadline has been
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 import structlog
@@ -19,19 +19,21 @@ from storage.deadlines import Due
 
 log = structlog.get_logger("timer")
 
-READ_LIMIT = 20_000
 FIRE_CHUNK = 500
 # Chunks under way: past this a crowd only fills the queues before the shards.
 UNDER_WAY = 8
 # A row can be committed this much later than its deadline was computed.
 SLACK = 60.0
+# The mark is ahead of the clock: it was put back, by nobody knows how much, and deadlines may have
+# passed unseen on it since. So much of the past is looked at again.
+PUT_BACK = 3_600.0
 
 
 class Deadlines(Protocol):
     """What the timer reads and writes."""
 
-    async def due_between(self, after: float, until: float, limit: int) -> list[Due]:
-        """Waiting correlations with a deadline in (after, until], soonest first."""
+    def due_between(self, after: float, until: float) -> AsyncIterator[list[Due]]:
+        """Yield pages of waiting correlations with a deadline in (after, until], soonest first."""
         ...
 
     async def read_mark(self) -> float | None:
@@ -39,7 +41,7 @@ class Deadlines(Protocol):
         ...
 
     async def write_mark(self, swept_until: float) -> None:
-        """Move the mark."""
+        """Move the mark, back as well."""
         ...
 
 
@@ -77,7 +79,7 @@ class Timer:
     async def start(self) -> None:
         """Read everything since the mark, then go on reading ahead."""
         mark = await self._deadlines.read_mark()
-        await self._read(max(0.0, (mark or 0.0) - SLACK))
+        await self._read(0.0 if mark is None else self._since(mark))
 
     async def read_ahead(self) -> None:
         """Extend the horizon."""
@@ -86,8 +88,7 @@ class Timer:
     async def sweep(self) -> None:
         """Look again at what may have been committed behind the horizon; move the mark."""
         mark = await self._deadlines.read_mark()
-        since = self._now() - SLACK if mark is None else mark - SLACK
-        await self._read(since, keep_horizon=True)
+        await self._read(self._since(mark or self._now()), keep_horizon=True)
         open_since = [self._now(), *self._firing.values()]
         earliest = self._wheel.earliest()
         if earliest is not None:
@@ -118,15 +119,16 @@ class Timer:
 
     async def _read(self, after: float, *, keep_horizon: bool = False) -> None:
         until = self._now() + self._config.timer_horizon
-        while True:
-            rows = await self._deadlines.due_between(after, until, READ_LIMIT)
-            for due in rows:
+        async for page in self._deadlines.due_between(after, until):
+            for due in page:
                 self._put(due.address, due.due_at)
-            if len(rows) < READ_LIMIT:
-                break
-            after = rows[-1].due_at - 1e-6
         if not keep_horizon:
             self._read_until = until
+
+    def _since(self, mark: float) -> float:
+        """Return the time from which on a deadline may not have been answered."""
+        now = self._now()
+        return max(0.0, (mark if mark <= now else now - PUT_BACK) - SLACK)
 
     def _put(self, address: Address, due_at: float) -> None:
         if self._firing.get(address.key) != due_at:

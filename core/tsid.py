@@ -1,7 +1,8 @@
 """Ids that sort by time: 13 characters of Crockford's Base32.
 
 42 bits of milliseconds, 10 bits for who made it, 12 bits of a counter. Each process that makes
-ids draws its number from Postgres, so that no two make the same one.
+ids leases its number from Postgres, so that no two make the same one. Should two have one number
+all the same, as after a restore, they seldom meet: in each millisecond a counter begins anywhere.
 """
 
 from collections.abc import Callable
@@ -34,9 +35,12 @@ def made_at(tsid: str) -> float:
 class IdMaker:
     """Makes ids that grow. More than the counter holds borrow from the next millisecond."""
 
-    def __init__(self, maker: int, now: Callable[[], float]) -> None:
+    def __init__(
+        self, maker: int, now: Callable[[], float], random_bits: Callable[[int], int] = lambda _: 0
+    ) -> None:
         self._maker = (maker % MAKERS) << _COUNTER_BITS
         self._now = now
+        self._random_bits = random_bits
         self._millis = 0
         self._counter = 0
 
@@ -44,7 +48,8 @@ class IdMaker:
         """A new id, greater than all before it."""
         millis = int(self._now() * 1000) - _EPOCH
         if millis > self._millis:
-            self._millis, self._counter = millis, 0
+            # In the lower half: at least as many again fit into this millisecond.
+            self._millis, self._counter = millis, self._random_bits(_COUNTER_BITS - 1)
         else:
             self._counter += 1
             if self._counter >> _COUNTER_BITS:

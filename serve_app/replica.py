@@ -11,7 +11,7 @@ from actors.addressing import Addressing
 from actors.cache import Cache
 from actors.event_writer import Bounds, EventWriter
 from actors.gateway import Gateway
-from actors.ids import Ids, open_id_maker
+from actors.ids import IdLeases, Ids
 from actors.ingest import Means
 from actors.notices import Notices
 from actors.process import mint
@@ -63,7 +63,7 @@ class Replica:
         self.gate = gate
         self.metrics = metrics
         self.database = Database(gateway.pool, gateway.config.request_timeout)
-        self.new_id = Ids(partial(open_id_maker, gateway.pool, gateway.clock))
+        self.new_id = Ids(IdLeases(gateway.pool, "ingress"), gateway.clock.now)
         asker = self.database.asker
         # When a key was last used is not worth waiting for.
         self.keys = Keys(asker(access.find_key), partial(access.touch_keys, gateway.pool))

@@ -2,27 +2,38 @@
 
 from collections.abc import Callable
 
+import structlog
+
+from core.clock_offset import ClockOffset
 from storage.pool import Pool
 from storage.queries import Q
 
+log = structlog.get_logger("clock")
+
 
 class DatabaseClock:
-    """Tells the database's time from a local monotonic clock and the offset last measured."""
+    """Tells the database's time from a local monotonic clock and the offset measured best."""
 
     def __init__(self, monotonic: Callable[[], float], wall: Callable[[], float]) -> None:
         self._monotonic = monotonic
         # Until the first sync the local wall clock has to do.
-        self._offset = wall() - monotonic()
-        self.synced = False
+        self._offset = ClockOffset(wall() - monotonic())
+
+    @property
+    def synced(self) -> bool:
+        """Return True once the database was asked."""
+        return self._offset.measured
 
     def now(self) -> float:
         """Seconds since the epoch, to the microsecond that Postgres keeps."""
-        return round(self._monotonic() + self._offset, 6)
+        return round(self._monotonic() + self._offset.value, 6)
 
     async def sync(self, pool: Pool) -> None:
-        """Measure the offset; half the round trip is its error."""
-        before = self._monotonic()
-        database: float = await pool.fetchval(Q["read_clock"])
-        after = self._monotonic()
-        self._offset = database - (before + after) / 2
-        self.synced = True
+        """Measure the offset. Waiting for a connection is no part of the measurement."""
+        async with pool.acquire() as conn:
+            before = self._monotonic()
+            database: float = await conn.fetchval(Q["read_clock"])
+            after = self._monotonic()
+        expected = self.now()
+        if self._offset.add(before, after, database):
+            log.warning("clock.moved", seconds=round(self.now() - expected, 3))

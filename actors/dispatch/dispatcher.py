@@ -214,6 +214,7 @@ class Dispatcher:
 
     async def _claim(self, jobs: list[Pointer]) -> None:
         keys = [job.key for job in jobs]
+        asked_at = self._world.monotonic()
         try:
             claimed = await self._queue.claim(keys)
         except self._transient as error:
@@ -232,7 +233,7 @@ class Dispatcher:
                 self._end(job, step, None)
             elif self._stays(job):
                 ours.append(job)
-        self._starter.put(ours)
+        self._starter.put(ours, asked_at)
 
     def _stays(self, job: Claimed) -> bool:
         """Whether a job is ours at the target that it has now; one that takes none is given back.

@@ -1,5 +1,6 @@
 """What operators are told by an event of their own, stored and delivered like any other."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,14 +10,13 @@ import msgspec
 from actors.directory import Directory
 from actors.dispatch.hand_over import HandOver
 from actors.event_writer import EventWriter
-from actors.ids import open_id_maker
+from actors.ids import IdLeases, Ids
 from actors.notices import Notices
 from actors.subscription_cache import SubscriptionCache
 from core.config import Config
 from core.dispatch.job import Pointer
 from core.event import JSON, Event
 from core.subscription import SubscriptionStatus
-from core.tsid import IdMaker
 from handlers.filters import wanted
 from storage import dispatch_queue, subscriptions
 from storage.changes import Topic
@@ -45,8 +45,9 @@ class OperatorEvents:
         self._clock = clock
         self._wishes = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
         notices.on_tenants(Topic.SUBSCRIPTIONS, self._wishes.clear)
-        self._ids: IdMaker | None = None
+        self._ids = Ids(IdLeases(pool, "operator events"), clock.now)
         self._writer: EventWriter | None = None
+        self._putting = asyncio.Lock()
 
     async def subscription_disabled(
         self, tenant: int, subscription_id: str, reason: str, version: int | None = None
@@ -69,11 +70,21 @@ class OperatorEvents:
     async def _put(
         self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
     ) -> None:
-        ids = self._ids = self._ids or await open_id_maker(self._pool, self._clock)
-        writer = self._writer = self._writer or self._make_writer(ids)
+        async with self._putting:
+            # For this one only: pools are many, and numbers are few.
+            await self._ids.start()
+            try:
+                await self._put_now(tenant, type_, subject, data, once)
+            finally:
+                await self._ids.close()
+
+    async def _put_now(
+        self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
+    ) -> None:
+        writer = self._writer = self._writer or self._make_writer()
         event = Event(
             tenant=tenant,
-            event_id=ids(),
+            event_id=self._ids(),
             type=type_,
             source=SOURCE,
             subject=subject,
@@ -84,7 +95,7 @@ class OperatorEvents:
         )
         await writer.put([event])
 
-    def _make_writer(self, ids: IdMaker) -> EventWriter:
+    def _make_writer(self) -> EventWriter:
         mark_pending = partial(dispatch_queue.mark_pending, self._pool)
         hand = HandOver(self._directory.handle, self._directory.forget, mark_pending)
 
@@ -92,4 +103,4 @@ class OperatorEvents:
             hand(jobs)
 
         store = EventStore(PoolOptions(dsn=self._config.dsn, name="operator events"))
-        return EventWriter(store, self._wishes, ids, hand_over, wanted)
+        return EventWriter(store, self._wishes, self._ids, hand_over, wanted)

@@ -103,10 +103,9 @@ class Starter:
         """Seconds until the pace allows the next start."""
         return self._pace.wait(self._world.monotonic())
 
-    def put(self, jobs: Sequence[Claimed]) -> None:
-        """These are ours now: start them as places and pace allow."""
-        now = self._world.monotonic()
-        self._ready.extend((job, now) for job in jobs)
+    def put(self, jobs: Sequence[Claimed], taken_at: float) -> None:
+        """Start these as places and pace allow. They are ours since `taken_at`, not for long."""
+        self._ready.extend((job, taken_at) for job in jobs)
         self.start()
 
     def ended(self, seconds: float | None) -> None:
@@ -128,8 +127,11 @@ class Starter:
             if pause > 0:
                 self._wait_for_pace(pause)
                 break
-            job, _ = self._ready.popleft()
-            if self._begin(job):
+            job, taken_at = self._ready.popleft()
+            if now - taken_at > LONGEST_HELD:
+                # This process stood still: it may be another's by now, and be sent already.
+                self._give_back(job)
+            elif self._begin(job):
                 self._pace.take(now)
                 self.active += 1
         if self._ready and self._checking is None:

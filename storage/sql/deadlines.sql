@@ -1,24 +1,28 @@
 -- name: due_waits
--- Waits whose next deadline lies in ($1, $2], soonest first.
+-- A page of the waits whose next deadline lies in ($1, $2], soonest first: those behind the
+-- deadline $3 and, of its own, behind the key $4. However many share a deadline, a page goes on.
 -- Served by: execution_wait_states_due.
-select tenant_id, execution_id, correlation_id, extract(epoch from due_at)::float8 as due_at
+select tenant_id, execution_id, correlation_id, wait_key,
+       extract(epoch from due_at)::float8 as due_at
   from execution_wait_states
  where due_at > to_timestamp($1)
+   and due_at >= to_timestamp($3)
    and due_at <= to_timestamp($2)
+   and (due_at > to_timestamp($3) or wait_key > $4)
    and status = 'waiting'
- order by due_at
- limit $3;
+ order by due_at, wait_key
+ limit $5;
 
 -- name: read_mark
 -- How far everything has fired.
 select extract(epoch from swept_until)::float8 from timer_marks where name = $1;
 
 -- name: write_mark
--- Move the mark forward; it never goes back.
+-- Move the mark. It goes back with a clock that was put back: what lies behind it is not looked at.
 insert into timer_marks (name, swept_until)
 values ($1, to_timestamp($2))
     on conflict (name) do update
-   set swept_until = greatest(timer_marks.swept_until, excluded.swept_until);
+   set swept_until = excluded.swept_until;
 
 -- name: read_clock
 -- The clock that all deadlines are compared with.

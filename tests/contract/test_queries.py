@@ -38,7 +38,7 @@ async def test_every_query_prepares(schema: str, name: str) -> None:
             (b"k" * 16, b"k" * 8 + b"\x00" * 8, b"k" * 8 + b"\xff" * 8, 1, 500, 20),
             "event_inbox_event",
         ),
-        ("due_waits", (0.0, 1.0, 10), "execution_wait_states_due"),
+        ("due_waits", (0.0, 1.0, 0.0, b"", 10), "execution_wait_states_due"),
         ("list_waits", (1, None, None, None, None, None, None, 10), "execution_wait_states_recent"),
         ("read_log", (b"k" * 16, 0, 1), "wait_state_events_pkey"),
         ("list_inbox", (1, None, None, None, None, 10), "event_inbox_recent"),

@@ -1,9 +1,12 @@
 """The timer on a real Postgres: everything that is due fires, across restarts and failures."""
 
+import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from actors.process import mint
@@ -25,6 +28,30 @@ async def reading(dsn: str) -> AsyncIterator[tuple[Pool, DatabaseClock]]:
     await clock.sync(pool)
     yield pool, clock
     pool.terminate()
+
+
+@contextlib.asynccontextmanager
+async def moved_clock(dsn: str) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
+    """A way to move what this database says the time is."""
+    conn = await asyncpg.connect(dsn)
+
+    async def move(seconds: float) -> None:
+        await conn.execute(
+            "create or replace function public.clock_timestamp() returns timestamptz language sql"
+            f" as $$ select pg_catalog.clock_timestamp() + interval '{seconds} seconds' $$"
+        )
+
+    # Those who connect from now on look in `public` first.
+    await conn.execute(f"alter database {dsn_name(dsn)} set search_path = public, pg_catalog")
+    await move(0.0)
+    try:
+        yield move
+    finally:
+        await conn.close()
+
+
+def dsn_name(dsn: str) -> str:
+    return str(urlsplit(dsn).path.strip("/"))
 
 
 def timer_on(dsn: str, pool: Pool, shard: Shard, now: float) -> Timer:
@@ -120,3 +147,64 @@ async def test_the_clock_is_the_databases(database: str, offset: float) -> None:
     database_now = await pool.fetchval("select extract(epoch from clock_timestamp())::float8")
     assert abs(clock.now() - database_now) < 0.5
     pool.terminate()
+
+
+async def test_waiting_for_a_connection_does_not_move_the_clock(database: str) -> None:
+    pool = await open_pool(PoolOptions(dsn=database, name="test", max_size=1))
+    clock = DatabaseClock(time.monotonic, time.time)
+    await clock.sync(pool)
+    async with pool.acquire() as conn:
+        waiting = asyncio.create_task(clock.sync(pool))
+        await conn.execute("select pg_sleep(1)")
+    await waiting
+    database_now = await pool.fetchval("select extract(epoch from clock_timestamp())::float8")
+    assert abs(clock.now() - database_now) < 0.25
+    pool.terminate()
+
+
+@pytest.mark.parametrize("jump", [-600.0, 600.0])
+async def test_a_clock_that_was_moved_is_followed_by_the_next_sync(
+    database: str, jump: float
+) -> None:
+    async with moved_clock(database) as move, reading(database) as (pool, clock):
+        before = clock.now()
+        await move(jump)
+        await clock.sync(pool)
+        assert clock.now() - before == pytest.approx(jump, abs=5)
+
+
+async def test_more_waits_than_a_page_that_share_a_deadline_all_fire(database: str) -> None:
+    async with running_shard(database) as shard, reading(database) as (pool, clock):
+        await shard.handle([register(address(), BOTH | {"timeout": 2}) for _ in range(25)])
+        await pool.execute("update execution_wait_states set due_at = date_trunc('minute', now())")
+        store = DeadlineStore(pool, page=10)
+        async with asyncio.timeout(30):
+            pages = [page async for page in store.due_between(0.0, clock.now() + 3)]
+        assert [len(page) for page in pages] == [10, 10, 5]
+        assert len({due.address for page in pages for due in page}) == 25
+        timer = Timer(Config(dsn=database), store, shard.handle, lambda: clock.now() + 3, mint)
+        await timer.start()
+        timer.tick()
+        await timer.settled()
+        assert await statuses(pool) == {"timeout": 25}
+
+
+async def test_deadlines_made_after_the_clock_was_put_back_are_found_by_a_new_timer(
+    database: str,
+) -> None:
+    """The mark of the timer before it is ahead of them."""
+    async with running_shard(database) as shard, reading(database) as (pool, clock):
+        ahead = timer_on(database, pool, shard, clock.now() + 600)
+        await ahead.start()
+        await ahead.sweep()
+        await ask(shard, register(address(), BOTH | {"timeout": 1}))
+        # Dead for longer than a row may be late, and the mark is still to come.
+        behind = timer_on(database, pool, shard, clock.now() + 300)
+        await behind.start()
+        behind.tick()
+        await behind.settled()
+        assert await statuses(pool) == {"timeout": 1}
+        await behind.sweep()
+        mark = await DeadlineStore(pool).read_mark()
+        assert mark is not None
+        assert mark < clock.now() + 301

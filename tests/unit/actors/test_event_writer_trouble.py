@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from actors.event_writer import Stored
 from core.errors import UnavailableError
+from storage.events import EventKey
 from tests.support.happenings import event, subscription
 from tests.unit.actors.writer_world import Desk
 
@@ -94,3 +96,31 @@ async def test_a_writer_that_did_nothing_can_be_closed() -> None:
     desk = Desk()
     await desk.writer.close()
     assert desk.table.closed
+
+
+async def test_an_id_that_is_anothers_is_given_up_and_the_event_is_stored() -> None:
+    """Two processes may make one id, as after a restore: nobody is told of the other's event."""
+    desk = Desk(subscription())
+    theirs = event(data=b"theirs")
+    await desk.writer.put([theirs])
+    ours = replace(theirs, data=b"ours", deduplication_id=None)
+    (stored,) = await desk.writer.put([ours])
+    assert not stored.duplicate
+    assert stored.event.event_id != theirs.event_id
+    assert stored.event.data == b"ours"
+    assert stored.jobs == 1
+    assert {one.data for one in desk.table.events.values()} == {b"theirs", b"ours"}
+    assert len(desk.table.jobs) == 2
+
+
+async def test_an_event_whose_answer_was_lost_keeps_its_id_though_postgres_rounds_its_time() -> (
+    None
+):
+    desk = Desk(subscription())
+    one = event(time=1_800_000_000.123_456_7)
+    desk.table.events[EventKey(one.tenant, one.event_id)] = replace(one, time=1_800_000_000.123_457)
+    desk.table.once[one.tenant, one.deduplication_id or one.event_id] = EventKey(
+        one.tenant, one.event_id
+    )
+    assert await desk.writer.put([one]) == [Stored(one, duplicate=False, jobs=1)]
+    assert len(desk.table.events) == 1

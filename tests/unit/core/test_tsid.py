@@ -117,3 +117,16 @@ def test_the_first_id_of_a_moment_divides_before_from_after(now: float) -> None:
 def test_the_first_id_of_a_moment_out_of_bounds_is_the_least_or_the_greatest() -> None:
     assert first_at(0) == first_at(-1.0) == "0" * LENGTH
     assert first_at(1e13) == "F" + "Z" * 12
+
+
+def test_two_with_one_number_seldom_meet() -> None:
+    """In each millisecond a counter begins anywhere in the lower half, and has the upper left."""
+    clock = Clock()
+    starts = iter([7, 2047])
+    make = IdMaker(5, clock, lambda bits: next(starts) % (1 << bits))
+    first = make()
+    assert first != IdMaker(5, clock)()
+    clock.now += 0.001
+    made = [make() for _ in range(A_MILLISECOND_HOLDS // 2)]
+    assert made == sorted({first, *made})[1:]
+    assert len({made_at(one) for one in made}) == 1

@@ -1,0 +1,55 @@
+"""How far a remote clock is from the local monotonic one, estimated from timed readings.
+
+A reading that took a round trip of `r` seconds tells the offset to within `r / 2`. The one with the
+least round trip of the last minute counts. A reading whose bounds exclude that estimate proves that
+the remote clock was moved, or is another server's: then everything measured before is void.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+KEEP_SECONDS = 60.0
+MAX_ROUND_TRIP = 0.2
+# What two clocks that nobody moves may drift apart within KEEP_SECONDS, with much to spare.
+DRIFT = 0.05
+
+
+class Reading(NamedTuple):
+    """One measurement: when it ended on the local clock, what it says, and its round trip."""
+
+    at: float
+    offset: float
+    round_trip: float
+
+
+class ClockOffset:
+    """Keeps the readings of the last minute and tells which offset to believe."""
+
+    def __init__(self, guess: float) -> None:
+        self.value = guess
+        self.measured = False
+        self._readings: deque[Reading] = deque()
+
+    def add(self, before: float, after: float, remote: float) -> bool:
+        """Take a reading made between two local times; return True if the remote clock was moved.
+
+        One that took longer than MAX_ROUND_TRIP says too little, and counts only if there is no
+        better one or if it proves the others wrong.
+        """
+        new = Reading(after, remote - (before + after) / 2, after - before)
+        is_moved = self.measured and self._contradicts(new)
+        if is_moved:
+            self._readings.clear()
+        while self._readings and self._readings[0].at < after - KEEP_SECONDS:
+            self._readings.popleft()
+        if new.round_trip <= MAX_ROUND_TRIP or is_moved or not self.measured:
+            self._readings.append(new)
+        self.measured = True
+        if self._readings:
+            self.value = min(self._readings, key=lambda reading: reading.round_trip).offset
+        return is_moved
+
+    def _contradicts(self, new: Reading) -> bool:
+        best = min(self._readings, key=lambda reading: reading.round_trip, default=None)
+        error = DRIFT + new.round_trip / 2 + (best.round_trip / 2 if best else MAX_ROUND_TRIP)
+        return abs(new.offset - self.value) > error
