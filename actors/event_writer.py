@@ -7,6 +7,7 @@ not more. Whoever puts an event is answered once it is committed.
 import asyncio
 import contextlib
 import random
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from core.dispatch.job import JobKey, Pointer
 from core.errors import OverloadedError, UnavailableError
 from core.event import Event
 from core.subscription import Subscription
+from core.tenant_share import SharedLimit
 from storage.events import EventKey, Flushed, Place
 
 log = structlog.get_logger("events")
@@ -83,12 +85,13 @@ class Bounds:
 class _Parcel:
     """What one caller puts, with how many jobs each event has, and where the answer goes."""
 
-    __slots__ = ("counts", "events", "future", "jobs", "rows", "weight")
+    __slots__ = ("counts", "events", "future", "jobs", "rows", "tenant", "weight")
 
     def __init__(self, events: list[Event], jobs: list[EventJob], counts: list[int]) -> None:
         self.events = events
         self.jobs = jobs
         self.counts = counts
+        self.tenant = events[0].tenant
         self.rows = len(events) + len(jobs)
         self.weight = ROW_WEIGHT * self.rows + sum(len(event.data or b"") for event in events)
         self.future: asyncio.Future[list[Stored]] = asyncio.get_running_loop().create_future()
@@ -125,7 +128,8 @@ class EventWriter:
         self._bounds = bounds or Bounds()
         self._matcher = Matcher(wishes, wanted, new_id, self._bounds.most_jobs)
         self._queue: deque[_Parcel] = deque()
-        self._rows = self._weight = 0
+        self._rows = SharedLimit(self._bounds.pending_rows, whole_if_alone=True)
+        self._weight = SharedLimit(self._bounds.pending_bytes, whole_if_alone=True)
         self._draining: asyncio.Task[None] | None = None
 
     async def put(self, events: list[Event]) -> list[Stored]:
@@ -161,15 +165,18 @@ class EventWriter:
     # Group commit
 
     def _admit(self, parcel: _Parcel) -> None:
-        bounds = self._bounds
+        bounds, now = self._bounds, time.monotonic()
+        has_rows = self._rows.fits(parcel.tenant, parcel.rows, now)
         if self._queue and (
-            self._rows + parcel.rows > bounds.pending_rows
-            or self._weight + parcel.weight > bounds.pending_bytes
+            self._rows.taken + parcel.rows > bounds.pending_rows
+            or self._weight.taken + parcel.weight > bounds.pending_bytes
         ):
             raise OverloadedError("too many events wait to be stored")
+        if not (has_rows and self._weight.fits(parcel.tenant, parcel.weight, now)):
+            raise OverloadedError("too many events of this tenant wait to be stored")
         self._queue.append(parcel)
-        self._rows += parcel.rows
-        self._weight += parcel.weight
+        self._rows.take(parcel.tenant, parcel.rows)
+        self._weight.take(parcel.tenant, parcel.weight)
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
 
@@ -198,8 +205,8 @@ class EventWriter:
             if parcels and (too_many or weight + parcel.weight > bounds.flush_bytes):
                 break
             self._queue.popleft()
-            self._rows -= parcel.rows
-            self._weight -= parcel.weight
+            self._rows.release(parcel.tenant, parcel.rows)
+            self._weight.release(parcel.tenant, parcel.weight)
             parcels.append(parcel)
             rows += parcel.rows
             weight += parcel.weight

@@ -271,6 +271,7 @@ def request_of(call: Call, context: bytes) -> Request:
         body=body_of(call, context) if resource.method not in {"GET", "HEAD"} else b"",
         connect_timeout=resource.connect_timeout,
         read_timeout=resource.read_timeout,
+        tenant=call.address.tenant,
     )
 
 

@@ -6,12 +6,14 @@ needs an order waits for its answer first; between callers there is none.
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from core.errors import OverloadedError, UnavailableError
 from core.messages import Message, Reply, decode_replies, encode
+from core.tenant_share import SharedLimit
 
 Call: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
@@ -22,6 +24,7 @@ BATCH_MESSAGES = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
 # A parcel travels whole; what is heavier becomes several.
 PARCEL_BYTES = 32 * 1024 * 1024
+QUEUE_BYTES = 128 * 1024 * 1024
 
 
 def weight_of(message: Message) -> int:
@@ -30,12 +33,16 @@ def weight_of(message: Message) -> int:
 
 
 class Parcel:
-    """Messages that one caller sends to one target, and where their answers go."""
+    """Messages that one caller sends to one target, and where their answers go.
 
-    __slots__ = ("future", "messages", "weight")
+    They count as those of the first one's tenant: only the product itself mixes tenants.
+    """
+
+    __slots__ = ("future", "messages", "tenant", "weight")
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
+        self.tenant = messages[0].address.tenant
         self.weight = sum(map(weight_of, messages))
         self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
@@ -58,21 +65,29 @@ class Parcel:
 class Sender:
     """Sends what gathered since the last call returned, in order."""
 
-    def __init__(self, call: Call, limit: int) -> None:
+    def __init__(self, call: Call, limit: int, most_bytes: int = QUEUE_BYTES) -> None:
         self._call = call
         self._limit = limit
         self._queue: deque[Parcel] = deque()
-        self._queued = 0
+        self._queued = SharedLimit(limit, whole_if_alone=True)
+        self._bytes = SharedLimit(most_bytes, whole_if_alone=True)
         self._draining = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, parcel: Parcel) -> None:
         """Take a parcel, or refuse it now if too much is waiting already."""
-        if self._queued + len(parcel.messages) > self._limit:
+        tenant, count, now = parcel.tenant, len(parcel.messages), time.monotonic()
+        has_share = self._queued.fits(tenant, count, now)
+        if self._queued.taken + count > self._limit:
             raise OverloadedError("too many messages wait for this shard")
+        if not (has_share and self._bytes.fits(tenant, parcel.weight, now)):
+            raise OverloadedError("too many messages of this tenant wait for this shard")
         self._queue.append(parcel)
-        self._queued += len(parcel.messages)
-        if not self._draining or (self._draining < UNDER_WAY and self._queued >= WORTH_A_CALL):
+        self._queued.take(tenant, count)
+        self._bytes.take(tenant, parcel.weight)
+        if not self._draining or (
+            self._draining < UNDER_WAY and self._queued.taken >= WORTH_A_CALL
+        ):
             self._draining += 1
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)
@@ -131,7 +146,8 @@ class Sender:
             if parcels and (too_much or weight + parcel.weight > BATCH_BYTES):
                 break
             self._queue.popleft()
-            self._queued -= len(parcel.messages)
+            self._queued.release(parcel.tenant, len(parcel.messages))
+            self._bytes.release(parcel.tenant, parcel.weight)
             if parcel.abandoned:
                 continue  # nobody waits for it and it was never sent: it did not happen
             parcels.append(parcel)

@@ -13,6 +13,7 @@ import structlog
 
 from actors.activation import Activation, Residents
 from actors.objections import Objections
+from actors.pending import PendingMessages
 from actors.shard_flush import ShardWriter, Store, Surroundings
 from actors.turn import Batch, Moment, Turn
 from core.config import Config
@@ -39,7 +40,7 @@ class Shard:
         self._residents = Residents(config.hot_limit, config.idle_after)
         self._strangers: dict[bytes, list[Turn]] = {}
         self._loading: dict[bytes, list[Turn]] = {}
-        self._pending = 0
+        self._pending = PendingMessages(config.pending_limit, config.pending_bytes)
         self._to_load = asyncio.Event()
         self._writer = ShardWriter(config, store, world, self._residents, self._reload)
         self.feeds = self._writer.feeds
@@ -49,25 +50,26 @@ class Shard:
 
     async def handle(self, messages: list[Message]) -> list[Reply]:
         """Take a batch; the answers, once all of it is in Postgres."""
-        if self._pending + len(messages) > self._config.pending_limit:
-            full = Refused(kind=RefusalKind.OVERLOADED, detail="this shard is behind; slow down")
-            return [full] * len(messages)
-        batch = Batch(len(messages))
-        self._pending += len(messages)
         moment = self._moment()
+        taken, refused = self._pending.admit(messages, moment.monotonic)
+        batch = Batch(len(messages))
         try:
             for index, message in enumerate(messages):
-                self._accept(Turn(message, batch, index), moment)
+                if refused and message.address.tenant in refused:
+                    batch.answer(index, refused[message.address.tenant])
+                else:
+                    self._accept(Turn(message, batch, index), moment)
             return await batch.done
         finally:
-            self._pending -= len(messages)
+            self._pending.release(taken)
 
     def snapshot(self) -> dict[str, Any]:
         """Counters, and how full it is now."""
         return {
             **self.tally.snapshot(),
             "hot": len(self._residents),
-            "pending": self._pending,
+            "pending": len(self._pending),
+            "pending_bytes": self._pending.size,
             "unsaved": len(self._writer),
             "watched": len(self.feeds),
             "gathers": self.gathers.snapshot(),

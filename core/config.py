@@ -26,6 +26,7 @@ class Config:
     hot_limit: int = 200_000
     idle_after: float = 60.0
     pending_limit: int = 20_000
+    pending_bytes: int = 256 * 1024 * 1024
     flush_limit: int = 2_000
     log_limit: int = 256
     early_ttl: float = 86_400.0

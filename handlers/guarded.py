@@ -14,7 +14,7 @@ from typing import TypeAlias
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from core.destinations import Destinations
-from handlers.lookups import Look, Lookups
+from handlers.lookups import TENANT, Look, Lookups
 
 KEPT = 5.0
 MOST_KEPT = 1_000
@@ -47,7 +47,8 @@ class GuardedResolver(AbstractResolver):
         self._lookups = Lookups(look)
         self._monotonic = monotonic
         self._kept: dict[_Name, tuple[list[ResolveResult], float]] = {}
-        self._asking: dict[_Name, _Asking] = {}
+        # By tenant: nobody waits for room that somebody else has not got.
+        self._asking: dict[tuple[int, _Name], _Asking] = {}
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -61,26 +62,27 @@ class GuardedResolver(AbstractResolver):
         kept = self._kept.get(name)
         if kept is not None and self._monotonic() < kept[1]:
             return kept[0]
-        asking = self._asking.get(name)
+        key = (TENANT.get(), name)
+        asking = self._asking.get(key)
         if asking is None:
-            asking = self._asking[name] = _Asking(asyncio.create_task(self._resolve(name)))
-            asking.task.add_done_callback(lambda task: self._answered(name, task))
+            asking = self._asking[key] = _Asking(asyncio.create_task(self._resolve(*key)))
+            asking.task.add_done_callback(lambda task: self._answered(key, task))
         asking.waiting += 1
         try:
             return await asyncio.shield(asking.task)
         finally:
             asking.waiting -= 1
             if not asking.waiting:  # nobody is left who wants to know
-                self._forget(name, asking.task)
+                self._forget(key, asking.task)
                 asking.task.cancel()
 
     async def close(self) -> None:
         """Ask nothing new."""
         self._lookups.close()
 
-    async def _resolve(self, name: _Name) -> list[ResolveResult]:
+    async def _resolve(self, tenant: int, name: _Name) -> list[ResolveResult]:
         host = name[0]
-        found = await asyncio.shield(await self._lookups.ask(*name))
+        found = await asyncio.shield(await self._lookups.ask(tenant, *name))
         permitted = [one for one in found if self._destinations.permits(one["host"])]
         if not permitted:
             raise ForbiddenDestinationError(f"{host} leads to an address that may not be called")
@@ -90,13 +92,13 @@ class GuardedResolver(AbstractResolver):
             del self._kept[next(iter(self._kept))]
         return permitted
 
-    def _forget(self, name: _Name, task: "asyncio.Task[list[ResolveResult]]") -> None:
-        asking = self._asking.get(name)
+    def _forget(self, key: tuple[int, _Name], task: "asyncio.Task[list[ResolveResult]]") -> None:
+        asking = self._asking.get(key)
         if asking is not None and asking.task is task:
-            del self._asking[name]
+            del self._asking[key]
 
-    def _answered(self, name: _Name, task: "asyncio.Task[list[ResolveResult]]") -> None:
-        self._forget(name, task)
+    def _answered(self, key: tuple[int, _Name], task: "asyncio.Task[list[ResolveResult]]") -> None:
+        self._forget(key, task)
         if not task.cancelled():
             task.exception()  # told to those who waited; if all have left, to nobody
 

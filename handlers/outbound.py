@@ -15,7 +15,7 @@ from yarl import URL
 from core.destinations import Destinations
 from core.gather import State
 from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_place
-from handlers.lookups import Look
+from handlers.lookups import TENANT, Look, LookupsFullError
 
 IDLE_CONNECTION = 30.0
 TARGETS = 4_096
@@ -45,6 +45,8 @@ class Request:
     """Whether connecting counts: then all is over when the read timeout is."""
     keep: int | None = None
     """Of a longer answer so much is kept and the rest not read; None: such an answer is none."""
+    tenant: int = 0
+    """Whose call it is: a tenant has its share of the names that are resolved at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class Outbound:
         """Make the call; every way it can go wrong is an answer of its own."""
         began = time.monotonic()
         hopeless = False
+        TENANT.set(request.tenant)
         try:
             return await (self._exchange if request.total else self._call)(request, began)
         except ForbiddenDestinationError as error:
@@ -193,6 +196,8 @@ def _unconnected(error: aiohttp.ClientConnectorError) -> tuple[State, str, bool]
     while cause is not None:
         if isinstance(cause, ForbiddenDestinationError):
             return State.ERROR, str(cause), True
+        if isinstance(cause, LookupsFullError):
+            return State.CONNECTION_CLOSED, str(cause), False
         cause = cause.__cause__ or getattr(cause, "os_error", None)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return State.CONNECTION_CLOSED, UNKNOWN_NAME, False

@@ -25,7 +25,7 @@ from core.dispatch.headers import authorization
 from core.gather import State
 from handlers.connections import ClosedEarlyError, Connection, Idle, Key, Reply, StaleError
 from handlers.guarded import ForbiddenDestinationError, GuardedResolver, check_place
-from handlers.lookups import Look
+from handlers.lookups import TENANT, Look, LookupsFullError
 from handlers.outbound import (
     AGENT,
     CLOSED_EARLY,
@@ -134,6 +134,7 @@ class QuickCalls:
                 # sends them at least once anyway.
                 pass
         ends = began + seconds
+        TENANT.set(request.tenant)
         connection = await self._connect(target.key, request, ends - time.monotonic())
         return await self._ask(connection, message, most, ends - time.monotonic())
 
@@ -192,6 +193,8 @@ class QuickCalls:
                 found = await self._resolver.resolve(host, port, socket.AF_UNSPEC)
             except ForbiddenDestinationError:
                 raise
+            except LookupsFullError as error:
+                raise _NoCallError(State.CONNECTION_CLOSED, str(error)) from None
             except OSError:
                 raise _NoCallError(State.CONNECTION_CLOSED, UNKNOWN_NAME) from None
             return [_address(one["host"], one["port"]) for one in found]

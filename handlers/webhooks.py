@@ -41,6 +41,7 @@ class Webhooks:
                 read_timeout=job.timeout_seconds,
                 total=True,
                 keep=KEEP,
+                tenant=job.tenant,
             )
         )
         if isinstance(answer, Failure):

@@ -83,7 +83,14 @@ class SettingFields(BaseSettings):
         60.0, description="Seconds without a message after which a correlation leaves memory."
     )
     pending_limit: Count = Field(
-        20_000, description="Most messages that may wait for one shard; more get 429."
+        20_000,
+        description="Most messages that may wait for one shard; more get 429. While others send "
+        "too, a tenant has half of them at most.",
+    )
+    pending_bytes: Bytes = Field(
+        256 * 1024 * 1024,
+        description="Most bytes of messages that may wait for one shard; more get 429. While "
+        "others send too, a tenant has half of them at most.",
     )
     flush_limit: Count = Field(2_000, description="Most correlations written by one flush.")
     log_limit: Count = Field(

@@ -94,7 +94,7 @@ class Dispatcher:
 
     def set_terms(self, terms: Terms) -> None:
         """Go on under other terms."""
-        self.sites.share = max(1, terms.concurrency // 2) if terms.is_shared else None
+        self.sites.shared_places = terms.concurrency if terms.is_shared else None
         self._starter.set_terms(terms)
         self.wake()
 

@@ -1,7 +1,8 @@
 """The targets of a pool: how many deliveries each has, and whether it is to be left alone.
 
-A target is a server, whatever its paths. In a pool that tenants share, none of them gets all of the
-places: what hangs holds its own until its time-out, and others have to get through meanwhile.
+A target is a server, whatever its paths. In a pool that tenants share, each may have as many places
+as are free, so that one has half of them at most and there is always room for the next: what hangs
+holds its own until its time-out, and others have to get through meanwhile.
 """
 
 from collections import Counter
@@ -34,9 +35,10 @@ class Sites:
         self._limit = limit
         self._monotonic = monotonic
         self._targets: dict[Site, _Target] = {}
-        self.share: int | None = None
-        """Most deliveries that one tenant has under way; None: as many as there are places."""
+        self.shared_places: int | None = None
+        """The places that tenants share; None: they are one tenant's."""
         self._under_way: Counter[int] = Counter()
+        self._total = 0
         # Targets whose tenant has its share under way.
         self._waiting: dict[int, dict[Site, None]] = {}
         # When to ask again of targets that are left alone.
@@ -67,6 +69,7 @@ class Sites:
             target = self._targets[site] = _Target()
         target.under_way += 1
         self._under_way[site[0]] += 1
+        self._total += 1
         return target.breaker.began(self._monotonic())
 
     def end(self, site: Site, ticket: int, sent: Sent | None) -> bool:
@@ -74,6 +77,7 @@ class Sites:
         target = self._targets[site]
         target.under_way -= 1
         self._under_way[site[0]] -= 1
+        self._total -= 1
         if not self._under_way[site[0]]:
             del self._under_way[site[0]]
         breaker = target.breaker
@@ -117,7 +121,10 @@ class Sites:
         return None
 
     def _has_share(self, tenant: int) -> bool:
-        return self.share is None or self._under_way[tenant] < self.share
+        if self.shared_places is None:
+            return True
+        held = self._under_way[tenant]
+        return held == 0 or held < self.shared_places - self._total
 
     @property
     def next_opening(self) -> float | None:

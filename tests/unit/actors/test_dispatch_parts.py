@@ -96,7 +96,7 @@ def test_a_target_takes_so_many_at_once(clock: Clock) -> None:
 
 def test_a_tenant_gets_no_more_than_its_share(clock: Clock) -> None:
     sites = Sites(10, clock)
-    sites.share = 2
+    sites.shared_places = 4
     tickets = [sites.begin((1, f"http://{name}.example")) for name in "ab"]
     others = [(1, f"http://{name}.example") for name in "cd"]
     assert [sites.allows(site) for site in others] == [False, False]
@@ -105,6 +105,19 @@ def test_a_tenant_gets_no_more_than_its_share(clock: Clock) -> None:
     sites.end((1, "http://a.example"), tickets[0], OK)
     assert [sites.next_in_turn(), sites.next_in_turn(), sites.next_in_turn()] == [*others, None]
     assert sites.allows(others[0])
+
+
+def test_there_is_room_for_the_next_tenant_however_many_are_there(clock: Clock) -> None:
+    sites = Sites(1_000, clock)
+    sites.shared_places = 200
+    held = []
+    for tenant in range(1, 6):
+        count = 0
+        while sites.allows((tenant, f"http://{count}.example")):
+            sites.begin((tenant, f"http://{count}.example"))
+            count += 1
+        held.append(count)
+    assert held == [100, 50, 25, 13, 6]
 
 
 def test_a_target_that_fails_is_left_alone_for_a_while(clock: Clock) -> None:

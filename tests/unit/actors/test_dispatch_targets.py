@@ -43,6 +43,22 @@ def test_one_tenant_cannot_take_all_places_of_a_shared_pool() -> None:
     assert len(scene.sent) == 200
 
 
+def test_two_tenants_whose_receivers_hang_leave_places_for_a_third() -> None:
+    async def story(scene: Scene) -> None:
+        scene.takes = 900.0
+        for tenant in (1, 2):
+            first = tenant * 1_000
+            rows = range(first, first + 100)
+            scene.post(*(Row(at, tenant=tenant, target=f"http://{at}.example") for at in rows))
+        await scene.until(lambda: len(scene.sent) >= 7)
+        scene.takes = 0.01
+        hanging = len(scene.sent)
+        scene.post(*(Row(at, tenant=3, target=B) for at in range(5_001, 5_021)))
+        await scene.until(lambda: len(scene.sent) == hanging + 20, 5.0)
+
+    play(story, terms=Terms(10, is_shared=True))
+
+
 def test_a_pool_of_one_place_is_shared_by_turns() -> None:
     async def story(scene: Scene) -> None:
         for at in range(1, 41):

@@ -85,6 +85,21 @@ async def test_more_than_may_wait_is_refused_at_once(bounds: dict[str, int]) -> 
     await desk.writer.put([event() for _ in range(10)])
 
 
+async def test_beside_another_a_tenant_has_half_of_what_may_wait() -> None:
+    desk = Desk(pending_rows=20)
+    desk.table.open.clear()
+    puts = [asyncio.create_task(desk.writer.put([event()]))]
+    await desk.table.begun.wait()
+    puts.append(asyncio.create_task(desk.writer.put([event(tenant=2)])))
+    puts += [asyncio.create_task(desk.writer.put([event()])) for _ in range(9)]
+    await asyncio.sleep(0.01)
+    with pytest.raises(OverloadedError, match="of this tenant"):
+        await desk.writer.put([event()])
+    puts.append(asyncio.create_task(desk.writer.put([event(tenant=2)])))
+    desk.table.open.set()
+    assert len(await asyncio.gather(*puts)) == 12
+
+
 async def test_several_events_make_so_many_jobs_and_no_more() -> None:
     desk = Desk(*(subscription() for _ in range(4)), most_jobs=10)
     assert sum(one.jobs for one in await desk.writer.put([event(), event()])) == 8

@@ -50,6 +50,7 @@ def test_a_call_carries_what_its_receiver_needs() -> None:
             body=b'{"a":1}',
             connect_timeout=1.0,
             read_timeout=2.0,
+            tenant=1,
         )
 
     play(story)

@@ -11,7 +11,13 @@ from aiohttp.abc import ResolveResult
 from core.destinations import LOOPBACK, Destinations, parse_ports
 from core.gather import State
 from handlers.guarded import KEPT, ForbiddenDestinationError, GuardedResolver, check_place
-from handlers.lookups import AT_ONCE, AT_ONCE_OF_A_DOMAIN
+from handlers.lookups import (
+    AT_ONCE,
+    AT_ONCE_OF_A_DOMAIN,
+    MOST_WAITING,
+    TENANT,
+    LookupsFullError,
+)
 from handlers.outbound import Failure, Outbound, Request
 from handlers.quick_calls import QuickCalls
 
@@ -328,16 +334,75 @@ async def test_names_of_a_slow_domain_do_not_keep_others_from_being_asked() -> N
     await resolver.close()
 
 
-async def test_no_more_names_are_asked_at_once_than_there_are_threads() -> None:
+async def _resolve_for(tenant: int, resolver: GuardedResolver, host: str) -> list[ResolveResult]:
+    TENANT.set(tenant)
+    return await resolver.resolve(host, 80)
+
+
+async def test_a_tenant_has_half_of_the_threads_and_the_next_finds_one() -> None:
     names = SlowNames()
     hosts = [f"a.b{at}" for at in range(AT_ONCE * 2)]
+    names.answers = {host: [["93.184.216.34"]] for host in [*hosts, "quick.test"]}
+    resolver = GuardedResolver(PUBLIC, names.look)
+    asking = [asyncio.create_task(_resolve_for(1, resolver, host)) for host in hosts]
+    await asked(names, AT_ONCE // 2)
+    asking += [asyncio.create_task(_resolve_for(2, resolver, host)) for host in hosts]
+    await asked(names, AT_ONCE // 2 + AT_ONCE // 4)
+    other = asyncio.create_task(_resolve_for(3, resolver, "quick.test"))
+    await asked(names, AT_ONCE // 2 + AT_ONCE // 4 + 1)
+    names.gate.set()
+    await other
+    await asyncio.gather(*asking)
+    assert names.most <= AT_ONCE
+    await resolver.close()
+
+
+async def test_slow_names_of_one_owner_under_a_public_suffix_hold_no_other() -> None:
+    names = SlowNames()
+    slow = [f"{at}.evil.co.uk" for at in range(20)]
+    names.answers = {host: [["93.184.216.34"]] for host in [*slow, "shop.victim.co.uk"]}
+    resolver = GuardedResolver(PUBLIC, names.look)
+    asking = [asyncio.create_task(resolver.resolve(host, 80)) for host in slow]
+    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    asking.append(asyncio.create_task(resolver.resolve("shop.victim.co.uk", 80)))
+    await asked(names, AT_ONCE_OF_A_DOMAIN + 1)
+    names.gate.set()
+    await asyncio.gather(*asking)
+    await resolver.close()
+
+
+async def test_so_many_names_of_a_tenant_wait_and_no_more() -> None:
+    names = SlowNames()
+    hosts = [f"{at}.slow.example" for at in range(AT_ONCE_OF_A_DOMAIN + MOST_WAITING)]
+    names.answers = {host: [["93.184.216.34"]] for host in [*hosts, "one.slow.example"]}
+    resolver = GuardedResolver(PUBLIC, names.look)
+    asking = [asyncio.create_task(_resolve_for(1, resolver, host)) for host in hosts]
+    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    await asyncio.sleep(0)
+    with pytest.raises(LookupsFullError):
+        await _resolve_for(1, resolver, "one.slow.example")
+    asking.append(asyncio.create_task(_resolve_for(2, resolver, "one.slow.example")))
+    await asked(names, AT_ONCE_OF_A_DOMAIN + 1)
+    names.gate.set()
+    assert len(await asyncio.gather(*asking)) == len(hosts) + 1
+    await resolver.close()
+
+
+async def test_what_is_given_up_while_it_waits_for_room_leaves_nothing_behind() -> None:
+    names = SlowNames()
+    hosts = [f"{at}.slow.example" for at in range(20)]
     names.answers = {host: [["93.184.216.34"]] for host in hosts}
     resolver = GuardedResolver(PUBLIC, names.look)
     asking = [asyncio.create_task(resolver.resolve(host, 80)) for host in hosts]
-    await asked(names, AT_ONCE)
+    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    for task in asking[10:]:
+        task.cancel()
+    await asyncio.wait(asking[10:])
     names.gate.set()
-    await asyncio.gather(*asking)
-    assert names.most == AT_ONCE
+    await asyncio.gather(*asking[:10])
+    assert not resolver._lookups._waiting
+    assert not resolver._lookups._domains
+    assert resolver._lookups._room.taken == 0
     await resolver.close()
 
 

@@ -1,0 +1,75 @@
+"""How tenants share something of which there is only so much: places, messages, bytes.
+
+A tenant may hold as much as is free. Alone it has half, two who both want more have a third each,
+and so on: whoever comes next always finds room, however many are there already and however long
+they hold what they have.
+"""
+
+from collections import Counter
+
+CONTESTED_FOR = 10.0
+"""Seconds for which a second tenant is remembered after it asked."""
+
+
+class SharedLimit:
+    """Counts what each tenant holds of a limit.
+
+    With `whole_if_alone`, a tenant may have all of it while nobody else holds or has lately asked
+    for anything. That is for what becomes free within moments, such as a queue.
+    """
+
+    __slots__ = (
+        "_by_tenant", "_contested_until", "_last", "_limit", "_taken", "_whole_if_alone",
+    )  # fmt: skip
+
+    def __init__(self, limit: int, *, whole_if_alone: bool = False) -> None:
+        self._limit = limit
+        self._whole_if_alone = whole_if_alone
+        self._taken = 0
+        self._by_tenant: Counter[int] = Counter()
+        self._last: int | None = None
+        self._contested_until = float("-inf")
+
+    @property
+    def taken(self) -> int:
+        """What all tenants hold together."""
+        return self._taken
+
+    def held_by(self, tenant: int) -> int:
+        """What one tenant holds."""
+        return self._by_tenant[tenant]
+
+    def fits(self, tenant: int, amount: int, now: float) -> bool:
+        """Return whether a tenant may take this much more now.
+
+        Whoever holds nothing may take what is free, so that something large passes at all; and if
+        nothing is taken, anything fits.
+        """
+        if tenant != self._last:
+            if self._last is not None:
+                self._contested_until = now + CONTESTED_FOR
+            self._last = tenant
+        free = self._limit - self._taken
+        held = self._by_tenant[tenant]
+        if self._taken == 0:
+            return True
+        if amount > free:
+            return False
+        if held == 0:
+            return True
+        is_alone = held == self._taken and now >= self._contested_until
+        return held + amount <= free - amount or (is_alone and self._whole_if_alone)
+
+    def take(self, tenant: int, amount: int) -> None:
+        """Count this much more as the tenant's."""
+        self._taken += amount
+        self._by_tenant[tenant] += amount
+
+    def release(self, tenant: int, amount: int) -> None:
+        """Give this much back."""
+        self._taken -= amount
+        left = self._by_tenant[tenant] - amount
+        if left:
+            self._by_tenant[tenant] = left
+        else:
+            del self._by_tenant[tenant]
