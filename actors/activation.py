@@ -1,44 +1,75 @@
 """One correlation in memory: its state as of the last turn, whether or not it is stored yet."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from core.messages import Message
+from core.messages import Message, Reason, Register
+from core.parking import Unregistered
 from core.passivation import Stay, judge_stay
 from core.turns import take
 from core.wait import Decision, Parked, Wait
+from core.wait_limits import WaitLimits
 from storage.waits import Loaded
 
 
 class Activation(msgspec.Struct, gc=False):
-    """The cache of a row. `early` is what was parked here while there is no wait."""
+    """The cache of a row, or of what the inbox keeps for an address while there is no wait."""
 
     key: bytes
     wait: Wait | None
-    early: dict[str, Parked]
+    sizes: dict[str, int]
+    """The bytes of each early event."""
+    refused: int
     elsewhere: str | None
     last_used: float
+    early: dict[str, Parked] = {}
+    """Those of the early events that are in memory: the others are in Postgres only."""
 
     @classmethod
     def of(cls, key: bytes, loaded: Loaded, now: float) -> "Activation":
         """Activate from what Postgres knows."""
-        early = {event.event_id: event for event in loaded.early}
-        return cls(key, loaded.wait, early, loaded.elsewhere, now)
+        return cls(key, loaded.wait, loaded.sizes, loaded.refused, loaded.elsewhere, now)
 
-    def take(self, message: Message, now: float) -> Decision:
+    def lacks_early_for(self, message: Message) -> bool:
+        """Whether this would take up early events that have not been read."""
+        return len(self.sizes) > len(self.early) and isinstance(message, Register)
+
+    def add_early(self, events: Iterable[Parked]) -> None:
+        """These are in Postgres, and as many as a registration takes up."""
+        self.early = {event.event_id: event for event in events} | self.early
+        self.sizes = {name: len(event.payload) for name, event in self.early.items()}
+
+    def take(self, message: Message, now: float, limits: WaitLimits) -> Decision:
         """One turn: decide, and be what was decided."""
-        early = tuple(self.early.values()) if self.early else ()
-        decision = take(self.wait, message, now, early, self.elsewhere)
+        if self.wait is not None:
+            decision = take(self.wait, message, now, limits=limits)
+            self.wait = decision.wait
+            return decision
+        decision = take(None, message, now, self._unregistered(), limits)
         self.wait = decision.wait
-        if decision.wait is not None:
-            if early:
-                self.early.clear()
-        else:
+        if decision.wait is None:
             for event in decision.parked:
-                self.early[event.event_id] = event
+                self._park(event)
+        elif self.sizes:
+            self.early, self.sizes = {}, {}
         return decision
+
+    def _unregistered(self) -> Unregistered:
+        return Unregistered(
+            early=tuple(self.early.values()),
+            sizes=self.sizes,
+            refused=self.refused,
+            elsewhere=self.elsewhere,
+        )
+
+    def _park(self, event: Parked) -> None:
+        if event.reason is Reason.TOO_MANY_EARLY:
+            self.refused += 1
+        else:
+            self.early[event.event_id] = event
+            self.sizes[event.event_id] = len(event.payload)
 
     @property
     def at_rest(self) -> bool:

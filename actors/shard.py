@@ -6,28 +6,22 @@ since its last flush in one statement and only then answers. Turns never wait, s
 handles one message at a time without a lock.
 """
 
-import asyncio
 from typing import Any
-
-import structlog
 
 from actors.activation import Activation, Residents
 from actors.objections import Objections
 from actors.pending import PendingMessages
 from actors.shard_flush import ShardWriter, Store, Surroundings
+from actors.shard_load import ShardLoader
 from actors.turn import Batch, Moment, Turn
 from core.config import Config
 from core.messages import (
     Message,
-    Offer,
-    RefusalKind,
-    Refused,
     Register,
     Reply,
 )
-from storage.waits import Loaded, LoadRequest
-
-log = structlog.get_logger("shard")
+from core.wait_limits import WaitLimits
+from storage.waits import Loaded
 
 
 class Shard:
@@ -38,11 +32,11 @@ class Shard:
         self._store = store
         self._world = world
         self._residents = Residents(config.hot_limit, config.idle_after)
-        self._strangers: dict[bytes, list[Turn]] = {}
-        self._loading: dict[bytes, list[Turn]] = {}
         self._pending = PendingMessages(config.pending_limit, config.pending_bytes)
-        self._to_load = asyncio.Event()
+        self._limits = limits_of(config)
         self._writer = ShardWriter(config, store, world, self._residents, self._reload)
+        self._loader = ShardLoader(store, self._residents, self._writer, self)
+        self._held = self._loader.held
         self.feeds = self._writer.feeds
         self.tally = self._writer.tally
         self.gathers = self._writer.gathers
@@ -50,7 +44,7 @@ class Shard:
 
     async def handle(self, messages: list[Message]) -> list[Reply]:
         """Take a batch; the answers, once all of it is in Postgres."""
-        moment = self._moment()
+        moment = self.moment()
         taken, refused = self._pending.admit(messages, moment.monotonic)
         batch = Batch(len(messages))
         try:
@@ -89,35 +83,31 @@ class Shard:
 
     # Turns
 
-    def _moment(self) -> Moment:
+    def moment(self) -> Moment:
         """All turns that follow without a wait in between happen at one moment."""
         return Moment(self._world.now(), self._world.monotonic())
 
     def _accept(self, turn: Turn, moment: Moment) -> None:
-        if turn.key in self._loading:
-            self._loading[turn.key].append(turn)
+        if turn.key in self._held:
+            self._held[turn.key].append(turn)
             return
         resident = self._residents.get(turn.key, moment.monotonic)
         if resident is None and self._is_unheard_of(turn):
             resident = Activation.of(turn.key, Loaded(), moment.monotonic)
             self._residents.add(resident)
         if resident is None:
-            self._strangers.setdefault(turn.key, []).append(turn)
-            self._to_load.set()
+            self._loader.load(turn.key, (turn,))
+        elif resident.lacks_early_for(turn.message):
+            self._loader.open(resident, turn)
         else:
-            self._turn(resident, turn, moment.now)
+            self.run(resident, turn, moment.now)
 
     def _is_unheard_of(self, turn: Turn) -> bool:
         """Nobody else has ever seen these ids, so there is no row and no early event to read."""
         message = turn.message
-        return (
-            isinstance(message, Register)
-            and message.fresh
-            and not turn.lost
-            and turn.key not in self._strangers
-        )
+        return isinstance(message, Register) and message.fresh and not turn.lost
 
-    def _turn(self, resident: Activation, turn: Turn, now: float) -> None:
+    def run(self, resident: Activation, turn: Turn, now: float) -> None:
         """One step of one correlation: read, decide, remember. Nothing here may wait."""
         before = resident.wait
         if before is not None:
@@ -125,89 +115,31 @@ class Shard:
             if objection is not None:
                 turn.answer(objection)
                 return
-        decision = resident.take(turn.message, now)
+        decision = resident.take(turn.message, now, self._limits)
         if decision.wait is not before or decision.parked:
             self._writer.add(turn, before, decision)
         elif self._writer.answer_unchanged(turn, decision.reply):
             self._residents.leave_if_at_rest(turn.key)
 
-    # Activation
+    # Activation and group commit
 
     async def load_forever(self) -> None:
-        """Activate correlations from their rows, all that gathered in one query."""
-        while True:
-            await self._to_load.wait()
-            self._to_load.clear()
-            self._loading, self._strangers = self._strangers, {}
-            try:
-                await self._load_once()
-            except Exception:
-                log.exception("shard.load_failed")
-                self._abandon_loading()
-
-    async def _load_once(self) -> None:
-        requests = [_load_request(key, turns) for key, turns in self._loading.items()]
-        loaded = await self._writer.persist(lambda: self._store.load(requests))
-        self.tally.add("loads", len(requests))
-        taken = await self._nodes_taken(loaded)
-        moment = self._moment()
-        while self._loading:
-            key, turns = self._loading.popitem()
-            resident = Activation.of(key, loaded[key], moment.monotonic)
-            for turn in turns:
-                # Each time: one at rest leaves after a turn that changed nothing, and what the
-                # next turn then decided would be unknown to those that come after it.
-                self._residents.add(resident)
-                refusal = taken.get((key, turn.message.turn_id)) or self._refuse_impostor(
-                    resident, turn
-                )
-                if refusal is None:
-                    self._turn(resident, turn, moment.now)
-                else:
-                    turn.answer(refusal)
-
-    async def _nodes_taken(self, loaded: dict[bytes, Loaded]) -> dict[tuple[bytes, str], Refused]:
-        """Registrations that lost although there is no such wait: their node is another's."""
-        taken: dict[tuple[bytes, str], Refused] = {}
-        for key, turns in self._loading.items():
-            for turn in turns:
-                message = turn.message
-                if not isinstance(message, Register) or not turn.lost or loaded[key].wait:
-                    continue
-                existing = await self._store.correlation_of_node(message.address, message.node_id)
-                if existing is not None:
-                    detail = (
-                        f"node {message.node_id} of {message.address.execution_id} waits already"
-                    )
-                    taken[key, message.turn_id] = Refused(
-                        kind=RefusalKind.CONFLICT, detail=detail, existing=existing
-                    )
-        return taken
-
-    def _refuse_impostor(self, resident: Activation, turn: Turn) -> Refused | None:
-        """Two addresses can share a key only by a forged hash collision: let neither in."""
-        if resident.wait is None or resident.wait.address == turn.message.address:
-            return None
-        return Refused(kind=RefusalKind.CONFLICT, detail="these ids collide with others")
-
-    def _abandon_loading(self) -> None:
-        refusal = Refused(kind=RefusalKind.OVERLOADED, detail="could not be loaded; try again")
-        for turns in self._loading.values():
-            for turn in turns:
-                turn.answer(refusal)
-        self._loading.clear()
+        """Activate correlations from their rows."""
+        await self._loader.load_forever()
 
     def _reload(self, key: bytes, turns: list[Turn]) -> None:
-        self._strangers.setdefault(key, []).extend(turns)
-        self._to_load.set()
-
-    # Group commit
+        self._loader.load(key, turns)
 
     async def write_forever(self) -> None:
         """Flush whatever gathered while the last flush was under way."""
         await self._writer.write_forever()
 
 
-def _load_request(key: bytes, turns: list[Turn]) -> LoadRequest:
-    has_event = any(isinstance(turn.message, Offer) for turn in turns)
-    return LoadRequest(key, turns[0].message.address.tenant, has_event)
+def limits_of(config: Config) -> WaitLimits:
+    """What one correlation may hold, by the settings."""
+    return WaitLimits(
+        log_lines=config.log_limit,
+        early_events=config.early_limit,
+        early_bytes=config.early_bytes,
+        result_bytes=config.result_limit,
+    )

@@ -20,7 +20,7 @@ from core.backoff import backoff
 from core.config import Config
 from core.judgement import Status
 from core.messages import RefusalKind, Refused, Reply
-from core.wait import Decision, Wait
+from core.wait import Decision, Parked, Wait
 from storage.journal import Change
 from storage.waits import Loaded, LoadRequest
 from telemetry.logging import about
@@ -38,6 +38,10 @@ class Store(Protocol):
 
     async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
         """All that is known of these keys."""
+        ...
+
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+        """The events that came before a registration, as many as it takes up."""
         ...
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:

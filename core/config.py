@@ -30,6 +30,9 @@ class Config:
     flush_limit: int = 2_000
     log_limit: int = 256
     early_ttl: float = 86_400.0
+    early_limit: int = 256
+    early_bytes: int = 4 * 1024 * 1024
+    result_limit: int = 8 * 1024 * 1024
     retention: float = 7 * 86_400.0
     request_timeout: float = 10.0
     timer_horizon: float = 5.0

@@ -33,6 +33,8 @@ class Reason(StrEnum):
     FILTERED_OUT = "filtered_out"
     EXECUTION_MISMATCH = "execution_mismatch"
     MISSING_ID = "missing_id"
+    TOO_MANY_EARLY = "too_many_early"
+    TOO_LARGE_TOGETHER = "too_large_together"
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -105,6 +107,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     clause: Clause | None = None
     status: Status | None = None
     seq: int = 0
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether the event does not count, but may get a line in the log."""
+        return self.verdict is Verdict.DUPLICATE or self.verdict is Verdict.LATE
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opened", gc=False):

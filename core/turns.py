@@ -25,16 +25,18 @@ from core.messages import (
     Standing,
     Verdict,
 )
+from core.parking import UNREGISTERED, Unregistered, park, parked
 from core.spec import Expected, Place, decode_spec, same_spec
 from core.wait import ASKED, PENDING, Decision, Entry, Mark, Parked, Wait, to_stored
+from core.wait_limits import DEFAULT_LIMITS, WaitLimits
 
 
 def take(
     wait: Wait | None,
     message: Message,
     now: float,
-    early: Sequence[Parked] = (),
-    elsewhere: str | None = None,
+    found: Unregistered = UNREGISTERED,
+    limits: WaitLimits = DEFAULT_LIMITS,
 ) -> Decision:
     """Decide what `message` means at `now`.
 
@@ -42,16 +44,16 @@ def take(
         wait: The correlation, or None while nobody has registered it.
         message: What was said to it.
         now: The database's time.
-        early: Events that were parked for this address before it was registered.
-        elsewhere: An execution that waits under the same correlation id, if there is no `wait`.
+        found: What is known of the address, if there is no `wait`.
+        limits: How much the correlation may hold.
     """
     if wait is None:
-        return _first_contact(message, now, early, elsewhere)
+        return _first_contact(message, now, found, limits)
     match message:
         case Register():
             return _open_again(wait, message)
         case Offer():
-            return _offer(wait, message, now)
+            return _offer(wait, message, now, limits)
         case Expire():
             return _expire(wait, max(now, message.at))
         case Accept():
@@ -65,13 +67,13 @@ def take(
 
 
 def _first_contact(
-    message: Message, now: float, early: Sequence[Parked], elsewhere: str | None
+    message: Message, now: float, found: Unregistered, limits: WaitLimits
 ) -> Decision:
     match message:
         case Register():
-            return _open(message, now, early)
+            return _open(message, now, found.early, limits)
         case Offer():
-            return _park(message, now, elsewhere)
+            return park(message, now, found, limits)
         case Expire() | Accept() | Cancel() | Abandon():
             detail = f"no wait state {message.address.scoped_id}"
             return Decision(wait=None, reply=Refused(kind=RefusalKind.UNKNOWN, detail=detail))
@@ -79,7 +81,7 @@ def _first_contact(
             assert_never(message)
 
 
-def _open(message: Register, now: float, early: Sequence[Parked]) -> Decision:
+def _open(message: Register, now: float, early: Sequence[Parked], limits: WaitLimits) -> Decision:
     spec = decode_spec(message.spec)
     wait = Wait(
         address=message.address,
@@ -96,31 +98,39 @@ def _open(message: Register, now: float, early: Sequence[Parked]) -> Decision:
         asked = (_asked_entry(message, now),)
     if spec.needed[1] == 0:
         wait = _conclude(wait, now)  # nothing to wait for
-    if not early:
-        return Decision(wait=wait, reply=_opened(wait, created=True), entries=asked)
-    return _open_with(wait, now, early, asked)
+    opened = Decision(wait=wait, reply=_opened(wait, created=True), entries=asked)
+    return _with_early(opened, wait, now, early, limits) if early else opened
 
 
-def _open_with(
-    wait: Wait, now: float, early: Sequence[Parked], asked: tuple[Entry, ...]
+def _with_early(
+    opened: Decision, wait: Wait, now: float, early: Sequence[Parked], limits: WaitLimits
 ) -> Decision:
     """What came before the registration is part of it, in the order it came."""
-    entries: list[Entry] = [*asked]
-    parked: list[Parked] = []
+    entries: list[Entry] = [*opened.entries]
+    kept: list[Parked] = []
     for event in sorted(early, key=lambda parked: (parked.at, parked.event_id)):
-        decision = _offer(wait, event.to_offer(), now)
+        decision = _take_up(wait, event.to_offer(), now, limits)
         # The whole registration is one step: it is stored as the row's first version.
         wait = replace(decision.wait or wait, version=1)
         entries.extend(decision.entries)
-        parked.extend(replace(again, at=event.at) for again in decision.parked)
-    refused = {again.event_id for again in parked}
+        kept.extend(replace(again, at=event.at) for again in decision.parked)
+    stay = {again.event_id for again in kept}
     return Decision(
         wait=wait,
         reply=_opened(wait, created=True),
         entries=tuple(entries),
-        parked=tuple(parked),
-        unparked=tuple(event.event_id for event in early if event.event_id not in refused),
+        parked=tuple(kept),
+        unparked=tuple(event.event_id for event in early if event.event_id not in stay),
     )
+
+
+def _take_up(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decision:
+    """Offer an early event; one that would only be noted stays where it is if the log is full."""
+    decision = _offer(wait, offer, now, limits)
+    reply = decision.reply
+    if wait.log_length < limits.log_lines or not isinstance(reply, Judged) or not reply.is_noted:
+        return decision
+    return Decision(wait=wait, reply=reply, parked=(parked(offer, reply, now),))
 
 
 def _open_again(wait: Wait, message: Register) -> Decision:
@@ -146,18 +156,7 @@ def _opened(wait: Wait, *, created: bool) -> Opened:
     )
 
 
-def _park(offer: Offer, now: float, elsewhere: str | None) -> Decision:
-    """No wait yet: keep the event. A later registration under its own ids still gets it."""
-    if elsewhere is None:
-        verdict, reason, clause = Verdict.BUFFERED, Reason.NO_WAIT_YET, None
-    else:
-        verdict, reason = Verdict.REJECTED, Reason.EXECUTION_MISMATCH
-        clause = Clause("executionId", elsewhere, offer.address.execution_id)
-    reply = Judged(verdict=verdict, reason=reason, clause=clause)
-    return Decision(wait=None, reply=reply, parked=(_parked(offer, reply, now),))
-
-
-def _offer(wait: Wait, offer: Offer, now: float) -> Decision:
+def _offer(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decision:
     known = _seen_before(wait, offer)
     if known is not None:
         return Decision(wait=wait, reply=known)
@@ -169,25 +168,24 @@ def _offer(wait: Wait, offer: Offer, now: float) -> Decision:
             clause=found.clause,
             status=wait.status,
         )
-        return Decision(wait=wait, reply=reply, parked=(_parked(offer, reply, now),))
+        return Decision(wait=wait, reply=reply, parked=(parked(offer, reply, now),))
     if wait.ending is not None:
         return _log_only(wait, offer, now, Verdict.LATE, Reason.WAIT_ENDED, found[0][1])
     if now < wait.due_at:
-        return _fulfil(wait, offer, now, found)
+        return _fulfil(wait, offer, now, found, limits)
     wait, timeouts = _give_up(wait, now)
     if wait.ending is not None:
         late = _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, found[0][1])
     else:
-        late = _fulfil(wait, offer, now, found)
+        late = _fulfil(wait, offer, now, found, limits)
     return replace(late, entries=timeouts + late.entries)
 
 
 def is_only_noted(wait: Wait, offer: Offer, now: float) -> bool:
     """Whether this event would only be written down: it is late, or its like has come already."""
-    decision = _offer(wait, offer, now)
+    decision = _offer(wait, offer, now, DEFAULT_LIMITS)
     reply = decision.reply
-    noted = isinstance(reply, Judged) and reply.verdict in {Verdict.DUPLICATE, Verdict.LATE}
-    return noted and decision.wait is not wait
+    return isinstance(reply, Judged) and reply.is_noted and decision.wait is not wait
 
 
 def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
@@ -206,15 +204,21 @@ def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
     return None
 
 
-def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Place]) -> Decision:
+def _fulfil(
+    wait: Wait, offer: Offer, now: float, found: list[Place], limits: WaitLimits
+) -> Decision:
     index, expected = _first_pending(wait, found)
     outcome = wait.marks[index].outcome
     if outcome is Outcome.TIMED_OUT:
         return _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, expected)
     if outcome is not Outcome.PENDING:
         return _log_only(wait, offer, now, Verdict.DUPLICATE, Reason.ALREADY_RECEIVED, expected)
+    size = len(offer.payload)
+    together = size + sum([mark.size for mark in wait.marks])
+    if together > limits.result_bytes:
+        return _too_large(wait, offer, now, Clause("bytes", limits.result_bytes, together))
     seq = wait.log_length + 1
-    mark = Mark(offer.outcome, now, seq, offer.event_id, offer.turn_id)
+    mark = Mark(offer.outcome, now, seq, offer.event_id, offer.turn_id, size)
     marks = (*wait.marks[:index], mark, *wait.marks[index + 1 :])
     changed = replace(wait, marks=marks, log_length=seq, version=wait.version + 1)
     changed = _conclude(changed, now)
@@ -229,6 +233,17 @@ def _fulfil(wait: Wait, offer: Offer, now: float, found: list[Place]) -> Decisio
         ),
         entries=(_entry(offer, seq, offer.outcome, expected.name, now),),
     )
+
+
+def _too_large(wait: Wait, offer: Offer, now: float, clause: Clause) -> Decision:
+    """The event fits the wait, but not beside what came already."""
+    reply = Judged(
+        verdict=Verdict.REJECTED,
+        reason=Reason.TOO_LARGE_TOGETHER,
+        clause=clause,
+        status=wait.status,
+    )
+    return Decision(wait=wait, reply=reply, parked=(parked(offer, reply, now),))
 
 
 def _first_pending(wait: Wait, found: list[Place]) -> Place:
@@ -348,21 +363,4 @@ def _timeout_entry(expected: Expected, seq: int, now: float) -> Entry:
         payload=b"",
         content_type="",
         at=now,
-    )
-
-
-def _parked(offer: Offer, reply: Judged, now: float) -> Parked:
-    return Parked(
-        address=offer.address,
-        turn_id=offer.turn_id,
-        event_id=offer.event_id,
-        source=offer.source,
-        label=offer.label,
-        payload=offer.payload,
-        content_type=offer.content_type,
-        verdict=reply.verdict,
-        reason=reply.reason,
-        clause=reply.clause,
-        at=now,
-        outcome=offer.outcome,
     )

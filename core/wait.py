@@ -19,6 +19,8 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seq: int = 0
     event_id: str = ""
     turn_id: str = ""
+    size: int = 0
+    """The bytes of its data."""
 
 
 PENDING = Mark()

@@ -98,6 +98,22 @@ class SettingFields(BaseSettings):
         description="Most entries in the log of one correlation; beyond that, duplicates and late "
         "events are refused.",
     )
+    early_limit: Count = Field(
+        256,
+        le=1_000,
+        description="Most events kept for ids that nobody has registered; more are refused as "
+        "too_many_early.",
+    )
+    early_bytes: Bytes = Field(
+        4 * 1024 * 1024,
+        le=16 * 1024 * 1024,
+        description="Most bytes of these events together.",
+    )
+    result_limit: Bytes = Field(
+        8 * 1024 * 1024,
+        description="Most bytes that all events of one wait have together; one that exceeds it is "
+        "refused as too_large_together.",
+    )
     max_ongoing_requests: Count = Field(
         10_000, description="Most requests and streams Serve lets into one replica."
     )

@@ -27,6 +27,8 @@ class Settings(SettingFields):
     def _one_body_fits(self) -> Self:
         if self.body_budget < self.max_body:
             raise ValueError(f"{PREFIX}BODY_BUDGET must not be less than {PREFIX}MAX_BODY")
+        if self.result_limit < self.max_body:
+            raise ValueError(f"{PREFIX}RESULT_LIMIT must not be less than {PREFIX}MAX_BODY")
         return self
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from core.address import Address
+from core.wait import Parked
 from storage import waits
 from storage.journal import Change, Journal
 from storage.pool import (
@@ -36,6 +37,11 @@ class ShardStore:
         """All that is known of these keys."""
         async with (await self.pool()).acquire(timeout=5.0) as conn:
             return await waits.load(conn, requests)
+
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+        """The events that came before these were registered."""
+        async with (await self.pool()).acquire(timeout=5.0) as conn:
+            return await waits.load_early(conn, keys)
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.address import Address
+from core.messages import Reason
 from core.wait import Entry, Parked, Wait
 from storage.pool import Connection, Pool
 from storage.queries import Q
@@ -15,6 +16,8 @@ from storage.rows import entry_of, parked_of, wait_of
 LOG_BUDGET = 8 * 1024 * 1024
 # How many waits of one correlation id are looked at for one that an event may have meant.
 ELSEWHERE_LIMIT = 16
+# What a registration takes up at most, in number and bytes: as much as the settings may allow.
+EARLY_EVENTS, EARLY_BYTES = 1_000, 16 * 1024 * 1024
 
 
 class LoadRequest(NamedTuple):
@@ -29,7 +32,10 @@ class Loaded(msgspec.Struct, gc=False):
     """All that Postgres knows of one address."""
 
     wait: Wait | None = None
-    early: list[Parked] = []
+    sizes: dict[str, int] = {}
+    """The bytes of each event that came before it was registered."""
+    refused: int = 0
+    """How many such events were refused, and noted."""
     elsewhere: str | None = None
 
 
@@ -72,19 +78,34 @@ async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict
     found = {request.key: Loaded(known.get(request.key)) for request in requests}
     unknown = [request for request in requests if request.key not in known]
     if unknown:
-        await _load_early(conn, unknown, found)
+        await _size_early(conn, unknown, found)
     offered = [request for request in unknown if request.has_event]
     if offered:
         await _find_elsewhere(conn, offered, found)
     return found
 
 
-async def _load_early(
+async def _size_early(
     conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, Loaded]
 ) -> None:
-    for row in await conn.fetch(Q["load_early"], [request.key for request in requests]):
+    keys = [request.key for request in requests]
+    for row in await conn.fetch(Q["size_early"], keys, 2 * EARLY_EVENTS):
         loaded = found[row["wait_key"]]
-        loaded.early = [*loaded.early, parked_of(row)]
+        if row["reason"] == Reason.TOO_MANY_EARLY:
+            loaded.refused += 1
+        else:
+            loaded.sizes[row["event_id"]] = row["size"]
+
+
+async def load_early(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+    """The events that came before these were registered, as many of each as it takes up.
+
+    There are more only if the settings allowed more once; the sweeper offers those.
+    """
+    found: dict[bytes, list[Parked]] = {}
+    for row in await conn.fetch(Q["load_early"], list(keys), EARLY_EVENTS, EARLY_BYTES):
+        found.setdefault(row["wait_key"], []).append(parked_of(row))
+    return found
 
 
 async def _find_elsewhere(

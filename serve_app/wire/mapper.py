@@ -194,6 +194,8 @@ _SENTENCES = {
     Reason.FILTERED_OUT: "the event does not pass the filter",
     Reason.EXECUTION_MISMATCH: "another execution waits under this correlation id",
     Reason.MISSING_ID: "an id is missing",
+    Reason.TOO_MANY_EARLY: "no wait has these ids yet, and no more events are kept for them",
+    Reason.TOO_LARGE_TOGETHER: "too large beside what the wait has already",
 }
 
 

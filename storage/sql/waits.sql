@@ -11,16 +11,40 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
   join wait_specs s on s.tenant_id = any(array[w.tenant_id]) and s.spec_id = w.spec_id
  where w.wait_key = any($1::bytea[]);
 
+-- name: size_early
+-- How large the events are that came before these correlations ($1) were registered, and which were
+-- refused because there were too many; $2 of each correlation at most. Reads no payload.
+-- Served by: event_inbox_event.
+select asked.wait_key, early.event_id, early.size, early.reason
+  from unnest($1::bytea[]) as asked(wait_key)
+ cross join lateral (
+       select i.event_id, octet_length(i.payload) as size, i.reason
+         from event_inbox i
+        where i.wait_key = any(array[asked.wait_key])
+          and (i.verdict = 'buffered' or i.reason in ('execution_mismatch', 'too_many_early'))
+          and i.expires_at > now()
+        limit $2) as early;
+
 -- name: load_early
--- Events that came before these correlations were registered.
+-- Events that came before these correlations ($1) were registered, in the order they came: $2 of
+-- each, and as many as fit into $3 bytes, at least one.
 -- Served by: event_inbox_event.
 select wait_key, tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
-       content_type, payload, outcome, verdict, reason, clause,
-       extract(epoch from received_at)::float8 as at
-  from event_inbox
- where wait_key = any($1::bytea[])
-   and (verdict = 'buffered' or reason = 'execution_mismatch')
-   and expires_at > now();
+       content_type, payload, outcome, verdict, reason, clause, at
+  from unnest($1::bytea[]) as asked(key)
+ cross join lateral (
+       select near.*, extract(epoch from near.received_at)::float8 as at,
+              sum(octet_length(near.payload)) over (order by near.received_at, near.event_id)
+              - octet_length(near.payload) as before
+         from (select i.*
+                 from event_inbox i
+                where i.wait_key = any(array[asked.key])
+                  and (i.verdict = 'buffered' or i.reason = 'execution_mismatch')
+                  and i.expires_at > now()
+                limit 4 * $2) as near
+        order by near.received_at, near.event_id
+        limit $2) as early
+ where before < $3;
 
 -- name: find_elsewhere
 -- An execution that waits under the same correlation id as an unknown key: $1 key, $2 its tenant,
@@ -121,8 +145,8 @@ with specs as (
 select wait_key from kept;
 
 -- name: park
--- Keep events that found no place. One that waits to be matched may get a new verdict; any other
--- repetition changes nothing.
+-- Keep events that found no place. One that waits to be matched may get a new verdict, and one that
+-- was noted without its data gets it if there is room by now; any other repetition changes nothing.
 insert into event_inbox
        (wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
         content_type, payload, outcome, verdict, reason, clause, received_at, expires_at)
@@ -131,8 +155,12 @@ select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.
        to_timestamp(p.at), to_timestamp(p.at) + $2 * interval '1 second'
   from unnest($1::parked_event[]) as p
     on conflict (wait_key, event_id, tenant_id) do update
-   set verdict = excluded.verdict, reason = excluded.reason, clause = excluded.clause
- where event_inbox.verdict = 'buffered' or event_inbox.reason = 'execution_mismatch';
+   set verdict = excluded.verdict, reason = excluded.reason, clause = excluded.clause,
+       payload = case when event_inbox.reason = 'too_many_early' then excluded.payload
+                      else event_inbox.payload end
+ where (event_inbox.verdict = 'buffered'
+        or event_inbox.reason in ('execution_mismatch', 'too_many_early'))
+   and excluded.reason <> 'too_many_early';
 
 -- name: list_waits
 -- A page of a tenant's waits, newest first. Null filters are off; $6, $7 continue after a row.

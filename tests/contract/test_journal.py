@@ -1,5 +1,6 @@
 """The flush statement: all or nothing per row, checked by version."""
 
+import os
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -7,6 +8,7 @@ import pytest
 
 from core.address import Address
 from core.messages import Reason
+from core.parking import Unregistered
 from core.spec import Source
 from core.turns import take
 from core.wait import Decision, Wait
@@ -118,8 +120,9 @@ async def test_early_events_are_parked_loaded_and_taken_up(conn: Connection) -> 
     for _ in range(2):  # delivered twice, kept once
         await flush(conn, [change(None, parked, where.key)], "a", 10**9)
     loaded = await load(conn, where)
-    assert [p.event_id for p in loaded.early] == [event.event_id]
-    decision = take(None, register(where), NOW, early=loaded.early)
+    assert loaded.sizes == {event.event_id: len(event.payload)}
+    early = tuple((await waits.load_early(conn, [where.key]))[where.key])
+    decision = take(None, register(where), NOW, Unregistered(early=early))
     await flush(conn, [change(None, decision, where.key)], "a", 10**9)
     assert await conn.fetchval("select count(*) from event_inbox") == 0
     assert await conn.fetchval("select kind from wait_state_events") == "received"
@@ -179,11 +182,12 @@ async def test_a_registration_does_not_ask_who_else_waits(conn: Connection) -> N
 async def test_a_mismatched_event_reaches_its_own_wait_if_that_comes(conn: Connection) -> None:
     wait = await opened(conn)
     stranger = address(correlation=wait.address.correlation_id)
-    refused = take(None, api(stranger), NOW, elsewhere=wait.address.execution_id)
+    found = Unregistered(elsewhere=wait.address.execution_id)
+    refused = take(None, api(stranger), NOW, found)
     assert refused.parked[0].reason is Reason.EXECUTION_MISMATCH
     await flush(conn, [change(None, refused, stranger.key)], "a", 10**9)
-    loaded = await load(conn, stranger, has_event=True)
-    assert [p.source for p in loaded.early] == [Source.API]
+    early = await waits.load_early(conn, [stranger.key])
+    assert [event.source for event in early[stranger.key]] == [Source.API]
 
 
 async def test_ending_a_wait_stays_on_its_page(conn: Connection) -> None:
@@ -297,3 +301,37 @@ async def test_an_explanation_looks_at_a_bounded_part_of_the_inbox(
     await pool.close()
     assert mine in {event.address for event in near}
     assert read == len(near) <= 3 * inbox.NEAR_LIMIT
+
+
+async def test_to_park_one_more_event_reads_no_payload(conn: Connection) -> None:
+    """A payload of this size is kept beside its row, and only who takes it up reads it."""
+    where = address()
+    event = api(where, os.urandom(100_000))
+    await flush(conn, [change(None, take(None, event, NOW), where.key)], "a", 10**9)
+    touched = """select coalesce(sum(idx_tup_fetch), 0) from pg_stat_xact_all_tables
+                  where relid =
+                        (select reltoastrelid from pg_class where relname = 'event_inbox')"""
+    async with conn.transaction():
+        loaded = await load(conn, where, has_event=True)
+        assert loaded.sizes == {event.event_id: 100_000}
+        assert await conn.fetchval(touched) == 0
+    async with conn.transaction():
+        (early,) = (await waits.load_early(conn, [where.key]))[where.key]
+        assert early.payload == event.payload
+        assert await conn.fetchval(touched) > 0
+
+
+async def test_early_events_are_read_up_to_a_bound(
+    conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as older settings or another owner let in: the oldest come first, the rest stays."""
+    monkeypatch.setattr(waits, "EARLY_BYTES", 2_500)
+    where = address()
+    events = [take(None, api(where, b"x" * 1_000, event_id=f"e{n}"), NOW + n) for n in range(6)]
+    await park(conn, [(where.key, one.parked[0]) for one in events], 10**9)
+    early = (await waits.load_early(conn, [where.key]))[where.key]
+    assert [event.event_id for event in early] == ["e0", "e1", "e2"]
+    monkeypatch.setattr(waits, "EARLY_EVENTS", 2)
+    early = (await waits.load_early(conn, [where.key]))[where.key]
+    assert [event.event_id for event in early] == ["e0", "e1"]
+    assert len((await load(conn, where)).sizes) == 4

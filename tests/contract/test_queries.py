@@ -27,7 +27,8 @@ async def test_every_query_prepares(schema: str, name: str) -> None:
     ("name", "arguments", "index"),
     [
         ("load_waits", ([b"k" * 16],), "execution_wait_states_pkey"),
-        ("load_early", ([b"k" * 16],), "event_inbox_event"),
+        ("size_early", ([b"k" * 16], 512), "event_inbox_event"),
+        ("load_early", ([b"k" * 16], 256, 4096), "event_inbox_event"),
         (
             "find_elsewhere",
             ([b"k" * 16], [1], [b"k" * 8 + b"\x00" * 8], [b"k" * 8 + b"\xff" * 8], 16),

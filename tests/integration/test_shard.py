@@ -264,3 +264,69 @@ async def test_a_feed_names_what_changed_once(database: str) -> None:
         assert await listening == [watched.key]
         assert await shard.feeds.listen("replica", [], [watched.key], 0) == []
         assert shard.snapshot()["watched"] == 0
+
+
+async def test_early_events_are_bounded_and_refused_with_a_reason(database: str) -> None:
+    where = address()
+    async with running_shard(database, early_limit=3) as shard:
+        replies = [await ask(shard, api(where, event_id=f"e{n}")) for n in range(8)]
+        again = await ask(shard, api(where, event_id="e0"))
+        opened = await ask(shard, register(where))
+    verdicts = [reply.reason for reply in replies if isinstance(reply, Judged)]
+    assert verdicts == [Reason.NO_WAIT_YET] * 3 + [Reason.TOO_MANY_EARLY] * 5
+    assert isinstance(again, Judged)
+    assert again.verdict is Verdict.BUFFERED, "it is kept already"
+    assert isinstance(opened, Opened)
+    noted = await rows(
+        database, "select event_id, octet_length(payload) from event_inbox order by 1"
+    )
+    assert [tuple(row) for row in noted] == [("e3", 0), ("e4", 0), ("e5", 0)]
+    kinds = await rows(database, "select kind from wait_state_events order by seq")
+    assert [row[0] for row in kinds] == ["received", "duplicate", "duplicate"]
+
+
+async def test_an_early_event_that_was_refused_is_kept_when_there_is_room(database: str) -> None:
+    where = address()
+    async with running_shard(database, early_limit=1) as shard:
+        await ask(shard, kafka(where, event_id="first"))
+        await ask(shard, api(where, b'{"n":2}', event_id="second"))
+        await rows(database, "delete from event_inbox where event_id = 'first'")
+        reply = await ask(shard, api(where, b'{"n":2}', event_id="second"))
+        opened = await ask(shard, register(where, BOTH | {"aggregationStrategy": "any"}))
+    assert isinstance(reply, Judged)
+    assert reply.verdict is Verdict.BUFFERED
+    assert isinstance(opened, Opened)
+    assert opened.status is Status.COMPLETED
+    (line,) = await rows(database, "select payload from wait_state_events")
+    assert line[0] == b'{"n":2}'
+
+
+async def test_early_events_of_many_large_waits_are_read_in_parts(database: str) -> None:
+    """Registrations whose early events exceed a part are all served, each with its own."""
+    places = [address() for _ in range(6)]
+    async with running_shard(database) as shard:
+        for where in places:
+            await ask(shard, api(where, b'"' + b"x" * 1_500_000 + b'"'))
+        await ask(shard, kafka(places[0]))
+        batch = [*map(register, places), *map(kafka, places)]
+        replies = await shard.handle(list(batch))
+    assert all(isinstance(reply, Opened) for reply in replies[:6])
+    assert all(isinstance(reply, Judged) for reply in replies[6:])
+    ended = await rows(database, "select status from execution_wait_states")
+    assert [row[0] for row in ended] == ["completed"] * 6
+
+
+async def test_an_event_and_its_registration_may_meet_early_events_in_memory(database: str) -> None:
+    """What is being stored and what is stored are taken up together, once each."""
+    where = address()
+    async with running_shard(database) as shard:
+        await ask(shard, kafka(where, event_id="stored"))
+        batch = [api(where, event_id="unsaved"), register(where), api(where, event_id="later")]
+        _, opened, later = await shard.handle(list(batch))
+    assert isinstance(opened, Opened)
+    assert opened.status is Status.COMPLETED
+    assert isinstance(later, Judged)
+    assert later.verdict is Verdict.LATE
+    assert await rows(database, "select from event_inbox") == []
+    ids = await rows(database, "select event_id from wait_state_events order by seq")
+    assert [row[0] for row in ids] == ["stored", "unsaved", "later"]

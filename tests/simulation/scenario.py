@@ -22,6 +22,7 @@ from core.messages import (
     Judged,
     Message,
     Offer,
+    Reason,
     RefusalKind,
     Refused,
     Register,
@@ -33,7 +34,7 @@ from core.wait import Wait
 from core.wait_config import WaitConfig
 from tests.simulation.store import SimStore, Tables, Trouble
 
-CONFIG = Config(dsn="", hot_limit=2, idle_after=0.5, flush_limit=3)
+CONFIG = Config(dsn="", hot_limit=2, idle_after=0.5, flush_limit=3, early_limit=3)
 POLICIES = ("fail", "continue", "continue_with_partial")
 
 
@@ -281,7 +282,11 @@ class Story:
         assert isinstance(reply, Judged)
         logged = self.tables.log.get((key, message.event_id))
         parked = self.tables.inbox.get((key, message.event_id))
-        assert logged or parked, "an acknowledged event is kept somewhere"
+        if reply.reason is Reason.TOO_MANY_EARLY:
+            return
+        kept = logged or parked
+        assert kept is not None, "an acknowledged event is kept somewhere"
+        assert kept.payload, "what was not refused keeps its data"
         if reply.verdict is Verdict.MATCHED:
             marks = self.tables.waits[key].marks
             assert logged is not None

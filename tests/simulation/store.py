@@ -80,7 +80,14 @@ class Tables:
 
     def _park(self, key: bytes, event: Parked) -> None:
         known = self.inbox.get((key, event.event_id))
-        if known is None or known.verdict == "buffered" or known.reason == "execution_mismatch":
+        may_change = known is None or (
+            event.reason != "too_many_early"
+            and (
+                known.verdict == "buffered"
+                or known.reason in {"execution_mismatch", "too_many_early"}
+            )
+        )
+        if may_change:
             self.inbox[key, event.event_id] = event
 
     def _check_step(self, old: Wait, new: Wait) -> None:
@@ -112,6 +119,13 @@ class SimStore:
         await self._delay()
         return found
 
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+        """The events that came before a registration, as of another moment."""
+        await self._delay()
+        found = {key: self._early(key) for key in keys}
+        await self._delay()
+        return found
+
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         """Commit; the answer may be lost although the commit was not."""
         await self._delay()
@@ -139,15 +153,23 @@ class SimStore:
         tables, key = self._tables, request.key
         if key in tables.waits:
             return Loaded(tables.waits[key])
-        early = [
-            event
+        early = {event.event_id: len(event.payload) for event in self._early(key)}
+        refused = sum(
+            owner == key and event.reason == "too_many_early"
             for (owner, _), event in tables.inbox.items()
+        )
+        others = sorted(k for k in tables.waits if request.has_event and k[:8] == key[:8])
+        waiting = [tables.waits[k] for k in others if tables.waits[k].ending is None]
+        other = waiting[0].address.execution_id if waiting else None
+        return Loaded(None, early, refused, other)
+
+    def _early(self, key: bytes) -> list[Parked]:
+        return [
+            event
+            for (owner, _), event in self._tables.inbox.items()
             if owner == key
             and (event.verdict == "buffered" or event.reason == "execution_mismatch")
         ]
-        others = sorted(k for k in tables.waits if request.has_event and k[:8] == key[:8])
-        waiting = [tables.waits[k] for k in others if tables.waits[k].ending is None]
-        return Loaded(None, early, waiting[0].address.execution_id if waiting else None)
 
 
 class Trouble:

@@ -10,7 +10,7 @@ from core.config import Config
 from core.messages import Judged, Offer, Register, Verdict
 from core.spec import Expected, Source, Strategy, WaitSpec, encode_spec
 from core.turns import take
-from core.wait import Wait
+from core.wait import Parked, Wait
 from storage.journal import Change
 from storage.waits import Loaded, LoadRequest
 
@@ -43,6 +43,9 @@ class SlowStore:
     async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
         keys = [request.key for request in requests]
         return {key: Loaded(wait=self.wait if key == ENDED.key else None) for key in keys}
+
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+        raise NotImplementedError
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         await self.let.wait()

@@ -13,6 +13,7 @@ from cli.demo.stage import Performance, foreign_data, outcome_of, with_service
 from core.address import Address
 from core.judgement import Status
 from core.messages import Expire, Judged, Offer, Register
+from core.parking import Unregistered
 from core.spec import Source, encode_spec
 from core.turns import take
 from core.wait import Parked, Wait
@@ -59,7 +60,7 @@ class Rehearsal:
         message = Register(
             address=self.address, turn_id="open", node_id="n", spec=encode_spec(config.to_spec())
         )
-        self.wait = take(None, message, 0.0, self.parked).wait
+        self.wait = take(None, message, 0.0, Unregistered(early=tuple(self.parked))).wait
 
     def _offer(self, arrival: Arrival, now: float, number: int) -> None:
         address = Address(1, "other", "process") if arrival.stranger else self.address
@@ -72,7 +73,7 @@ class Rehearsal:
             payload=json.dumps(arrival.data).encode(),
         )
         if arrival.stranger:
-            decision = take(None, offer, now, elsewhere=self.address.execution_id)
+            decision = take(None, offer, now, Unregistered(elsewhere=self.address.execution_id))
         else:
             decision = take(self.wait, offer, now)
             self.wait = decision.wait

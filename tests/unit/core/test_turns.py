@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from core.judgement import Outcome, Status
 from core.messages import Clause, Judged, Opened, Reason, RefusalKind, Refused, Standing, Verdict
+from core.parking import Unregistered
 from core.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
 from core.turns import take
 from core.wait import Wait
@@ -347,7 +348,7 @@ def test_the_earliest_of_the_early_wins_however_they_are_read() -> None:
         world.say(offer(event_id, payload=b"%d" % index), START - 10 + index)
     early = list(world.inbox.values())
     for order in (early, early[::-1]):
-        decision = take(None, register(SPEC), START, order)
+        decision = take(None, register(SPEC), START, Unregistered(early=tuple(order)))
         assert isinstance(decision.wait, Wait)
         assert decision.wait.marks[0].event_id == "z"
         assert [entry.kind for entry in decision.entries] == ["received", "duplicate", "duplicate"]
@@ -369,7 +370,7 @@ def test_an_early_event_that_does_not_fit_stays_with_its_verdict() -> None:
 def test_an_event_of_another_execution_is_rejected_but_not_lost() -> None:
     """It may be early for a wait of its own: then a registration under its own ids gets it."""
     stray = offer("e-1")
-    decision = take(None, stray, START, elsewhere="exec-0")
+    decision = take(None, stray, START, Unregistered(elsewhere="exec-0"))
     assert decision.wait is None
     assert decision.reply == Judged(
         verdict=Verdict.REJECTED,
@@ -377,7 +378,7 @@ def test_an_event_of_another_execution_is_rejected_but_not_lost() -> None:
         clause=Clause("executionId", "exec-0", "exec-1"),
     )
     assert decision.parked[0].address == ADDRESS
-    later = take(None, register(SPEC), START + 1, decision.parked)
+    later = take(None, register(SPEC), START + 1, Unregistered(early=decision.parked))
     assert later.wait is not None
     assert later.wait.outcomes["api_response"] is Outcome.RECEIVED
     assert later.unparked == ("e-1",)

@@ -24,9 +24,11 @@ from core.messages import (
     encode,
 )
 from core.output import aggregate
+from core.parking import UNREGISTERED, Unregistered
 from core.spec import Source, WaitSpec, decode_spec, encode_spec
 from core.turns import take
 from core.wait import Decision, Entry, Mark, Parked, Wait
+from core.wait_limits import DEFAULT_LIMITS, WaitLimits
 
 ADDRESS = Address(7, "exec-1", "corr-1")
 START = 1_763_251_200.123456
@@ -49,11 +51,12 @@ class World:
     inbox: dict[str, Parked] = field(default_factory=dict)
     log: dict[str, Entry] = field(default_factory=dict)
     turns: list[Turn] = field(default_factory=list)
+    limits: WaitLimits = DEFAULT_LIMITS
 
     def say(self, message: Message, now: float) -> Reply:
         """Send over the wire, decide, commit, answer over the wire."""
         (message,) = decode_messages(encode([message]))
-        decision = take(self.wait, message, now, self._early(message))
+        decision = take(self.wait, message, now, self._unregistered(), self.limits)
         self.turns.append(Turn(self.wait, message, decision))
         self.wait = decision.wait
         for entry in decision.entries:
@@ -86,10 +89,13 @@ class World:
         assert self.wait is not None
         return self.wait
 
-    def _early(self, message: Message) -> list[Parked]:
-        if self.wait is not None or not isinstance(message, Register):
-            return []
-        return [event for event in self.inbox.values() if event.verdict is Verdict.BUFFERED]
+    def _unregistered(self) -> Unregistered:
+        if self.wait is not None:
+            return UNREGISTERED
+        early = [event for event in self.inbox.values() if event.verdict is Verdict.BUFFERED]
+        refused = [e for e in self.inbox.values() if e.reason is Reason.TOO_MANY_EARLY]
+        sizes = {event.event_id: len(event.payload) for event in early}
+        return Unregistered(early=tuple(early), sizes=sizes, refused=len(refused))
 
     def _park(self, parked: Parked) -> None:
         known = self.inbox.get(parked.event_id)

@@ -217,3 +217,9 @@ def test_status_tells_of_ones_own_pools_and_whether_the_shared_ones_are_well() -
     everything = well | {"completed", "waiting", "breakers"}
     assert told(7) == [well, everything, set(), set()]
     assert told(0) == [everything, set(), set(), set()]
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_its_words(reason: Reason) -> None:
+    reply = Judged(verdict=Verdict.REJECTED, reason=reason, clause=Clause("bytes", 10, 11))
+    assert mapper.sentence_of(reply).endswith(": bytes expected 10, got 11")
