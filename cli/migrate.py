@@ -30,12 +30,17 @@ async def migrate(
 ) -> None:
     """Bring the database schema up to date.
 
-    `muster up` does this by itself. It is for databases that are prepared before a deployment.
+    `muster up` does this by itself. It is for databases that are prepared before a deployment, and
+    may run beside a Muster of this version or the one before: it holds up nobody for long.
     """
     dsn = database_url or local_dsn(data_dir)
     try:
         with Status("Migrating …", console=err):
-            names = await (migrations.pending(dsn) if dry_run else migrations.migrate(dsn))
+            if dry_run:
+                names = await migrations.pending(dsn)
+            else:
+                options = migrations.MigrationOptions(progress=err.print)
+                names = await migrations.migrate(dsn, options)
     except MusterError as error:
         raise CommandError(_sentence(str(error))) from error
     except (asyncpg.ClientConfigurationError, ValueError) as error:

@@ -1,15 +1,15 @@
 """What a database needs before the first request: the schema, a tenant, a key for its admin."""
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
-
-import asyncpg
 
 from cli.errors import CommandError
 from core.permissions import ALL_PERMISSIONS, split_key
 from storage import access
-from storage.migrate import migrate
+from storage.migrate import MigrationOptions, migrate
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.schema_check import SchemaMismatchError
 
 FIRST_TENANT = "default"
 
@@ -22,10 +22,12 @@ class Provisioned:
     new_key: str | None
 
 
-async def prepare_database(dsn: str, known_key: str | None) -> Provisioned:
+async def prepare_database(
+    dsn: str, known_key: str | None, progress: Callable[[str], None] = lambda _: None
+) -> Provisioned:
     """Migrate; make the first tenant and, unless the known one still works, an admin key."""
     try:
-        applied = await migrate(dsn)
+        applied = await migrate(dsn, MigrationOptions(progress=progress))
         pool = await open_pool(PoolOptions(dsn=dsn, name="up", max_size=1))
         try:
             return Provisioned(applied, await _ensure_key(pool, known_key))
@@ -43,10 +45,10 @@ async def create_first_key(dsn: str, tenant: str) -> str:
             return await _admin_key(pool, await access.create_tenant(pool, tenant))
         finally:
             await pool.close()
+    except SchemaMismatchError as error:
+        raise CommandError(f"{str(error).capitalize()}.") from error
     except CONNECTION_ERRORS as error:
         raise CommandError(f"The database does not answer: {error}.") from error
-    except asyncpg.UndefinedTableError as error:
-        raise CommandError("The database has no schema yet: run `muster migrate`.") from error
 
 
 async def _ensure_key(pool: Pool, known_key: str | None) -> str | None:

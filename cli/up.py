@@ -153,7 +153,7 @@ def _database(settings: Settings, places: Places) -> Iterator[str]:
 
 
 def _provision(dsn: str, places: Places) -> None:
-    done = asyncio.run(prepare_database(dsn, _key_of(places)))
+    done = asyncio.run(prepare_database(dsn, _key_of(places), err.print))
     if done.migrations:
         _say(f"The schema is up to date ({', '.join(done.migrations)})")
     if done.new_key is not None:

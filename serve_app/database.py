@@ -7,6 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from core.backoff import backoff
 from storage.pool import CONNECTION_ERRORS, Pool
+from storage.schema_check import SchemaMismatchError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +33,8 @@ class Database:
             while True:
                 try:
                     return await query(self._pool, *args, **kwargs)
+                except SchemaMismatchError:
+                    raise  # takes longer than anybody waits
                 except CONNECTION_ERRORS:
                     if limit.expired():
                         raise

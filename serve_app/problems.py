@@ -29,6 +29,7 @@ from core.errors import (
 from core.messages import RefusalKind, Refused
 from serve_app.faults import Fault, faults_of
 from storage.pool import CONNECTION_ERRORS
+from storage.schema_check import SchemaMismatchError
 
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "muster.request_id"
@@ -111,6 +112,13 @@ def problem_of(error: Exception) -> Problem:
             return invalid(faults_of(error.errors()))
         case HTTPException():
             return _of_http(error)
+        case SchemaMismatchError():
+            return Problem(
+                status=503,
+                code="unavailable",
+                detail=str(error),
+                headers={"Retry-After": str(DATABASE_RETRY)},
+            )
         case _ if isinstance(error, CONNECTION_ERRORS):
             return Problem(
                 status=503,

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import asyncpg
 
+from storage.schema_check import check_schema
+
 if TYPE_CHECKING:
     Pool: TypeAlias = asyncpg.Pool[asyncpg.Record]
     Connection: TypeAlias = (
@@ -90,9 +92,16 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
 
 
 async def open_pool(options: PoolOptions) -> Pool:
-    """A pool that connects lazily, so a process can start while Postgres is away."""
+    """A pool that connects lazily, so a process can start while Postgres is away.
+
+    Each connection is checked: a server whose schema is not ours is as good as away.
+    """
     return await asyncpg.create_pool(
-        min_size=0, max_size=options.max_size, reset=_keep, **connect_options(options)
+        min_size=0,
+        max_size=options.max_size,
+        reset=_keep,
+        init=check_schema,
+        **connect_options(options),
     )
 
 
@@ -107,4 +116,9 @@ async def _keep(_conn: Connection) -> None:
 async def open_connection(options: PoolOptions) -> Connection:
     """One connection to hold, for a writer that flushes all the time."""
     conn: Connection = await asyncpg.connect(**connect_options(options))
+    try:
+        await check_schema(conn)
+    except BaseException:
+        conn.terminate()
+        raise
     return conn

@@ -8,7 +8,8 @@ from core.spec import encode_spec
 from core.turns import take
 from core.wait import Wait
 from storage import waits
-from storage.migrate import known, migrate, pending
+from storage.migrate import migrate, pending
+from storage.migration_files import known
 from storage.queries import Q
 from tests.support.postgres import BareServer
 from tests.support.shards import address, api, kafka, register

@@ -18,11 +18,17 @@ from tests.support.shards import address, api, register
 
 NOW = 1_800_000_000.0
 
-UNPLANNED = {"create_embedded_database", "create_embedded_role", "create_migrations"}
+UNPLANNED = {
+    "create_embedded_database",
+    "create_embedded_role",
+    "create_migrations",
+    "mark_migrations",
+}
 # As many rows as people set up, not as events come: to read them all costs little.
 SMALL = {
     "dispatch_pools",
     "dispatch_warnings",
+    "pg_database",
     "schema_migrations",
     "signing_secrets",
     "subscription_bindings",

@@ -1,0 +1,38 @@
+"""Whether code and a database's schema fit each other.
+
+A release and the one before it may run side by side on the schema of the newer one. So each
+migration says how old code may be that still works behind it: by default as old as the last
+release. Code needs all of its own migrations.
+"""
+
+from collections.abc import Mapping, Sequence
+
+REMEDY = "run `muster migrate`"
+
+
+def number_of(migration: str) -> str:
+    """Return the number that a migration's name begins with."""
+    return migration.partition("_")[0]
+
+
+def schema_problem(own: Sequence[str], applied: Mapping[str, str | None]) -> str | None:
+    """Tell in a sentence why code must not work on a schema; None if it may.
+
+    Args:
+        own: The names of the migrations that this version of the code brings, in order.
+        applied: Those of the database, each with the number of the oldest schema whose code may
+            work behind it; None if that is not known.
+    """
+    missing = [name for name in own if name not in applied]
+    if missing:
+        at = max(map(number_of, applied), default=None)
+        stands = "has no schema" if at is None else f"is at {at}"
+        return f"the database {stands}, this version needs {number_of(missing[-1])}: {REMEDY}"
+    newest = number_of(own[-1])
+    foreign = sorted(applied.keys() - set(own))
+    if all((oldest := applied[name]) is not None and oldest <= newest for name in foreign):
+        return None
+    return (
+        f"the database is at {number_of(foreign[-1])}, which is too new for this version, made for "
+        f"{newest}: use a newer version"
+    )
