@@ -27,7 +27,8 @@ from core.event_type import parse_version
 
 Check: TypeAlias = Callable[[str, Any], Any]
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Halves of surrogate pairs are no characters: nothing can encode them.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTENT_TYPE = re.compile(
     r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}(?:\s*;[\x20-\x7e]*)?", re.ASCII
 )

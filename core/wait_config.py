@@ -55,7 +55,7 @@ class _Event(_Part):
     @field_validator("correlation_id_field", "execution_id_field")
     @classmethod
     def _is_path(cls, value: str) -> str:
-        if parse_path(value) is None:
+        if parse_path(value) is None or not value.isprintable():
             raise ValueError("must be a field name or a path such as data.ids[0].ref")
         return value
 

@@ -52,7 +52,7 @@ async def list_resources(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=500)] = 100,
     cursor: Annotated[
-        str, Query(max_length=100, description="nextCursor of the page before.")
+        str, Query(pattern=rf"{NAME}|^$", description="nextCursor of the page before.")
     ] = "",
 ) -> Response:
     """List the tenant's resources by name, without their secrets."""

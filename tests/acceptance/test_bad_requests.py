@@ -46,6 +46,7 @@ def _path(wait: dict[str, Any]) -> str:
         (f"{WAITS}?executionId=a%00b", "executionId"),
         (f"{WAITS}?order=asc", "order"),
         ("/api/inbox?cursor=abc", "cursor"),
+        ("/api/resources?cursor=%00", "cursor"),
         ("/api/inbox?cursor=-1", "cursor"),
         ("/api/inbox?cursor=99999999999999999999", "cursor"),
         ("/api/inbox?limit=501", "limit"),

@@ -155,6 +155,11 @@ BOTH = {"apiCall": API, "kafkaEvent": KAFKA}
             "must be a field name or a path",
         ),
         (
+            {"apiCall": {**API, "correlationIdField": "a\x00b"}},
+            "apiCall.correlationIdField",
+            "must be a field name or a path",
+        ),
+        (
             {"kafkaEvent": {**KAFKA, "executionIdField": "a["}},
             "kafkaEvent.executionIdField",
             "must be a field name or a path",

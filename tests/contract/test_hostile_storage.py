@@ -1,0 +1,123 @@
+"""Whatever the parsers accept, Postgres stores: no flush fails because of what somebody sent."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from core.cloud_event import Birth, read_binary, read_event
+from core.errors import InvalidError
+from core.event import Event
+from core.spec import IdFields, encode_spec
+from core.tsid import IdMaker
+from core.turns import take
+from core.wait_config import WaitConfig
+from storage import access
+from storage.event_store import EventStore
+from storage.journal import NEW, Change, Journal
+from storage.pool import Connection, Pool, PoolOptions, open_connection, open_pool
+from tests.support.hostile_input import RAW, TEXTS, as_json, nearly
+from tests.support.shards import address, api, register
+from tests.unit.core.test_hostile_events import CLOUD_EVENT
+from tests.unit.core.test_hostile_names import CALL, CONFIG, CONFIGS, EVENT
+
+NOW = 1_750_000_000.0
+TTL = 3_600.0
+EXAMPLES = 300
+ODD_CALL = EVENT | CALL | {"correlationIdField": "a\x00b"}
+new_id = IdMaker(0, lambda: NOW)
+T = TypeVar("T")
+
+
+def examples(strategy: st.SearchStrategy[T], count: int = EXAMPLES) -> list[T]:
+    """The same ones each time, so that what fails here fails again."""
+    found: list[T] = []
+
+    @settings(
+        max_examples=count,
+        database=None,
+        derandomize=True,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(one: T) -> None:
+        found.append(one)
+
+    collect()
+    return found
+
+
+def accepted(reads: Sequence[Callable[[], T]], refusals: type[Exception]) -> list[T]:
+    """What is read of all this."""
+    found: list[T] = []
+    for read in reads:
+        try:
+            found.append(read())
+        except refusals:
+            continue
+    assert len(found) > EXAMPLES / 20, "nearly nothing is accepted, so this proves nothing"
+    return found
+
+
+@pytest.fixture
+async def conn(database: str) -> AsyncIterator[Connection]:
+    connection = await open_connection(PoolOptions(dsn=database, name="test"))
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[Pool]:
+    opened = await open_pool(PoolOptions(dsn=database, name="test"))
+    yield opened
+    await opened.close()
+
+
+async def test_any_accepted_event_is_stored(database: str) -> None:
+    birth = Birth(tenant=1, now=NOW, new_id=new_id)
+    bodies = examples(nearly(CLOUD_EVENT).map(as_json))
+    sure = {"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "s"}
+    binary = examples(
+        st.tuples(st.dictionaries(TEXTS.map(lambda t: f"ce-{t}"), TEXTS, max_size=2), RAW)
+    )
+    reads: list[Callable[[], Event]] = [
+        *(lambda raw=raw: read_event(raw, birth) for raw in bodies),  # type: ignore[misc]
+        *(lambda h=h, b=b: read_binary(sure | h, b, birth) for h, b in binary),  # type: ignore[misc]
+    ]
+    events = accepted(reads, InvalidError)
+    store = EventStore(PoolOptions(dsn=database, name="test"))
+    try:
+        for event in events:
+            await store.flush([event], [])
+    finally:
+        store.close()
+
+
+async def test_any_accepted_configuration_is_stored(conn: Connection, pool: Pool) -> None:
+    """With the names under which ids are looked for, and with an event that it takes."""
+    reads: list[Callable[[], Any]] = [
+        lambda data=data: WaitConfig.model_validate(data)  # type: ignore[misc]
+        for data in (*examples(CONFIGS), CONFIG | {"apiCall": ODD_CALL})
+    ]
+    journal = Journal("test", TTL)
+    profiles: set[IdFields] = set()
+    for config in accepted(reads, ValidationError):
+        where, spec = address(), config.to_spec()
+        message = register(where)
+        opened = take(None, type(message)(**_fields(message) | {"spec": encode_spec(spec)}), NOW)
+        assert opened.wait is not None
+        change = Change(where.key, 1, NEW, opened.wait, list(opened.entries), [], [])
+        assert await journal.flush(conn, [change]) == {where.key}
+        profiles |= {event.ids for event in spec.events}
+        take(opened.wait, api(where), NOW + 1)
+    for fields in profiles:
+        await access.create_profile(pool, 1, fields)
+
+
+def _fields(message: Any) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in message.__struct_fields__}

@@ -1,0 +1,132 @@
+"""Whatever comes as an event or a Kafka record is read or refused in words, and nothing else."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.cloud_event import Birth, read_batch, read_binary, read_event
+from core.errors import InvalidError
+from core.event import EXTENSION_LENGTH, MOST_EXTENSIONS, Event
+from core.event_data import Data, from_base64, from_body, from_json
+from tests.support.hostile_input import (
+    RAW,
+    TEXTS,
+    VALUES,
+    as_json,
+    damaged,
+    is_storable,
+    nearly,
+)
+
+NOW = 1_750_000_000.0
+BIRTH = Birth(tenant=1, now=NOW, new_id=lambda: "evt_1")
+CLOUD_EVENT: dict[str, Any] = {
+    "specversion": "1.0",
+    "id": "1",
+    "type": "order.created",
+    "source": "/shop",
+    "subject": "order:1",
+    "time": "2025-01-31T12:00:00Z",
+    "datacontenttype": "application/json",
+    "dataschema": "urn:shop:order:1.0",
+    "executionid": "e",
+    "correlationid": "c",
+    "contextdata": [{"key": "region", "value": "west"}],
+    "data": {"n": 1, "execution_id": "e"},
+    "mine": "extension",
+}
+# Large inputs are the point here.
+MANY = settings(max_examples=150, suppress_health_check=list(HealthCheck), print_blob=False)
+
+
+def assert_sound(event: Event) -> None:
+    """All that is said of it can be stored, and has a bound."""
+    texts = [
+        getattr(event, name)
+        for name in event.__struct_fields__
+        if isinstance(getattr(event, name), str)
+    ]
+    texts += [text for pair in event.context for text in pair]
+    texts += [text for text in event.extensions.values() if isinstance(text, str)]
+    texts += list(event.extensions)
+    assert all(is_storable(text) and len(text) <= EXTENSION_LENGTH for text in texts)
+    assert len(event.extensions) <= MOST_EXTENSIONS
+    assert 0 <= event.time <= NOW + 86_400
+    assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
+    if event.data is not None and event.is_json:
+        msgspec.json.decode(event.data)
+
+
+def _read(read: Callable[[], Event]) -> None:
+    """Either it is refused in words of some length, or it is sound."""
+    try:
+        event = read()
+    except InvalidError as error:
+        refusal = str(error)
+    else:
+        assert_sound(event)
+        return
+    assert 0 < len(refusal) < 2_000
+
+
+@MANY
+@given(nearly(CLOUD_EVENT).map(as_json) | VALUES.map(as_json) | RAW, st.booleans())
+def test_any_posted_event(raw: bytes, structured: bool) -> None:
+    _read(lambda: read_event(raw, BIRTH, structured=structured))
+
+
+@MANY
+@given(damaged(as_json(CLOUD_EVENT)))
+def test_an_event_that_was_damaged_on_its_way(raw: bytes) -> None:
+    _read(lambda: read_event(raw, BIRTH))
+
+
+@MANY
+@given(
+    st.dictionaries(
+        TEXTS | st.sampled_from([f"ce-{name}" for name in CLOUD_EVENT] + ["content-type"]),
+        TEXTS | st.sampled_from(["1.0", "application/json", "text/plain; charset=utf-8"]),
+        max_size=12,
+    ),
+    RAW | VALUES.map(as_json),
+)
+def test_any_event_in_binary_mode(headers: dict[str, str], body: bytes) -> None:
+    sure = {"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "s"}
+    for given_headers in (headers, sure | headers):
+        _read(partial(read_binary, given_headers, body, BIRTH))
+
+
+@MANY
+@given(st.lists(nearly(CLOUD_EVENT), max_size=4).map(as_json) | RAW)
+def test_any_batch(raw: bytes) -> None:
+    try:
+        events = read_batch(raw, BIRTH, most=3)
+    except InvalidError:
+        return
+    assert 1 <= len(events) <= 3
+    for event in events:
+        assert_sound(event)
+
+
+@MANY
+@given(
+    RAW | VALUES.map(as_json),
+    st.none() | st.sampled_from(["application/json", "text/plain", "application/x+json"]),
+    st.booleans(),
+)
+def test_any_data(member: bytes, declared: str | None, structured: bool) -> None:
+    for read in (
+        lambda: from_json(member, declared, structured=structured),
+        lambda: from_base64("data_base64", member, declared),
+        lambda: from_body("body", member, declared),
+    ):
+        try:
+            found = read()
+        except InvalidError:
+            continue
+        assert isinstance(found, Data)
+        assert found.content is None or isinstance(found.content, bytes)
