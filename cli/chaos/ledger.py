@@ -54,6 +54,7 @@ class Ledger:
     path: Path
     acks: list[Ack] = field(default_factory=list)
     _file: TextIO | None = None
+    _left_out: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -67,7 +68,13 @@ class Ledger:
         if self._file is None:
             raise ValueError(f"{self.path} is closed")
         self._file.write(json.dumps(asdict(ack), separators=(",", ":")) + "\n")
-        self.acks.append(ack)
+        if ack.place not in self._left_out:
+            self.acks.append(ack)
+
+    def begin_anew(self) -> None:
+        """Leave every correlation out that was written of so far; the file keeps all of them."""
+        self._left_out |= {ack.place for ack in self.acks}
+        self.acks.clear()
 
     def close(self) -> None:
         """No more lines."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cli.chaos.ledger import Ledger, ack_of
-from cli.chaos.story import Door, Step, Story, write_story
+from cli.chaos.story import Door, Shape, Step, Story, write_story
 from cli.client import Client, UnreachableError
 from cli.problems import ProblemError
 
@@ -58,6 +58,8 @@ class Load:
         on_registered: Callable[[Story], None] = lambda _: None,
     ) -> None:
         self.tally = Tally()
+        self.untold: set[Shape] = set()
+        """Stories that are left out."""
         self._client = client
         self._ledger = ledger
         self._run, self._seed, self._rate = run, seed, rate
@@ -82,7 +84,8 @@ class Load:
     def next_story(self) -> Story:
         """One that was not told before."""
         self._number += 1
-        return write_story(self._run, self._seed, self._number)
+        story = write_story(self._run, self._seed, self._number)
+        return self.next_story() if story.shape in self.untold else story
 
     async def finish(self, within: float) -> int:
         """Let the stories under way come to their end; how many did not."""

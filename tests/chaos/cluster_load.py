@@ -54,13 +54,6 @@ class RouterLoad(Load):
         self._deliver = send
         self.unanswered: dict[str, set[tuple[Story, Step]]] = defaultdict(set)
         """What each shard was asked and has not answered."""
-        self.untold: set[Shape] = set()
-        """Stories that are left out."""
-
-    def next_story(self) -> Story:
-        """One that was not told before."""
-        story = super().next_story()
-        return self.next_story() if story.shape in self.untold else story
 
     async def _send(self, story: Story, step: Step) -> dict[str, object]:
         where = address_of(story)

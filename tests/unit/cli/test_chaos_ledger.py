@@ -38,3 +38,16 @@ def test_a_book_is_never_written_over(tmp_path: Path) -> None:
     Ledger.create(tmp_path / "run.jsonl").close()
     with pytest.raises(FileExistsError):
         Ledger.create(tmp_path / "run.jsonl")
+
+
+def test_a_ledger_that_begins_anew_leaves_out_what_it_knows(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "run.jsonl")
+    story = write_story("run", 1, 2)
+    later = ack_of(story, story.waves[0][0], {}, 1.0)
+    ledger.note(acks(1)[0])
+    ledger.begin_anew()
+    ledger.note(acks(1)[0])
+    ledger.note(later)
+    assert ledger.acks == [later]
+    assert len(read_ledger(ledger.path)) == 3
+    ledger.close()
