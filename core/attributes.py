@@ -106,7 +106,7 @@ def _content_type(name: str, value: Any) -> str:
 def _time(name: str, value: Any) -> float:
     try:
         return msgspec.convert(value, _TIME).timestamp()
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         raise InvalidError(name, "a time with its zone, such as 2026-01-31T12:00:00Z") from None
 
 
@@ -114,7 +114,7 @@ def _context(name: str, value: Any) -> tuple[tuple[str, str], ...]:
     if isinstance(value, str):  # a header has no other form
         try:
             value = msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             value = None
     if not isinstance(value, list) or len(value) > MOST_CONTEXT:
         raise InvalidError(name, f'a list of at most {MOST_CONTEXT} {{"key": …, "value": …}}')
