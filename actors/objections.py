@@ -1,5 +1,7 @@
 """What a shard says to a message before its correlation does: that it must not, or not yet."""
 
+import math
+
 from actors.feed import Feeds
 from core.messages import Abandon, Message, Offer, RefusalKind, Refused, Reply, Standing
 from core.turns import is_only_noted
@@ -14,21 +16,35 @@ _TOO_NEW = Refused(
 )
 
 
+_TOKEN_EXPIRED = Refused(
+    kind=RefusalKind.TOKEN_EXPIRED, detail="this callback token is over: its wait has ended"
+)
+
+
 class Objections:
     """Those of one shard, which began at `began` by the database's clock."""
 
-    def __init__(self, log_limit: int, feeds: Feeds, began: float) -> None:
+    def __init__(
+        self, log_limit: int, feeds: Feeds, began: float, token_grace: float = math.inf
+    ) -> None:
         self._log_limit = log_limit
+        self._token_grace = token_grace
         self._feeds = feeds
         self._began = began
 
     def to(self, wait: Wait, message: Message, now: float) -> Reply | None:
         """The answer instead of a turn; None if nothing speaks against one."""
         if isinstance(message, Offer):
+            if message.by_token and self._is_over(wait, now):
+                return _TOKEN_EXPIRED
             # What counts has its place in a full log, too: there is one for each expected event.
             is_full = wait.log_length >= self._log_limit
             return _LOG_FULL if is_full and is_only_noted(wait, message, now) else None
         return self._to_abandoning(wait, message, now) if isinstance(message, Abandon) else None
+
+    def _is_over(self, wait: Wait, now: float) -> bool:
+        """Whether the URLs that were given out for this wait are no longer heard."""
+        return wait.ending is not None and now >= wait.ending.at + self._token_grace
 
     def _to_abandoning(self, wait: Wait, message: Abandon, now: float) -> Reply | None:
         """One replica's last reader went away; there may be others."""

@@ -145,7 +145,7 @@ class PoolActor:
         names = [ask.name for ask in asked.asks]
         known = await resources.find(self._database, address.tenant, names)
         secret = await self._signing_secret()
-        until = gather.expires_at + self._config.retention
+        until = gather.expires_at + self._config.token_grace
         urls = [
             callback_url(
                 self._config.public_url,

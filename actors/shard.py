@@ -40,7 +40,7 @@ class Shard:
         self.feeds = self._writer.feeds
         self.tally = self._writer.tally
         self.gathers = self._writer.gathers
-        self._objections = Objections(config.log_limit, self.feeds, world.now())
+        self._objections = Objections(config.log_limit, self.feeds, world.now(), config.token_grace)
 
     async def handle(self, messages: list[Message]) -> list[Reply]:
         """Take a batch; the answers, once all of it is in Postgres."""

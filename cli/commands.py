@@ -154,6 +154,13 @@ COMMANDS = (
         panel=_ADMIN,
     ),
     Entry(
+        name="tokens",
+        target="cli.tokens:app",
+        summary="Replace the secrets that sign callback and stream URLs.",
+        example="muster tokens rotate --grace 24h",
+        panel=_ADMIN,
+    ),
+    Entry(
         name="migrate",
         target="cli.migrate:migrate",
         summary="Bring the database schema up to date.",

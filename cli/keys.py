@@ -43,10 +43,14 @@ async def create(
         typer.Option(help="A permission; once for each. All of them if not given."),
     ] = None,
     expires_in: Annotated[
-        str | None, typer.Option(help="How long it lives, as in 12h or 30d; for ever if not given.")
+        str | None,
+        typer.Option(help="How long it lives, as in 12h or 30d; as long as your own if not given."),
     ] = None,
 ) -> None:
-    """Create a key and print it. It is shown this once: Muster keeps only its hash."""
+    """Create a key and print it. It is shown this once: Muster keeps only its hash.
+
+    It ends with the key that makes it at the latest, and is revoked with it.
+    """
     body: dict[str, Any] = {
         "name": name,
         "permissions": [permission.value for permission in allow or ALL_PERMISSIONS],
@@ -112,7 +116,7 @@ async def revoke(
     prefix: Annotated[str, typer.Argument(help="The part of the key between mk_ and the next _.")],
     shell: Shell,
 ) -> None:
-    """Revoke a key at once."""
+    """Revoke a key at once, and all keys that it made."""
     async with shell.connect() as client:
         try:
             await client.delete(f"/api/keys/{quote(prefix, safe='')}")
@@ -123,13 +127,22 @@ async def revoke(
     if shell.as_json:
         print_json({"prefix": prefix, "revoked": True})
     else:
-        out.print(f"Key {prefix} is revoked.", markup=False)
+        out.print(f"Key {prefix} is revoked, and all that it made.", markup=False)
 
 
 def keys_view(keys: Sequence[dict[str, Any]]) -> Table:
     """One line for each key."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("prefix", "name", "permissions", "created", "expires", "last used", "state"):
+    for title in (
+        "prefix",
+        "name",
+        "permissions",
+        "created",
+        "expires",
+        "last used",
+        "made by",
+        "state",
+    ):
         table.add_column(title, overflow="fold")
     for key in keys:
         revoked = bool(key.get("revokedAt"))
@@ -142,6 +155,7 @@ def keys_view(keys: Sequence[dict[str, Any]]) -> Table:
             local_time(key.get("createdAt")),
             local_time(key.get("expiresAt")) or "never",
             local_time(key.get("lastUsedAt")) or "never",
+            Text(str(key.get("createdBy") or "")),
             Text("revoked", style="red") if revoked else Text("live", style="green"),
         )
     return table

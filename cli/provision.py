@@ -1,7 +1,8 @@
 """What a database needs before the first request: the schema, a tenant, a key for its admin."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from cli.errors import CommandError
@@ -39,10 +40,17 @@ async def prepare_database(
 
 async def create_first_key(dsn: str, tenant: str) -> str:
     """An admin key for a tenant, which is made if it is new. The schema must be there."""
+    async with open_database(dsn, "keys") as pool:
+        return await _admin_key(pool, await access.create_tenant(pool, tenant))
+
+
+@asynccontextmanager
+async def open_database(dsn: str, name: str) -> AsyncIterator[Pool]:
+    """A database that has its schema already, for a command that works on it directly."""
     try:
-        pool = await open_pool(PoolOptions(dsn=dsn, name="keys", max_size=1))
+        pool = await open_pool(PoolOptions(dsn=dsn, name=name, max_size=1))
         try:
-            return await _admin_key(pool, await access.create_tenant(pool, tenant))
+            yield pool
         finally:
             await pool.close()
     except SchemaMismatchError as error:

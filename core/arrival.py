@@ -34,7 +34,14 @@ def event_id_of(arrival: Arrival, turn_id: str) -> str:
     return f"{arrival.door}/{arrival.label}/{arrival.event_id or turn_id}"
 
 
-def offer_of(address: Address, fields: IdFields, arrival: Arrival, turn_id: str) -> Offer:
+def offer_of(
+    address: Address,
+    fields: IdFields,
+    arrival: Arrival,
+    turn_id: str,
+    *,
+    by_token: bool = False,
+) -> Offer:
     """The offer to a correlation: the data without the ids that routed it."""
     return Offer(
         address=address,
@@ -44,6 +51,7 @@ def offer_of(address: Address, fields: IdFields, arrival: Arrival, turn_id: str)
         label=arrival.label,
         payload=_data_of(arrival, fields),
         content_type=arrival.content_type,
+        by_token=by_token,
     )
 
 

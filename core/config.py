@@ -34,6 +34,7 @@ class Config:
     early_bytes: int = 4 * 1024 * 1024
     result_limit: int = 8 * 1024 * 1024
     retention: float = 7 * 86_400.0
+    token_grace: float = 3_600.0
     request_timeout: float = 10.0
     timer_horizon: float = 5.0
     timer_tick: float = 0.05

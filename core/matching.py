@@ -25,6 +25,9 @@ def candidates(spec: WaitSpec, offer: Offer) -> list[Place] | Mismatch:
         expected = sorted(source.value for source in spec.by_source)
         return Mismatch(Reason.SOURCE_NOT_EXPECTED, Clause("source", expected, offer.source.value))
     by_label = [at for at in by_source if at[1].label is None or at[1].label == offer.label]
+    if offer.by_token:
+        # Whoever was given one event's URL fulfils that one, not also the one that anybody may.
+        by_label = [at for at in by_label if at[1].label is not None] or by_label
     if not by_label:
         rule = "topic" if offer.source == "kafka" else "service"
         labels = sorted(event.label for _, event in by_source if event.label is not None)

@@ -63,6 +63,8 @@ class Offer(_Message, frozen=True, tag="offer"):
     payload: bytes
     content_type: str = "application/json"
     outcome: Outcome = Outcome.RECEIVED
+    by_token: bool = False
+    """Its sender proved no more than that one wait's callback URL was given to it."""
 
 
 class Expire(_Message, frozen=True, tag="expire"):
@@ -140,6 +142,7 @@ class RefusalKind(StrEnum):
     CONFLICT = "conflict"
     OVERLOADED = "overloaded"
     BROKEN = "broken"
+    TOKEN_EXPIRED = "token_expired"  # noqa: S105  a reason's name
 
 
 class Refused(

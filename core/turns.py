@@ -72,6 +72,10 @@ def _first_contact(
     match message:
         case Register():
             return _open(message, now, found.early, limits)
+        case Offer(by_token=True):
+            detail = "this callback token is over: its wait has ended and is forgotten"
+            reply = Refused(kind=RefusalKind.TOKEN_EXPIRED, detail=detail)
+            return Decision(wait=None, reply=reply)
         case Offer():
             return park(message, now, found, limits)
         case Expire() | Accept() | Cancel() | Abandon():

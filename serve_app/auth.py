@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from actors.cache import Cache
 from core.address import Address
 from core.errors import ForbiddenError, UnauthenticatedError
-from core.permissions import split_key
+from core.permissions import Permission, split_key
 from core.tokens import CALLBACK, sign, verify
 from storage.access import Credential
 
 KEY_TTL = 10.0
 UNKNOWN_KEY_TTL = 1.0
-SECRETS_TTL = 60.0
+SECRETS_TTL = 10.0
 SECRETS_RETRY = 1.0
+_SEE_EXPECTED = frozenset({Permission.WAITS_READ, Permission.INBOX_READ})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class Caller:
     prefix: str = ""
     address: Address | None = None
     source: str = ""
+
+    @property
+    def sees_expected(self) -> bool:
+        """Whether this caller may learn what a wait expects: whom else, and which values."""
+        return not self.permissions.isdisjoint(_SEE_EXPECTED)
 
     def check_source(self, source: str) -> None:
         """Pass if this caller may speak as `source`; raises ForbiddenError."""
@@ -128,8 +134,12 @@ class Tokens:
 
         self._secrets = Cache(live, ttl=lambda _: SECRETS_TTL, monotonic=monotonic, limit=1)
 
+    def forget(self) -> None:
+        """The secrets changed: read them again at the next use."""
+        self._secrets.clear()
+
     async def sign(self, address: Address, expires_at: float, source: str = "") -> str:
-        """A token for this address, or for one resource's answer to it."""
+        """A token for this address, or for one source's answer to it."""
         live = await self._secrets.get(self._purpose)
         return sign(address, expires_at, live[0], self._purpose, source)
 

@@ -69,8 +69,12 @@ class EventDesk:
         self._send_many = send_many
         self._metrics = metrics
 
-    async def take(self, events: list[Event], *, is_batch: bool = False) -> list[Taken]:
+    async def take(
+        self, events: list[Event], *, is_batch: bool = False, brief: bool = False
+    ) -> list[Taken]:
         """Store events; what became of each, in order. A wait is offered its event afterwards.
+
+        `brief` leaves out what their waits expect.
 
         Raises:
             ProblemError: One is not what its type says; nothing was stored.
@@ -80,7 +84,7 @@ class EventDesk:
         events, warnings = await self._judged_in_time(events, is_batch)
         stored = await self._writer.put(events)
         self._count(stored, warnings)
-        waits = await self._offered([one.event for one in stored])
+        waits = await self._offered([one.event for one in stored], brief)
         return [
             Taken(one.event, one.duplicate, one.jobs, warnings.get(index, ()), waits.get(index))
             for index, one in enumerate(stored)
@@ -127,7 +131,7 @@ class EventDesk:
                 await breath.take()
         return judged, warnings
 
-    async def _offered(self, events: Sequence[Event]) -> dict[int, Document]:
+    async def _offered(self, events: Sequence[Event], brief: bool) -> dict[int, Document]:
         """What the waits of these events made of them, by index.
 
         Also of one that was known already: whoever stored it may have come no further.
@@ -141,7 +145,7 @@ class EventDesk:
         replies = await self._send_many([*offers.values()])
         told: dict[int, Document] = {}
         for (index, offer), reply in zip(offers.items(), replies, strict=True):
-            told[index] = judged_document(offer, reply)
+            told[index] = judged_document(offer, reply, brief=brief)
             self._metrics.arrived(DOOR, told[index]["verdict"])
         return told
 

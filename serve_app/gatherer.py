@@ -83,9 +83,10 @@ class Gatherer:
         gather_id = str(uuid.uuid4())
         address = Address(tenant, gather_id, gather_id)
         opened = await self._register(address, asked, timeout_ms / 1000)
-        kept_until = opened.expires_at + self._gateway.config.retention
+        config = self._gateway.config
+        heard_until = opened.expires_at + config.token_grace
         urls = [
-            await self._callback_url(address, ask.name, asked, kept_until) for ask in asked.asks
+            await self._callback_url(address, ask.name, asked, heard_until) for ask in asked.asks
         ]
         errand = errand_of(asked, address, opened.expires_at, known, urls)
         patience = AGREE_WITHIN if asked.mode is Mode.STREAM else 0.0
@@ -94,6 +95,8 @@ class Gatherer:
             # Else the pool would find it in Postgres, and make calls that nobody hears of.
             await self._gateway.send(Cancel(address=address, turn_id=mint()))
             raise OverloadedError("too many calls wait for their turn; slow down", CALLS_RETRY)
+        # What was gathered can be read for as long as it is kept.
+        kept_until = opened.expires_at + config.retention
         stream_token = await self._tokens[STREAM].sign(address, kept_until)
         return Begun(address, opened, agreed, stream_token)
 

@@ -63,7 +63,7 @@ class Intake:
 
     async def _address_of_holder(self, address: Address, arrival: Arrival) -> Offer:
         fields = await self._fields_of_holder(address, arrival)
-        return offer_of(address, fields, arrival, mint())
+        return offer_of(address, fields, arrival, mint(), by_token=True)
 
     def _placed(self, tenant: int, arrival: Arrival, ids: Ids | MissingId) -> Offer | Unaddressed:
         turn_id = mint()

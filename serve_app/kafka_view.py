@@ -11,7 +11,7 @@ import structlog
 from actors.cache import Cache
 from core.errors import NotFoundError
 from core.kafka_config import KafkaConfig
-from core.topics import TopicBook
+from core.topics import TopicBook, completion_topic
 from serve_app.census import Census, Report
 from serve_app.database import Database
 from serve_app.wire.kafka import TopicState
@@ -129,7 +129,7 @@ def kafka_document(seen: Sight) -> Document:
         "group": config.group,
         "clientId": config.client_id,
         "tenant": seen.slug,
-        "completionTopic": config.completion_topic,
+        "completionTopic": completion_topic(config.completion_topic, seen.slug),
         "topics": _topics(seen, book, readers, partitions),
         "partitions": partitions,
         "ingest": [_reader(actor) for actor in readers],

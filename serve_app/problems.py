@@ -138,23 +138,26 @@ def invalid(faults: Iterable[Fault]) -> Problem:
     return Problem(status=422, code="invalid", detail=detail, faults=listed)
 
 
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="muster"'}
 _REFUSALS = {
     RefusalKind.UNKNOWN: (404, "not_found"),
     RefusalKind.CONFLICT: (409, "conflict"),
     RefusalKind.OVERLOADED: (429, "overloaded"),
     RefusalKind.BROKEN: (422, "invalid"),
+    RefusalKind.TOKEN_EXPIRED: (401, "unauthenticated"),
 }
 
 
 def refusal(reply: Refused) -> ProblemError:
     """What to answer when a correlation did not take a message."""
     status, code = _REFUSALS[reply.kind]
+    headers = {429: {"Retry-After": "1"}, 401: _CHALLENGE}
     return ProblemError(
         Problem(
             status=status,
             code=code,
             detail=reply.detail,
-            headers={"Retry-After": "1"} if status == 429 else {},
+            headers=headers.get(status, {}),
             extra={"correlationId": reply.existing} if reply.existing else {},
         )
     )
@@ -212,7 +215,7 @@ def _of_kind(error: MusterError) -> Problem:
     if isinstance(error, TransientError):
         headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, UnauthenticatedError):
-        headers["WWW-Authenticate"] = 'Bearer realm="muster"'
+        headers |= _CHALLENGE
     return Problem(status=status, code=code, detail=str(error), headers=headers)
 
 

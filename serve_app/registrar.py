@@ -68,8 +68,8 @@ class Registrar:
 
     async def register(self, tenant: int, request: WaitRequest) -> tuple[int, Document]:
         """Register one wait; status and document of the answer."""
-        await self._told.check(tenant, [request.data.completion_topic])
-        plan = plan_of(tenant, request, self._gateway.config.kafka)
+        await self._told.check(tenant, [request.data])
+        plan = plan_of(tenant, request, await self._told.config_of(tenant))
         await self._remember(tenant, [plan])
         return await self._answer(plan, await self._gateway.send(plan.message()))
 
@@ -77,8 +77,8 @@ class Registrar:
         self, tenant: int, requests: Sequence[WaitRequest]
     ) -> list[tuple[int, Document] | ProblemError]:
         """Register several waits; each gets an answer of its own."""
-        await self._told.check(tenant, [request.data.completion_topic for request in requests])
-        kafka = self._gateway.config.kafka
+        await self._told.check(tenant, [request.data for request in requests])
+        kafka = await self._told.config_of(tenant)
         plans = await in_steps(lambda request: plan_of(tenant, request, kafka), requests)
         await self._remember(tenant, plans)
         messages: list[Message] = [plan.message() for plan in plans]
@@ -112,9 +112,8 @@ class Registrar:
                 assert_never(reply)
 
     async def _document(self, plan: Plan, reply: Opened) -> Document:
-        # The token lives as long as the wait is kept, so that a late answer is heard, too.
-        expires_at = reply.expires_at + self._gateway.config.retention
-        token = await self._tokens.sign(plan.address, expires_at)
+        # A little longer than the wait, so that a late answer is heard, too.
+        until = reply.expires_at + self._gateway.config.token_grace
         document = ids_document(plan.address) | {
             "nodeId": plan.node_id,
             "status": reply.status,
@@ -124,16 +123,18 @@ class Registrar:
             "requiredEvents": required_events(plan.spec),
             "createdAt": moment(reply.opened_at),
             "expiresAt": moment(reply.expires_at),
-            "callbackUrl": self._url(DEFAULT_SERVICE, token),
+            "callbackUrl": await self._url(plan.address, DEFAULT_SERVICE, until),
         }
         named = {
-            event.name: self._url(event.label or event.name, token)
+            event.name: await self._url(plan.address, event.label or event.name, until)
             for event in plan.spec.events
             if event.source is Source.API and event.name != API_RESPONSE
         }
         return document | {"callbackUrls": named} if named else document
 
-    def _url(self, service: str, token: str) -> str:
+    async def _url(self, address: Address, service: str, until: float) -> str:
+        """Where this service calls back; its token is good for no other."""
+        token = await self._tokens.sign(address, until, service)
         base = self._gateway.config.public_url
         return f"{base}/api/internal/callbacks/{quote(service, safe='')}?token={token}"
 

@@ -91,6 +91,8 @@ class Replica:
         self.notices.on_tenants(Topic.EVENT_TYPES, self.conformity.clear)
         self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)
         self.notices.on_tenants(Topic.SUBSCRIPTIONS, self.wishes.clear)
+        for tokens in self.tokens.values():
+            self.notices.on(Topic.SIGNING_SECRETS, tokens.forget)
         metrics.events.filtered = tally.counts
         self.events = self._make_writer()
         self.event_desk = EventDesk(

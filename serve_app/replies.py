@@ -2,6 +2,8 @@
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from core.errors import ConflictError, MusterError
 from core.judgement import Status
 from core.messages import Judged, Offer, Opened, Refused, Reply, Standing
@@ -9,10 +11,16 @@ from serve_app.problems import refusal
 from serve_app.wire.mapper import Document, reply_document
 
 
-def judged_document(offer: Offer, reply: Reply) -> Document:
-    """What became of an event; raises the refusal that it met."""
+def judged_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
+    """What became of an event; raises the refusal that it met.
+
+    `brief` leaves out what the wait expects: that is for those who may read waits, not for
+    everybody who may answer one.
+    """
     match reply:
         case Judged():
+            if brief and reply.clause is not None:
+                reply = replace(reply, clause=None)
             return reply_document(offer, reply)
         case Refused():
             raise refusal(reply)

@@ -18,6 +18,13 @@ _BROKERS = rf"^{_BROKER}(?:,{_BROKER})*$"
 
 Count = Annotated[int, Field(ge=1)]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
+# With room for the longest name of a tenant.
+TopicTemplate = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:[A-Za-z0-9._-]{1,249}|[A-Za-z0-9._-]{0,90}\{tenant\}[A-Za-z0-9._-]{0,90})$"
+    ),
+]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=1024)]
 
@@ -142,8 +149,11 @@ class SettingFields(BaseSettings):
     )
     retention: Seconds = Field(
         7 * 86_400.0,
-        description="Seconds ended waits, with their callback URLs, dead letters, events and ended "
-        "deliveries are kept.",
+        description="Seconds ended waits, dead letters, events and ended deliveries are kept.",
+    )
+    token_grace: Seconds = Field(
+        3_600.0,
+        description="Seconds after a wait's end or deadline for which its callback URLs are heard.",
     )
     timer_horizon: Seconds = Field(
         5.0, description="Seconds ahead for which the timer holds deadlines in memory."
@@ -244,8 +254,9 @@ class SettingFields(BaseSettings):
         Completions.ASKED,
         description="Which waits tell Kafka of their end: asked (those that say so) or all.",
     )
-    kafka_completion_topic: Topic = Field(
-        "muster.correlation.completed", description="Topic that is told of ends."
+    kafka_completion_topic: TopicTemplate = Field(
+        "muster.correlation.completed",
+        description="Topic that is told of ends; {tenant} in it gives each tenant one of its own.",
     )
     kafka_dead_letter_topic: Topic | None = Field(
         None, description="Topic that gets a copy of each dead letter. Default: none."

@@ -1,6 +1,6 @@
 """Tenants, their API keys, signing secrets, and the id names their waits use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.permissions import Permission, compose_key, hash_secret
@@ -30,6 +30,14 @@ class NewKey:
     secret: str
     permissions: tuple[Permission, ...]
     lifetime: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A key that another key made, shown this once, and its end if it has one."""
+
+    key: str = field(repr=False)
+    expires_at: float | None
 
 
 async def create_tenant(pool: Pool, slug: str) -> int:
@@ -69,6 +77,24 @@ async def create_key(pool: Pool, key: NewKey) -> str:
     return compose_key(key.prefix, key.secret)
 
 
+async def create_child_key(pool: Pool, key: NewKey, maker: str) -> Child | None:
+    """A key that the key with the prefix `maker` makes: it ends with that one at the latest.
+
+    None: the maker is no longer live, or lacks a permission that it would give.
+    """
+    row = await pool.fetchrow(
+        Q["create_child_key"],
+        key.prefix,
+        key.tenant,
+        key.name,
+        hash_secret(key.secret),
+        [permission.value for permission in key.permissions],
+        key.lifetime,
+        maker,
+    )
+    return None if row is None else Child(compose_key(key.prefix, key.secret), row["expires_at"])
+
+
 async def count_keys(pool: Pool, tenant: int) -> int:
     """How many live keys a tenant has."""
     count: int = await pool.fetchval(Q["count_keys"], tenant)
@@ -94,9 +120,21 @@ async def list_keys(pool: Pool, tenant: int) -> list[dict[str, Any]]:
     return [dict(row) for row in await pool.fetch(Q["list_keys"], tenant)]
 
 
-async def revoke_key(pool: Pool, tenant: int, prefix: str) -> bool:
-    """End a key now; False if the tenant has none with this prefix."""
-    return await pool.fetchval(Q["revoke_key"], tenant, prefix) is not None
+async def revoke_key(pool: Pool, tenant: int, prefix: str) -> list[str]:
+    """End a key and all that it made, and these made; none if the tenant has no such key.
+
+    One generation at a time: each statement waits for the keys that are being made meanwhile,
+    which hold their maker's row.
+    """
+    async with pool.acquire() as conn, conn.transaction():
+        if await conn.fetchval(Q["revoke_key"], tenant, prefix) is None:
+            return []
+        revoked, makers = [prefix], [prefix]
+        while makers:
+            rows = await conn.fetch(Q["revoke_children"], tenant, makers)
+            makers = [row["prefix"] for row in rows]
+            revoked += makers
+        return revoked
 
 
 async def touch_keys(pool: Pool, prefixes: list[str]) -> None:

@@ -15,6 +15,7 @@ class Topic(StrEnum):
     TARGETS = "targets"
     POOLS = "pools"
     EVENT_TYPES = "event_types"
+    SIGNING_SECRETS = "signing_secrets"
 
 
 async def notify(conn: Connection, topic: Topic, tenant: int | None = None) -> None:

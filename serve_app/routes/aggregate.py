@@ -139,8 +139,10 @@ async def take_callback(request: Request) -> Response:
         label=callback.source,
         payload=raw,
         outcome=outcome_said(document),
+        by_token=caller_of(request).address is not None,
     )
-    told = judged_document(offer, await replica.gateway.send(offer))
+    reply = await replica.gateway.send(offer)
+    told = judged_document(offer, reply, brief=not caller_of(request).sees_expected)
     replica.metrics.arrived("api", told["verdict"])
     return answer(told)
 

@@ -95,7 +95,7 @@ async def create_event(request: Request) -> Response:
     else:
         structured = shape is Shape.STRUCTURED
         event = _read(request, lambda: read_event(raw, birth, structured=structured), raw)
-    (taken,) = await replica.event_desk.take([event])
+    (taken,) = await replica.event_desk.take([event], brief=_is_brief(request))
     status = 200 if taken.duplicate else 201
     where = {"Location": f"/api/events/{taken.event.event_id}"}
     return answer(created_document(taken), status, where)
@@ -117,12 +117,17 @@ async def create_events(request: Request) -> Response:
     return await _create_many(request, structured=shape is Shape.BATCH)
 
 
+def _is_brief(request: Request) -> bool:
+    """Whether whoever posts events is told no more of their waits than the verdict."""
+    return not caller_of(request).sees_expected
+
+
 async def _create_many(request: Request, *, structured: bool) -> Response:
     replica = replica_of(request)
     raw = await read_any_body(request, replica.config.request_timeout)
     birth = _birth(request)
     read = _read(request, lambda: read_batch(raw, birth, MAX_EVENTS, structured=structured), raw)
-    taken = await replica.event_desk.take(read, is_batch=True)
+    taken = await replica.event_desk.take(read, is_batch=True, brief=_is_brief(request))
     return answer(all_created_document(taken), 201)
 
 

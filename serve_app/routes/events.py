@@ -147,12 +147,14 @@ async def _take(request: Request, door: _Door) -> Response:
         headers=headers,
         event_id=_event_id(headers),
     )
-    offer = await replica.intake.address(caller_of(request), arrival)
+    caller = caller_of(request)
+    offer = await replica.intake.address(caller, arrival)
     if isinstance(offer, Unaddressed):
         await replica.intake.park([offer])
         replica.metrics.arrived(door.door, Verdict.REJECTED)
         raise ProblemError(offer.problem)
-    document = judged_document(offer, await replica.gateway.send(offer))
+    reply = await replica.gateway.send(offer)
+    document = judged_document(offer, reply, brief=not caller.sees_expected)
     replica.metrics.arrived(door.door, document["verdict"])
     return answer(document)
 
@@ -166,7 +168,7 @@ async def _take_many(request: Request, door: _Door) -> Response:
     offers = [next(addressed) if isinstance(one, Arrival) else one for one in read]
     unaddressed = [offer for offer in offers if isinstance(offer, Unaddressed)]
     await replica.intake.park(unaddressed)
-    results = await _results(replica, offers)
+    results = await _results(replica, offers, brief=not caller.sees_expected)
     told = [result["body"]["verdict"] for result in results if "body" in result]
     for verdict in [*told, *(Verdict.REJECTED for _ in unaddressed)]:
         replica.metrics.arrived(door.door, verdict)
@@ -186,21 +188,21 @@ def _read(door: _Door, label: str, raw: msgspec.Raw) -> Arrival | Problem:
 
 
 async def _results(
-    replica: Replica, offers: Sequence[Offer | Unaddressed | Problem]
+    replica: Replica, offers: Sequence[Offer | Unaddressed | Problem], *, brief: bool
 ) -> list[Document]:
     """Send what can be sent; every item gets its answer, in order."""
     messages: list[Message] = [offer for offer in offers if isinstance(offer, Offer)]
     replies = iter(await replica.gateway.send_many(messages) if messages else [])
     answered = [(offer, next(replies) if isinstance(offer, Offer) else None) for offer in offers]
-    return await in_steps(_result, answered)
+    return await in_steps(partial(_result, brief), answered)
 
 
-def _result(answered: tuple[Offer | Unaddressed | Problem, Reply | None]) -> Document:
+def _result(brief: bool, answered: tuple[Offer | Unaddressed | Problem, Reply | None]) -> Document:
     offer, reply = answered
     match offer:
         case Offer() if reply is not None:
             try:
-                return {"status": 200, "body": judged_document(offer, reply)}
+                return {"status": 200, "body": judged_document(offer, reply, brief=brief)}
             except ProblemError as error:
                 problem = error.problem
         case Unaddressed():

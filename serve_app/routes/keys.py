@@ -1,5 +1,6 @@
 """API keys of the caller's tenant."""
 
+import math
 import secrets
 from typing import Annotated
 
@@ -7,18 +8,20 @@ import structlog
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from core.errors import ForbiddenError, NotFoundError
+from core.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
 from core.moment import moment
 from core.permissions import Permission
+from serve_app.auth import Caller
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.lean import LeanRoute
 from serve_app.openapi import body, described
+from serve_app.replica import Replica
 from serve_app.wire.admin import KeyCreated, KeyList
 from serve_app.wire.mapper import Document, key_document
 from serve_app.wire.requests import KeyRequest
 from storage import access
-from storage.access import NewKey
+from storage.access import Child, NewKey
 
 log = structlog.get_logger("keys")
 
@@ -48,7 +51,11 @@ async def list_keys(request: Request) -> Response:
     openapi_extra=body(KeyRequest),
 )
 async def create_key(request: Request) -> Response:
-    """Create a key. It is shown this once and stored as a hash only."""
+    """Create a key. It is shown this once and stored as a hash only.
+
+    It allows no more than the key that makes it, ends with that one at the latest, and is revoked
+    with it.
+    """
     replica, caller = replica_of(request), caller_of(request)
     wish = parse_as(KeyRequest, await read_body(request, replica.config.request_timeout))
     lacking = sorted(set(wish.permissions) - caller.permissions)
@@ -62,9 +69,13 @@ async def create_key(request: Request) -> Response:
         permissions=tuple(dict.fromkeys(wish.permissions)),
         lifetime=wish.expires_in_seconds,
     )
-    key = await replica.database.ask_once(access.create_key, new)
+    await _check_lifetime(replica, caller, wish.expires_in_seconds)
+    child = await replica.database.ask_once(access.create_child_key, new, caller.prefix)
+    if child is None:
+        replica.keys.forget(caller.prefix)
+        raise UnauthenticatedError("this API key ended while it was making another")
     log.info("key.created", tenant=new.tenant, prefix=new.prefix, by=caller.prefix)
-    return answer(_created(key, new, replica.gateway.clock.now()), 201)
+    return answer(_created(child, new, caller.prefix), 201)
 
 
 @router.delete(
@@ -77,22 +88,38 @@ async def create_key(request: Request) -> Response:
 async def revoke_key(
     request: Request, prefix: Annotated[str, Path(pattern="^[A-Za-z0-9-]{1,64}$")]
 ) -> Response:
-    """Revoke a key; within ten seconds no replica accepts it any more."""
+    """Revoke a key and all keys that it made; within ten seconds no replica accepts them."""
     replica, caller = replica_of(request), caller_of(request)
-    if not await replica.database.ask(access.revoke_key, caller.tenant, prefix):
+    revoked = await replica.database.ask(access.revoke_key, caller.tenant, prefix)
+    if not revoked:
         raise NotFoundError(f"key {prefix}")
-    replica.keys.forget(prefix)
-    log.info("key.revoked", tenant=caller.tenant, prefix=prefix, by=caller.prefix)
+    for each in revoked:
+        replica.keys.forget(each)
+        log.info("key.revoked", tenant=caller.tenant, prefix=each, of=prefix, by=caller.prefix)
     return Response(status_code=204)
 
 
-def _created(key: str, new: NewKey, now: float) -> Document:
+async def _check_lifetime(replica: Replica, caller: Caller, wanted: float | None) -> None:
+    """A key that is to live longer than its maker is refused, not quietly shortened."""
+    if wanted is None:
+        return
+    maker = await replica.database.ask(access.find_key, caller.prefix)
+    if maker is not None and maker.lives is not None and wanted > maker.lives:
+        raise InvalidError(
+            "expiresInSeconds",
+            f"at most {math.floor(maker.lives)}: the key that makes it ends then; "
+            "leave it out to end together",
+        )
+
+
+def _created(child: Child, new: NewKey, maker: str) -> Document:
     document: Document = {
-        "key": key,
+        "key": child.key,
         "prefix": new.prefix,
         "name": new.name,
         "permissions": new.permissions,
+        "createdBy": maker,
     }
-    if new.lifetime is not None:
-        document["expiresAt"] = moment(now + new.lifetime)
+    if child.expires_at is not None:
+        document["expiresAt"] = moment(child.expires_at)
     return document

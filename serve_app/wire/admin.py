@@ -19,6 +19,7 @@ class KeyView(Wire):
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+    created_by: str | None = Field(None, description="Prefix of the key that made it.")
 
 
 class KeyList(Wire):
@@ -34,6 +35,7 @@ class KeyCreated(Wire):
     prefix: str
     name: str
     permissions: list[Permission]
+    created_by: str = Field(description="Prefix of the key that made it.")
     expires_at: datetime | None = None
 
 

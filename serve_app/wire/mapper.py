@@ -263,6 +263,7 @@ def key_document(row: Mapping[str, Any]) -> Document:
             "expiresAt": _moment_or_none(row["expires_at"]),
             "revokedAt": _moment_or_none(row["revoked_at"]),
             "lastUsedAt": _moment_or_none(row["last_used_at"]),
+            "createdBy": row["created_by"],
         }
     )
 

@@ -89,7 +89,8 @@ class KeyRequest(Wire):
         Field(min_length=1, max_length=len(Permission), description="Only what the caller has."),
     ]
     expires_in_seconds: Annotated[float, Field(gt=0, le=_TEN_YEARS)] | None = Field(
-        None, description="Never expires if left out."
+        None,
+        description="At most as long as the key that makes it; ends with that one if left out.",
     )
 
 

@@ -14,6 +14,22 @@ select slug from tenants where tenant_id = $1;
 insert into api_keys (prefix, tenant_id, name, secret_hash, permissions, expires_at)
 values ($1, $2, $3, $4, $5, now() + $6 * interval '1 second');
 
+-- name: create_child_key
+-- A key that another one makes: it allows no more than its maker and ends with it at the latest.
+-- Nothing: the maker is not live, or lacks some of this. The maker is held, so that whoever revokes
+-- it waits for this, and then finds the child.
+-- Served by: api_keys_pkey.
+insert into api_keys (prefix, tenant_id, name, secret_hash, permissions, expires_at, created_by)
+select $1, $2, $3, $4, $5, least(now() + $6 * interval '1 second', maker.expires_at), maker.prefix
+  from api_keys maker
+ where maker.prefix = $7
+   and maker.tenant_id = $2
+   and maker.permissions @> $5::text[]
+   and maker.revoked_at is null
+   and (maker.expires_at is null or maker.expires_at > now())
+   for share
+returning extract(epoch from expires_at)::float8 as expires_at;
+
 -- name: count_keys
 -- How many live keys a tenant has.
 select count(*) from api_keys
@@ -29,7 +45,7 @@ select tenant_id, name, secret_hash, permissions,
    and (expires_at is null or expires_at > now());
 
 -- name: list_keys
-select prefix, name, permissions,
+select prefix, name, permissions, created_by,
        extract(epoch from created_at)::float8 as created_at,
        extract(epoch from expires_at)::float8 as expires_at,
        extract(epoch from revoked_at)::float8 as revoked_at,
@@ -43,6 +59,13 @@ update api_keys set revoked_at = coalesce(revoked_at, now())
  where tenant_id = $1 and prefix = $2
 returning prefix;
 
+-- name: revoke_children
+-- Revoke what these keys made; which they were.
+-- Served by: api_keys_maker.
+update api_keys set revoked_at = now()
+ where tenant_id = $1 and created_by = any($2::text[]) and revoked_at is null
+returning prefix;
+
 -- name: touch_keys
 -- Remember when these keys were last used.
 update api_keys set last_used_at = now() where prefix = any($1::text[]);
@@ -50,7 +73,7 @@ update api_keys set last_used_at = now() where prefix = any($1::text[]);
 -- name: live_secrets
 -- The secrets for a purpose, newest first: sign with the first, accept any.
 select secret from signing_secrets
- where purpose = $1 and retired_at is null
+ where purpose = $1 and (retired_at is null or retired_at > now())
  order by secret_id desc;
 
 -- name: create_secret

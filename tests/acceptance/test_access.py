@@ -173,6 +173,37 @@ def test_a_key_that_expired_before_its_first_use_is_401(product: Product, client
     assert_problem(clients(key).get("/api/wait-states"), 401, "unauthenticated")
 
 
+def test_a_key_cannot_outlive_its_maker(product: Product, clients: Clients) -> None:
+    brief = create_key(product, ["keys:write", "waits:read"], expiresInSeconds=60)
+    client = clients(brief["key"])
+    body = {"name": "child", "permissions": ["waits:read"]}
+    longer = client.post("/api/keys", json=body | {"expiresInSeconds": 3_600})
+    assert_problem(longer, 422, "invalid")
+    assert longer.json()["errors"][0]["field"] == "expiresInSeconds"
+    assert "leave it out to end together" in longer.json()["detail"]
+    child = client.post("/api/keys", json=body)
+    assert child.status_code == 201
+    assert child.json()["expiresAt"] == brief["expiresAt"]
+    assert child.json()["createdBy"] == brief["prefix"]
+    sooner = client.post("/api/keys", json=body | {"expiresInSeconds": 5}).json()
+    assert sooner["expiresAt"] < brief["expiresAt"]
+
+
+def test_a_key_is_revoked_with_its_maker(product: Product, clients: Clients) -> None:
+    maker = create_key(product, ["keys:write", "waits:read"])
+    body = {"name": "child", "permissions": ["keys:write", "waits:read"]}
+    child = clients(maker["key"]).post("/api/keys", json=body).json()
+    grandchild = clients(child["key"]).post("/api/keys", json=body).json()
+    assert clients(grandchild["key"]).get("/api/wait-states").status_code == 200
+    assert product.http.delete(f"/api/keys/{maker['prefix']}").status_code == 204
+    for one in (maker, child, grandchild):
+        reply = clients(one["key"]).get("/api/wait-states")
+        assert_problem(reply, 401, "unauthenticated")
+    listed = {key["prefix"]: key for key in product.http.get("/api/keys").json()["items"]}
+    assert listed[grandchild["prefix"]]["createdBy"] == child["prefix"]
+    assert "revokedAt" in listed[grandchild["prefix"]]
+
+
 # Callback tokens
 
 

@@ -191,7 +191,10 @@ def test_a_key_from_its_creation_to_its_end(product: Product) -> None:
     assert keys[prefix]["permissions"] == ["waits:read"]
     assert key not in product.cli("keys", "list").stdout
 
-    assert product.cli("keys", "revoke", prefix).stdout == f"Key {prefix} is revoked.\n"
+    assert (
+        product.cli("keys", "revoke", prefix).stdout
+        == f"Key {prefix} is revoked, and all that it made.\n"
+    )
     until(
         "the key stops",
         lambda: run_cli("wait", "list", env=with_key).returncode == 1,

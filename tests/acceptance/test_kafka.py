@@ -132,6 +132,20 @@ def test_an_end_is_not_told_on_another_s_topic(on_kafka: Product) -> None:
         assert "data.completionTopic" in reply.text
 
 
+@pytest.mark.parametrize("topic", [ENDS, "__consumer_offsets"])
+def test_a_topic_that_is_for_several_tenants_is_nobodys_to_wait_on(
+    on_kafka: Product, topic: str
+) -> None:
+    config = {"kafkaEvent": {"topic": topic}, "timeout": 600}
+    named = {"events": [{"name": "a", "topic": topic}], "timeout": 600}
+    for field, data in (("data.kafkaEvent.topic", config), ("data.events[0].topic", named)):
+        reply = on_kafka.http.post("/api/wait-states", json={"data": data})
+        assert reply.status_code == 422, reply.text
+        assert reply.json()["errors"][0]["field"] == field
+        assert topic in reply.json()["detail"]
+    assert topic not in {one["topic"] for one in on_kafka.http.get("/api/kafka").json()["topics"]}
+
+
 def test_ten_thousand_correlations_shuffled_with_duplicates_and_kills(
     on_kafka: Product, kafka: Kafka
 ) -> None:

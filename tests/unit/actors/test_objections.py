@@ -12,6 +12,7 @@ from tests.unit.core.world import ADDRESS, START, World, cancel, offer, register
 
 SPEC = spec_of([Ask(name="ext"), Ask(name="other")], 10.0)
 LIMIT = 5
+GRACE = 30.0
 LEAVES = Abandon(address=ADDRESS, turn_id="a", feed="one")
 
 
@@ -61,3 +62,29 @@ async def test_a_reader_elsewhere_keeps_a_wait(feeds: Feeds) -> None:
 def test_nothing_speaks_against_what_counts(feeds: Feeds, message: Message) -> None:
     full = waiting(log_length=LIMIT)
     assert objections(feeds).to(full, message, START + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("after", "by_token", "refused"),
+    [
+        (GRACE - 0.1, True, False),
+        (GRACE, True, True),
+        (GRACE, False, False),
+    ],
+)
+def test_a_token_ends_with_its_wait_and_a_grace(
+    feeds: Feeds, after: float, by_token: bool, refused: bool
+) -> None:
+    world = World()
+    world.say(register(SPEC), START)
+    world.say(cancel(), START + 1)
+    message = replace(offer("e-1"), by_token=by_token)
+    said = Objections(LIMIT, feeds, START - 60, GRACE)
+    objection = said.to(world.waiting_or_ended, message, START + 1 + after)
+    assert isinstance(objection, Refused) is refused
+    assert not isinstance(objection, Refused) or objection.kind is RefusalKind.TOKEN_EXPIRED
+
+
+def test_a_token_lasts_while_its_wait_does(feeds: Feeds) -> None:
+    message = replace(offer("e-1"), by_token=True)
+    assert Objections(LIMIT, feeds, START - 60, 0.1).to(waiting(), message, START + 5) is None

@@ -2,6 +2,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core.matching import Mismatch, candidates, failed_clause
 from core.messages import Clause, Judged, Offer, Reason, Reply, Verdict, decode_replies, encode
@@ -88,6 +89,14 @@ def test_the_most_particular_comes_first_whatever_the_configuration_order() -> N
     event = kafka(payload=b'{"kind":"done","total":9}')
     assert names([ORDERS, DONE, BIG], event) == ["big", "done", "orders"]
     assert names([ANY_API, RISK], offer("e", label="risk")) == ["risk", "any_api"]
+
+
+def test_one_events_token_does_not_fulfil_the_event_that_anybody_may() -> None:
+    risk = replace(offer("e", label="risk"), by_token=True)
+    assert names([ANY_API, RISK], risk) == ["risk"]
+    stranger = replace(offer("e", label="external-service"), by_token=True)
+    assert names([ANY_API, RISK], stranger) == ["any_api"]
+    assert mismatch([RISK], stranger).reason is Reason.LABEL_NOT_EXPECTED
 
 
 def test_equals_keep_the_order_of_the_configuration() -> None:

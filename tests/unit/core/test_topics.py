@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from core.errors import InvalidError
 from core.kafka_config import KafkaConfig
-from core.topics import TopicBook, TopicRule
+from core.topics import TopicBook, TopicRule, completion_topic
 
 BOOK = TopicBook.parse(["orders", r"^acme\..*=acme", "shared=beta"], "default")
 EXISTING = ["orders", "orders2", "acme.a", "acme.b", "shared", "other", "xacme.c"]
@@ -78,3 +80,69 @@ def test_the_book_of_a_configuration_leaves_out_its_own_topics() -> None:
     assert book.own == {"muster.correlation.completed", "dead"}
     assert book.names == [("x", "two")]
     assert TopicBook.of(KafkaConfig(bootstrap="b:1")).own == {"muster.correlation.completed"}
+
+
+SHARED = KafkaConfig(bootstrap="b:1", tenant="one", dead_letter_topic="dead")
+RESERVED = ("muster.correlation.completed", "dead", "__consumer_offsets")
+
+
+@pytest.mark.parametrize("topic", RESERVED)
+def test_what_is_for_several_tenants_is_nobodys_to_wait_on(topic: str) -> None:
+    book = TopicBook.of(SHARED)
+    named = [(topic, "one")]
+    assert book.wanted([topic], named, ["one"]) == set()
+    assert book.strangers(named) == [(topic, "one", "one")]
+    with pytest.raises(InvalidError, match=rf"data.kafkaEvent.topic: .*{topic}"):
+        book.check_awaited([("data.kafkaEvent.topic", topic)])
+
+
+@pytest.mark.parametrize("topic", RESERVED)
+@pytest.mark.parametrize("pattern", ["^.*", "^.*=one"])
+def test_no_pattern_gives_it_to_a_tenant(topic: str, pattern: str) -> None:
+    book = TopicBook.of(replace(SHARED, topics=(pattern,)))
+    assert book.wanted([topic], [(topic, "one")], ["one"]) == set()
+    with pytest.raises(InvalidError):
+        book.check_awaited([("data.kafkaEvent.topic", topic)])
+
+
+@pytest.mark.parametrize("topic", RESERVED)
+def test_an_entry_that_names_it_in_full_does(topic: str) -> None:
+    book = TopicBook.of(replace(SHARED, topics=(f"{topic}=two",)))
+    book.check_awaited([("data.kafkaEvent.topic", topic)])
+    assert book.wanted([topic], [], ["one", "two"]) == {topic}
+    assert book.tenant_of(topic) == "two"
+    assert book.strangers([(topic, "one")]) == [(topic, "one", "two")]
+
+
+@pytest.mark.parametrize("topic", ["dead", "__consumer_offsets"])
+def test_no_wait_is_told_of_there(topic: str) -> None:
+    book = TopicBook.of(SHARED)
+    book.check_told(["muster.correlation.completed"], "one")
+    with pytest.raises(InvalidError, match="completionTopic"):
+        book.check_told([topic], "one")
+
+
+def test_a_topic_for_each_tenant_is_that_tenants() -> None:
+    book = TopicBook.of(
+        replace(SHARED, completion_topic="ends.{tenant}.v1", topics=("^.*=one", "ends.x.v1=y"))
+    )
+    assert completion_topic("ends.{tenant}.v1", "@anchor") == "ends._anchor.v1"
+    owners = {
+        "ends.one.v1": "one",
+        "ends.two.v1": "two",
+        "ends._anchor.v1": "@anchor",
+        "ends.x.v1": "y",
+        "ends.two.v2": "one",
+        "other": "one",
+    }
+    assert {topic: book.tenant_of(topic) for topic in owners} == owners
+    every = list(owners)
+    tenants = ["one", "two", "y"]
+    assert book.wanted(every, [], tenants) == {"ends.x.v1", "ends.two.v2", "other"}
+    named = [("ends.two.v1", "two"), ("ends.two.v1", "one"), ("ends.one.v1", "two")]
+    assert book.wanted(every, named, tenants) >= {"ends.two.v1"}
+    assert "ends.one.v1" not in book.wanted(every, named, tenants)
+    book.check_awaited([("data.kafkaEvent.topic", "ends.two.v1")])
+    book.check_told(["ends.two.v1"], "two")
+    with pytest.raises(InvalidError):
+        book.check_told(["ends.two.v1"], "one")

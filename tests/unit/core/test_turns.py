@@ -38,6 +38,14 @@ def opened(spec: WaitSpec = SPEC) -> World:
     return world
 
 
+def test_a_token_of_a_wait_that_is_forgotten_is_refused_and_nothing_is_kept() -> None:
+    world = World()
+    reply = world.say(replace(offer("e-1"), by_token=True), START)
+    assert isinstance(reply, Refused)
+    assert reply.kind is RefusalKind.TOKEN_EXPIRED
+    assert not world.inbox
+
+
 # Registration.
 
 

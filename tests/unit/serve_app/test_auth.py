@@ -3,7 +3,7 @@ import pytest
 from core.address import Address
 from core.errors import ForbiddenError, UnauthenticatedError
 from core.permissions import Permission, compose_key, hash_secret
-from serve_app.auth import KEY_TTL, UNKNOWN_KEY_TTL, Keys, Tokens
+from serve_app.auth import KEY_TTL, SECRETS_TTL, UNKNOWN_KEY_TTL, Keys, Tokens
 from storage.access import Credential
 
 ADDRESS = Address(7, "run", "order")
@@ -174,3 +174,24 @@ async def test_bad_tokens_do_not_make_postgres_work() -> None:
         with pytest.raises(UnauthenticatedError):
             await tokens.caller("bad", now=1.0)
     assert access.secret_readings == 2
+
+
+async def test_a_retired_secret_is_refused_as_soon_as_its_end_is_heard_of() -> None:
+    access = Access()
+    tokens = access.tokens()
+    token = await tokens.sign(ADDRESS, 50.0)
+    access.secrets = [b"new"]
+    assert (await tokens.caller(token, now=1.0)).address == ADDRESS, "it has not heard of it"
+    tokens.forget()
+    with pytest.raises(UnauthenticatedError):
+        await tokens.caller(token, now=1.0)
+
+
+async def test_a_retired_secret_is_refused_soon_even_if_nobody_said_so() -> None:
+    access = Access()
+    tokens = access.tokens()
+    token = await tokens.sign(ADDRESS, 50.0)
+    access.secrets = [b"new"]
+    access.now += SECRETS_TTL
+    with pytest.raises(UnauthenticatedError):
+        await tokens.caller(token, now=1.0)

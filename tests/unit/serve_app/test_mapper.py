@@ -168,8 +168,10 @@ def test_a_key_is_as_described() -> None:
         "expires_at": None,
         "revoked_at": None,
         "last_used_at": OPENED,
+        "created_by": None,
     }
     document = conforms(KeyView, mapper.key_document(row))
+    assert "createdBy" not in document
     assert document["permissions"] == ["waits:read", "waits:write"]
     assert "expiresAt" not in document
 

@@ -107,7 +107,7 @@ def test_an_answer_is_problem_json_with_the_request_id() -> None:
 @pytest.mark.parametrize("kind", list(RefusalKind))
 def test_every_refusal_of_an_actor_has_an_answer(kind: RefusalKind) -> None:
     problem = refusal(Refused(kind=kind, detail="no", existing="c")).problem
-    assert problem.status in {404, 409, 422, 429}
+    assert problem.status in {401, 404, 409, 422, 429}
     assert problem.extra == {"correlationId": "c"}
 
 

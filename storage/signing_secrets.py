@@ -1,0 +1,38 @@
+"""The secrets that sign the tokens in URLs: listed and replaced; access.py reads them to sign."""
+
+from dataclasses import dataclass
+
+from storage import changes
+from storage.changes import Topic
+from storage.pool import Pool
+from storage.queries import Q
+
+KEEP_RETIRED = 30 * 86_400.0
+"""Seconds for which a listing still shows a secret that is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretAge:
+    """One signing secret, without the secret: since when it signs, until when it is accepted."""
+
+    secret_id: int
+    purpose: str
+    created_at: float
+    retired_at: float | None
+    age: float
+    is_live: bool
+
+
+async def rotate(pool: Pool, purpose: str, fresh: bytes, grace: float) -> int:
+    """Sign with a new secret from now on; the others are accepted for `grace` seconds more."""
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute(Q["retire_secrets"], purpose, grace)
+        await conn.execute(Q["forget_secrets"], KEEP_RETIRED)
+        secret_id: int = await conn.fetchval(Q["add_secret"], purpose, fresh)
+        await changes.notify(conn, Topic.SIGNING_SECRETS)
+        return secret_id
+
+
+async def list_ages(pool: Pool) -> list[SecretAge]:
+    """Every secret by purpose, the newest first."""
+    return [SecretAge(**row) for row in await pool.fetch(Q["list_secrets"])]
