@@ -34,6 +34,10 @@ class Cache(Generic[K, V]):
             return known[0]
         return await self._read(key)
 
+    def has(self, key: K) -> bool:
+        """Whether the value was read before, however old it is by now."""
+        return key in self._values
+
     async def refresh(self, key: K) -> V:
         """The value as it is now: by a reading that began after this call."""
         running = self._reading.get(key)

@@ -4,14 +4,17 @@ MusterError
 ├── InvalidError          the caller must change the request (names the field)
 ├── NotFoundError
 ├── ConflictError         the request contradicts what is stored
-├── ForbiddenError        the key lacks the permission
-├── UnauthenticatedError  no key, or one we do not know
+├── DeniedError           the caller is not let in
+│   ├── ForbiddenError        the key lacks the permission
+│   └── UnauthenticatedError  no key, or one we do not know
 └── TransientError        the same request may succeed later
     ├── OverloadedError   a bound was reached
     └── UnavailableError  a part we need is away
 
 Constructors pass their arguments up unchanged, so an error keeps its type when Ray pickles it.
 """
+
+from core.denial import Denial
 
 
 class MusterError(Exception):
@@ -46,11 +49,22 @@ class ConflictError(MusterError):
     """What is stored contradicts the request."""
 
 
-class UnauthenticatedError(MusterError):
+class DeniedError(MusterError):
+    """The caller may not do this; `detail` is for the caller, `denial` for the operator."""
+
+    def __init__(self, detail: str, denial: Denial = Denial("other")) -> None:  # noqa: B008  a constant
+        super().__init__(detail, denial)
+        self.detail, self.denial = detail, denial
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+class UnauthenticatedError(DeniedError):
     """The caller did not prove who it is."""
 
 
-class ForbiddenError(MusterError):
+class ForbiddenError(DeniedError):
     """The caller is known and may not do this."""
 
 

@@ -9,15 +9,19 @@ from dataclasses import dataclass
 
 from actors.cache import Cache
 from core.address import Address
+from core.denial import Denial
 from core.errors import ForbiddenError, UnauthenticatedError
 from core.permissions import Permission, split_key
 from core.tokens import CALLBACK, sign, verify
+from serve_app.key_lookup import UNKNOWN_TTL, FindLive, KeyLookup
 from storage.access import Credential
 
 KEY_TTL = 10.0
-UNKNOWN_KEY_TTL = 1.0
+_NO_SUCH_KEY = "this API key is unknown, expired or revoked"
 SECRETS_TTL = 10.0
 SECRETS_RETRY = 1.0
+TOKEN_SCOPE = Denial("token_scope")
+"""A token was shown where it does not lead."""
 _SEE_EXPECTED = frozenset({Permission.WAITS_READ, Permission.INBOX_READ})
 
 
@@ -42,7 +46,8 @@ class Caller:
     def check_source(self, source: str) -> None:
         """Pass if this caller may speak as `source`; raises ForbiddenError."""
         if self.source and self.source != source:
-            raise ForbiddenError(f"this token is for answers of {self.source}, not of {source}")
+            detail = f"this token is for answers of {self.source}, not of {source}"
+            raise ForbiddenError(detail, TOKEN_SCOPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +65,12 @@ class Keys:
     def __init__(
         self,
         find: Callable[[str], Awaitable[Credential | None]],
+        find_live: FindLive,
         touch: Callable[[list[str]], Awaitable[None]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._touch = touch
+        self._lookup = KeyLookup(find_live, monotonic)
         self._used: set[str] = set()
 
         async def holder(prefix: str) -> _Holder | None:
@@ -80,23 +87,36 @@ class Keys:
 
         Raises:
             UnauthenticatedError: There is no key, or none that is live.
+            OverloadedError: Too many keys that nobody knows are being looked up.
         """
         if authorization is None:
-            raise UnauthenticatedError("an API key is needed: Authorization: Bearer mk_…")
+            detail = "an API key is needed: Authorization: Bearer mk_…"
+            raise UnauthenticatedError(detail, Denial("no_key"))
         kind, _, key = authorization.partition(" ")
         split = split_key(key.strip()) if kind.lower() == "bearer" else None
         if split is None:
-            raise UnauthenticatedError("the Authorization header must be: Bearer mk_…")
+            detail = "the Authorization header must be: Bearer mk_…"
+            raise UnauthenticatedError(detail, Denial("malformed_key"))
         prefix, secret_hash = split
-        holder = await self._holders.get(prefix)
-        if holder is None or not hmac.compare_digest(secret_hash, holder.secret_hash):
-            raise UnauthenticatedError("this API key is unknown, expired or revoked")
+        holder = await self._holder(prefix)
+        if holder is None:
+            raise UnauthenticatedError(_NO_SUCH_KEY, Denial("unknown_key"))
+        if not hmac.compare_digest(secret_hash, holder.secret_hash):
+            denial = Denial("wrong_secret", prefix, holder.caller.tenant)
+            raise UnauthenticatedError(_NO_SUCH_KEY, denial)
         self._used.add(prefix)
         return holder.caller
+
+    async def _holder(self, prefix: str) -> _Holder | None:
+        """Only a key that there is takes a place among those that are remembered."""
+        if not self._holders.has(prefix) and not await self._lookup.exists(prefix):
+            return None
+        return await self._holders.get(prefix)
 
     def forget(self, prefix: str) -> None:
         """The key changed: look again at its next use."""
         self._holders.forget(prefix)
+        self._lookup.forget(prefix)
 
     async def write_used(self) -> None:
         """Store which keys were used since the last time, all at once."""
@@ -112,7 +132,7 @@ class Keys:
 
 def _ttl(found: _Holder | None) -> float:
     if found is None:
-        return UNKNOWN_KEY_TTL
+        return UNKNOWN_TTL
     return KEY_TTL if found.lives is None else min(KEY_TTL, found.lives)
 
 
@@ -155,7 +175,8 @@ class Tokens:
             # Another replica may have begun to sign with a secret that is new to us.
             holder = verify(token, now, await self._secrets.refresh(purpose), purpose)
         if holder is None:
-            raise UnauthenticatedError(f"this {purpose} token is forged, broken or over")
+            detail = f"this {purpose} token is forged, broken or over"
+            raise UnauthenticatedError(detail, Denial("token"))
         address = holder.address
         return Caller(address.tenant, frozenset(), address=address, source=holder.source)
 

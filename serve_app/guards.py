@@ -6,6 +6,7 @@ from fastapi import Path, Request
 from fastapi.params import Depends
 
 from core.address import Address, check_id
+from core.denial import Denial
 from core.errors import ForbiddenError, NotFoundError
 from core.permissions import Permission
 from core.tokens import CALLBACK
@@ -30,7 +31,8 @@ class Requires:
         replica = replica_of(request)
         caller = await replica.keys.caller(headers_of(request).get("authorization"))
         if self.permission not in caller.permissions:
-            raise ForbiddenError(f"this API key lacks the permission {self.permission}")
+            detail = f"this API key lacks the permission {self.permission}"
+            raise ForbiddenError(detail, Denial("permission", caller.prefix, caller.tenant))
         request.scope[CALLER] = caller
 
 

@@ -15,7 +15,7 @@ from core.messages import Offer
 from core.paths import MISSING, find
 from core.spec import DEFAULT_IDS, IdFields
 from core.wait import Parked
-from serve_app.auth import Caller
+from serve_app.auth import TOKEN_SCOPE, Caller
 from serve_app.database import Database
 from serve_app.faults import Fault
 from serve_app.problems import Problem
@@ -89,7 +89,8 @@ class Intake:
             seen = await self._database.ask(waits.read, address)
             own = {event.ids for event in seen.wait.spec.events} if seen else {DEFAULT_IDS}
             if own.intersection(suspects):
-                raise ForbiddenError("the ids in this request are not the ones its token is for")
+                detail = "the ids in this request are not the ones its token is for"
+                raise ForbiddenError(detail, TOKEN_SCOPE)
         return next((f for f in profiles if _repeats(arrival, f, address)), DEFAULT_IDS)
 
 

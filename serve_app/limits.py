@@ -16,7 +16,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from core.errors import OverloadedError
 from serve_app.headers import headers_in
 from serve_app.options import IngressOptions
-from serve_app.problems import INTERNAL, REQUEST_ID, Problem, ProblemError, problem_of, respond
+from serve_app.problems import (
+    INTERNAL,
+    REQUEST_ID,
+    Problem,
+    ProblemError,
+    note_denial,
+    problem_of,
+    respond,
+)
 from telemetry.metrics import Metrics
 
 log = structlog.get_logger("http")
@@ -145,7 +153,9 @@ class Guard:
             if status:  # part of an answer is out: all that is left is to break it off
                 log.exception("request.broken_off", request=facts.request_id)
                 raise
-            await respond(self._problem(error, facts), scope)(scope, receive, send_counted)
+            problem = self._problem(error, facts)
+            note_denial(error, problem, scope, self._metrics.denials.note)
+            await respond(problem, scope)(scope, receive, send_counted)
         finally:
             seconds = None if lingers else time.perf_counter() - began
             self._metrics.http.observe(_method(scope), _route(scope), status or 499, seconds)

@@ -1,6 +1,6 @@
 """Every refusal as application/problem+json (RFC 9457); the core knows no status codes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
@@ -15,8 +15,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from core.denial import Denial
 from core.errors import (
     ConflictError,
+    DeniedError,
     ForbiddenError,
     InvalidError,
     MusterError,
@@ -33,6 +35,7 @@ from storage.schema_check import SchemaMismatchError
 
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "muster.request_id"
+_DENIED = frozenset({401, 403})
 DATABASE_RETRY = 2
 
 log = structlog.get_logger("problems")
@@ -80,6 +83,7 @@ _KINDS: tuple[tuple[type[MusterError], int, str], ...] = (
     (ConflictError, 409, "conflict"),
     (UnauthenticatedError, 401, "unauthenticated"),
     (ForbiddenError, 403, "forbidden"),
+    (DeniedError, 403, "forbidden"),
     (OverloadedError, 429, "overloaded"),
     (UnavailableError, 503, "unavailable"),
     (TransientError, 503, "unavailable"),
@@ -180,8 +184,19 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, _answer)
 
 
+def note_denial(
+    error: Exception, problem: Problem, scope: Scope, note: Callable[[Denial, str], None]
+) -> None:
+    """Have it noted if somebody was not let in."""
+    if problem.status in _DENIED:
+        denial = error.denial if isinstance(error, DeniedError) else Denial("token_over")
+        client = scope.get("client")
+        note(denial, client[0] if client else "unknown")
+
+
 async def _answer(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
+    note_denial(error, problem, request.scope, request.app.counters.denials.note)
     if problem.status >= 500:
         log.warning(
             "request.failed",

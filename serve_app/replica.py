@@ -49,6 +49,7 @@ from telemetry.metrics import Metrics
 log = structlog.get_logger("replica")
 
 WRITE_USED_EVERY = 30.0
+TELL_DENIALS_EVERY = 5.0
 
 
 class Replica:
@@ -66,7 +67,8 @@ class Replica:
         self.new_id = Ids(IdLeases(gateway.pool, "ingress"), gateway.clock.now)
         asker = self.database.asker
         # When a key was last used is not worth waiting for.
-        self.keys = Keys(asker(access.find_key), partial(access.touch_keys, gateway.pool))
+        touch = partial(access.touch_keys, gateway.pool)
+        self.keys = Keys(asker(access.find_key), asker(access.live_prefixes), touch)
         secrets = asker(access.signing_secrets)
         self.tokens = {purpose: Tokens(secrets, purpose) for purpose in (CALLBACK, STREAM)}
         profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
@@ -109,6 +111,7 @@ class Replica:
         self.flush_rate = Rate()
         self._tasks = (
             asyncio.create_task(self._write_used_forever()),
+            asyncio.create_task(self._tell_denials_forever()),
             asyncio.create_task(self.notices.run_forever(self.config.dsn)),
             asyncio.create_task(self._make_warnings().run_forever()),
         )
@@ -158,6 +161,11 @@ class Replica:
         while True:
             await asyncio.sleep(WRITE_USED_EVERY)
             await self._write_used()
+
+    async def _tell_denials_forever(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_DENIALS_EVERY)
+            self.metrics.denials.tell_rest()
 
     async def _write_used(self) -> None:
         try:

@@ -1,6 +1,6 @@
 """Subscriptions on their way in: looked at before they are kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,10 @@ from core.dispatch.signature import read_secret
 from core.errors import InvalidError
 from core.subscription import Binding, Subscription, SubscriptionSource, SubscriptionStatus
 from handlers.filters import Unusable, compile_filter
+from serve_app.faults import Fault
+from serve_app.problems import ProblemError, invalid
 from serve_app.replica import Replica
-from serve_app.targets import check_target
+from serve_app.targets import check_target, origin_of
 from serve_app.wire.subscriptions import (
     BindingRequest,
     DeclaredSubscription,
@@ -63,7 +65,9 @@ class SubscriptionDesk:
         def edit(held: Subscription) -> Subscription:
             if wish.code not in (None, held.code):
                 raise InvalidError("code", f"{held.code}: a code stays")
-            return _moved(replace(held, **values), wish.status)
+            changed = replace(held, **values)
+            check_credentials(held, changed, values)
+            return _moved(changed, wish.status)
 
         return edit
 
@@ -71,7 +75,13 @@ class SubscriptionDesk:
         """What changes some of it."""
         values = await self._values(wish, wish.values())
         values.pop("status", None)
-        return lambda held: _moved(replace(held, **values), wish.status)
+
+        def edit(held: Subscription) -> Subscription:
+            changed = replace(held, **values)
+            check_credentials(held, changed, values)
+            return _moved(changed, wish.status)
+
+        return edit
 
     async def _made(self, wish: SubscriptionFields, code: str, within: str = "") -> Subscription:
         values = await self._values(wish, wish.values(_FIELDS), within)
@@ -129,6 +139,23 @@ class SubscriptionDesk:
         if found is None:
             raise InvalidError(where, "an event type that exists")
         return found.code
+
+
+def check_credentials(held: Subscription, changed: Subscription, given: Container[str]) -> None:
+    """See that credentials do not go to another origin than the one they were given for.
+
+    Whoever may change a subscription cannot read them, and must not have them sent to itself.
+
+    Raises:
+        ProblemError: Some are kept, and the origin is another; it names them all.
+    """
+    was, is_ = origin_of(held.target), origin_of(changed.target)
+    if was == is_:
+        return
+    kept = [name for name in sorted(_UNSEEN) if getattr(held, name) and name not in given]
+    if kept:
+        expected = f"said again, or taken away: what is kept is for {was}, and target is {is_}"
+        raise ProblemError(invalid(Fault(name, expected) for name in kept))
 
 
 def secret_of(text: str | None) -> bytes:

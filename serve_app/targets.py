@@ -10,6 +10,12 @@ from core.errors import InvalidError
 from handlers.guarded import ForbiddenDestinationError, check_place
 
 
+def origin_of(url: str) -> str:
+    """Scheme, host and port: whoever answers there is shown the credentials."""
+    target = URL(url)
+    return f"{target.scheme}://{target.host}:{target.port}"
+
+
 def check_target(url: str, destinations: Destinations, field: str) -> None:
     """Let pass what deliveries can be sent to.
 

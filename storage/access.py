@@ -115,6 +115,11 @@ async def find_key(pool: Pool, prefix: str) -> Credential | None:
     )
 
 
+async def live_prefixes(pool: Pool, prefixes: list[str]) -> set[str]:
+    """Those of these prefixes that have a live key behind them."""
+    return {row["prefix"] for row in await pool.fetch(Q["live_prefixes"], prefixes)}
+
+
 async def list_keys(pool: Pool, tenant: int) -> list[dict[str, Any]]:
     """A tenant's keys, newest first, without their secrets."""
     return [dict(row) for row in await pool.fetch(Q["list_keys"], tenant)]

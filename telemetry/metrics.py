@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from telemetry.denials import Denials
 from telemetry.dispatch_families import dispatch_families
 from telemetry.event_metrics import EventMetrics
 from telemetry.gather_families import gather_families
@@ -105,7 +106,8 @@ class Metrics:
     def __init__(self, replica: str) -> None:
         # By path and verdict. Plain numbers: this is counted for every event.
         self._arrivals: dict[tuple[str, str], int] = {}
-        self._shards = _SnapshotCollector(replica, self._arrivals)
+        self.denials = Denials(replica)
+        self._shards = _SnapshotCollector(replica, self._arrivals, self.denials)
         self._registry = CollectorRegistry()
         self._registry.register(self._shards)
         self._replica = replica
@@ -146,8 +148,11 @@ class Metrics:
 class _SnapshotCollector(Collector):
     """Turns the latest snapshot into metric families."""
 
-    def __init__(self, replica: str, arrivals: Mapping[tuple[str, str], int]) -> None:
+    def __init__(
+        self, replica: str, arrivals: Mapping[tuple[str, str], int], denials: Denials
+    ) -> None:
         self.snapshot = Snapshot()
+        self._denials = denials
         self._replica = replica
         self._arrivals = arrivals
 
@@ -168,6 +173,7 @@ class _SnapshotCollector(Collector):
         snapshot = self.snapshot
         yield from kafka_families(snapshot.actors, snapshot.lags, snapshot.letters)
         yield from gather_families(snapshot.actors, snapshot.tenant)
+        yield from self._denials.families(snapshot.tenant)
         yield from dispatch_families(snapshot.actors, snapshot.tenant, snapshot.warnings)
 
     def _by_path(self) -> Metric:

@@ -22,6 +22,7 @@ from core.messages import Offer
 from core.permissions import Permission
 from core.spec import Source
 from core.tokens import STREAM
+from serve_app.auth import TOKEN_SCOPE
 from serve_app.documents import answer, parse, parse_as, read_body
 from serve_app.gatherer import capped, context_of, trace_of
 from serve_app.guards import caller_of, replica_of, requires, requires_or_token
@@ -153,7 +154,7 @@ def _address(request: Request, correlation_id: str) -> Address:
         raise InvalidError("correlationId", "printable characters, without a space at either end")
     address = Address(caller.tenant, correlation_id, correlation_id)
     if caller.address is not None and caller.address != address:
-        raise ForbiddenError("correlationId is not the one this token is for")
+        raise ForbiddenError("correlationId is not the one this token is for", TOKEN_SCOPE)
     return address
 
 

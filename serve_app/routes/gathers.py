@@ -15,6 +15,7 @@ from core.moment import moment
 from core.permissions import Permission
 from core.tokens import STREAM
 from core.wait import Wait
+from serve_app.auth import TOKEN_SCOPE
 from serve_app.channels import has_all
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.gatherer import Begun, Gathering, capped, leaving_of, leaving_of_reader, trace_of
@@ -161,7 +162,7 @@ def _address(request: Request, gather_id: str) -> Address:
     caller = caller_of(request)
     address = Address(caller.tenant, gather_id, gather_id)
     if caller.address is not None and caller.address != address:
-        raise ForbiddenError("this token is for another gather")
+        raise ForbiddenError("this token is for another gather", TOKEN_SCOPE)
     return address
 
 

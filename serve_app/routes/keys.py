@@ -8,6 +8,7 @@ import structlog
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
+from core.denial import Denial
 from core.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
 from core.moment import moment
 from core.permissions import Permission
@@ -60,7 +61,8 @@ async def create_key(request: Request) -> Response:
     wish = parse_as(KeyRequest, await read_body(request, replica.config.request_timeout))
     lacking = sorted(set(wish.permissions) - caller.permissions)
     if lacking:
-        raise ForbiddenError(f"this API key cannot give what it lacks: {', '.join(lacking)}")
+        detail = f"this API key cannot give what it lacks: {', '.join(lacking)}"
+        raise ForbiddenError(detail, Denial("permission", caller.prefix, caller.tenant))
     new = NewKey(
         tenant=caller.tenant,
         name=wish.name,

@@ -44,6 +44,15 @@ select tenant_id, name, secret_hash, permissions,
    and revoked_at is null
    and (expires_at is null or expires_at > now());
 
+-- name: live_prefixes
+-- Which of these prefixes have a live key behind them.
+-- Served by: api_keys_pkey.
+select prefix
+  from api_keys
+ where prefix = any($1::text[])
+   and revoked_at is null
+   and (expires_at is null or expires_at > now());
+
 -- name: list_keys
 select prefix, name, permissions, created_by,
        extract(epoch from created_at)::float8 as created_at,

@@ -147,6 +147,37 @@ def test_secrets_go_in_and_never_come_out(product: Product) -> None:
 
 
 @pytest.mark.parametrize(
+    "target",
+    ["https://other.example/hook", "http://example.org/hook", "https://example.org:8443/hook"],
+)
+def test_credentials_do_not_follow_to_another_origin(product: Product, target: str) -> None:
+    credentials = {
+        "headers": {"X-Key": "hush-header"},
+        "auth": {"type": "bearer", "token": "hush-token"},
+    }
+    made = create(product, target="https://example.org/hook", **credentials)
+    whole = wish(code=made["code"], target=target)
+    for reply in (
+        product.http.patch(path(made), json={"target": target}),
+        product.http.put(path(made), json=whole),
+    ):
+        assert_problem(reply, 422, "invalid")
+        assert [fault["field"] for fault in reply.json()["errors"]] == ["auth", "headers"]
+        assert "hush" not in reply.text
+    partly = product.http.patch(path(made), json={"target": target, "headers": {}})
+    assert [fault["field"] for fault in partly.json()["errors"]] == ["auth"]
+    assert product.http.get(path(made)).json()["target"] == "https://example.org/hook"
+    near = product.http.patch(path(made), json={"target": "https://example.org/elsewhere"}).json()
+    assert near["auth"] == {"type": "bearer", "secret": "•••"}, "the same origin may keep them"
+    moved = product.http.patch(path(made), json={"target": target, **credentials}).json()
+    assert (moved["target"], moved["headers"]) == (target, {"X-Key": "•••"})
+    back = {"target": "https://example.org/hook", "headers": {}, "auth": None}
+    assert product.http.patch(path(made), json=back).json()["auth"] is None
+    free = product.http.patch(path(made), json={"target": target})
+    assert free.status_code == 200, "without any there is nothing to say again"
+
+
+@pytest.mark.parametrize(
     ("fields", "field"),
     [
         ({"code": "A"}, "code"),

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from core import errors
+from core.denial import Denial
 from core.errors import (
     ConflictError,
+    DeniedError,
     ForbiddenError,
     InvalidError,
     MusterError,
@@ -23,6 +25,7 @@ SAMPLES: list[MusterError] = [
     InvalidError(field="body", expected="must be JSON", status=400),
     NotFoundError("wait state e:c"),
     ConflictError("registered with another configuration"),
+    DeniedError("no", Denial("unknown_key", "abc", 7)),
     UnauthenticatedError("no key"),
     ForbiddenError("waits:write is missing"),
     TransientError("try again"),

@@ -1,9 +1,13 @@
+import asyncio
+
 import pytest
 
 from core.address import Address
+from core.denial import Denial
 from core.errors import ForbiddenError, UnauthenticatedError
 from core.permissions import Permission, compose_key, hash_secret
-from serve_app.auth import KEY_TTL, SECRETS_TTL, UNKNOWN_KEY_TTL, Keys, Tokens
+from serve_app.auth import KEY_TTL, SECRETS_TTL, Caller, Keys, Tokens
+from serve_app.key_lookup import UNKNOWN_TTL
 from storage.access import Credential
 
 ADDRESS = Address(7, "run", "order")
@@ -18,6 +22,7 @@ class Access:
             "abc": Credential(7, "k", hash_secret("s_1"), frozenset({"waits:read"}))
         }
         self.found: list[str] = []
+        self.looked_up: list[list[str]] = []
         self.touched: list[list[str]] = []
         self.away = False
         self.secrets: list[bytes] = []
@@ -26,6 +31,10 @@ class Access:
     async def find(self, prefix: str) -> Credential | None:
         self.found.append(prefix)
         return self.credentials.get(prefix)
+
+    async def find_live(self, prefixes: list[str]) -> set[str]:
+        self.looked_up.append(prefixes)
+        return set(prefixes) & set(self.credentials)
 
     async def touch(self, prefixes: list[str]) -> None:
         if self.away:
@@ -38,7 +47,7 @@ class Access:
         return list(self.secrets)
 
     def keys(self) -> Keys:
-        return Keys(self.find, self.touch, lambda: self.now)
+        return Keys(self.find, self.find_live, self.touch, lambda: self.now)
 
     def tokens(self) -> Tokens:
         return Tokens(self.signing_secrets, monotonic=lambda: self.now)
@@ -109,7 +118,7 @@ async def test_a_new_key_works_soon_even_if_it_was_tried_too_early() -> None:
     with pytest.raises(UnauthenticatedError):
         await keys.caller(GOOD)
     access.credentials["abc"] = kept
-    access.now += UNKNOWN_KEY_TTL
+    access.now += UNKNOWN_TTL
     assert (await keys.caller(GOOD)).tenant == 7
 
 
@@ -195,3 +204,40 @@ async def test_a_retired_secret_is_refused_soon_even_if_nobody_said_so() -> None
     access.now += SECRETS_TTL
     with pytest.raises(UnauthenticatedError):
         await tokens.caller(token, now=1.0)
+
+
+async def test_unknown_keys_do_not_push_known_ones_out() -> None:
+    access = Access()
+    keys = access.keys()
+    await keys.caller(GOOD)
+    for number in range(10_001):
+        with pytest.raises(UnauthenticatedError):
+            await keys.caller(f"Bearer mk_no{number}_x")
+    await keys.caller(GOOD)
+    assert access.found == ["abc"], "it was still remembered"
+
+
+async def test_keys_that_there_are_not_are_looked_up_together() -> None:
+    access = Access()
+    keys = access.keys()
+    asked = [asyncio.create_task(keys.caller(f"Bearer mk_no{n}_x")) for n in range(200)]
+    asked.append(asyncio.create_task(keys.caller(GOOD)))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(one, UnauthenticatedError) for one in answers) == 200
+    assert isinstance(answers[-1], Caller)
+    assert len(access.looked_up) <= 2
+
+
+async def test_why_somebody_is_not_let_in() -> None:
+    keys = Access().keys()
+    reasons = {
+        None: Denial("no_key"),
+        "Basic x": Denial("malformed_key"),
+        f"Bearer mk_{'p' * 65}_x": Denial("malformed_key"),
+        "Bearer mk_zzz_x": Denial("unknown_key"),
+        "Bearer mk_abc_x": Denial("wrong_secret", "abc", 7),
+    }
+    for header, denial in reasons.items():
+        with pytest.raises(UnauthenticatedError) as raised:
+            await keys.caller(header)
+        assert raised.value.denial == denial

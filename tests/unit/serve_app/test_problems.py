@@ -30,6 +30,7 @@ TABLE: list[tuple[Exception, int, str]] = [
     (errors.ConflictError("ended"), 409, "conflict"),
     (errors.UnauthenticatedError("no key"), 401, "unauthenticated"),
     (errors.ForbiddenError("no"), 403, "forbidden"),
+    (errors.DeniedError("no"), 403, "forbidden"),
     (errors.OverloadedError("full", 3), 429, "overloaded"),
     (errors.UnavailableError("away", 2), 503, "unavailable"),
     (errors.TransientError("later"), 503, "unavailable"),
