@@ -29,12 +29,20 @@ class Instance:
 def find_instance(url: str | None, key: str | None, data_dir: Path) -> Instance:
     """Resolve what was given, then what a local instance left in its data folder.
 
-    The admin key in the folder belongs to the address in the folder: it is shown to no other.
+    The admin key in the folder belongs to the address in the folder: it is shown to no other. Nor
+    is a key that was given shown to an address that only the folder names: anybody may have
+    written that.
     """
     local = _local_url(data_dir)
     chosen = _checked(url) if url else local or DEFAULT_URL
     if key is None and chosen == local:
         key = _local_key(data_dir)
+    elif key and not url and local and key.strip() != _local_key(data_dir):
+        raise CommandError(
+            f"Your key is not sent to {local}, which only {data_dir / INSTANCE_FILE} names: say "
+            f"where it is for, as in --url {local} or MUSTER_URL, or leave MUSTER_KEY and --key "
+            "out to use the folder's own key."
+        )
     return Instance(chosen, _printable(key) if key else None)
 
 

@@ -35,6 +35,8 @@ SLASH = "\ue000"
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# No answer is taken for what it is not said to be.
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 # Who looks after a busy replica must see that it is busy, not take it for dead. These answer
 # from caches, so they cannot become a load themselves.
 _URGENT = ("/actuator/", "/metrics")
@@ -135,6 +137,7 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message["headers"], _NO_SNIFFING]
             await send(message)
 
         lingers = False

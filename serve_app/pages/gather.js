@@ -14,7 +14,6 @@ const LOG_LINES = 500;
 const REOPENINGS = 10;
 const PAUSE = 1000;
 const FOR_THE_MOMENT = new Set([429, 502, 503, 504]);
-const STORED_KEY = "muster.key";
 
 // The gather on show. What belongs to an earlier one is no longer looked at.
 let current = null;
@@ -189,7 +188,6 @@ const begin = (event) => {
   const run = { abort: new AbortController(), outcomes: new Map(), notes: [] };
   const body = wanted();
   current = run;
-  storeKey(at("key").value.trim());
   clearProblem();
   show(run);
   showStatus("Listening", body.strategy === "SSE" ? "Connecting" : "One reply for all");
@@ -319,24 +317,14 @@ const stop = () => {
   end(current, "Idle", "stopped");
 };
 
-// A browser may forbid storage; then the key lives in its field alone.
-const storeKey = (key) => {
-  try { sessionStorage.setItem(STORED_KEY, key); } catch { /* not kept */ }
-};
-const storedKey = () => {
-  try { return sessionStorage.getItem(STORED_KEY) ?? ""; } catch { return ""; }
-};
-
 // The key of a link `gather#key=…`: a fragment is never sent, and must not stay on show.
 const takeKey = () => {
   const given = new URLSearchParams(location.hash.slice(1)).get("key");
   if (given === null) return;
   history.replaceState(null, "", location.pathname + location.search);
   at("key").value = given;
-  storeKey(given);
 };
 
-at("key").value = storedKey();
 takeKey();
 addEventListener("hashchange", takeKey);
 at("form").addEventListener("submit", begin);

@@ -1,5 +1,6 @@
-"""The page at /gather: three files that a browser fetches from here, and nothing from elsewhere."""
+"""The pages at /docs and /gather: their files come from here, and nothing from elsewhere."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -8,31 +9,28 @@ from starlette.responses import Response
 router = APIRouter(include_in_schema=False)
 
 _FOLDER = Path(__file__).parents[1] / "pages"
+# No script and no style but those in files of ours, in nobody's frame. That nothing is taken for
+# what it is not said to be holds for every answer: see limits.py.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-_PAGE, _SCRIPT, _STYLE = (
-    (_FOLDER / name).read_bytes() for name in ("gather.html", "gather.js", "gather.css")
-)
+_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_PAGES = ("docs", "gather")
 
 
-@router.get("/gather")
-async def show_gather() -> Response:
-    """The page."""
-    return Response(_PAGE, media_type="text/html", headers=_HEADERS)
+def _shown(file: Path) -> Callable[[], Awaitable[Response]]:
+    content, kind = file.read_bytes(), _KINDS[file.suffix]
+
+    async def show() -> Response:
+        return Response(content, media_type=kind, headers=_HEADERS)
+
+    return show
 
 
-@router.get("/gather.js")
-async def show_gather_script() -> Response:
-    """What it does."""
-    return Response(_SCRIPT, media_type="text/javascript", headers=_HEADERS)
-
-
-@router.get("/gather.css")
-async def show_gather_style() -> Response:
-    """How it looks."""
-    return Response(_STYLE, media_type="text/css", headers=_HEADERS)
+for _page in _PAGES:
+    for _suffix in _KINDS:
+        _path = f"/{_page}" if _suffix == ".html" else f"/{_page}{_suffix}"
+        router.get(_path)(_shown(_FOLDER / f"{_page}{_suffix}"))

@@ -204,6 +204,45 @@ def test_a_key_is_revoked_with_its_maker(product: Product, clients: Clients) -> 
     assert "revokedAt" in listed[grandchild["prefix"]]
 
 
+def metric(product: Product, name: str, **labels: str) -> float:
+    """What the counter says, of all that have these labels; summed over replicas."""
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    lines = product.http.get("/metrics").text.splitlines()
+    return sum(
+        float(line.rpartition(" ")[2])
+        for line in lines
+        if line.startswith(f"{name}{{") and all(one in line for one in wanted)
+    )
+
+
+def test_who_is_not_let_in_is_counted_and_logged(
+    product: Product, stranger: Product, clients: Clients
+) -> None:
+    limited = create_key(product, ["waits:read"])
+    prefix = limited["prefix"]
+    before = metric(product, "muster_http_denied_total", reason="unknown_key")
+    for _ in range(20):
+        clients("mk_nobody_nothing").get("/api/wait-states")
+    assert metric(product, "muster_http_denied_total", reason="unknown_key") == before + 20
+    clients(f"mk_{prefix}_wrong").get("/api/wait-states")
+    clients(limited["key"]).get("/api/keys")
+    clients(limited["key"]).post(CALLBACKS, json={})  # by the short way
+    denied = {"key": prefix, "reason": "permission"}
+    assert metric(product, "muster_key_denied_total", **denied) == 2
+    denied["reason"] = "wrong_secret"
+    assert metric(product, "muster_key_denied_total", **denied) == 1
+    assert metric(stranger, "muster_key_denied_total", key=prefix) == 0, "of others, nothing"
+    logs = [file for file in product.data_dir.rglob("*") if file.is_file() and "log" in str(file)]
+
+    def told() -> list[str]:
+        lines = [line for file in logs for line in file.read_text("utf-8", "replace").splitlines()]
+        return [line for line in lines if "request.denied" in line]
+
+    until("the log tells of it", lambda: any(prefix in line for line in told()))
+    assert any("unknown_key" in line for line in told())
+    assert not any("nothing" in line or limited["key"] in line for line in told())
+
+
 # Callback tokens
 
 

@@ -58,12 +58,15 @@ async def test_it_opens_ready_to_go(gather: GatherPage, product: Product) -> Non
     ]
 
 
-async def test_the_key_leaves_the_address_and_stays_in_the_tab(
+async def test_the_key_leaves_the_address_and_is_stored_nowhere(
     gather: GatherPage, product: Product
 ) -> None:
     assert gather.page.url == f"{product.url}/gather"
-    await gather.page.reload()
     await expect(gather.key).to_have_value(product.key)
+    stored = "JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie])"
+    assert await gather.page.evaluate(stored) == '[{},{},""]'
+    await gather.page.reload()
+    await expect(gather.key).to_have_value("")
     await gather.page.evaluate("location.hash = 'key=mk_another'")
     await expect(gather.key).to_have_value("mk_another")
     assert gather.page.url == f"{product.url}/gather"

@@ -34,6 +34,28 @@ def test_the_local_key_is_shown_to_no_other_address(tmp_path: Path) -> None:
     assert find_instance(f"{LOCAL}/", None, folder).key == "mk_local_secret"
 
 
+def test_a_key_that_was_given_is_not_shown_to_an_address_that_a_folder_names(
+    tmp_path: Path,
+) -> None:
+    folder = left_behind(tmp_path, url="https://evil.example")
+    with pytest.raises(CommandError, match=r"not sent to https://evil\.example.*--url"):
+        find_instance(None, "mk_mine_secret", folder)
+    (folder / "admin.key").unlink()
+    with pytest.raises(CommandError, match="not sent"):
+        find_instance(None, "mk_mine_secret", folder)
+    named = find_instance("https://evil.example", "mk_mine_secret", folder)
+    assert named.key == "mk_mine_secret", "whoever names the address means it"
+
+
+def test_the_folders_own_key_may_be_given_as_well(tmp_path: Path) -> None:
+    found = find_instance(None, "mk_local_secret", left_behind(tmp_path))
+    assert (found.url, found.key) == (LOCAL, "mk_local_secret")
+
+
+def test_where_no_folder_names_another_a_key_goes_to_the_default_address(tmp_path: Path) -> None:
+    assert find_instance(None, "mk_a_b", tmp_path / "nowhere").key == "mk_a_b"
+
+
 def test_an_empty_key_means_none_at_all(tmp_path: Path) -> None:
     assert find_instance(None, "", left_behind(tmp_path)).key is None
 

@@ -260,3 +260,11 @@ def test_whatever_happens_the_gate_ends_up_empty(steps: list[str]) -> None:
     for passage in inside:
         passage.leave()
     assert (gate.requests, gate.streams, gate.body_bytes) == (0, 0, 0)
+
+
+async def test_no_answer_is_taken_for_what_it_is_not() -> None:
+    guard = Guard(Inner(), gate=Gate(OPTIONS), max_body=MAX_BODY, metrics=Metrics("r"))
+    assert (await ask(guard)).headers["x-content-type-options"] == "nosniff"
+    refused = await ask(guard, headers=[("content-encoding", "gzip")])
+    assert refused.status == 415
+    assert refused.headers["x-content-type-options"] == "nosniff"

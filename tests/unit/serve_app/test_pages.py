@@ -1,4 +1,4 @@
-"""What the page at /gather is made of, and what a browser is told about it."""
+"""What the pages at /docs and /gather are made of, and what a browser is told about them."""
 
 import re
 from importlib.resources import files
@@ -9,6 +9,9 @@ from starlette.responses import Response
 from serve_app.routes import pages
 
 PAGES = {
+    "/docs": ("text/html", "docs.html"),
+    "/docs.js": ("text/javascript", "docs.js"),
+    "/docs.css": ("text/css", "docs.css"),
     "/gather": ("text/html", "gather.html"),
     "/gather.js": ("text/javascript", "gather.js"),
     "/gather.css": ("text/css", "gather.css"),
@@ -24,7 +27,7 @@ async def fetch(path: str) -> Response:
     return answer
 
 
-def test_there_are_three_files_and_no_more() -> None:
+def test_there_are_three_files_for_each_and_no_more() -> None:
     assert {route.path for route in pages.router.routes} == set(PAGES)  # type: ignore[attr-defined]
     kept = {file.name for file in (files("serve_app") / "pages").iterdir()}
     assert kept == {name for _, name in PAGES.values()}
@@ -36,13 +39,14 @@ async def test_each_is_served_as_what_it_is_and_for_this_place_only(path: str) -
     reply = await fetch(path)
     assert bytes(reply.body).decode() == source(name)
     assert reply.headers["Content-Type"] == f"{kind}; charset=utf-8"
-    assert reply.headers["X-Content-Type-Options"] == "nosniff"
+    assert reply.headers["Referrer-Policy"] == "no-referrer"
     assert reply.headers["Cache-Control"] == "no-cache"
     rules = dict(
         rule.strip().split(" ", 1) for rule in reply.headers["Content-Security-Policy"].split(";")
     )
     assert rules["default-src"] == "'none'"
-    assert set(rules.values()) == {"'none'", "'self'"}
+    assert rules["frame-ancestors"] == "'none'"
+    assert set(rules.values()) == {"'none'", "'self'"}, "nothing inline, nothing from elsewhere"
 
 
 @pytest.mark.parametrize("name", [name for _, name in PAGES.values()])
@@ -50,13 +54,20 @@ def test_nothing_comes_from_elsewhere(name: str) -> None:
     assert "//" not in re.sub(r"^\s*// .*$", "", source(name), flags=re.MULTILINE)
 
 
-def test_what_servers_say_is_never_markup() -> None:
+@pytest.mark.parametrize("name", ["docs.js", "gather.js"])
+def test_what_servers_say_is_never_markup(name: str) -> None:
     markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|Function\("
-    assert not re.search(markup, source("gather.js"))
+    assert not re.search(markup, source(name))
 
 
-def test_scripts_and_styles_stand_in_files_of_their_own() -> None:
-    page = source("gather.html")
+@pytest.mark.parametrize("name", ["docs.js", "gather.js"])
+def test_no_key_is_stored(name: str) -> None:
+    assert not re.search(r"Storage|cookie|indexedDB|caches", source(name))
+
+
+@pytest.mark.parametrize("name", ["docs.html", "gather.html"])
+def test_scripts_and_styles_stand_in_files_of_their_own(name: str) -> None:
+    page = source(name)
     assert re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL) == [""]
     assert not re.search(r"<style|\sstyle=|\son\w+=", page)
 

@@ -1,32 +1,3 @@
-"""The page at /docs. FastAPI's own loads its scripts from the internet; this one stands alone."""
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Muster HTTP API</title>
-<style>
-:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { margin-top: 2.5rem; text-transform: capitalize; }
-details { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; padding: 0 .8rem; }
-summary { cursor: pointer; padding: .5rem 0; display: flex; gap: .8rem; align-items: baseline; }
-summary .method { font-weight: 700; min-width: 4rem; }
-summary .about { margin-left: auto; opacity: .7; text-align: right; }
-code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: var(--soft); border-radius: 6px; padding: .7rem; overflow: auto; }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0; }
-td, th { border-bottom: 1px solid var(--line); padding: .25rem .5rem .25rem 0; text-align: left;
-  vertical-align: top; }
-.permission { border: 1px solid var(--line); border-radius: 4px; padding: 0 .4rem; }
-</style>
-</head>
-<body>
-<h1>Muster HTTP API</h1>
-<p id="about">Loading <a href="openapi.json">openapi.json</a>…</p>
-<main></main>
-<script>
 "use strict";
 const make = (tag, text, ...children) => {
   const node = document.createElement(tag);
@@ -103,7 +74,3 @@ const render = (doc) => {
 fetch("openapi.json").then((reply) => reply.json()).then(render).catch((error) => {
   document.getElementById("about").textContent = `openapi.json could not be shown: ${error}`;
 });
-</script>
-</body>
-</html>
-"""
