@@ -119,7 +119,7 @@ def secrets_view(found: Sequence["SecretAge"]) -> Table:
             one.purpose,
             local_time(moment(one.created_at)),
             format_duration(one.age),
-            local_time(ended) or "rotated",
+            local_time(ended) or "the next rotation",
             Text(signs, style="green") if one.is_live else Text("over", style="red"),
         )
     return table

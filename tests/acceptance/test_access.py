@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cli.host.places import places_of
 from core.address import Address
 from core.permissions import ALL_PERMISSIONS
 from core.tokens import sign
@@ -232,11 +233,11 @@ def test_who_is_not_let_in_is_counted_and_logged(
     denied["reason"] = "wrong_secret"
     assert metric(product, "muster_key_denied_total", **denied) == 1
     assert metric(stranger, "muster_key_denied_total", key=prefix) == 0, "of others, nothing"
-    logs = [file for file in product.data_dir.rglob("*") if file.is_file() and "log" in str(file)]
+    folder = places_of(product.data_dir).ray / "session_latest" / "logs"
 
     def told() -> list[str]:
-        lines = [line for file in logs for line in file.read_text("utf-8", "replace").splitlines()]
-        return [line for line in lines if "request.denied" in line]
+        texts = (file.read_text("utf-8", "replace") for file in folder.rglob("*") if file.is_file())
+        return [line for text in texts for line in text.splitlines() if "request.denied" in line]
 
     until("the log tells of it", lambda: any(prefix in line for line in told()))
     assert any("unknown_key" in line for line in told())

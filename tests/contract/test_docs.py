@@ -61,3 +61,10 @@ def test_no_module_grows_beyond_four_hundred_lines() -> None:
         if len(path.read_text().splitlines()) > 400
     ]
     assert long == []
+
+
+def test_the_tests_that_hold_what_is_promised_are_there() -> None:
+    text = (ROOT / "docs/security.md").read_text()
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
+    assert len(named) > 20
+    assert [path for path in named if not (ROOT / "tests" / path).exists()] == []
