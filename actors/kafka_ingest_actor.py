@@ -19,14 +19,22 @@ from actors.kafka_reader import KafkaReader
 from actors.kafka_tally import KafkaTally
 from actors.process import Process, mint, settle_memory, sync_until_done
 from actors.profiles import Profiles
+from actors.quota_watch import EVERY as READ_USAGE_EVERY
+from actors.quota_watch import QuotaWatch, usage_source
 from actors.router import Router
+from actors.usage_writer import EVERY as TELL_USAGE_EVERY
+from actors.usage_writer import UsageWriter
 from core.config import Config
+from core.quotas import Quota
 from core.record import Record
 from core.topics import TopicBook
+from core.usage_counter import UsageCounter
 from core.wait import Parked
-from storage import access, dead_letters, journal, topics, waits
+from storage import access, dead_letters, dispatch_warnings, journal, topics, usage, waits
 from storage.clock import DatabaseClock
+from storage.dispatch_warnings import NewWarning, Severity
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.usage_counts import count_buried, count_parked
 
 log = structlog.get_logger("kafka")
 
@@ -36,16 +44,19 @@ LOOK_FOR_TOPICS_EVERY = 2.0
 class _Store:
     """Postgres as ingest sees it."""
 
-    def __init__(self, pool: Pool, early_ttl: float) -> None:
+    def __init__(self, pool: Pool, early_ttl: float, usage: UsageCounter) -> None:
         self._pool = pool
         self._early_ttl = early_ttl
+        self._usage = usage
 
     async def park(self, events: Sequence[Parked]) -> None:
         async with self._pool.acquire() as conn:
             await journal.park(conn, [(b"", event) for event in events], self._early_ttl)
+        count_parked(self._usage, events)
 
     async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
         await dead_letters.bury(self._pool, tenant, failed)
+        count_buried(self._usage, tenant, failed)
 
 
 class KafkaIngestActor:
@@ -61,6 +72,8 @@ class KafkaIngestActor:
         self._tally = KafkaTally()
         self._tenants: dict[str, int] = {}
         self._following: list[str] = []
+        self._held: frozenset[str] = frozenset()
+        self._usage = UsageCounter()
         self._error: str | None = None
         self._reader: KafkaReader | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -80,6 +93,7 @@ class KafkaIngestActor:
             "partitions": reader.partitions() if reader else [],
             "assigned_at": reader.assigned_at if reader else None,
             "following": self._following,
+            "held_by_quota": len(self._held),
             "polled_ago": reader.polled_ago if reader else None,
         }
         return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}
@@ -95,10 +109,45 @@ class KafkaIngestActor:
         reader = await self._connected()
         await self._process.insist(partial(self._look_for_topics, reader))
         self._reader = reader
+        self._keep_to_quotas(reader)
         self._process.spawn(reader.read_forever())
         self._process.every(LOOK_FOR_TOPICS_EVERY, partial(self._look_for_topics, reader))
         self._process.every(5.0, partial(clock.sync, self._pool))
         settle_memory()
+
+    def _keep_to_quotas(self, reader: KafkaReader) -> None:
+        tell = UsageWriter(self._usage, partial(usage.add, self._pool)).flush
+        self._process.every(TELL_USAGE_EVERY, tell)
+        watch = QuotaWatch(self._config.quotas, usage_source(self._pool, self._config))
+        self._process.every(READ_USAGE_EVERY, partial(self._hold_topics, reader, watch))
+
+    async def _hold_topics(self, reader: KafkaReader, watch: QuotaWatch) -> None:
+        """Leave topics of tenants that may store nothing more where they are: in Kafka."""
+        tenants = self._tenants
+        owners = {topic: tenants.get(self._book.tenant_of(topic)) for topic in self._following}
+        for owner in owners.values():
+            if owner is not None:
+                watch.watch(owner)
+        await watch.refresh()
+        held = frozenset(topic for topic, tenant in owners.items() if tenant in watch.exhausted)
+        reader.hold(held)
+        for topic in held - self._held:
+            tenant = owners[topic]
+            if tenant is not None:
+                await self._warn(tenant, topic, *watch.exhausted[tenant])
+        self._held = held
+
+    async def _warn(self, tenant: int, topic: str, quota: Quota, limit: int) -> None:
+        log.warning("kafka.held_by_quota", topic=topic, tenant=tenant, quota=quota)
+        warning = NewWarning(
+            tenant=tenant,
+            category="QUOTA",
+            severity=Severity.WARNING,
+            source=f"{quota}/{topic}",
+            message=f"topic {topic} is not read: the quota {quota} ({limit}) is used up; nothing is"
+            " lost, it goes on when there is room",
+        )
+        await dispatch_warnings.warn(self._pool, warning)
 
     def _means(self, clock: DatabaseClock) -> Means:
         profiles = Profiles(
@@ -108,7 +157,7 @@ class KafkaIngestActor:
         return Means(
             addressing=Addressing(profiles, partial(waits.load_waits, self._pool)),
             send_many=router.send_many,
-            store=_Store(self._pool, self._config.early_ttl),
+            store=_Store(self._pool, self._config.early_ttl, self._usage),
             now=clock.now,
             chance=random.random,
             mint=mint,

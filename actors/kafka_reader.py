@@ -64,6 +64,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._uncommitted: dict[TopicPartition, int] = {}
         self._committed_at = 0.0
         self._topics: frozenset[str] = frozenset()
+        self._held: frozenset[str] = frozenset()
         # When there was first something to read, by the machine's clock.
         self.assigned_at: float | None = None
         self._polled_at = monotonic()
@@ -106,6 +107,23 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         else:
             self._consumer.unsubscribe()
 
+    def hold(self, topics: Iterable[str]) -> None:
+        """Read exactly these topics no further for now; Kafka keeps what comes."""
+        before, self._held = self._held, frozenset(topics)
+        if before - self._held:
+            self._resume()
+        self._pause_held()
+
+    def _pause_held(self) -> None:
+        self._consumer.pause(*self._places_held())
+
+    def _resume(self) -> None:
+        """Go on with all that is not held."""
+        self._consumer.resume(*(self._consumer.paused() - self._places_held()))
+
+    def _places_held(self) -> set[TopicPartition]:
+        return {place for place in self._consumer.assignment() if place.topic in self._held}
+
     async def read_forever(self) -> None:
         """Read, hand on, commit."""
         while True:
@@ -136,7 +154,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             lag = None if end is None or stored is None else max(0, end - stored)
             rows.append(
                 {"topic": place.topic, "partition": place.partition, "stored": stored,
-                 "end": end, "lag": lag}
+                 "end": end, "lag": lag, "held": place.topic in self._held}
             )  # fmt: skip
         return rows
 
@@ -165,6 +183,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         for place in places:
             position = await self._consumer.position(place)
             self._stored[place] = self._next[place] = position
+        self._pause_held()
         log.info("kafka.assigned", partitions=len(self._consumer.assignment()))
 
     # Batches
@@ -257,7 +276,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             # of them comes before they are.
             self._consumer.pause(*self._consumer.assignment())
             self._begin(await self._poll(POLL_MS))
-        self._consumer.resume(*self._consumer.paused())
+        self._resume()
 
     async def _reap(self) -> None:
         """Take note of what is stored; tell Kafka now and then."""

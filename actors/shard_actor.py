@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import time
+from functools import partial
 from typing import Any
 
 import ray
@@ -14,9 +15,13 @@ from actors.line import Endpoint, Exchange, LineLostError
 from actors.names import DEDICATED, TIMER, call_pools
 from actors.process import Process, owner_name, settle_memory, sync_until_done
 from actors.shard import Shard
+from actors.usage_writer import EVERY as TELL_USAGE_EVERY
+from actors.usage_writer import UsageWriter
 from core.address import Address
 from core.config import Config
 from core.messages import decode_messages, encode
+from core.usage_counter import UsageCounter
+from storage import usage
 from storage.clock import DatabaseClock
 from storage.pool import PoolOptions
 from storage.shard_store import ShardStore
@@ -72,7 +77,8 @@ class ShardActor:
             max_size=1 if self._dedicated else 2,
             statement_timeout=10.0,
         )
-        self._store = ShardStore(self._options, owner_name(name), config.early_ttl)
+        self._usage = UsageCounter()
+        self._store = ShardStore(self._options, owner_name(name), config.early_ttl, self._usage)
         self._world = _World(config)
         self._shard: Shard | None = None
         self._starting: asyncio.Task[Shard] | None = None
@@ -141,6 +147,8 @@ class ShardActor:
         self._process.spawn(shard.load_forever())
         self._process.spawn(shard.write_forever())
         self._process.every(1.0, self._rest)
+        tell = UsageWriter(self._usage, partial(usage.add, pool)).flush
+        self._process.every(TELL_USAGE_EVERY, tell)
         self._process.every(5.0, lambda: self._world.clock.sync(pool))
         self._process.every(2.0, self._world.find_others)
         settle_memory()

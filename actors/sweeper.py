@@ -9,6 +9,7 @@ import structlog
 
 from core.config import Config
 from core.messages import Judged, Message, Reply, Verdict
+from core.quotas import days_kept
 from core.wait import Parked
 from storage import (
     access,
@@ -18,6 +19,7 @@ from storage import (
     events,
     inbox,
     topics,
+    usage,
     waits,
 )
 from storage.pool import Pool
@@ -81,6 +83,8 @@ class Sweeper:
         gone += await _all_of(lambda: dead_letters.forget(pool, retention, BATCH))
         await waits.forget_specs(pool, retention)
         await topics.forget_topics(pool, retention)
+        longest = max(days_kept(self._config.early_ttl, retention).values())
+        await usage.forget(pool, longest + 1)
         return gone + await self._forget_deliveries()
 
     async def _forget_deliveries(self) -> int:

@@ -161,6 +161,13 @@ COMMANDS = (
         panel=_ADMIN,
     ),
     Entry(
+        name="quotas",
+        target="cli.quotas:app",
+        summary="See how much of its quotas a tenant has used; set its limits.",
+        example="muster quotas list",
+        panel=_ADMIN,
+    ),
+    Entry(
         name="migrate",
         target="cli.migrate:migrate",
         summary="Bring the database schema up to date.",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from cli.errors import CommandError
 from core.permissions import ALL_PERMISSIONS, split_key
-from storage import access
+from core.quotas import Quota
+from storage import access, usage
 from storage.migrate import MigrationOptions, migrate
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 from storage.schema_check import SchemaMismatchError
@@ -57,6 +58,14 @@ async def open_database(dsn: str, name: str) -> AsyncIterator[Pool]:
         raise CommandError(f"{str(error).capitalize()}.") from error
     except CONNECTION_ERRORS as error:
         raise CommandError(f"The database does not answer: {error}.") from error
+
+
+async def set_quota(dsn: str, tenant: str, quota: Quota, limit: int | None) -> bool:
+    """Give a tenant a limit of its own, or take it back; False if there is no such tenant."""
+    async with open_database(dsn, "quotas") as pool:
+        if limit is None:
+            return await usage.clear_quota(pool, tenant, quota)
+        return await usage.set_quota(pool, tenant, quota, limit)
 
 
 async def _ensure_key(pool: Pool, known_key: str | None) -> str | None:

@@ -1,10 +1,11 @@
 """Plain, frozen configuration: what actors and replicas are given. Nothing here reads anything."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from core.destinations import Ports
 from core.kafka_config import KafkaConfig
+from core.quotas import QuotaLimits
 
 
 class Placement(StrEnum):
@@ -57,3 +58,4 @@ class Config:
     target_limit: int = 100
     stale_after: float = 900.0
     disable_after: float = 5 * 86_400.0
+    quotas: QuotaLimits = field(default_factory=QuotaLimits)

@@ -4,6 +4,7 @@ MusterError
 ├── InvalidError          the caller must change the request (names the field)
 ├── NotFoundError
 ├── ConflictError         the request contradicts what is stored
+├── QuotaExceededError    the tenant has as much as it may
 ├── DeniedError           the caller is not let in
 │   ├── ForbiddenError        the key lacks the permission
 │   └── UnauthenticatedError  no key, or one we do not know
@@ -66,6 +67,17 @@ class UnauthenticatedError(DeniedError):
 
 class ForbiddenError(DeniedError):
     """The caller is known and may not do this."""
+
+
+class QuotaExceededError(MusterError):
+    """A tenant has stored, or set up, as much as it may; `quota` names the limit."""
+
+    def __init__(self, quota: str, limit: int, retry_after: int | None = None) -> None:
+        super().__init__(quota, limit, retry_after)
+        self.quota, self.limit, self.retry_after = quota, limit, retry_after
+
+    def __str__(self) -> str:
+        return f"this tenant has used up its quota {self.quota}, which is {self.limit}"
 
 
 class TransientError(MusterError):

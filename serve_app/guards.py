@@ -16,6 +16,15 @@ from serve_app.limits import PASSAGE, SLASH, Passage
 from serve_app.replica import Replica
 
 CALLER = "muster.caller"
+# What a POST with one of these stores counts against the tenant's quotas.
+_STORING = frozenset(
+    {
+        Permission.CALLBACKS_WRITE,
+        Permission.EVENTS_WRITE,
+        Permission.GATHERS_WRITE,
+        Permission.WAITS_WRITE,
+    }
+)
 TOKEN_HEADER = "x-callback-token"  # noqa: S105  a header's name
 TOKEN_PARAMETER = "token"  # noqa: S105  a parameter's name
 
@@ -25,6 +34,7 @@ class Requires:
 
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
+        self.stores = permission in _STORING
 
     async def __call__(self, request: Request) -> None:
         """Identify the caller; routes find it by `caller_of`."""
@@ -33,6 +43,11 @@ class Requires:
         if self.permission not in caller.permissions:
             detail = f"this API key lacks the permission {self.permission}"
             raise ForbiddenError(detail, Denial("permission", caller.prefix, caller.tenant))
+        self._let_in(request, replica, caller)
+
+    def _let_in(self, request: Request, replica: Replica, caller: Caller) -> None:
+        if self.stores and request.scope["method"] == "POST":
+            replica.quotas.check(caller.tenant)
         request.scope[CALLER] = caller
 
 
@@ -51,7 +66,8 @@ class RequiresOrToken(Requires):
             return
         replica = replica_of(request)
         now = replica.gateway.clock.now()
-        request.scope[CALLER] = await replica.tokens[self.purpose].caller(token, now)
+        caller = await replica.tokens[self.purpose].caller(token, now)
+        self._let_in(request, replica, caller)
 
 
 def requires(permission: Permission) -> Depends:

@@ -14,6 +14,7 @@ from core.intake import Ids, MissingId
 from core.messages import Offer
 from core.paths import MISSING, find
 from core.spec import DEFAULT_IDS, IdFields
+from core.usage_counter import UsageCounter
 from core.wait import Parked
 from serve_app.auth import TOKEN_SCOPE, Caller
 from serve_app.database import Database
@@ -21,6 +22,7 @@ from serve_app.faults import Fault
 from serve_app.problems import Problem
 from storage import journal, waits
 from storage.pool import Pool
+from storage.usage_counts import count_parked
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,15 @@ class Unaddressed:
 class Intake:
     """Finds the correlation that an event is for."""
 
-    def __init__(self, gateway: Gateway, database: Database, profiles: Profiles) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        database: Database,
+        profiles: Profiles,
+        usage: UsageCounter | None = None,
+    ) -> None:
         self._gateway = gateway
+        self._usage = usage or UsageCounter()
         self._database = database
         self._profiles = profiles
         self._addressing = Addressing(profiles, database.asker(waits.load_waits))
@@ -79,6 +88,7 @@ class Intake:
             return
         parked = [(b"", event.parked) for event in events]
         await self._database.ask(park_rows, parked, self._gateway.config.early_ttl)
+        count_parked(self._usage, [event.parked for event in events])
 
     async def _fields_of_holder(self, address: Address, arrival: Arrival) -> IdFields:
         """The names under which a token's holder repeats the ids; it must not name others."""

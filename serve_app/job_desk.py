@@ -9,6 +9,7 @@ from core.destinations import Destinations
 from core.dispatch.job import JobKey, Pointer
 from core.dispatch.verbs import Fate, Verb
 from core.errors import InvalidError
+from core.quotas import StoredKind
 from serve_app.job_schemas import check_payload_of
 from serve_app.replica import Replica
 from serve_app.targets import check_target
@@ -58,6 +59,7 @@ async def post(
 ) -> tuple[list[Created], list[Job]]:
     """Store jobs and tell their pools; what became of each, and the jobs as they are kept."""
     config = replica.config
+    replica.quotas.check(tenant)
     destinations = Destinations(config.call_networks, config.call_ports)
     for wish in wishes:
         check_target(wish.job.target_url, destinations, f"{wish.where}targetUrl")
@@ -78,6 +80,8 @@ async def post(
     ]
     # Tried again after a lost connection, those without a key would be there twice.
     made = await replica.database.ask_once(dispatch_jobs.create, tenant, news)
+    fresh = [len(new.payload) for new, one in zip(news, made, strict=True) if not one.known]
+    replica.usage.add(tenant, StoredKind.JOBS, len(fresh), sum(fresh))
     await _hand_over(replica, tenant, news, made)
     ids = list({one.job_id for one in made})
     found = await replica.database.ask(dispatch_jobs.read_many, tenant, ids)

@@ -87,6 +87,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
 _ALWAYS = (429, 500, 503)
 _WITH_KEY = (401, 403)
 _WITH_BODY = (400, 408, 413, 415, 422)
+# What stores may be refused because too much is kept.
+_STORING = (507,)
 _SCHEMES = {
     "apiKey": {
         "type": "http",
@@ -197,6 +199,8 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
         if isinstance(permit, RequiresOrToken):
             operation["security"] += [{"callbackToken": []}, {"callbackTokenHeader": []}]
         operation["x-permission"] = permit.permission.value
+        if permit.stores and "POST" in (route.methods or ()):
+            statuses += _STORING
     if "requestBody" in operation:
         statuses += _WITH_BODY
     elif operation.get("parameters"):

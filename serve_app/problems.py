@@ -24,11 +24,13 @@ from core.errors import (
     MusterError,
     NotFoundError,
     OverloadedError,
+    QuotaExceededError,
     TransientError,
     UnauthenticatedError,
     UnavailableError,
 )
 from core.messages import RefusalKind, Refused
+from core.quotas import PER_DAY, STORED, Quota
 from serve_app.faults import Fault, faults_of
 from storage.pool import CONNECTION_ERRORS
 from storage.schema_check import SchemaMismatchError
@@ -222,7 +224,28 @@ def _methods_at(request: Request) -> list[str]:
     return sorted({method for route in found for method in route.methods or ()})
 
 
+def _of_quota(error: QuotaExceededError) -> Problem:
+    """Name the quota, the limit, when there is room again and how to get more."""
+    quota = Quota(error.quota)
+    if quota in PER_DAY:
+        status, frees = 429, "begins anew at midnight UTC"
+    elif quota in STORED:
+        status, frees = 507, "becomes free as rows pass their retention"
+    else:
+        status, frees = 409, "becomes free when some are removed"
+    raised = f"`muster quotas set TENANT {quota} VALUE`, or MUSTER_{quota.setting.upper()} for all"
+    return Problem(
+        status=status,
+        code="quota_exceeded",
+        detail=f"{error}. It {frees}; an operator raises it by {raised}.",
+        headers={} if error.retry_after is None else {"Retry-After": str(error.retry_after)},
+        extra={"quota": quota.value, "limit": error.limit},
+    )
+
+
 def _of_kind(error: MusterError) -> Problem:
+    if isinstance(error, QuotaExceededError):
+        return _of_quota(error)
     status, code = next((s, c) for kind, s, c in _KINDS if isinstance(error, kind))
     if status == 500:
         return INTERNAL

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from actors.ingest import Handled, Ingest, Means
 from core.errors import UnavailableError
 from core.record import Record
+from core.usage_counter import UsageCounter
 from core.wait import Parked
 from serve_app.database import Database
 from serve_app.intake import park_rows
 from storage import dead_letters
 from storage.dead_letters import Letter, LetterFilter, Weighed
+from storage.usage_counts import count_parked
 
 # Letters may be as large as brokers allow, so a round is bounded by weight as well as by number.
 MOST = 500
@@ -57,14 +59,18 @@ class Round:
 class InboxStore:
     """Postgres as ingest sees it in a redrive."""
 
-    def __init__(self, database: Database, early_ttl: float) -> None:
+    def __init__(
+        self, database: Database, early_ttl: float, usage: UsageCounter | None = None
+    ) -> None:
         self._database = database
         self._early_ttl = early_ttl
+        self._usage = usage or UsageCounter()
 
     async def park(self, events: Sequence[Parked]) -> None:
         """Keep events without ids in the inbox."""
         rows = [(b"", event) for event in events]
         await self._database.ask(park_rows, rows, self._early_ttl)
+        count_parked(self._usage, events)
 
     async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
         """Nothing: they are buried already, and `Redrive` notes the new error."""

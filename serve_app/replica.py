@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections.abc import Iterable
 from functools import partial
 
 import structlog
@@ -16,15 +17,21 @@ from actors.ingest import Means
 from actors.notices import Notices
 from actors.process import mint
 from actors.profiles import Profiles
+from actors.quota_watch import QuotaWatch, usage_source
 from actors.subscription_cache import SubscriptionCache
+from actors.usage_writer import EVERY as TELL_USAGE_EVERY
+from actors.usage_writer import UsageWriter
 from actors.warning_book import WarningBook
 from core.event_type import Admission
+from core.quotas import Quota
 from core.tokens import CALLBACK, STREAM
+from core.usage_counter import UsageCounter
 from handlers.filters import tally, wanted
 from serve_app.auth import Keys, Tokens
 from serve_app.census import Census, Rate
 from serve_app.channels import Hub
 from serve_app.conformity import Conformity
+from serve_app.count_quotas import CountQuotas
 from serve_app.database import Database
 from serve_app.dispatch_view import DispatchSight
 from serve_app.event_desk import EventDesk
@@ -39,7 +46,7 @@ from serve_app.pool_bell import PoolBell
 from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
 from serve_app.told_topics import ToldTopics
-from storage import access, dispatch_warnings, event_types, subscriptions, topics, waits
+from storage import access, dispatch_warnings, event_types, subscriptions, topics, usage, waits
 from storage.changes import Topic
 from storage.dispatch_warnings import NewWarning, Severity
 from storage.event_store import EventStore
@@ -72,8 +79,13 @@ class Replica:
         secrets = asker(access.signing_secrets)
         self.tokens = {purpose: Tokens(secrets, purpose) for purpose in (CALLBACK, STREAM)}
         profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
-        self.intake = Intake(gateway, self.database, profiles)
-        named = NamedTopics(asker(topics.name_topics), gateway.clock.now)
+        self.usage = UsageCounter()
+        self._usage_writer = UsageWriter(self.usage, partial(usage.add, gateway.pool))
+        self.quotas = QuotaWatch(gateway.config.quotas, usage_source(gateway.pool, gateway.config))
+        refused = metrics.quotas.refused = self.quotas.refused
+        self.count_quotas = CountQuotas(self.database, gateway.config.quotas, refused)
+        self.intake = Intake(gateway, self.database, profiles, self.usage)
+        named = NamedTopics(self._name_topics, gateway.clock.now)
         # Tenants keep their names: asked for once.
         slugs = Cache(asker(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
         told = ToldTopics(gateway.config.kafka, slugs.get)
@@ -112,6 +124,7 @@ class Replica:
         self._tasks = (
             asyncio.create_task(self._write_used_forever()),
             asyncio.create_task(self._tell_denials_forever()),
+            asyncio.create_task(self._tell_usage_forever()),
             asyncio.create_task(self.notices.run_forever(self.config.dsn)),
             asyncio.create_task(self._make_warnings().run_forever()),
         )
@@ -126,13 +139,15 @@ class Replica:
         )
         bounds = Bounds(patience=self.config.request_timeout)
         hand_over = self.gateway.hand_over
-        return EventWriter(EventStore(options), self.wishes, self.new_id, hand_over, wanted, bounds)
+        return EventWriter(
+            EventStore(options, self.usage), self.wishes, self.new_id, hand_over, wanted, bounds
+        )
 
     def _make_redrive(self, profiles: Profiles) -> Redrive:
         means = Means(
             addressing=Addressing(profiles, self.database.asker(waits.load_waits)),
             send_many=self.gateway.send_many,
-            store=InboxStore(self.database, self.config.early_ttl),
+            store=InboxStore(self.database, self.config.early_ttl, self.usage),
             now=self.gateway.clock.now,
             chance=random.random,
             mint=mint,
@@ -151,6 +166,7 @@ class Replica:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._write_used()
         await self.events.close()
+        await self._tell_usage()
         await self.new_id.close()
         self.conformity.close()
         await self.hub.close()
@@ -166,6 +182,27 @@ class Replica:
         while True:
             await asyncio.sleep(TELL_DENIALS_EVERY)
             self.metrics.denials.tell_rest()
+
+    async def _tell_usage_forever(self) -> None:
+        while True:
+            await self._tell_usage()
+            await asyncio.sleep(TELL_USAGE_EVERY)
+
+    async def _tell_usage(self) -> None:
+        """Tell what was stored here, and read what tenants have stored anywhere."""
+        try:
+            async with asyncio.timeout(self.config.request_timeout):
+                await self._usage_writer.flush()
+                await self.quotas.refresh()
+        except CONNECTION_ERRORS as error:
+            log.warning("quotas.database_away", error=type(error).__name__)
+        except Exception:
+            log.exception("quotas.not_read")
+
+    async def _name_topics(self, tenant: int, named: Iterable[str], last: float) -> None:
+        chosen = sorted(named)
+        await self.count_quotas.check_declared(tenant, Quota.TOPICS, chosen)
+        await self.database.ask(topics.name_topics, tenant, chosen, last)
 
     async def _write_used(self) -> None:
         try:

@@ -27,6 +27,8 @@ TopicTemplate = Annotated[
 ]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=1024)]
+# Postgres counts to 2^63.
+Limit = Annotated[int, Field(ge=0, lt=2**62)]
 
 
 def _usual_shards() -> int:
@@ -161,6 +163,39 @@ class SettingFields(BaseSettings):
     timer_tick: Seconds = Field(0.05, description="Seconds between two looks of the timer.")
     sweep_every: Seconds = Field(
         10.0, description="Seconds between sweeps for stranded and expired rows."
+    )
+
+    # Quotas of a tenant
+    tenant_rows_per_day: Limit = Field(
+        1_000_000_000,
+        description="Most rows a tenant stores a day (waits, events, deliveries, dead letters); "
+        "more get 429. 0: no limit.",
+    )
+    tenant_bytes_per_day: Limit = Field(
+        500_000_000_000,
+        description="Most bytes a tenant stores a day; more get 429. 0: no limit.",
+    )
+    tenant_stored_rows: Limit = Field(
+        2_000_000_000,
+        description="Most rows of a tenant that are kept; more get 507. 0: no limit.",
+    )
+    tenant_stored_bytes: Limit = Field(
+        1_000_000_000_000,
+        description="Most bytes of a tenant that are kept; more get 507. 0: no limit.",
+    )
+    tenant_keys: Limit = Field(1_000, description="Most API keys of a tenant. 0: no limit.")
+    tenant_resources: Limit = Field(10_000, description="Most resources of a tenant. 0: no limit.")
+    tenant_event_types: Limit = Field(
+        10_000, description="Most event types of a tenant. 0: no limit."
+    )
+    tenant_schemas: Limit = Field(
+        50_000, description="Most schemas of a tenant, versions of its types included. 0: no limit."
+    )
+    tenant_subscriptions: Limit = Field(
+        50_000, description="Most subscriptions of a tenant. 0: no limit."
+    )
+    tenant_topics: Limit = Field(
+        1_000, description="Most topics that the waits of a tenant name. 0: no limit."
     )
 
     # Calls to resources

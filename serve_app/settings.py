@@ -11,6 +11,7 @@ from core.config import Config
 from core.destinations import LOOPBACK, parse_networks, parse_ports
 from core.errors import InvalidError
 from core.kafka_config import KafkaConfig
+from core.quotas import QuotaLimits
 from core.topics import TopicRule
 from serve_app.options import IngressOptions
 from serve_app.setting_fields import PREFIX, SettingFields
@@ -102,6 +103,7 @@ class Settings(SettingFields):
     def to_config(self, dsn: str) -> Config:
         """The part that every process gets, as plain data."""
         own = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
+        own |= {"quotas"}
         shared = {field.name for field in fields(Config)} - own
         return Config(
             dsn=dsn,
@@ -110,8 +112,13 @@ class Settings(SettingFields):
             call_networks=self._networks(),
             call_ports=parse_ports(self.call_ports),
             journal_urls=listed(self.journal_urls),
+            quotas=self._quotas(),
             **{name: getattr(self, name) for name in shared},
         )
+
+    def _quotas(self) -> QuotaLimits:
+        names = [field.name for field in fields(QuotaLimits)]
+        return QuotaLimits(**{name: getattr(self, f"tenant_{name}") for name in names})
 
     def _networks(self) -> tuple[str, ...]:
         """Whoever can reach an API on loopback can call loopback without its help."""

@@ -6,9 +6,11 @@ from typing import TypeVar
 from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey
 from core.event import Event
+from core.usage_counter import UsageCounter
 from storage import events as table
 from storage.events import EventKey, Flushed, Place
 from storage.pool import CONNECTION_ERRORS, Connection, PoolOptions, open_connection
+from storage.usage_counts import count_events
 
 T = TypeVar("T")
 
@@ -18,13 +20,16 @@ class EventStore:
 
     transient: tuple[type[Exception], ...] = CONNECTION_ERRORS
 
-    def __init__(self, options: PoolOptions) -> None:
+    def __init__(self, options: PoolOptions, usage: UsageCounter | None = None) -> None:
         self._options = options
+        self._usage = usage or UsageCounter()
         self._conn: Connection | None = None
 
     async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> Flushed:
         """Store events and the jobs of those that are new, together."""
-        return await self._using(lambda conn: table.flush(conn, events, jobs))
+        flushed = await self._using(lambda conn: table.flush(conn, events, jobs))
+        count_events(self._usage, events, flushed)
+        return flushed
 
     async def known(self, events: Sequence[Event]) -> dict[EventKey, Event]:
         """What is stored in the place of these events."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from core.address import Address
+from core.usage_counter import UsageCounter
 from core.wait import Parked
 from storage import waits
 from storage.journal import Change, Journal
@@ -14,6 +15,7 @@ from storage.pool import (
     open_connection,
     open_pool,
 )
+from storage.usage_counts import count_changes
 
 
 class ShardStore:
@@ -21,8 +23,11 @@ class ShardStore:
 
     transient: tuple[type[Exception], ...] = CONNECTION_ERRORS
 
-    def __init__(self, options: PoolOptions, owner: str, early_ttl: float) -> None:
+    def __init__(
+        self, options: PoolOptions, owner: str, early_ttl: float, usage: UsageCounter | None = None
+    ) -> None:
         self._options = options
+        self._usage = usage or UsageCounter()
         self._journal = Journal(owner, early_ttl)
         self._writer: Connection | None = None
         self._pool: Pool | None = None
@@ -48,12 +53,14 @@ class ShardStore:
         if self._writer is None or self._writer.is_closed():
             self._writer = await open_connection(self._options)
         try:
-            return await self._journal.flush(self._writer, changes)
+            kept = await self._journal.flush(self._writer, changes)
         except CONNECTION_ERRORS:
             # Its state is unknown now: never write through it again.
             self._writer.terminate()
             self._writer = None
             raise
+        count_changes(self._usage, changes, kept)
+        return kept
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
         """Which correlation a node of this execution already has."""

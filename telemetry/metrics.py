@@ -26,6 +26,7 @@ from telemetry.gather_families import gather_families
 from telemetry.gather_metrics import GatherMetrics
 from telemetry.http_tally import HttpTally, cumulative
 from telemetry.kafka_metrics import Lag, kafka_arrivals, kafka_families
+from telemetry.quota_metrics import QuotaMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -113,6 +114,7 @@ class Metrics:
         self._replica = replica
         self.gathers = GatherMetrics(self._registry, replica)
         self.events = EventMetrics(self._registry, replica)
+        self.quotas = QuotaMetrics(self._registry, replica)
         self.http = HttpTally(replica)
         self._registry.register(self.http)
         self._shed = Counter(

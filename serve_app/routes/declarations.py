@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from core.event_type import CODE_LENGTH, SEGMENT
 from core.permissions import Permission
+from core.quotas import Quota
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.openapi import body, described
@@ -42,6 +43,8 @@ async def sync_subscriptions(request: Request, application: Application) -> Resp
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(SubscriptionSyncRequest, raw)
     wanted = await SubscriptionDesk(replica, tenant).declared(wish.subscriptions)
+    codes = [one.code for one in wanted]
+    await replica.count_quotas.check_declared(tenant, Quota.SUBSCRIPTIONS, codes)
     declaration = Declaration(
         application=application, remove=wish.remove_unlisted, is_rehearsal=wish.dry_run
     )

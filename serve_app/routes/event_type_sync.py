@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from core.event_type import CODE_LENGTH, SEGMENT
 from core.permissions import Permission
+from core.quotas import Quota
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.openapi import body, described
@@ -39,6 +40,9 @@ async def sync_event_types(request: Request, application: Application) -> Respon
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(EventTypeSyncRequest, raw)
     declaration = await declaration_of(request, application, wish)
+    codes = [one.code for one in declaration.types]
+    added = await replica.count_quotas.check_declared(caller.tenant, Quota.EVENT_TYPES, codes)
+    await replica.count_quotas.check(caller.tenant, Quota.SCHEMAS, added)
     done = await replica.database.ask_once(event_type_sync.sync, caller.tenant, declaration)
     if isinstance(done, SyncRefused):
         raise sync_refused(done)

@@ -19,6 +19,7 @@ from core.event_type import (
     refuse_version,
 )
 from core.permissions import Permission
+from core.quotas import Quota
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.openapi import body, described
@@ -80,6 +81,7 @@ async def create_event_type(request: Request) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(EventTypeRequest, raw)
+    await replica.count_quotas.check(caller.tenant, Quota.EVENT_TYPES)
     new = wish.to_new(new_id(request, "evt"))
     if not await replica.database.ask_once(event_types.create, caller.tenant, new):
         raise refused(Refusal.CODE_EXISTS)
@@ -219,6 +221,7 @@ async def add_version(request: Request, code: TypeName) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(VersionRequest, raw)
+    await replica.count_quotas.check(caller.tenant, Quota.SCHEMAS)
     draft = await draft_of(request, version_of(wish.version), wish)
     done = await replica.database.ask_once(
         event_types.put_version, caller.tenant, code, draft, refuse_version

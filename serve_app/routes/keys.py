@@ -12,6 +12,7 @@ from core.denial import Denial
 from core.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
 from core.moment import moment
 from core.permissions import Permission
+from core.quotas import Quota
 from serve_app.auth import Caller
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
@@ -48,7 +49,7 @@ async def list_keys(request: Request) -> Response:
     dependencies=[requires(Permission.KEYS_WRITE)],
     operation_id="createKey",
     status_code=201,
-    responses=described({201: KeyCreated}),
+    responses=described({201: KeyCreated}, 409),
     openapi_extra=body(KeyRequest),
 )
 async def create_key(request: Request) -> Response:
@@ -63,6 +64,7 @@ async def create_key(request: Request) -> Response:
     if lacking:
         detail = f"this API key cannot give what it lacks: {', '.join(lacking)}"
         raise ForbiddenError(detail, Denial("permission", caller.prefix, caller.tenant))
+    await replica.count_quotas.check(caller.tenant, Quota.KEYS)
     new = NewKey(
         tenant=caller.tenant,
         name=wish.name,

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from core.errors import NotFoundError
 from core.permissions import Permission
+from core.quotas import Quota
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.openapi import body, described
@@ -26,7 +27,7 @@ ResourceName = Annotated[str, Path(alias="name", pattern=NAME)]
     "/{name}",
     dependencies=[requires(Permission.RESOURCES_WRITE)],
     operation_id="putResource",
-    responses=described({200: ResourceView, 201: ResourceView}),
+    responses=described({200: ResourceView, 201: ResourceView}, 409),
     openapi_extra=body(ResourceRequest),
 )
 async def put_resource(request: Request, name: ResourceName) -> Response:
@@ -34,6 +35,7 @@ async def put_resource(request: Request, name: ResourceName) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(ResourceRequest, raw)
+    await replica.count_quotas.check_declared(caller.tenant, Quota.RESOURCES, [name])
     created = await replica.database.ask(resources.put, caller.tenant, name, wish.to_resource())
     log.info("resource.put", tenant=caller.tenant, resource=name, by=caller.prefix)
     registered = await replica.database.ask(resources.read, caller.tenant, name)

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from core.errors import NotFoundError
 from core.event_type import SchemaType
 from core.permissions import Permission
+from core.quotas import Quota
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.openapi import body, described
@@ -39,7 +40,7 @@ SchemaId = Annotated[str, Path(alias="schemaId", pattern=SCHEMA_ID)]
     dependencies=[Writes],
     operation_id="createSchema",
     status_code=201,
-    responses=described({201: SchemaWithContent}),
+    responses=described({201: SchemaWithContent}, 409),
     openapi_extra=body(SchemaRequest),
 )
 async def create_schema(request: Request) -> Response:
@@ -47,6 +48,7 @@ async def create_schema(request: Request) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     draft = await schema_of(request, parse_as(SchemaRequest, raw))
+    await replica.count_quotas.check(caller.tenant, Quota.SCHEMAS)
     schema_id = new_id(request, "sch")
     await replica.database.ask_once(schemas.create, caller.tenant, schema_id, draft)
     log.info("schema.created", tenant=caller.tenant, schema=schema_id, by=caller.prefix)

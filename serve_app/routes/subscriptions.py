@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from core.dispatch.job import ANCHOR
 from core.permissions import Permission
+from core.quotas import Quota
 from core.subscription import Refusal, Subscription, candidates
 from serve_app import job_desk
 from serve_app.documents import answer, parse_as, read_body
@@ -59,6 +60,7 @@ async def create_subscription(request: Request) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     wish = parse_as(SubscriptionRequest, raw)
+    await replica.count_quotas.check(caller.tenant, Quota.SUBSCRIPTIONS)
     new = await SubscriptionDesk(replica, caller.tenant).new(wish)
     done = await replica.database.ask_once(subscriptions.create, new, secret_of(wish.secret))
     return _settled(request, "subscription.created", done, 201)

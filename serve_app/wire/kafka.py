@@ -40,6 +40,7 @@ class PartitionView(Wire):
     stored: int | None = Field(None, description="The offset behind the last stored record.")
     end: int | None = Field(None, description="The offset behind the last record there is.")
     lag: int | None = None
+    held: bool = Field(False, description="Not read: a quota of the tenant is used up.")
     actor: str = Field(description="Who reads it.")
 
 

@@ -25,4 +25,6 @@ class ProblemView(Wire):
     code: str = Field(description="Stays the same over versions.")
     errors: list[FaultView] | None = None
     correlation_id: str | None = Field(None, description="409: what is registered already.")
+    quota: str | None = Field(None, description="Which quota of the tenant is used up.")
+    limit: int | None = Field(None, description="That quota's limit.")
     request_id: str | None = Field(None, description="Finds the request in the log.")

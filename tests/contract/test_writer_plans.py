@@ -157,6 +157,7 @@ def _allowed(name: str, type_: str) -> str:
     return {
         "boolean": "false",
         "bytea": "int8send(n)",
+        "date": "current_date - n::int",
         "json": "'{}'",
         "jsonb": "'{}'",
         "text[]": "array['v' || n]",

@@ -72,6 +72,7 @@ def test_the_first_page_of_help_lists_every_command(muster: Muster) -> None:
         *([entry.name] for entry in COMMANDS),
         *(["wait", name] for name in ("register", "show", "list", "cancel", "explain")),
         *(["keys", name] for name in ("create", "list", "revoke")),
+        *(["quotas", name] for name in ("list", "set", "clear")),
         *(["kafka", entry.name] for entry in KAFKA_COMMANDS),
         *(["kafka", "dead-letters", name] for name in ("list", "show", "delete")),
     ],
@@ -232,6 +233,34 @@ def test_revoking_a_key_that_is_not_there_fails(muster: Muster) -> None:
     run = muster.run("keys", "revoke", "zz")
     assert run.exit_code == 1
     assert "There is no key zz" in run.stderr
+
+
+def test_quotas_are_listed_with_a_bar_for_what_is_used(muster: Muster) -> None:
+    day = {"resetsAt": "2030-01-01T00:00:00Z", "own": False}
+    muster.answers["GET /api/quotas"] = {
+        "items": [
+            {"name": "rowsPerDay", "used": 500, "limit": 1_000, **day},
+            {"name": "bytesPerDay", "used": 900, "limit": 1_000, **day},
+            {"name": "storedRows", "used": 2_000, "limit": 1_000, "own": True},
+            {"name": "storedBytes", "used": 7, "limit": None, "own": False},
+        ]
+    }
+    run = muster.run("quotas", "list")
+    assert run.exit_code == 0
+    lines = run.stdout.splitlines()
+    assert "50%" in lines[1]
+    assert lines[1].count("█") == 10
+    assert "90%" in lines[2]
+    assert "(own)" in lines[3]
+    assert "200%" in lines[3]
+    assert lines[3].count("█") == 20
+    assert "none" in lines[4]
+    assert json.loads(muster.run("quotas", "list", "--json").stdout)["items"][0]["used"] == 500
+
+
+def test_a_quota_must_be_one_that_there_is(muster: Muster) -> None:
+    assert muster.run("quotas", "set", "acme", "nonsense", "5").exit_code == 2
+    assert muster.run("quotas", "set", "acme", "keys", "-5").exit_code == 2
 
 
 def test_keys_are_listed_without_secrets(muster: Muster) -> None:

@@ -31,6 +31,9 @@ TABLE: list[tuple[Exception, int, str]] = [
     (errors.UnauthenticatedError("no key"), 401, "unauthenticated"),
     (errors.ForbiddenError("no"), 403, "forbidden"),
     (errors.DeniedError("no"), 403, "forbidden"),
+    (errors.QuotaExceededError("bytesPerDay", 9, 60), 429, "quota_exceeded"),
+    (errors.QuotaExceededError("storedBytes", 9, 60), 507, "quota_exceeded"),
+    (errors.QuotaExceededError("keys", 9), 409, "quota_exceeded"),
     (errors.OverloadedError("full", 3), 429, "overloaded"),
     (errors.UnavailableError("away", 2), 503, "unavailable"),
     (errors.TransientError("later"), 503, "unavailable"),
@@ -68,12 +71,21 @@ def test_every_error_of_the_product_is_in_the_table() -> None:
     [
         (errors.OverloadedError("full", 3), "3"),
         (errors.UnavailableError("away", 2), "2"),
+        (errors.QuotaExceededError("storedRows", 5, 3_600), "3600"),
         (OSError(), "2"),
         (refusal(Refused(kind=RefusalKind.OVERLOADED, detail="full")), "1"),
     ],
 )
 def test_whoever_may_try_again_is_told_when(error: Exception, retry_after: str) -> None:
     assert problem_of(error).headers["Retry-After"] == retry_after
+
+
+def test_a_quota_is_named_with_its_limit_and_how_to_raise_it() -> None:
+    problem = problem_of(errors.QuotaExceededError("storedBytes", 1_000, 60))
+    assert problem.extra == {"quota": "storedBytes", "limit": 1_000}
+    assert "storedBytes, which is 1000" in problem.detail
+    assert "muster quotas set TENANT storedBytes VALUE" in problem.detail
+    assert "MUSTER_TENANT_STORED_BYTES" in problem.detail
 
 
 def test_a_missing_key_is_asked_for() -> None:

@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from core.config import Config, Placement
 from core.errors import InvalidError
 from core.kafka_config import KafkaConfig
+from core.quotas import QuotaLimits
 from serve_app.options import IngressOptions
 from serve_app.setting_rows import list_settings
 from serve_app.settings import Settings
@@ -51,9 +52,11 @@ def test_every_setting_says_what_it_is() -> None:
 def test_every_part_of_the_configuration_is_a_setting_with_the_same_default() -> None:
     settings = Settings.load({"shards": 2})
     derived = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
+    derived |= {"quotas"}
     for field in fields(Config):
         if field.name not in derived:
             assert getattr(settings, field.name) == field.default, field.name
+    assert settings.to_config("postgresql://x").quotas == QuotaLimits()
     for field in fields(IngressOptions):
         if field.name != "sample_receiver":
             assert getattr(settings, field.name) == field.default, field.name

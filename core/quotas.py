@@ -1,0 +1,114 @@
+"""What a tenant may store, a day and in all, and how many it may have of what it sets up."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+DAY = 86_400.0
+
+
+class StoredKind(StrEnum):
+    """What is counted when it is stored."""
+
+    WAITS = "waits"
+    WAIT_EVENTS = "wait_events"
+    INBOX = "inbox"
+    EVENTS = "events"
+    JOBS = "jobs"
+    DEAD_LETTERS = "dead_letters"
+
+
+class Quota(StrEnum):
+    """A limit of a tenant, by the name that people see."""
+
+    ROWS_PER_DAY = "rowsPerDay"
+    BYTES_PER_DAY = "bytesPerDay"
+    STORED_ROWS = "storedRows"
+    STORED_BYTES = "storedBytes"
+    KEYS = "keys"
+    RESOURCES = "resources"
+    EVENT_TYPES = "eventTypes"
+    SCHEMAS = "schemas"
+    SUBSCRIPTIONS = "subscriptions"
+    TOPICS = "topics"
+
+    @property
+    def setting(self) -> str:
+        """The name of the setting that limits every tenant."""
+        words = "".join(f"_{letter}" if letter.isupper() else letter for letter in self.value)
+        return f"tenant_{words.lower()}"
+
+
+PER_DAY: Final = frozenset({Quota.ROWS_PER_DAY, Quota.BYTES_PER_DAY})
+STORED: Final = frozenset({Quota.STORED_ROWS, Quota.STORED_BYTES})
+COUNTED: Final = tuple(quota for quota in Quota if quota not in PER_DAY | STORED)
+"""How many of something there may be: asked of its table when one more is to be made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaLimits:
+    """The limits of a tenant; 0 is none."""
+
+    rows_per_day: int = 1_000_000_000
+    bytes_per_day: int = 500_000_000_000
+    stored_rows: int = 2_000_000_000
+    stored_bytes: int = 1_000_000_000_000
+    keys: int = 1_000
+    resources: int = 10_000
+    event_types: int = 10_000
+    schemas: int = 50_000
+    subscriptions: int = 50_000
+    topics: int = 1_000
+
+    def of(self, quota: Quota) -> int | None:
+        """Return one limit, or None if there is none."""
+        value: int = getattr(self, quota.setting.removeprefix("tenant_"))
+        return value or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageUsage:
+    """What a tenant has stored today, and what of its rows is still kept."""
+
+    rows_today: int = 0
+    bytes_today: int = 0
+    stored_rows: int = 0
+    stored_bytes: int = 0
+
+    def of(self, quota: Quota) -> int:
+        """Return what counts against a quota of what is stored."""
+        return {
+            Quota.ROWS_PER_DAY: self.rows_today,
+            Quota.BYTES_PER_DAY: self.bytes_today,
+            Quota.STORED_ROWS: self.stored_rows,
+            Quota.STORED_BYTES: self.stored_bytes,
+        }[quota]
+
+
+def limit_of(quota: Quota, limits: QuotaLimits, own: Mapping[str, int]) -> int | None:
+    """Return a tenant's limit: its own if it has one, else that of all; None if there is none."""
+    value = own.get(quota.value)
+    return limits.of(quota) if value is None else value or None
+
+
+def exhausted(
+    usage: StorageUsage, limits: QuotaLimits, own: Mapping[str, int]
+) -> tuple[Quota, int] | None:
+    """Return the first quota of what is stored that is used up, with its limit."""
+    for quota in (*sorted(STORED), *sorted(PER_DAY)):
+        limit = limit_of(quota, limits, own)
+        if limit is not None and usage.of(quota) >= limit:
+            return quota, limit
+    return None
+
+
+def days_kept(early_ttl: float, retention: float) -> dict[StoredKind, int]:
+    """Return for how many days before today rows of each kind may still be there.
+
+    Whole days: what was stored yesterday morning counts until tonight.
+    """
+    kept = {kind: math.ceil(retention / DAY) for kind in StoredKind}
+    kept[StoredKind.INBOX] = math.ceil(early_ttl / DAY)
+    return kept

@@ -1,0 +1,64 @@
+"""How much a write stores, by tenant and kind."""
+
+from collections.abc import Iterable, Sequence
+
+from core.event import Event
+from core.quotas import StoredKind
+from core.record import Record
+from core.usage_counter import UsageCounter
+from core.wait import Parked
+from storage.events import EventKey, Flushed
+from storage.journal import NEW, Change
+
+WAITS, WAIT_EVENTS, INBOX = StoredKind.WAITS, StoredKind.WAIT_EVENTS, StoredKind.INBOX
+
+
+def count_changes(counter: UsageCounter, changes: Sequence[Change], kept: set[bytes]) -> None:
+    """Count what a flush of a shard stored: waits, lines of their logs, and the inbox."""
+    opened: dict[int, int] = {}
+    lines: dict[int, tuple[int, int]] = {}
+    for change in changes:
+        if change.wait is not None and change.key in kept:
+            tenant = change.tenant
+            if change.seen == NEW:
+                opened[tenant] = opened.get(tenant, 0) + 1
+            if change.entries:
+                rows, size = lines.get(tenant, (0, 0))
+                size += sum([len(entry.payload) for entry in change.entries])
+                lines[tenant] = (rows + len(change.entries), size)
+            if change.unparked:
+                _count_taken_from_inbox(counter, change)
+        if change.parked and (change.wait is None or change.key in kept):
+            count_parked(counter, change.parked)
+    for tenant, rows in opened.items():
+        counter.add(tenant, WAITS, rows, 0)
+    for tenant, (rows, size) in lines.items():
+        counter.add(tenant, WAIT_EVENTS, rows, size)
+
+
+def count_parked(counter: UsageCounter, events: Iterable[Parked]) -> None:
+    """Count events that go into the inbox."""
+    for event in events:
+        counter.add(event.address.tenant, INBOX, 1, len(event.payload))
+
+
+def count_buried(counter: UsageCounter, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+    """Count dead letters."""
+    size = sum(len(record.value or b"") + len(record.key or b"") for record, _ in failed)
+    counter.add(tenant, StoredKind.DEAD_LETTERS, len(failed), size)
+
+
+def count_events(counter: UsageCounter, events: Iterable[Event], flushed: Flushed) -> None:
+    """Count events that were new, and the jobs that were made for them."""
+    for event in events:
+        if EventKey(event.tenant, event.event_id) in flushed.stored:
+            counter.add(event.tenant, StoredKind.EVENTS, 1, len(event.data or b""))
+    for job in flushed.jobs:
+        counter.add(job.tenant, StoredKind.JOBS, 1, 0)
+
+
+def _count_taken_from_inbox(counter: UsageCounter, change: Change) -> None:
+    """Take back what was counted for events that a wait has taken up."""
+    taken = set(change.unparked)
+    sizes = [len(entry.payload) for entry in change.entries if entry.event_id in taken]
+    counter.add(change.tenant, INBOX, -len(taken), -sum(sizes))
