@@ -13,6 +13,9 @@ from core.wait import Decision, Parked, Wait
 from core.wait_limits import WaitLimits
 from storage.waits import Loaded
 
+# What a wait holds in memory besides its spec, with its place among the others; and each mark.
+WAIT_BYTES, MARK_BYTES = 1_000, 400
+
 
 class Activation(msgspec.Struct, gc=False):
     """The cache of a row, or of what the inbox keeps for an address while there is no wait."""
@@ -26,6 +29,8 @@ class Activation(msgspec.Struct, gc=False):
     last_used: float
     early: dict[str, Parked] = {}
     """Those of the early events that are in memory: the others are in Postgres only."""
+    weight: int = 0
+    """What it was counted for among the residents, besides its spec."""
 
     @classmethod
     def of(cls, key: bytes, loaded: Loaded, now: float) -> "Activation":
@@ -80,10 +85,15 @@ class Activation(msgspec.Struct, gc=False):
 class Residents:
     """The correlations in memory, the longest unused first, never many more than the limit."""
 
-    def __init__(self, limit: int, idle_after: float) -> None:
+    def __init__(self, limit: int, idle_after: float, most_bytes: int) -> None:
         self._by_key: OrderedDict[bytes, Activation] = OrderedDict()
         self._limit = limit
         self._idle_after = idle_after
+        self._most_bytes = most_bytes
+        # Many waits share one spec, which counts once.
+        self._spec_users: dict[int, int] = {}
+        # About how many bytes they hold together.
+        self.weight = 0
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -98,11 +108,42 @@ class Residents:
 
     def add(self, activation: Activation) -> None:
         """Take one in."""
-        self._by_key[activation.key] = activation
+        known = self._by_key.get(activation.key)
+        if known is not activation:
+            if known is not None:
+                self._release(known)
+            self._by_key[activation.key] = activation
+            self.weigh(activation)
+
+    def weigh(self, activation: Activation) -> None:
+        """Count what a wait holds, once there is one."""
+        wait = activation.wait
+        if wait is None or activation.weight:
+            return
+        activation.weight = WAIT_BYTES + MARK_BYTES * len(wait.marks)
+        self.weight += activation.weight
+        users = self._spec_users.get(id(wait.spec), 0)
+        self._spec_users[id(wait.spec)] = users + 1
+        if not users:
+            self.weight += wait.spec.weight
+
+    def _release(self, activation: Activation) -> None:
+        wait = activation.wait
+        if wait is None or not activation.weight:
+            return
+        self.weight -= activation.weight
+        activation.weight = 0
+        users = self._spec_users.pop(id(wait.spec)) - 1
+        if users:
+            self._spec_users[id(wait.spec)] = users
+        else:
+            self.weight -= wait.spec.weight
 
     def drop(self, key: bytes) -> None:
         """Forget one, whatever its state: the row is the truth."""
-        self._by_key.pop(key, None)
+        found = self._by_key.pop(key, None)
+        if found is not None:
+            self._release(found)
 
     def leave_if_at_rest(self, key: bytes) -> bool:
         """Let a stored correlation go at once if it has ended."""
@@ -110,13 +151,14 @@ class Residents:
         if found is None or not found.at_rest:
             return False
         del self._by_key[key]
+        self._release(found)
         return True
 
     def passivate(self, unsaved: frozenset[bytes], now: float) -> int:
         """Let idle and crowded-out correlations go; how many went."""
         gone = list(self._leaving(unsaved, now))
         for key in gone:
-            del self._by_key[key]
+            self.drop(key)
         if len(gone) > len(self._by_key):
             # A dict keeps the size of its fullest hour; a copy has the size it needs.
             self._by_key = OrderedDict(self._by_key)
@@ -124,17 +166,26 @@ class Residents:
 
     def _leaving(self, unsaved: frozenset[bytes], now: float) -> Iterator[bytes]:
         excess = len(self._by_key) - self._limit
+        excess_bytes = self.weight - self._most_bytes
         for key, activation in self._by_key.items():
             idle = now - activation.last_used
-            if idle < self._idle_after and excess <= 0:
+            crowded = excess > 0 or excess_bytes > 0
+            if idle < self._idle_after and not crowded:
                 return
             stay = judge_stay(
                 unsaved=key in unsaved,
                 ended=activation.at_rest,
                 idle=idle,
                 idle_after=self._idle_after,
-                crowded=excess > 0,
+                crowded=crowded,
             )
             if stay is Stay.LEAVE:
                 excess -= 1
+                excess_bytes -= self._freed_by(activation)
                 yield key
+
+    def _freed_by(self, activation: Activation) -> int:
+        """What is free at least when this one has gone."""
+        wait = activation.wait
+        is_last = wait is not None and self._spec_users.get(id(wait.spec)) == 1
+        return activation.weight + (wait.spec.weight if wait is not None and is_last else 0)

@@ -31,7 +31,7 @@ class Shard:
         self._config = config
         self._store = store
         self._world = world
-        self._residents = Residents(config.hot_limit, config.idle_after)
+        self._residents = Residents(config.hot_limit, config.idle_after, config.hot_bytes)
         self._pending = PendingMessages(config.pending_limit, config.pending_bytes)
         self._limits = limits_of(config)
         self._writer = ShardWriter(config, store, world, self._residents, self._reload)
@@ -62,6 +62,7 @@ class Shard:
         return {
             **self.tally.snapshot(),
             "hot": len(self._residents),
+            "hot_bytes": self._residents.weight,
             "pending": len(self._pending),
             "pending_bytes": self._pending.size,
             "unsaved": len(self._writer),
@@ -116,6 +117,8 @@ class Shard:
                 turn.answer(objection)
                 return
         decision = resident.take(turn.message, now, self._limits)
+        if before is None and decision.wait is not None:
+            self._residents.weigh(resident)
         if decision.wait is not before or decision.parked:
             self._writer.add(turn, before, decision)
         elif self._writer.answer_unchanged(turn, decision.reply):

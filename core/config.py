@@ -25,6 +25,7 @@ class Config:
     placement: Placement = Placement.SHARDED
     dedicated_limit: int = 50
     hot_limit: int = 200_000
+    hot_bytes: int = 512 * 1024 * 1024
     idle_after: float = 60.0
     pending_limit: int = 20_000
     pending_bytes: int = 256 * 1024 * 1024
@@ -34,6 +35,7 @@ class Config:
     early_limit: int = 256
     early_bytes: int = 4 * 1024 * 1024
     result_limit: int = 8 * 1024 * 1024
+    spec_limit: int = 64 * 1024
     retention: float = 7 * 86_400.0
     token_grace: float = 3_600.0
     request_timeout: float = 10.0

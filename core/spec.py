@@ -1,11 +1,14 @@
 """What a correlation waits for. Built once from configuration, then never changed."""
 
 import hashlib
+from collections import OrderedDict
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
+
+from core.spec_weight import weigh_spec
 
 
 class Strategy(StrEnum):
@@ -60,6 +63,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     """Of a gather: who is asked came with the request, and has this name there only."""
 
 
+NO_CALL = msgspec.Raw()
+
 # An expected event and its index in the configuration.
 Place: TypeAlias = tuple[int, Expected]
 
@@ -77,7 +82,8 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     timeout: float = 300.0
     on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
     output: dict[str, str] = {}
-    call: dict[str, Any] | None = None
+    call: msgspec.Raw = NO_CALL
+    """The API call as JSON: what it sends can be large, and no shard looks into it."""
     publish: str | None = None
     """The topic that is told of the end."""
     gather: bool = False
@@ -133,10 +139,15 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         """The names of the events the strategy looks at."""
         return [self.names[index] for index in self.needed[0]]
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The JSON that Postgres keeps, once for all waits that share it."""
         return encode_spec(self).decode()
+
+    @cached_property
+    def weight(self) -> int:
+        """About how many bytes of memory it holds."""
+        return weigh_spec(encode_spec(self), bytes(self.call))
 
     @cached_property
     def digest(self) -> bytes:
@@ -154,13 +165,49 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 def same_spec(one: WaitSpec, other: WaitSpec) -> bool:
     """Whether two specs mean the same, in whatever order their maps were written."""
-    return _canonical.encode(one) == _canonical.encode(other)
+    return _in_order(one) == _in_order(other)
+
+
+def _in_order(spec: WaitSpec) -> tuple[bytes, bytes]:
+    call = bytes(spec.call)
+    decoded = msgspec.json.decode(call) if call else None
+    rest = msgspec.structs.replace(spec, call=NO_CALL)
+    return _canonical.encode(rest), _canonical.encode(decoded)
 
 
 _SPEC_DECODER = msgspec.json.Decoder(WaitSpec)
 
 
-@lru_cache(maxsize=4096)
+class SpecCache:
+    """Specs by their text, the longest unused forgotten first: bounded in number and bytes."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._specs: OrderedDict[bytes, WaitSpec] = OrderedDict()
+        self.weight = 0
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def decode(self, raw: bytes) -> WaitSpec:
+        """The spec of this text."""
+        found = self._specs.get(raw)
+        if found is not None:
+            self._specs.move_to_end(raw)
+            return found
+        spec = _SPEC_DECODER.decode(raw)
+        self._specs[raw] = spec
+        self.weight += spec.weight
+        while len(self._specs) > self._most or self.weight > self._most_bytes:
+            _, forgotten = self._specs.popitem(last=False)
+            self.weight -= forgotten.weight
+        return spec
+
+
+_cache = SpecCache(4096, 32 * 1024 * 1024)
+
+
 def decode_spec(raw: bytes | str) -> WaitSpec:
     """The spec of a row. Waits of one node share one object, however many there are."""
-    return _SPEC_DECODER.decode(raw)
+    return _cache.decode(raw.encode() if isinstance(raw, str) else raw)

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
+import msgspec
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -17,7 +18,7 @@ from core.kafka_config import Completions, KafkaConfig
 from core.output import RESERVED
 from core.paths import parse_path
 from core.plain_json import check_plain
-from core.spec import Expected, IdFields, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.spec import NO_CALL, Expected, IdFields, Source, Strategy, TimeoutPolicy, WaitSpec
 
 API_RESPONSE = "api_response"
 KAFKA_EVENT = "kafka_event"
@@ -192,7 +193,7 @@ class WaitConfig(_Part):
             timeout=self.timeout,
             on_timeout=self.on_timeout,
             output=self.output_mapping,
-            call=_call(call) if call and call.enabled else None,
+            call=_call(call) if call and call.enabled else NO_CALL,
         )
 
 
@@ -208,9 +209,10 @@ def _expected(name: str, source: Source, label: str | None, event: _Event) -> Ex
     )
 
 
-def _call(call: ApiCall) -> dict[str, Any]:
+def _call(call: ApiCall) -> msgspec.Raw:
     kept = {"url", "method", "headers", "body", "response_mode"}
-    return call.model_dump(include=kept, exclude_defaults=True, by_alias=True)
+    document = call.model_dump(include=kept, exclude_defaults=True, by_alias=True)
+    return msgspec.Raw(msgspec.json.encode(document))
 
 
 def _check_listed(listed: tuple[str, ...], names: list[str]) -> None:

@@ -88,6 +88,10 @@ class SettingFields(BaseSettings):
 
     # Memory and load
     hot_limit: Count = Field(200_000, description="Most correlations in one shard's memory.")
+    hot_bytes: Bytes = Field(
+        512 * 1024 * 1024,
+        description="Most bytes that correlations hold in one shard's memory, by estimate.",
+    )
     idle_after: Seconds = Field(
         60.0, description="Seconds without a message after which a correlation leaves memory."
     )
@@ -122,6 +126,11 @@ class SettingFields(BaseSettings):
         8 * 1024 * 1024,
         description="Most bytes that all events of one wait have together; one that exceeds it is "
         "refused as too_large_together.",
+    )
+    spec_limit: Bytes = Field(
+        64 * 1024,
+        description="Largest registration of a wait in bytes, apiCall.body included; more "
+        "gets 413.",
     )
     max_ongoing_requests: Count = Field(
         10_000, description="Most requests and streams Serve lets into one replica."

@@ -1,6 +1,7 @@
 """Waits: register, list, look at, cancel."""
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -44,7 +45,9 @@ router = APIRouter(tags=["waits"])
 async def register_wait(request: Request) -> Response:
     """Register a wait; repeating the same registration answers 200 with the same wait."""
     replica = replica_of(request)
-    wish = parse_as(WaitRequest, await read_body(request, replica.config.request_timeout))
+    raw = await read_body(request, replica.config.request_timeout)
+    check_size(raw, replica.config.spec_limit)
+    wish = parse_as(WaitRequest, raw)
     status, document = await replica.registrar.register(caller_of(request).tenant, wish)
     return answer(document, status)
 
@@ -60,7 +63,8 @@ async def register_waits(request: Request) -> Response:
     """Register up to 1000 waits; each is answered on its own."""
     replica = replica_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wishes = await in_steps(_wish, parse_items(raw, MAX_ITEMS))
+    read = partial(_wish, limit=replica.config.spec_limit)
+    wishes = await in_steps(read, parse_items(raw, MAX_ITEMS))
     good = [wish for wish in wishes if isinstance(wish, WaitRequest)]
     tenant = caller_of(request).tenant
     answers = iter(await replica.registrar.register_many(tenant, good) if good else [])
@@ -149,8 +153,24 @@ async def _view(replica: Replica, seen: Seen) -> Document:
     return wait_document(seen, await replica.database.ask(waits.read_counted, seen.wait))
 
 
-def _wish(item: Raw) -> WaitRequest | Problem:
+def check_size(raw: bytes | Raw, limit: int) -> None:
+    """Refuse a registration that shards would have to hold, before it is decoded.
+
+    Raises:
+        ProblemError: It is larger than the limit.
+    """
+    size = len(bytes(raw))
+    if size > limit:
+        detail = (
+            f"this registration has {size} bytes; the most is {limit} (MUSTER_SPEC_LIMIT). "
+            "A large apiCall.body or filter belongs where the call is made"
+        )
+        raise ProblemError(Problem(status=413, code="too_large", detail=detail))
+
+
+def _wish(item: Raw, limit: int) -> WaitRequest | Problem:
     try:
+        check_size(item, limit)
         return parse_as(WaitRequest, item)
     except ProblemError as error:
         return error.problem

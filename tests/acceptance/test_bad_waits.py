@@ -110,3 +110,11 @@ def test_a_configuration_that_cannot_work_is_422(
 ) -> None:
     problem = assert_problem(product.http.post(WAITS, json={"data": config}), 422, "invalid")
     assert told in json.dumps(problem)
+
+
+def test_a_registration_that_shards_would_have_to_hold_is_413(product: Product) -> None:
+    large = {"data": {"apiCall": CALL | {"body": {"x": [[]] * 30_000}}}}
+    reply = product.http.post(WAITS, json=large)
+    assert "MUSTER_SPEC_LIMIT" in assert_problem(reply, 413, "too_large")["detail"]
+    batch = product.http.post(f"{WAITS}/batch", json={"items": [large, {"data": BOTH}]})
+    assert [one["status"] for one in batch.json()["results"]] == [413, 201]

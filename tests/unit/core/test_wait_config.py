@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.errors import InvalidError
 from core.kafka_config import Completions, KafkaConfig
 from core.spec import (
     DEFAULT_IDS,
+    NO_CALL,
     Expected,
     IdFields,
     Source,
@@ -22,6 +24,10 @@ from tests.unit.core.wait_blocks import API, KAFKA, OFF
 
 API_EVENT = Expected(name="api_response", source=Source.API)
 KAFKA_EVENT = Expected(name="kafka_event", source=Source.KAFKA, label="process.completed")
+
+
+def call_of(document: dict[str, Any]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(document))
 
 
 def spec_of(data: dict[str, Any]) -> WaitSpec:
@@ -41,7 +47,7 @@ def test_example_1_wait_for_both_events() -> None:
         }
     )
     assert spec == WaitSpec(
-        events=(API_EVENT, KAFKA_EVENT), timeout=300.0, call={"url": API["url"]}
+        events=(API_EVENT, KAFKA_EVENT), timeout=300.0, call=call_of({"url": API["url"]})
     )
     assert (spec.needed_names, spec.needed[1]) == (["api_response", "kafka_event"], 2)
 
@@ -82,7 +88,7 @@ def test_example_4_only_the_kafka_event() -> None:
         }
     )
     assert spec.events == (KAFKA_EVENT,)
-    assert spec.call is None
+    assert spec.call == NO_CALL
 
 
 def test_example_5_custom_strategy() -> None:
@@ -153,13 +159,15 @@ def test_the_whole_node_configuration() -> None:
         timeout=300.0,
         on_timeout=TimeoutPolicy.CONTINUE_WITH_PARTIAL,
         output={"apiResponse": "api_response", "kafkaEvent": "kafka_event.data[0]"},
-        call={
-            "url": "https://external-service.com/api/action",
-            "method": "PUT",
-            "headers": {"Authorization": "Bearer @{_vars.token}"},
-            "body": body,
-            "responseMode": "sync",
-        },
+        call=call_of(
+            {
+                "url": "https://external-service.com/api/action",
+                "method": "PUT",
+                "headers": {"Authorization": "Bearer @{_vars.token}"},
+                "body": body,
+                "responseMode": "sync",
+            }
+        ),
     )
     assert decode_spec(encode_spec(spec)) == spec
 
@@ -188,7 +196,7 @@ def test_nothing_to_wait_for_is_allowed(data: dict[str, Any], strategy: str) -> 
 
 def test_a_string_body_and_names_in_snake_case() -> None:
     spec = spec_of({"api_call": {"url": "https://x", "body": "<xml/>"}, "on_timeout": "continue"})
-    assert spec.call == {"url": "https://x", "body": "<xml/>"}
+    assert spec.call == call_of({"url": "https://x", "body": "<xml/>"})
     assert spec.on_timeout is TimeoutPolicy.CONTINUE
 
 
