@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 STEP = 0.005
+# So many bytes are looked through in about that time.
+LARGE = 256 * 1024
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -28,6 +30,11 @@ class Breath:
         """Let them."""
         await asyncio.sleep(0)
         self._until = time.perf_counter() + STEP
+
+
+async def apart(work: Callable[[], Made], size: int) -> Made:
+    """Work on so many bytes: in a thread if they are many, so that others have their turn."""
+    return await asyncio.to_thread(work) if size > LARGE else work()
 
 
 async def in_steps(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:

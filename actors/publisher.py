@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
 import structlog
 from aiokafka import AIOKafkaProducer
@@ -13,11 +13,15 @@ from actors.relay import Relay, RelayTally
 from actors.relay_lane import Made
 from core.completion import Completion, completion_of
 from core.kafka_config import KafkaConfig
+from core.wait import Wait
 from storage import outbox, waits
 from storage.outbox import OutgoingRow
 from storage.pool import CONNECTION_ERRORS, Connection, Pool, PoolOptions, open_connection
 
 log = structlog.get_logger("relay")
+
+# What the results that are told at once have together.
+BATCH_BYTES = 8 * 1024 * 1024
 
 
 class _Outbox:
@@ -33,7 +37,11 @@ class _Outbox:
 
     async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
         there = await waits.load_waits(self._pool, list({row.wait_key for row in rows}))
-        counted = await waits.read_counted_of_all(self._pool, list(there.values()))
+        rows = _first_of(rows, there)
+        told = {row.wait_key for row in rows}
+        counted = await waits.read_counted_of_all(
+            self._pool, [wait for key, wait in there.items() if key in told]
+        )
         made: list[Made] = []
         for row in rows:
             wait, lines = there.get(row.wait_key), counted.get(row.wait_key, [])
@@ -48,6 +56,17 @@ class _Outbox:
 
     async def confirm(self, outbox_ids: Sequence[int]) -> None:
         await outbox.confirm(self._conn, outbox_ids)
+
+
+def _first_of(rows: Sequence[OutgoingRow], there: Mapping[bytes, Wait]) -> Sequence[OutgoingRow]:
+    """As many as tell of so many bytes together, and one at least."""
+    size = 0
+    for index, row in enumerate(rows):
+        wait = there.get(row.wait_key)
+        size += sum(mark.size for mark in wait.marks) if wait is not None else 0
+        if index and size > BATCH_BYTES:
+            return rows[:index]
+    return rows
 
 
 class Publisher:

@@ -34,7 +34,10 @@ class Outbox(Protocol):
         ...
 
     async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
-        """The events these rows stand for; None where the wait is gone."""
+        """The events that the first of these rows stand for; None where the wait is gone.
+
+        As many as are not too large together, and one at least.
+        """
         ...
 
     async def confirm(self, outbox_ids: Sequence[int]) -> None:
@@ -116,15 +119,16 @@ class Relay:
         now = self._monotonic()
         held = [topic for topic, hold in self._topics.items() if hold.until > now]
         rows = await self._outbox.upcoming(self._after, BATCH, [*held, *self._lanes])
-        # Past the refused ones to the end of the outbox, then from its beginning again.
-        self._after = rows[-1].outbox_id if self._rows and len(rows) == BATCH else 0
         due = [row for row in rows if not self._is_put_off(row, now)]
+        made = await self._outbox.completions(due) if due else []
+        # Past the refused ones to the end of the outbox, then from its beginning again.
+        self._after = _read_to(rows, due[: len(made)], due) if self._rows else 0
         if not due:
             return
         self.tally.batches += 1
         by_topic: dict[str, list[Pair]] = {}
-        for row, made in zip(due, await self._outbox.completions(due), strict=True):
-            by_topic.setdefault(row.topic, []).append((row, made))
+        for row, one in zip(due, made, strict=False):
+            by_topic.setdefault(row.topic, []).append((row, one))
         for topic, pairs in by_topic.items():
             lane = Lane(self._publish, self._rows.get(topic, {}))
             self._lanes[topic] = (lane, asyncio.create_task(lane.run(pairs)))
@@ -166,3 +170,10 @@ class Relay:
     def _put_off(self, hold: _Hold, cap: float) -> None:
         hold.until = self._monotonic() + backoff(hold.attempts, base=0.5, cap=cap, jitter=1.0)
         hold.attempts += 1
+
+
+def _read_to(rows: list[OutgoingRow], taken: list[OutgoingRow], due: list[OutgoingRow]) -> int:
+    """Behind which row to go on; 0 if there was none behind them."""
+    if len(taken) < len(due):
+        return taken[-1].outbox_id
+    return rows[-1].outbox_id if len(rows) == BATCH else 0

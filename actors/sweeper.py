@@ -27,6 +27,8 @@ from storage.pool import Pool
 log = structlog.get_logger("sweeper")
 
 BATCH = 500
+# What the events that are offered at once have together.
+BATCH_BYTES = 8 * 1024 * 1024
 # How much of the inbox a round looks at. That is all of it, unless something is wrong: then a round
 # costs no more than this, and the next one goes on from there.
 SLICE = 50_000
@@ -58,7 +60,7 @@ class Sweeper:
         # old event may have come since, and some event is always new.
         self._looked_at = last if size == SLICE else 0
         taken = 0
-        while found := await inbox.stranded(self._pool, after, last, BATCH):
+        while found := await inbox.stranded(self._pool, after, last, BATCH, BATCH_BYTES):
             taken += await self._offer(found)
             after = found[-1][0]
         return taken

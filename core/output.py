@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from core.judgement import Outcome
-from core.paths import MISSING, document_of, find
+from core.paths import MISSING, document_of, find, json_or_text, parse_path
 from core.wait import Wait
 
 RESERVED = frozenset(
@@ -22,9 +24,14 @@ RESERVED = frozenset(
 
 
 def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
-    """The received data by event name, with the ids beside it; mapped if the node says how."""
+    """The received data by event name, with the ids beside it; mapped if the node says how.
+
+    Data is passed on as it came; a document that is gathered can be large.
+    """
     received = [name for name, outcome in wait.outcomes.items() if outcome is Outcome.RECEIVED]
-    gathered: dict[str, Any] = {name: _value(payloads.get(name, b"null")) for name in received}
+    gathered: dict[str, Any] = {
+        name: json_or_text(payloads.get(name, b"null")) for name in received
+    }
     gathered["correlation_id"] = wait.address.correlation_id
     gathered["received_events"] = received
     if wait.ending and (wait.ending.timed_out or wait.ending.partial):
@@ -37,11 +44,27 @@ def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
         }
     if not wait.spec.output:
         return gathered
-    mapped = {name: find(gathered, path) for name, path in wait.spec.output.items()}
+    values = _Values(gathered)
+    mapped = {name: values.find(path) for name, path in wait.spec.output.items()}
     return {name: value for name, value in mapped.items() if value is not MISSING}
 
 
-def _value(payload: bytes) -> Any:
-    """JSON as JSON; any other bytes as text, so that nothing is hidden."""
-    document = document_of(payload)
-    return payload.decode("utf-8", "replace") if document is MISSING else document
+class _Values:
+    """What was gathered, of which only that is decoded which a path leads into."""
+
+    def __init__(self, gathered: Mapping[str, Any]) -> None:
+        self._gathered = gathered
+        self._decoded: dict[str, Any] = {}
+
+    def find(self, path: str) -> Any:
+        """The value at `path`, or MISSING."""
+        if path in self._gathered:
+            return self._gathered[path]
+        first = (parse_path(path) or (None,))[0]
+        if not isinstance(first, str) or first not in self._gathered:
+            return MISSING
+        if first not in self._decoded:
+            value = self._gathered[first]
+            is_raw = isinstance(value, msgspec.Raw)
+            self._decoded[first] = document_of(bytes(value)) if is_raw else value
+        return find({first: self._decoded[first]}, path)

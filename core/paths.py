@@ -29,6 +29,23 @@ def document_of(payload: bytes) -> Any:
         return MISSING
 
 
+_skip = msgspec.json.Decoder(msgspec.Raw)
+
+
+def is_json(payload: bytes) -> bool:
+    """Whether these bytes are JSON. Builds nothing: that would take many times their size."""
+    try:
+        _skip.decode(payload)
+        return payload.isascii() or bool(payload.decode())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def json_or_text(payload: bytes) -> msgspec.Raw | str:
+    """JSON as it came; any other bytes as text, so that nothing is hidden."""
+    return msgspec.Raw(payload) if is_json(payload) else payload.decode("utf-8", "replace")
+
+
 @lru_cache(maxsize=1024)
 def parse_path(path: str) -> tuple[str | int, ...] | None:
     """The steps of `a.b[0].c`, or None if it is not a path."""

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from actors.breath import apart
 from actors.gateway import Gateway
 from core.address import Address
 from core.errors import TransientError, UnavailableError
@@ -149,7 +150,11 @@ class Channel:
             return [], cursor
         if news is None:
             return [], self._from
-        return self._story.tell(cursor, news), _read_to(cursor, news)
+        return await self._tell(cursor, news), _read_to(cursor, news)
+
+    async def _tell(self, cursor: int, news: News) -> list[Frame]:
+        size = waits.size_of([*news.entries, *(news.counted or ())])
+        return await apart(lambda: self._story.tell(cursor, news), size)
 
     async def ended(self) -> None:
         """Return when the correlation has ended."""
@@ -197,16 +202,16 @@ class Channel:
                     pause = RETRY_AFTER
                     self._wake()  # for the beat
                     continue
-                self._take(news)
+                await self._take(news)
                 if news is not None and news.counted is None:
                     watch.wake()  # only a part was read: go on at once
                 self._wake()
 
-    def _take(self, news: News | None) -> None:
+    async def _take(self, news: News | None) -> None:
         if news is None:  # past retention
             self.over = True
             return
-        for frame in self._story.tell(self._read_to, news):
+        for frame in await self._tell(self._read_to, news):
             self._frames.append(frame)
             self._size += len(frame[1])
         self._read_to = _read_to(self._read_to, news)

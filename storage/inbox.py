@@ -66,9 +66,14 @@ async def slice_after(pool: Pool, after: int, size: int) -> tuple[int, int]:
     return found, last
 
 
-async def stranded(pool: Pool, after: int, last: int, limit: int) -> list[tuple[int, Parked]]:
-    """Parked events of a slice whose wait exists by now, the oldest first."""
-    rows = await pool.fetch(Q["stranded"], after, last, limit)
+async def stranded(
+    pool: Pool, after: int, last: int, limit: int, budget: int
+) -> list[tuple[int, Parked]]:
+    """Parked events of a slice whose wait exists by now, the oldest first.
+
+    At most `limit`, and `budget` bytes and one event more.
+    """
+    rows = await pool.fetch(Q["stranded"], after, last, limit, budget)
     return [(row["inbox_id"], parked_of(row)) for row in rows]
 
 

@@ -1,6 +1,6 @@
 """Reading waits: what a shard activates from, and what people look at."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -157,7 +157,7 @@ async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET)
     """The lines of a correlation's log after `after`, at most `budget` bytes and one line more."""
     rows = await pool.fetch(Q["read_log"], key, after, budget)
     entries = [entry_of(row) for row in rows]
-    return LogPage(entries, more=sum(len(entry.payload) for entry in entries) >= budget)
+    return LogPage(entries, more=size_of(entries) >= budget)
 
 
 async def read_lines(pool: Pool, key: bytes, numbers: list[int]) -> list[Entry]:
@@ -169,6 +169,11 @@ async def read_counted(pool: Pool, wait: Wait) -> list[Entry]:
     """The lines whose data counts: one for each event that came."""
     numbers = [mark.seq for mark in wait.marks if mark.event_id]
     return await read_lines(pool, wait.address.key, numbers) if numbers else []
+
+
+def size_of(entries: Iterable[Entry]) -> int:
+    """The bytes of their data."""
+    return sum(len(entry.payload) for entry in entries)
 
 
 async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, list[Entry]]:

@@ -6,6 +6,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from actors.breath import apart
 from actors.process import mint
 from core.address import Address, check_id
 from core.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
@@ -94,7 +95,10 @@ async def gather_journals(request: Request) -> Response:
         end = await gather_held(request, tenant, asked, timeout_ms)
     if end is None:
         return Response(status_code=499)
-    return answer(journal_result(end.wait, wish.patient_id, end.payloads), 200, headers)
+    size = sum(map(len, end.payloads.values()))
+    return await apart(
+        lambda: answer(journal_result(end.wait, wish.patient_id, end.payloads), 200, headers), size
+    )
 
 
 @router.get(

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
+from actors.breath import apart
 from actors.process import mint
 from core.address import Address
 from core.errors import ForbiddenError, NotFoundError
@@ -75,7 +76,10 @@ async def begin_gather(request: Request) -> Response:
         end = await gather_held(request, tenant, asked, timeout_ms)
     if end is None:
         return Response(status_code=499)
-    return answer(gather_document(end.wait, asked, end.payloads), 200, headers)
+    size = sum(map(len, end.payloads.values()))
+    return await apart(
+        lambda: answer(gather_document(end.wait, asked, end.payloads), 200, headers), size
+    )
 
 
 @router.get(
@@ -88,7 +92,7 @@ async def show_gather(request: Request, gather_id: GatherId) -> Response:
     """Show how a gather and each of its resources stand."""
     replica = replica_of(request)
     gathering = await replica.gatherer.find(_address(request, gather_id))
-    return answer(await _view(replica, gathering))
+    return await _view(replica, gathering)
 
 
 @router.get(
@@ -120,7 +124,7 @@ async def cancel_gather(request: Request, gather_id: GatherId) -> Response:
     replica, address = replica_of(request), _address(request, gather_id)
     await replica.gatherer.find(address)
     check_cancelled(await replica.gateway.send(Cancel(address=address, turn_id=mint())))
-    return answer(await _view(replica, await replica.gatherer.find(address)))
+    return await _view(replica, await replica.gatherer.find(address))
 
 
 async def stream_answers(request: Request, gather_id: str, cursor: int) -> Response:
@@ -166,10 +170,13 @@ def _address(request: Request, gather_id: str) -> Address:
     return address
 
 
-async def _view(replica: Replica, gathering: Gathering) -> Document:
+async def _view(replica: Replica, gathering: Gathering) -> Response:
     wait = gathering.seen.wait
     counted = await replica.database.ask(waits.read_counted, wait)
-    return gather_document(wait, gathering.asked, payloads_of(wait, counted))
+    return await apart(
+        lambda: answer(gather_document(wait, gathering.asked, payloads_of(wait, counted))),
+        waits.size_of(counted),
+    )
 
 
 def _begun(replica: Replica, begun: Begun, names: list[str], timeout_ms: int) -> Document:

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
+from actors.breath import apart
 from core.address import Address
 from core.explain import explain
 from core.permissions import Permission
@@ -18,9 +19,10 @@ from serve_app.replica import Replica
 from serve_app.routes.waits import read_wait
 from serve_app.sse import FROM_START, EventStream
 from serve_app.stories import WAIT_STORY
-from serve_app.wire.mapper import explanation_document, log_documents
+from serve_app.wire.mapper import explanation_document, log_documents, tells_end
 from serve_app.wire.waits import ExplainView, LogView
 from storage import inbox, waits
+from storage.waits import size_of
 
 router = APIRouter(tags=["waits"])
 
@@ -79,9 +81,15 @@ async def read_log(request: Request, address: Target, after: After = FROM_START)
     replica = replica_of(request)
     seen = await read_wait(replica, address)
     page = await replica.database.ask(waits.read_log, address.key, max(after, 0))
-    counted = await replica.database.ask(waits.read_counted, seen.wait)
-    items = log_documents(seen.wait, page, after, counted)
-    return answer({"items": items, "nextAfter": page.entries[-1].seq if page.more else None})
+    # The end repeats all that counts: read for the page that has it, and for no other.
+    has_end = tells_end(seen.wait, page, after)
+    counted = await replica.database.ask(waits.read_counted, seen.wait) if has_end else []
+
+    def build() -> Response:
+        items = log_documents(seen.wait, page, after, counted)
+        return answer({"items": items, "nextAfter": page.entries[-1].seq if page.more else None})
+
+    return await apart(build, size_of([*page.entries, *counted]))
 
 
 @router.get(

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Raw
 from starlette.responses import Response
 
-from actors.breath import in_steps
+from actors.breath import apart, in_steps
 from actors.process import mint
 from core.address import Address
 from core.errors import NotFoundError
@@ -26,7 +26,7 @@ from serve_app.wire.mapper import Document, summary_document, wait_document
 from serve_app.wire.requests import MAX_ITEMS, WaitBatch, WaitQuery, WaitRequest
 from serve_app.wire.waits import WaitOpened, WaitPage, WaitResults, WaitView
 from storage import waits
-from storage.waits import Seen, WaitFilter
+from storage.waits import Seen, WaitFilter, size_of
 
 LONGEST_POLL = 60.0
 
@@ -115,7 +115,7 @@ async def show_wait(
     if wait and seen.wait.ending is None:
         passage_of(request).linger()
         seen = await _ended(replica, address, seen, wait)
-    return answer(await _view(replica, seen))
+    return await _view(replica, seen)
 
 
 @router.delete(
@@ -128,7 +128,7 @@ async def cancel_wait(request: Request, address: Target) -> Response:
     """Cancel a wait that has not ended."""
     replica = replica_of(request)
     check_cancelled(await replica.gateway.send(Cancel(address=address, turn_id=mint())))
-    return answer(await _view(replica, await read_wait(replica, address)))
+    return await _view(replica, await read_wait(replica, address))
 
 
 async def read_wait(replica: Replica, address: Address) -> Seen:
@@ -149,8 +149,9 @@ async def _ended(replica: Replica, address: Address, seen: Seen, patience: float
     return seen
 
 
-async def _view(replica: Replica, seen: Seen) -> Document:
-    return wait_document(seen, await replica.database.ask(waits.read_counted, seen.wait))
+async def _view(replica: Replica, seen: Seen) -> Response:
+    counted = await replica.database.ask(waits.read_counted, seen.wait)
+    return await apart(lambda: answer(wait_document(seen, counted)), size_of(counted))
 
 
 def check_size(raw: bytes | Raw, limit: int) -> None:

@@ -7,9 +7,9 @@ from core.address import Address
 from core.gather import Asked, Resource, State, Tally, state_of, state_of_outcome, tally_of
 from core.judgement import Outcome, Status
 from core.moment import moment
-from core.paths import MISSING, document_of, find
+from core.paths import MISSING, document_of, find, json_or_text
 from core.wait import Entry, Mark, Wait
-from serve_app.wire.mapper import Document, data_of
+from serve_app.wire.mapper import Document
 from storage.resources import Registered
 
 MASK = "•••"
@@ -59,12 +59,13 @@ def gather_document(wait: Wait, asked: Asked, payloads: Mapping[str, bytes]) -> 
 
 
 def _resource_stands(mark: Mark, payload: bytes) -> Document:
-    said = _said(payload)
+    # What was received is passed on as it came; only of what went wrong something is told.
+    said = None if mark.outcome is Outcome.RECEIVED else _said(payload)
     document: Document = {"state": state_of(mark, said)}
     if mark.at:
         document["at"] = moment(mark.at)
     if mark.outcome is Outcome.RECEIVED:
-        document["data"] = data_of(payload)
+        document["data"] = json_or_text(payload)
     elif mark.outcome is not Outcome.PENDING:
         document |= _detail(said)
     return document
@@ -72,13 +73,14 @@ def _resource_stands(mark: Mark, payload: bytes) -> Document:
 
 def event_document(address: Address, entry: Entry) -> Document:
     """One answer, or what came instead of it."""
-    outcome, said = Outcome(entry.kind), _said(entry.payload)
+    outcome = Outcome(entry.kind)
+    said = None if outcome is Outcome.RECEIVED else _said(entry.payload)
     document: Document = {
         "source": entry.event,
         "correlationId": address.correlation_id,
         "status": state_of_outcome(outcome, said),
         "at": moment(entry.at),
-        "data": data_of(entry.payload) if outcome is Outcome.RECEIVED else None,
+        "data": json_or_text(entry.payload) if outcome is Outcome.RECEIVED else None,
     }
     return document if outcome is Outcome.RECEIVED else document | _detail(said)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from core.messages import Verdict
 from core.moment import moment
-from core.paths import MISSING, document_of
+from core.paths import is_json
 from core.record import Record
 from serve_app.redrive import Round
 from serve_app.wire.dead_letters import Encoding, RedriveResult
@@ -51,7 +51,7 @@ def value_of(raw: bytes | None) -> tuple[Any, Encoding]:
     """JSON as it came; anything else in base64."""
     if raw is None:
         return None, Encoding.NONE
-    if document_of(raw) is MISSING:
+    if not is_json(raw):
         return base64.b64encode(raw).decode(), Encoding.BASE64
     return msgspec.Raw(raw), Encoding.JSON
 

@@ -11,19 +11,12 @@ from core.judgement import Ending, Outcome, Status
 from core.messages import Clause, Judged, Offer, Reason
 from core.moment import moment
 from core.output import aggregate
-from core.paths import MISSING, document_of
+from core.paths import json_or_text
 from core.spec import Strategy, WaitSpec
 from core.wait import Entry, Parked, Wait
 from storage.waits import LogPage, Seen
 
 Document = dict[str, Any]
-
-
-def data_of(payload: bytes) -> Any:
-    """Stored bytes as JSON, untouched; anything else as text, so that nothing is hidden."""
-    if document_of(payload) is MISSING:
-        return payload.decode("utf-8", "replace")
-    return msgspec.Raw(payload)
 
 
 def ids_document(address: Address) -> Document:
@@ -96,10 +89,15 @@ def log_documents(
     documents = [entry_document(entry) for entry in page.entries]
     if after < 0:
         documents.append(registered_document(wait))
-    last = page.entries[-1].seq if page.more else wait.log_length
-    if wait.ending is not None and after < wait.ending.seq <= last:
+    if wait.ending is not None and tells_end(wait, page, after):
         documents.append(ended_document(wait, wait.ending, counted))
     return sorted(documents, key=lambda document: int(document["id"]))
+
+
+def tells_end(wait: Wait, page: LogPage, after: int) -> bool:
+    """Whether the end of the wait is on this page of its log."""
+    last = page.entries[-1].seq if page.more else wait.log_length
+    return wait.ending is not None and after < wait.ending.seq <= last
 
 
 def registered_document(wait: Wait) -> Document:
@@ -127,7 +125,7 @@ def entry_document(entry: Entry) -> Document:
         document |= {
             "source": entry.source,
             "label": entry.label,
-            "data": data_of(entry.payload),
+            "data": json_or_text(entry.payload),
         }
     return document
 
@@ -247,7 +245,7 @@ def parked_document(inbox_id: int, parked: Parked) -> Document:
         "clause": clause_document(parked.clause) if parked.clause else None,
         "size": len(parked.payload),
         "receivedAt": moment(parked.at),
-        "data": data_of(parked.payload),
+        "data": json_or_text(parked.payload),
     }
     return known(document)
 
@@ -281,7 +279,7 @@ def _event(wait: Wait, index: int, payloads: Mapping[str, bytes]) -> Document:
         "deadline": moment(wait.deadline_of(index)),
         "at": moment(mark.at) if mark.at else None,
         "eventId": mark.event_id or None,
-        "data": data_of(payloads[event.name]) if event.name in payloads else None,
+        "data": json_or_text(payloads[event.name]) if event.name in payloads else None,
     }
     return known(document)
 

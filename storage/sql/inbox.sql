@@ -52,19 +52,24 @@ select count(*), coalesce(max(inbox_id), $1)
 
 -- name: stranded
 -- Parked events after $1 and up to $2 whose wait exists by now: two owners of one key passed each
--- other.
+-- other. $3 at most, and as many as fit into $4 bytes, at least one.
 -- Served by: event_inbox_pkey, execution_wait_states_pkey.
-select i.inbox_id, i.tenant_id, i.execution_id, i.correlation_id, i.turn_id, i.event_id,
-       i.source, i.label, i.content_type, i.payload, i.outcome, i.verdict, i.reason, i.clause,
-       extract(epoch from i.received_at)::float8 as at
-  from event_inbox i
- where i.inbox_id > $1
-   and i.inbox_id <= $2
-   and (i.verdict = 'buffered' or i.reason = 'execution_mismatch')
-   and i.expires_at > now()
-   and exists (select from execution_wait_states w where w.wait_key = i.wait_key offset 0)
- order by i.inbox_id
- limit $3;
+select inbox_id, tenant_id, execution_id, correlation_id, turn_id, event_id,
+       source, label, content_type, payload, outcome, verdict, reason, clause,
+       extract(epoch from received_at)::float8 as at
+  from (select i.*,
+               sum(octet_length(i.payload)) over (order by i.inbox_id)
+               - octet_length(i.payload) as before
+          from event_inbox i
+         where i.inbox_id > $1
+           and i.inbox_id <= $2
+           and (i.verdict = 'buffered' or i.reason = 'execution_mismatch')
+           and i.expires_at > now()
+           and exists (select from execution_wait_states w where w.wait_key = i.wait_key offset 0)
+         order by i.inbox_id
+         limit $3) as found
+ where before < $4
+ order by inbox_id;
 
 -- name: settle_stranded
 -- A stranded event that was taken by its correlation leaves the inbox.

@@ -146,3 +146,17 @@ async def test_what_ends_while_the_broker_is_away_is_told_when_it_is_back(
         await own_kafka.start()
         await until_left(database, 0)
     await told(own_kafka, topic, [*first, *second])
+
+
+async def test_large_results_are_told_in_parts(
+    kafka: Kafka, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many ends are read at once as have so many bytes together."""
+    monkeypatch.setattr("actors.publisher.BATCH_BYTES", 250_000)
+    topic = await kafka.create_topic()
+    async with running_shard(database) as shard:
+        places = await end_waits(shard, topic, 6, b'"' + b"x" * 100_000 + b'"')
+    async with publishing(kafka, database) as publisher:
+        await until_left(database, 0)
+    assert publisher.tally.batches == 3
+    assert await told(kafka, topic, places) == 6

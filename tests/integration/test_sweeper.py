@@ -192,3 +192,23 @@ async def test_an_event_goes_once_its_jobs_have_gone(database: str, pool: Pool) 
     assert await sweeper(THEN + config.retention + 1).forget() == 3
     assert await events.read(pool, tenant, busy.event_id) == busy
     assert await events.read(pool, tenant, ended.event_id) is None
+
+
+async def test_stranded_events_are_offered_so_many_bytes_at_a_time(
+    database: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.sweeper.BATCH_BYTES", 25)
+    offered: list[int] = []
+    async with running_shard(database) as shard:
+
+        async def offer(messages: list[Message]) -> list[Reply]:
+            offered.append(len(messages))
+            return await shard.handle(messages)
+
+        places = [address() for _ in range(5)]
+        for where in places:
+            await ask(shard, register(where, ANY))
+            await park(pool, where)  # eleven bytes
+        sweeper = Sweeper(Config(dsn=database), pool, offer, time.time)
+        assert await sweeper.reoffer() == 5
+    assert offered == [3, 2]

@@ -1,11 +1,12 @@
 """Long work of one caller does not keep the others waiting."""
 
 import asyncio
+import threading
 import time
 
 import pytest
 
-from actors.breath import STEP, in_steps
+from actors.breath import LARGE, STEP, apart, in_steps
 
 
 def slowly(number: int) -> int:
@@ -40,3 +41,9 @@ async def test_short_work_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert await in_steps(str, [1, 2]) == ["1", "2"]
     assert not turns
     await task
+
+
+@pytest.mark.parametrize(("size", "here"), [(0, True), (LARGE, True), (LARGE + 1, False)])
+async def test_work_on_many_bytes_is_done_apart(size: int, here: bool) -> None:
+    ran_in = await apart(threading.get_ident, size)
+    assert (ran_in == threading.get_ident()) is here

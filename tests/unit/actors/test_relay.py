@@ -27,13 +27,14 @@ class World:
     now: float = 0.0
     gone: set[bytes] = field(default_factory=set)
     sent: list[str] = field(default_factory=list)
+    at_once: int = BATCH
 
     async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[OutgoingRow]:
         found = [r for r in self.rows if r.outbox_id > after and r.topic not in without]
         return found[:limit]
 
     async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
-        return [self._made(row) for row in rows]
+        return [self._made(row) for row in rows[: self.at_once]]
 
     def _made(self, row: OutgoingRow) -> Made:
         if row.wait_key in self.unmade:
@@ -159,3 +160,15 @@ async def test_a_topic_that_never_answers_is_left_alone_and_the_others_go_on(
         await relay.publish_some()
     assert world.sent == ["b2"]
     assert [r.outbox_id for r in world.rows] == [1]
+
+
+async def test_what_is_too_large_together_is_told_in_parts_and_in_order() -> None:
+    """One that is refused stays behind; the others go on past it, part by part."""
+    world = World([row(n, f"k{n}") for n in range(1, 10)], at_once=2)
+    world.too_large = {_completion(world.rows[0]).event_id}
+    relay = world.relay()
+    expected = [_completion(row).event_id for row in world.rows[1:]]
+    for _ in range(10):
+        await relay.publish_some()
+    assert world.sent == expected
+    assert len(world.rows) == 1

@@ -1,5 +1,6 @@
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -109,7 +110,7 @@ def test_bytes_that_are_no_json_come_out_as_text(payload: bytes, value: object) 
 
 def test_a_payload_that_is_gone_is_null() -> None:
     wait: Wait = finished().waiting_or_ended
-    assert aggregate(wait, {})["api_response"] is None
+    assert aggregate(wait, {})["api_response"] == msgspec.Raw(b"null")
 
 
 def test_every_key_of_our_own_is_reserved() -> None:

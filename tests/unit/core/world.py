@@ -79,9 +79,11 @@ class World:
         """What the wait hands on if it were over now."""
         wait = self.waiting_or_ended
         marks = zip(wait.spec.events, wait.marks, strict=True)
-        return aggregate(
-            wait, {e.name: self.log[m.event_id].payload for e, m in marks if m.event_id}
+        payloads = {e.name: self.log[m.event_id].payload for e, m in marks if m.event_id}
+        output: dict[str, object] = msgspec.json.decode(
+            msgspec.json.encode(aggregate(wait, payloads))
         )
+        return output
 
     @property
     def waiting_or_ended(self) -> Wait:

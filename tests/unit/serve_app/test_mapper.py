@@ -123,8 +123,8 @@ def test_every_reason_has_a_sentence(reason: Reason) -> None:
 
 
 def test_stored_data_is_shown_to_the_byte_and_other_bytes_as_text() -> None:
-    assert msgspec.json.encode(mapper.data_of(b'{"a":  1.10}')) == b'{"a":  1.10}'
-    assert mapper.data_of(b"not json \xff") == "not json �"
+    assert msgspec.json.encode(mapper.json_or_text(b'{"a":  1.10}')) == b'{"a":  1.10}'
+    assert mapper.json_or_text(b"not json \xff") == "not json �"
 
 
 def test_a_moment_is_told_in_utc_to_the_microsecond() -> None:
@@ -225,3 +225,13 @@ def test_status_tells_of_ones_own_pools_and_whether_the_shared_ones_are_well() -
 def test_every_reason_has_its_words(reason: Reason) -> None:
     reply = Judged(verdict=Verdict.REJECTED, reason=reason, clause=Clause("bytes", 10, 11))
     assert mapper.sentence_of(reply).endswith(": bytes expected 10, got 11")
+
+
+def test_only_the_page_with_the_end_needs_all_that_counts() -> None:
+    story = Story().callback("a", b'{"n": 1}').event("b", b"[2]")
+    wait, lines = story.now, story.entries
+    assert wait.ending is not None
+    assert mapper.tells_end(wait, LogPage(lines, more=False), -1)
+    assert not mapper.tells_end(wait, LogPage(lines[:1], more=True), -1)
+    assert not mapper.tells_end(wait, LogPage([], more=False), wait.ending.seq)
+    assert not mapper.tells_end(Story().now, LogPage([], more=False), -1)
