@@ -23,6 +23,11 @@ Take: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 _HEAD = struct.Struct("!IQ?")  # how long, of which call, and whether it went well
 _MOST_BYTES = 256 * 1024 * 1024
 _SECRET_BYTES = 32
+# The actor begins with a challenge, new for each line; the caller answers with its HMAC under the
+# secret. So the secret itself is never on this wire, and an answer is good for no other line.
+_CHALLENGE_BYTES = 32
+_PROOF = "sha256"
+_PROOF_BYTES = 32
 _CONNECT_WITHIN = 2.0
 _GREET_WITHIN = 5.0
 
@@ -80,6 +85,8 @@ class Line(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._frames = _Frames()
+        self._challenge: bytes | None = b""
+        self._challenged: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._last = 0
         self._transport: asyncio.Transport | None = None
@@ -94,8 +101,19 @@ class Line(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT_WITHIN):
             transport, line = await loop.create_connection(cls, endpoint.host, endpoint.port)
-        transport.write(endpoint.secret)
+            try:
+                await line.prove(endpoint.secret)
+            except BaseException:
+                transport.abort()
+                raise
         return line
+
+    async def prove(self, secret: bytes) -> None:
+        """Answer the actor's challenge, once it has come."""
+        challenge = await self._challenged
+        if self._transport is None:
+            raise LineLostError("the line was closed at once")
+        self._transport.write(hmac.digest(secret, challenge, _PROOF))
 
     async def call(self, batch: bytes) -> bytes:
         """Let the actor take one batch.
@@ -135,6 +153,14 @@ class Line(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand out the answers that have come."""
+        if self._challenge is not None:
+            self._challenge += data[: _CHALLENGE_BYTES - len(self._challenge)]
+            if len(self._challenge) < _CHALLENGE_BYTES:
+                return
+            if not self._challenged.done():
+                self._challenged.set_result(self._challenge)
+            self._challenge = None
+            return  # nobody has asked anything yet
         for number, good, payload in self._frames.feed(data):
             answer = self._calls.get(number)
             if answer is None or answer.done():
@@ -147,6 +173,9 @@ class Line(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all calls under way."""
         self._transport = None
+        if not self._challenged.done():
+            self._challenged.set_exception(LineLostError("the line was closed at once"))
+            self._challenged.exception()  # retrieved: whoever opened it may have given up
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(LineLostError(str(exc) if exc else "the line was closed"))
@@ -180,9 +209,9 @@ class Exchange:
         if self._server is not None:
             self._server.close()
 
-    def knows(self, secret: bytes) -> bool:
-        """Whether this is who we told it."""
-        return hmac.compare_digest(secret, self._secret)
+    def knows(self, challenge: bytes, proof: bytes) -> bool:
+        """Whether this is who we told our secret."""
+        return hmac.compare_digest(proof, hmac.digest(self._secret, challenge, _PROOF))
 
     def answer(self, peer: "_Peer", number: int, batch: bytes) -> None:
         """Take a batch; several may be under way."""
@@ -203,28 +232,30 @@ class Exchange:
 
 
 class _Peer(asyncio.Protocol):
-    """One line as the actor sees it. The first bytes must be the secret, and come soon."""
+    """One line as the actor sees it. The first bytes must prove the secret, and come soon."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._frames = _Frames()
+        self._challenge = secrets.token_bytes(_CHALLENGE_BYTES)
         self._greeting: bytes | None = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give it a moment to say who it is."""
         self._transport = _kept_alive(transport)
+        self._transport.write(self._challenge)
         asyncio.get_running_loop().call_later(_GREET_WITHIN, self._expect_greeted)
 
     def data_received(self, data: bytes) -> None:
         """Take what has come, if it is from one of ours."""
         if self._greeting is not None:
-            greeting = self._greeting + data[:_SECRET_BYTES]
-            data = data[_SECRET_BYTES - len(self._greeting) :]
-            self._greeting = greeting[:_SECRET_BYTES]
-            if len(self._greeting) < _SECRET_BYTES:
+            greeting = self._greeting + data[:_PROOF_BYTES]
+            data = data[_PROOF_BYTES - len(self._greeting) :]
+            self._greeting = greeting[:_PROOF_BYTES]
+            if len(self._greeting) < _PROOF_BYTES:
                 return
-            if not self._exchange.knows(self._greeting):
+            if not self._exchange.knows(self._challenge, self._greeting):
                 self.hang_up("line.stranger")
                 return
             self._greeting = None

@@ -175,6 +175,13 @@ COMMANDS = (
         panel=_ADMIN,
     ),
     Entry(
+        name="haproxy",
+        target="cli.haproxy:haproxy",
+        summary="Write the program that Ray starts as HAProxy on the machines of a cluster.",
+        example="muster haproxy ~/muster-front",
+        panel=_ADMIN,
+    ),
+    Entry(
         name="config",
         target="cli.config_command:config",
         summary="Show every setting, its value and where it comes from.",

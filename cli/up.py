@@ -16,6 +16,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from cli.errors import CommandError
+from cli.haproxy import bounds_of
 from cli.host.detach import spawn_detached
 from cli.host.errors import HostError
 from cli.host.instance import Instance, write_private
@@ -103,8 +104,15 @@ def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
 
 
 def _run_here(settings: Settings, kafka: str | None, greet: Greet) -> None:
-    options = NodeOptions(host=settings.host, port=settings.port, dashboard=settings.dashboard)
+    options = NodeOptions(
+        host=settings.host,
+        port=settings.port,
+        dashboard=settings.dashboard,
+        bounds=bounds_of(settings),
+    )
     places = places_of(settings.data_dir)
+    if settings.plain_text_warning is not None:
+        _say(settings.plain_text_warning)
     with (
         stop_on_signals(partial(_kill, places)) as signals,
         claim(settings.data_dir, options, _say),

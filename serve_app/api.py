@@ -16,8 +16,9 @@ from core.config import Config
 from serve_app import openapi, problems
 from serve_app.aliases import aliased
 from serve_app.express import Express, short_ways
+from serve_app.gate import Gate
 from serve_app.lean import LeanRoute
-from serve_app.limits import Gate, Guard
+from serve_app.limits import Guard
 from serve_app.options import IngressOptions
 from serve_app.replica import Replica
 from serve_app.routes import (

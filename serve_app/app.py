@@ -1,5 +1,6 @@
 """Serve bindings: `serve deploy` builds from settings, `muster up` from what it has started."""
 
+import structlog
 from ray.serve import Application
 from ray.serve.config import BackpressureConfig
 
@@ -8,16 +9,25 @@ from core.errors import InvalidError
 from serve_app.ingress import DEPLOYMENT
 from serve_app.settings import Settings
 
+log = structlog.get_logger("serve")
+
 GRACE = 2.0
 
 
 def build(args: dict[str, str]) -> Application:
     """For `serve deploy` with `import_path: serve_app.app:build`; `args` are settings."""
-    settings = Settings.load(args)
+    settings = Settings.load(args).on_cluster()
     if settings.database_url is None:
         raise InvalidError(
             "MUSTER_DATABASE_URL", "is required on a cluster: nodes cannot share a data folder"
         )
+    if settings.public_url is None:
+        raise InvalidError(
+            "MUSTER_PUBLIC_URL",
+            "is required on a cluster: nothing else says where callbacks find it",
+        )
+    if settings.plain_text_warning is not None:
+        log.warning("serve.without_tls", detail=settings.plain_text_warning)
     return make_app(settings, settings.to_config(settings.database_url.get_secret_value()))
 
 

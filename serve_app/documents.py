@@ -48,7 +48,13 @@ async def read_any_body(request: Request, patience: float) -> bytes:
         return await within(patience, _receive(request))
     except TimeoutError:
         detail = f"the body did not come within {patience:g} s"
-        raise ProblemError(Problem(status=408, code="request_timeout", detail=detail)) from None
+        raise too_late(detail) from None
+
+
+def too_late(detail: str) -> ProblemError:
+    """The body did not come; the connection ends, since the rest of it is not read."""
+    close = {"Connection": "close"}
+    return ProblemError(Problem(status=408, code="request_timeout", detail=detail, headers=close))
 
 
 async def _receive(request: Request) -> bytes:

@@ -11,8 +11,9 @@ from core.errors import ForbiddenError, NotFoundError
 from core.permissions import Permission
 from core.tokens import CALLBACK
 from serve_app.auth import Caller
+from serve_app.gate import Passage
 from serve_app.headers import headers_of
-from serve_app.limits import PASSAGE, SLASH, Passage
+from serve_app.limits import PASSAGE, SLASH
 from serve_app.replica import Replica
 
 CALLER = "muster.caller"
@@ -49,6 +50,8 @@ class Requires:
         if self.stores and request.scope["method"] == "POST":
             replica.quotas.check(caller.tenant)
         request.scope[CALLER] = caller
+        # What it holds counts among its tenant's from now on.
+        request.scope[PASSAGE].claim(caller.tenant)
 
 
 class RequiresOrToken(Requires):

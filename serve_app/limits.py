@@ -13,9 +13,8 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core.errors import OverloadedError
+from serve_app.gate import Gate, Passage
 from serve_app.headers import headers_in
-from serve_app.options import IngressOptions
 from serve_app.problems import (
     INTERNAL,
     REQUEST_ID,
@@ -40,70 +39,6 @@ _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 # Who looks after a busy replica must see that it is busy, not take it for dead. These answer
 # from caches, so they cannot become a load themselves.
 _URGENT = ("/actuator/", "/metrics")
-
-
-class Gate:
-    """Counts what one replica holds, and says when it is enough."""
-
-    def __init__(self, options: IngressOptions) -> None:
-        self._options = options
-        self.requests = 0
-        self.urgent = 0
-        self.streams = 0
-        self.body_bytes = 0
-
-    def enter(self, *, urgent: bool = False) -> "Passage":
-        """Let one request in; one that is urgent always, and it takes no place from the others."""
-        if self.requests - self.urgent >= self._options.request_limit and not urgent:
-            raise OverloadedError("this replica has enough requests under way")
-        self.requests += 1
-        self.urgent += urgent
-        return Passage(self, urgent=urgent)
-
-    def linger(self) -> None:
-        """Turn one request into a stream."""
-        if self.streams >= self._options.stream_limit:
-            raise OverloadedError("this replica holds enough streams open")
-        self.requests -= 1
-        self.streams += 1
-
-    def hold(self, size: int) -> None:
-        """Make room for `size` bytes of a body."""
-        if self.body_bytes + size > self._options.body_budget:
-            raise OverloadedError("this replica holds enough request bodies")
-        self.body_bytes += size
-
-
-class Passage:
-    """One request's share of the gate."""
-
-    __slots__ = ("_gate", "_held", "_urgent", "lingers")
-
-    def __init__(self, gate: Gate, *, urgent: bool = False) -> None:
-        self._gate = gate
-        self._held = 0
-        self._urgent = urgent
-        self.lingers = False
-
-    def linger(self) -> None:
-        """This answer will be held open: count it among the streams."""
-        if not self.lingers:
-            self._gate.linger()
-            self.lingers = True
-
-    def hold(self, size: int) -> None:
-        """Account for bytes of the body until the request is over."""
-        self._gate.hold(size)
-        self._held += size
-
-    def leave(self) -> None:
-        """Give everything back."""
-        self._gate.body_bytes -= self._held
-        self._gate.urgent -= self._urgent
-        if self.lingers:
-            self._gate.streams -= 1
-        else:
-            self._gate.requests -= 1
 
 
 class _Facts(NamedTuple):
@@ -160,6 +95,8 @@ class Guard:
             note_denial(error, problem, scope, self._metrics.denials.note)
             await respond(problem, scope)(scope, receive, send_counted)
         finally:
+            if status == 429:
+                self._metrics.shed()
             seconds = None if lingers else time.perf_counter() - began
             self._metrics.http.observe(_method(scope), _route(scope), status or 499, seconds)
 
@@ -175,36 +112,29 @@ class Guard:
             )
         if facts.length is not None and facts.length > self._max_body:
             raise too_large(self._max_body)
-        passage = self._gate.enter(urgent=urgent)
-        try:
-            passage.hold(facts.length or 0)
-        except OverloadedError:
-            passage.leave()
-            raise
-        return passage
+        return self._gate.enter(urgent=urgent)
 
     def _counted(self, receive: Receive, facts: _Facts, passage: Passage) -> Receive:
-        """A body of unknown length is counted as it comes."""
-        if facts.length is not None:
+        """A body is counted as it comes: what is only announced takes no room from others."""
+        if facts.length == 0:
             return receive
         total = 0
 
         async def receive_counted() -> Message:
             nonlocal total
             message = await receive()
-            size = len(message.get("body", b""))
-            total += size
-            if total > self._max_body:
-                raise too_large(self._max_body)
-            passage.hold(size)
+            body = message.get("body")
+            if body:
+                total += len(body)
+                if total > self._max_body:
+                    raise too_large(self._max_body)
+                passage.hold(len(body))
             return message
 
         return receive_counted
 
     def _problem(self, error: Exception, facts: _Facts) -> Problem:
         problem = problem_of(error)
-        if problem.status == 429:
-            self._metrics.shed()
         if problem is INTERNAL:
             log.error("request.crashed", request=facts.request_id, exc_info=error)
         return problem

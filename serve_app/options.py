@@ -9,9 +9,9 @@ from core.event_type import Admission
 class IngressOptions:
     """Bounds and rules of one replica. Times are in seconds, sizes in bytes."""
 
-    request_limit: int = 2_000
-    stream_limit: int = 5_000
-    body_budget: int = 64 * 1024 * 1024
+    request_limit: int = 4_000
+    stream_limit: int = 10_000
+    body_budget: int = 128 * 1024 * 1024
     heartbeat: float = 15.0
     event_types: Admission = Admission.OPEN
     sample_receiver: bool = False

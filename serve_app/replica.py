@@ -35,11 +35,11 @@ from serve_app.count_quotas import CountQuotas
 from serve_app.database import Database
 from serve_app.dispatch_view import DispatchSight
 from serve_app.event_desk import EventDesk
+from serve_app.gate import Gate
 from serve_app.gatherer import Gatherer
 from serve_app.health import Health
 from serve_app.intake import Intake
 from serve_app.kafka_view import SLUG_TTL, KafkaSight
-from serve_app.limits import Gate
 from serve_app.named_topics import NamedTopics
 from serve_app.options import IngressOptions
 from serve_app.pool_bell import PoolBell

@@ -17,6 +17,7 @@ _BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,:\[\]/]+):\d{1,5}"
 _BROKERS = rf"^{_BROKER}(?:,{_BROKER})*$"
 
 Count = Annotated[int, Field(ge=1)]
+Halved = Annotated[int, Field(ge=2)]  # a tenant has half
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
 # With room for the longest name of a tenant.
 TopicTemplate = Annotated[
@@ -133,26 +134,38 @@ class SettingFields(BaseSettings):
         "gets 413.",
     )
     max_ongoing_requests: Count = Field(
-        10_000, description="Most requests and streams Serve lets into one replica."
+        15_000, description="Most requests and streams Serve lets into one replica."
     )
     max_queued_requests: Count = Field(
         1_000, description="Most requests that may queue before one replica; more get 429."
     )
-    request_limit: Count = Field(
-        2_000, description="Most requests under way in one replica; more get 429."
+    request_limit: Halved = Field(
+        4_000,
+        description="Most requests under way in one replica; a tenant has half of them at most. "
+        "More get 429.",
     )
-    stream_limit: Count = Field(
-        5_000, description="Most streams and long polls held open by one replica; more get 429."
+    stream_limit: Halved = Field(
+        10_000,
+        description="Most streams and long polls held open by one replica; a tenant has half of "
+        "them at most. More get 429.",
     )
     max_body: Bytes = Field(1_048_576, description="Largest request body in bytes; more gets 413.")
     body_budget: Bytes = Field(
-        64 * 1024 * 1024,
-        description="Most bytes of request bodies one replica holds at once; more get 429.",
+        128 * 1024 * 1024,
+        description="Most bytes of request bodies one replica holds at once; a tenant has half of "
+        "them at most. More get 429.",
+    )
+    source_connections: Count | None = Field(
+        None,
+        description="Most connections that HAProxy takes from one address; more are closed. "
+        "Default: half of all that it takes, and no bound for loopback.",
     )
 
     # Times
     request_timeout: Seconds = Field(
-        10.0, description="Seconds a request waits for shards and Postgres before it gets 503."
+        10.0,
+        description="Seconds a request waits for shards and Postgres before it gets 503; and that "
+        "its body may take to come before it gets 408.",
     )
     heartbeat: Seconds = Field(15.0, description="Seconds between comments on a quiet stream.")
     early_ttl: Seconds = Field(

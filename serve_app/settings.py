@@ -18,6 +18,7 @@ from serve_app.setting_fields import PREFIX, SettingFields
 from serve_app.setting_texts import host_of, listed, plain, topic_entries
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s#]*")
+_EVERYWHERE = "0.0.0.0"  # noqa: S104  never bound here: it says that others may come in
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -26,8 +27,11 @@ class Settings(SettingFields):
 
     @model_validator(mode="after")
     def _one_body_fits(self) -> Self:
-        if self.body_budget < self.max_body:
-            raise ValueError(f"{PREFIX}BODY_BUDGET must not be less than {PREFIX}MAX_BODY")
+        if self.body_budget < 2 * self.max_body:
+            raise ValueError(
+                f"{PREFIX}BODY_BUDGET must be at least twice {PREFIX}MAX_BODY: "
+                "a tenant has half of it"
+            )
         if self.result_limit < self.max_body:
             raise ValueError(f"{PREFIX}RESULT_LIMIT must not be less than {PREFIX}MAX_BODY")
         return self
@@ -125,6 +129,20 @@ class Settings(SettingFields):
         if self.call_networks is not None:
             return parse_networks(self.call_networks)
         return LOOPBACK if self._is_on_loopback else ()
+
+    def on_cluster(self) -> Self:
+        """The same where `muster up` does not listen: each machine is open to its network."""
+        return self.model_copy(update={"host": _EVERYWHERE})
+
+    @property
+    def plain_text_warning(self) -> str | None:
+        """What to tell whoever lets others in without TLS."""
+        if self._is_on_loopback or not self.url.startswith("http://"):
+            return None
+        return (
+            f"{self.url} is reached from elsewhere without TLS: keys, tokens and payloads can be "
+            f"read on the way. Put a proxy with TLS in front and set {PREFIX}PUBLIC_URL=https://…"
+        )
 
     @property
     def _is_on_loopback(self) -> bool:

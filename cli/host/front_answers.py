@@ -12,30 +12,54 @@ RETRY_AFTER = 1
 # answered before HAProxy reads any of this, with a page of its own.)
 STATUSES = (502, 503, 504)
 
-_DOCUMENT = {
-    "type": "urn:muster:problem:unavailable",
-    "title": HTTPStatus.SERVICE_UNAVAILABLE.phrase,
-    "status": HTTPStatus.SERVICE_UNAVAILABLE.value,
-    "detail": "no replica answered; the request may or may not have been taken",
-    "code": "unavailable",
-}
-
 
 def write_answers(folder: Path) -> list[str]:
-    """Write the answer; the lines for HAProxy's defaults that name it."""
-    body = json.dumps(_DOCUMENT, separators=(",", ":"))
-    head = (
-        f"HTTP/1.1 {HTTPStatus.SERVICE_UNAVAILABLE} {HTTPStatus.SERVICE_UNAVAILABLE.phrase}",
-        "Content-Type: application/problem+json",
-        f"Content-Length: {len(body)}",
+    """Write the answers; the lines for HAProxy's defaults that name them."""
+    away = _write(
+        folder / "unavailable.http",
+        _document(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "unavailable",
+            "no replica answered; the request may or may not have been taken",
+        ),
         f"Retry-After: {RETRY_AFTER}",
-        "Cache-Control: no-store",
     )
-    file = folder / "unavailable.http"
-    file.write_bytes("\r\n".join([*head, "", body]).encode("ascii"))
+    late = _write(
+        folder / "late.http",
+        _document(
+            HTTPStatus.REQUEST_TIMEOUT,
+            "request_timeout",
+            "the request did not come as a whole in time; send it again, faster",
+        ),
+        "Connection: close",
+    )
     return [
         f"timeout http-request {PATIENCE}s",
         # A connection opened in advance and never used is closed without a word.
         "option http-ignore-probes",
-        *(f"errorfile {status} {file}" for status in STATUSES),
+        *(f"errorfile {status} {away}" for status in STATUSES),
+        f"errorfile {HTTPStatus.REQUEST_TIMEOUT.value} {late}",
     ]
+
+
+def _document(status: HTTPStatus, code: str, detail: str) -> dict[str, str | int]:
+    return {
+        "type": f"urn:muster:problem:{code}",
+        "title": status.phrase,
+        "status": status.value,
+        "detail": detail,
+        "code": code,
+    }
+
+
+def _write(file: Path, document: dict[str, str | int], header: str) -> Path:
+    body = json.dumps(document, separators=(",", ":"))
+    head = (
+        f"HTTP/1.1 {document['status']} {document['title']}",
+        "Content-Type: application/problem+json",
+        f"Content-Length: {len(body)}",
+        header,
+        "Cache-Control: no-store",
+    )
+    file.write_bytes("\r\n".join([*head, "", body]).encode("ascii"))
+    return file

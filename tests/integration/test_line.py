@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hmac
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -113,11 +114,73 @@ async def test_a_stranger_is_hung_up_on_and_nothing_is_taken() -> None:
     assert actor.taken == []
 
 
+async def proof(endpoint: Endpoint, reader: asyncio.StreamReader) -> bytes:
+    """What somebody who knows the secret answers to the challenge."""
+    challenge = await reader.readexactly(32)
+    return hmac.digest(endpoint.secret, challenge, "sha256")
+
+
+async def test_a_proof_is_good_for_one_line_only() -> None:
+    """Whoever has listened to one cannot open another; the secret itself is never sent."""
+    actor = Actor()
+    async with lines(actor) as (endpoint, _):
+        reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        heard = await proof(endpoint, reader)
+        assert heard != endpoint.secret
+        writer.close()
+        for replayed in (heard, endpoint.secret):
+            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            await reader.readexactly(32)
+            writer.write(replayed + module._HEAD.pack(3, 1, True) + b"abc")
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+    assert actor.taken == []
+
+
+async def test_a_caller_sends_no_secret_to_whoever_listens_there() -> None:
+    heard = bytearray()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in (b"c" * 20, b"c" * 12):  # a challenge in pieces is a challenge
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+        heard.extend(await reader.readexactly(32))
+        writer.close()
+
+    secret = b"s" * 32
+    async with await asyncio.start_server(listen, HOST, 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        line = await Line.open(Endpoint(HOST, port, secret))
+        with pytest.raises(LineLostError):
+            await line.call(b"abc")
+    assert bytes(heard) == hmac.digest(secret, b"c" * 32, "sha256")
+
+
+async def test_an_end_without_a_challenge_is_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CONNECT_WITHIN", 0.2)
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    for behaviour, error in ((hang_up, LineLostError), (be_silent, TimeoutError)):
+        async with await asyncio.start_server(behaviour, HOST, 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(error):
+                await Line.open(Endpoint(HOST, port, b"s" * 32))
+
+
 async def test_who_does_not_say_who_it_is_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GREET_WITHIN", 0.05)
     async with lines(Actor()) as (endpoint, [line]):
         reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
-        writer.write(endpoint.secret[:5])
+        await reader.readexactly(32)
+        writer.write(b"hello")
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
@@ -128,8 +191,8 @@ async def test_who_does_not_say_who_it_is_is_hung_up_on(monkeypatch: pytest.Monk
 async def test_a_greeting_in_pieces_is_a_greeting() -> None:
     actor = Actor()
     async with lines(actor) as (endpoint, _):
-        _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
-        whole = endpoint.secret + module._HEAD.pack(3, 1, True) + b"abc"
+        reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        whole = await proof(endpoint, reader) + module._HEAD.pack(3, 1, True) + b"abc"
         for byte in whole:
             writer.write(bytes([byte]))
             await writer.drain()
@@ -141,7 +204,7 @@ async def test_a_greeting_in_pieces_is_a_greeting() -> None:
 async def test_a_frame_that_cannot_be_is_the_end_of_the_line() -> None:
     async with lines(Actor()) as (endpoint, _):
         reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
-        writer.write(endpoint.secret + module._HEAD.pack(2**32 - 1, 1, True))
+        writer.write(await proof(endpoint, reader) + module._HEAD.pack(2**32 - 1, 1, True))
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()

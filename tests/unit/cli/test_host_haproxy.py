@@ -7,14 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from cli.host.front_bounds import AT_ONCE, MOST_CONNECTIONS, connections, write_bounds
-from cli.host.haproxy import LEADS, find_program, write_launcher
-from cli.host.places import Places
+from cli.host.front_bounds import (
+    AT_ONCE,
+    MOST_CONNECTIONS,
+    SHARE,
+    FrontBounds,
+    connections,
+    write_bounds,
+)
+from cli.host.haproxy import LEADS, Front, find_program, write_launcher
 
 CONFIG = """global
     log 127.0.0.1:514 local0 info
+    stats socket /tmp/haproxy-serve/admin.sock mode 666 level admin expose-fd listeners
 defaults
     mode http
+    timeout client 3600s
     option splice-request
     errorfile 503 /tmp/ray/500.http
 frontend prometheus
@@ -32,11 +40,20 @@ listen stats
 def test_the_launcher_mends_the_configuration_and_becomes_haproxy(tmp_path: Path) -> None:
     config, shown = _launch(tmp_path, host="127.0.0.1")
     files = "".join(
-        f"    errorfile {status} {tmp_path}/h/unavailable.http\n" for status in (502, 503, 504)
+        f"    errorfile {status} {tmp_path}/h/{name}.http\n"
+        for status, name in (
+            (502, "unavailable"),
+            (503, "unavailable"),
+            (504, "unavailable"),
+            (408, "late"),
+        )
     )
     expected = CONFIG
     for old, new in (
         ("global\n", f"global\n{BUFFERS}"),
+        ("mode 666", "mode 600"),
+        ("timeout client 3600s", "timeout client 60s"),
+        ("frontend http_frontend\n", f"frontend http_frontend\n{sources()}"),
         ("log 127.0.0.1:514 local0 info", "log stderr format raw local0 emerg"),
         ("bind :9101", f"bind unix@{tmp_path}/h/prometheus.sock mode 600"),
         ("bind *:8404", f"bind unix@{tmp_path}/h/stats.sock mode 600"),
@@ -51,8 +68,9 @@ def test_the_launcher_mends_the_configuration_and_becomes_haproxy(tmp_path: Path
             f"defaults\n    timeout http-request 15s\n    option http-ignore-probes\n{files}",
         ),
     ):
+        assert old in expected
         expected = expected.replace(old, new)
-    assert config == expected
+    assert config == expected + SOURCES_TABLE
     assert shown == f"-db -f {tmp_path}/haproxy.cfg -dR -sf 12\n"
 
 
@@ -66,13 +84,28 @@ def test_haproxy_answers_for_a_missing_replica_with_a_problem_document(tmp_path:
     assert json.loads(body)["status"] == 503
 
 
+def test_haproxy_answers_what_comes_too_slowly_with_a_problem_document(tmp_path: Path) -> None:
+    _launch(tmp_path, host="127.0.0.1")
+    head, _, body = (tmp_path / "h" / "late.http").read_bytes().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b"Content-Length: %d\r\n" % len(body) in head
+    assert json.loads(body)["code"] == "request_timeout"
+
+
 BUFFERS = "    tune.sndbuf.client 131072\n    tune.rcvbuf.server 131072\n"
 BARE = (
     "    http-response return status 503 default-errorfiles if { status 500 } "
     "!{ res.hdr(content-type) -m sub problem+json }\n"
 )
 FRONT = """global
+defaults
+    mode http
+    timeout client 1s
+    timeout server 1s
+    timeout connect 1s
 frontend http_frontend
+    bind 127.0.0.1:8000
+    acl is_http-muster path_beg /
     use_backend http-muster if is_http-muster
     default_backend default_backend
 backend default_backend
@@ -82,15 +115,25 @@ backend http-muster
     server one 127.0.0.1:20001 check observe layer4 on-error mark-down
     server two 127.0.0.1:20002 check backup
 listen stats
+    bind unix@/tmp/nobody-binds-this.sock
     stats enable
 """
+SOURCES_TABLE = "backend sources\n    stick-table size 50k expire 1m store conn_cur type ipv6\n"
 
 
-def bounded_config(folder: Path, config: str) -> str:
+def sources(most: int | None = None, spared: str = " !{ src 127.0.0.0/8 ::1 }") -> str:
+    return (
+        "    tcp-request connection track-sc1 src,ipmask(32,64) table sources\n"
+        f"    tcp-request connection reject if {{ sc1_conn_cur(sources) gt "
+        f"{most or connections() // 2} }}{spared}\n"
+    )
+
+
+def bounded_config(folder: Path, config: str, bounds: FrontBounds = FrontBounds()) -> str:  # noqa: B008
     """The configuration as the launcher hands it to HAProxy, as far as awk goes."""
     file = folder / "haproxy.cfg"
     file.write_text(config)
-    awk = ["awk", "-f", str(write_bounds(folder)), str(file)]
+    awk = ["awk", "-f", str(write_bounds(folder, bounds)), str(file), str(file)]
     return subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10).stdout
 
 
@@ -100,7 +143,8 @@ def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: 
     assert f"check backup maxconn {AT_ONCE}\n" in mended
     assert f"global\n{BUFFERS}" in mended
     assert f"backend http-muster\n    timeout queue 500ms\n{BARE}" in mended
-    assert mended.index("use_backend lingering if") < mended.index("use_backend http-muster if")
+    chosen = re.findall(r"use_backend (\S+) if", mended)
+    assert chosen == ["lingering", "crowd", "http-muster"]
     assert mended.endswith(
         f"backend lingering\n    http-reuse always\n{BARE}"
         "    server one 127.0.0.1:20001 track http-muster/one\n"
@@ -112,8 +156,68 @@ def test_serve_does_not_listen_for_senders_of_events_who_hang_up(tmp_path: Path)
     mended = bounded_config(tmp_path, FRONT)
     bounded, lingering = mended.split("\nbackend http-muster")[1].split("\nbackend lingering")
     told = re.findall(r"http-request set-header (\S+) (\S+) if { method POST } { path_beg", bounded)
-    assert told == [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
+    # Once where most go, once for the crowd.
+    assert told == 2 * [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
     assert "set-header" not in lingering
+
+
+def test_a_place_at_a_replica_is_for_a_request_that_has_come_as_a_whole(tmp_path: Path) -> None:
+    mended = bounded_config(tmp_path, FRONT, FrontBounds(body_seconds=2.5))
+    wait = mended.index("http-request wait-for-body time 2500ms\n")
+    # What the buffer does not hold takes no such place; to know that, one must have waited.
+    large = mended.index("set-var(req.lingers) bool(true) if !{ internal.htx.has_eom }\n")
+    assert wait < large < mended.index("use_backend lingering if { var(req.lingers) -m bool }\n")
+
+
+def test_only_gets_of_one_wait_and_of_streams_may_linger(tmp_path: Path) -> None:
+    """Whoever may choose the backend without a bound has no bound."""
+    mended = bounded_config(tmp_path, FRONT)
+    lingering = re.findall(r"set-var\(req.lingers\) bool\(true\) if { method (\S+) } (.*)", mended)
+    assert lingering == [
+        ("GET", "{ path_end /stream }"),
+        ("GET", "{ path_beg /api/wait-states/ } { url_param(wait) -m found }"),
+        ("GET", "{ path_beg /actuator/ /metrics }"),
+        ("GET", "{ path /openapi.json }"),
+        ("POST", "{ path /aggregate/journals /journals /api/gathers }"),
+        ("POST", "{ path /api/sample/webhook/slow }"),
+    ]
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_caller_has_half_of_the_places_and_then_a_queue_of_its_own(
+    tmp_path: Path, replicas: int
+) -> None:
+    more = [f"    server more{n} 127.0.0.1:2101{n} check\n" for n in range(replicas - 1)]
+    config = FRONT.replace("    server two", "".join(more) + "    server two")
+    mended = bounded_config(tmp_path, config)
+    share = SHARE * replicas
+    assert f"use_backend crowd if {{ sc0_conn_cur(callers) gt {share} }}\n" in mended
+    crowd = mended.split("backend crowd\n")[1].split("backend lingering")[0]
+    assert crowd.startswith("    http-reuse always\n    timeout queue 500ms\n")
+    assert f"server one 127.0.0.1:20001 track http-muster/one maxconn {SHARE}\n" in crowd
+    assert f"server two 127.0.0.1:20002 track http-muster/two backup maxconn {SHARE}\n" in crowd
+    keys = re.findall(r"track-sc0 (\S+),xxh32 table callers", mended)
+    assert keys == ["req.hdr(authorization)", "req.hdr(x-callback-token)", "url_param(token)"]
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"), [(None, sources()), (7, sources(7, "")), (1, sources(1, ""))]
+)
+def test_one_address_has_half_of_the_connections_or_what_was_set(
+    tmp_path: Path, given: int | None, rules: str
+) -> None:
+    mended = bounded_config(tmp_path, FRONT, FrontBounds(source_connections=given))
+    assert f"frontend http_frontend\n{rules}" in mended
+
+
+def test_haproxy_takes_what_is_written(tmp_path: Path) -> None:
+    program = find_program()
+    assert program is not None
+    file = tmp_path / "mended.cfg"
+    file.write_text(bounded_config(tmp_path, FRONT))
+    check = [str(program), "-c", "-f", str(file)]
+    done = subprocess.run(check, check=False, capture_output=True, text=True, timeout=10)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -127,8 +231,9 @@ def test_haproxy_holds_as_many_clients_as_the_files_it_may_open(
     assert connections() == clients
 
 
-def test_a_configuration_without_replicas_bounds_buffers_only(tmp_path: Path) -> None:
-    assert bounded_config(tmp_path, CONFIG).replace(BUFFERS, "") == CONFIG
+def test_a_configuration_without_replicas_bounds_buffers_and_connections(tmp_path: Path) -> None:
+    mended = bounded_config(tmp_path, CONFIG).removesuffix(SOURCES_TABLE)
+    assert mended.replace(BUFFERS, "").replace(sources(), "") == CONFIG
 
 
 def test_only_the_front_door_may_be_opened_to_the_network(tmp_path: Path) -> None:
@@ -149,6 +254,9 @@ def test_rays_template_still_has_the_lines_that_are_mended() -> None:
         "  bind *:{{ config.stats_port }}",
     ]
     assert "\n    log {{ config.log_target }} local0 info\n" in template
+    assert "\n    stats socket {{ config.socket_path }} mode 666 level admin" in template
+    assert "%}timeout client {{ config.timeout_client_s }}s{%" in template
+    assert template.count("\nfrontend http_frontend\n") == 1
     assert template.count("\ndefaults\n") == 1
     assert template.count("\n    errorfile ") == 3
     assert template.count("\n    option splice-request\n") == 1
@@ -184,9 +292,9 @@ def _launch(tmp_path: Path, *, host: str, config: str = CONFIG) -> tuple[str, st
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "$@"\n')
     program.chmod(0o700)
-    places = Places(tmp_path / "data", tmp_path)
-    places.haproxy.mkdir()
-    launcher = write_launcher(places, program, host=host, port=8000)
+    folder = tmp_path / "h"
+    folder.mkdir()
+    launcher = write_launcher(folder, program, Front(host=host, port=8000))
     assert launcher is not None
     file = tmp_path / "haproxy.cfg"
     file.write_text(config)

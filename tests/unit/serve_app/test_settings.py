@@ -128,9 +128,45 @@ def test_a_flag_that_is_no_setting_is_refused() -> None:
         Settings.load({"colour": "red"})
 
 
-def test_the_largest_body_must_fit_the_budget() -> None:
+def test_the_largest_body_must_fit_a_tenants_half_of_the_budget() -> None:
     with pytest.raises(InvalidError, match="MUSTER_BODY_BUDGET"):
-        Settings.load({"max_body": 4096, "body_budget": 2048})
+        Settings.load({"max_body": 4096, "body_budget": 8191})
+    Settings.load({"max_body": 4096, "body_budget": 8192})
+
+
+def test_there_is_a_half_of_every_bound_for_a_tenant() -> None:
+    for name in ("request_limit", "stream_limit"):
+        with pytest.raises(InvalidError, match=name.upper()):
+            Settings.load({name: 1})
+
+
+def test_a_cluster_is_never_on_loopback() -> None:
+    """Whatever MUSTER_HOST says: nothing listens there."""
+    local = {"host": "127.0.0.1", "public_url": "http://localhost:8000"}
+    settings = Settings.load(local)
+    assert settings.to_config("d").call_networks != ()
+    assert settings.to_options().sample_receiver is True
+    cluster = settings.on_cluster()
+    assert cluster.to_config("d").call_networks == ()
+    assert cluster.to_options().sample_receiver is False
+
+
+@pytest.mark.parametrize(
+    ("flags", "warned"),
+    [
+        ({}, False),
+        ({"public_url": "https://muster.example"}, False),
+        ({"host": "0.0.0.0", "public_url": "https://muster.example"}, False),
+        ({"public_url": "http://muster.example"}, True),
+        ({"host": "0.0.0.0"}, True),
+        ({"host": "10.0.0.7"}, True),
+    ],
+)
+def test_letting_others_in_without_tls_is_told(flags: dict[str, object], warned: bool) -> None:
+    told = Settings.load(flags).plain_text_warning
+    assert (told is not None) is warned
+    if told is not None:
+        assert "MUSTER_PUBLIC_URL=https://" in told
 
 
 def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
