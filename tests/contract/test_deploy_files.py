@@ -1,9 +1,20 @@
 """The files that Ray reads are ones that Ray takes."""
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from cli.haproxy import LONGEST_PATH
+from cli.host import flags
+from cli.host.flags import ServeFront
+from cli.host.front_bounds import MOST_CONNECTIONS
+from cli.host.haproxy import LAUNCHER
+from cli.host.places import Places
+from core.errors import InvalidError
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,3 +64,80 @@ def test_the_import_path_of_serve_yaml_is_a_builder() -> None:
 
     module, _, name = document("deploy/serve.yaml")["applications"][0]["import_path"].partition(":")
     assert callable(getattr(import_module(module), name))
+
+
+def environment() -> dict[str, str]:
+    """What a shell makes of deploy/cluster.env in the home folder /home/muster."""
+    show = "set -a && . deploy/cluster.env && env -0"
+    done = subprocess.run(
+        ["sh", "-c", show],
+        cwd=ROOT,
+        env={"HOME": "/home/muster", "PATH": os.environ["PATH"]},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return dict(one.split("=", 1) for one in done.stdout.split("\0") if one)
+
+
+def test_haproxy_of_a_cluster_is_the_guarded_one() -> None:
+    """All that Ray would put into a folder for everybody lies in the one that is written for it."""
+    given = environment()
+    folder = Path("/home/muster/muster-front")
+    front = ServeFront(folder / LAUNCHER, 1, range(2, 3))
+    own = flags._front_flags(Places(Path("/d"), Path("/run/muster")), front)
+    named = {name: text for name, text in own.items() if text.startswith("/")}
+    assert len(named) == 6
+    for name, text in named.items():
+        assert given[name] == text.replace("/run/muster/h", str(folder))
+    assert int(given["RAY_SERVE_HAPROXY_MAXCONN"]) == MOST_CONNECTIONS
+    assert len(str(folder)) <= LONGEST_PATH
+
+
+def test_ray_of_a_cluster_serves_no_metrics_and_wants_its_token() -> None:
+    given = environment()
+    assert given["RAY_AUTH_MODE"] == "token"
+    assert given["RAY_enable_metrics_collection"] == "0"
+    assert given["RAY_SERVE_HAPROXY_METRICS_ENABLED"] == "0"
+
+
+def test_the_guarded_haproxy_is_written_before_ray_starts() -> None:
+    commands = document("cluster.yaml")["setup_commands"]
+    assert commands[-1].endswith("muster haproxy ~/muster-front")
+    assert ". ~/muster.env" in commands[-1]
+
+
+def test_the_secrets_of_a_cluster_are_copied_once_and_closed() -> None:
+    config = document("cluster.yaml")
+    secret = {"~/muster.env": "deploy/cluster.env", "~/.ray/auth_token": "deploy/ray_token"}
+    assert secret.items() <= config["file_mounts"].items()
+    assert {*secret.values(), ".env"} <= set(config["rsync_exclude"])
+    assert config["setup_commands"][0].startswith(f"chmod 600 {' '.join(secret)}")
+
+
+def test_a_cluster_without_a_public_url_or_database_refuses_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from serve_app.app import build
+
+    for name in ("MUSTER_PUBLIC_URL", "MUSTER_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidError, match="MUSTER_DATABASE_URL: is required on a cluster"):
+        build({"public_url": "https://muster.example"})
+    with pytest.raises(InvalidError, match="MUSTER_PUBLIC_URL: is required on a cluster"):
+        build({"database_url": "postgresql://nowhere/muster"})
+
+
+def test_a_cluster_calls_no_loopback_and_takes_no_samples_whatever_the_host_says() -> None:
+    from serve_app.app import build
+
+    application = build(
+        {
+            "database_url": "postgresql://nowhere/muster",
+            "public_url": "http://127.0.0.1:8000",
+            "host": "127.0.0.1",
+        }
+    )
+    config, options = application._bound_deployment.init_args
+    assert config.call_networks == ()
+    assert options.sample_receiver is False
