@@ -129,8 +129,8 @@ class Passage:
         self.lingers = False
 
     def claim(self, tenant: int) -> None:
-        """It is this tenant's: count it there from now on."""
-        if self._use.tenant is None and not self._urgent:
+        """It is this tenant's: count it there from now on. A stream of nobody's stays that."""
+        if self._use.tenant is None and not (self._urgent or self.lingers):
             self._use = self._gate.claim(self._use, tenant, self._held)
 
     def linger(self) -> None:

@@ -94,6 +94,16 @@ def test_who_looks_after_the_replica_takes_nothing_of_a_tenants_share() -> None:
     assert (gate.requests, gate.urgent, gate.tenants) == (0, 0, 0)
 
 
+def test_a_stream_of_nobody_stays_that() -> None:
+    gate = Gate(OPTIONS)
+    stream = gate.enter()
+    stream.linger()
+    stream.claim(ACME)
+    assert gate.tenants == 0
+    stream.leave()
+    assert (gate.requests, gate.streams) == (0, 0)
+
+
 STEPS = ["enter", "look", "claim 1", "claim 2", "linger", "hold", "leave"]
 
 
