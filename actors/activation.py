@@ -145,6 +145,12 @@ class Residents:
         if found is not None:
             self._release(found)
 
+    def forget(self, unsaved: frozenset[bytes]) -> int:
+        """Forget all but those whose changes are not stored; return how many."""
+        kept = OrderedDict((key, one) for key, one in self._by_key.items() if key in unsaved)
+        gone, self._by_key = len(self._by_key) - len(kept), kept
+        return gone
+
     def leave_if_at_rest(self, key: bytes) -> bool:
         """Let a stored correlation go at once if it has ended."""
         found = self._by_key.get(key)

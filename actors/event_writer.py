@@ -17,6 +17,7 @@ import structlog
 from msgspec.structs import replace
 
 from actors.event_matcher import Matcher, Wishes
+from actors.progress import Progress
 from core.backoff import backoff
 from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey, Pointer
@@ -131,6 +132,7 @@ class EventWriter:
         self._rows = SharedLimit(self._bounds.pending_rows, whole_if_alone=True)
         self._weight = SharedLimit(self._bounds.pending_bytes, whole_if_alone=True)
         self._draining: asyncio.Task[None] | None = None
+        self.progress = Progress()
 
     async def put(self, events: list[Event]) -> list[Stored]:
         """Store events, all in one transaction; what became of each, which means it is committed.
@@ -185,6 +187,7 @@ class EventWriter:
         try:
             while self._queue:
                 parcels = self._next_flush()
+                self.progress.waits()
                 await self._write(parcels)
         except asyncio.CancelledError:
             for parcel in parcels:
@@ -194,6 +197,7 @@ class EventWriter:
             # Here and not in a callback: a caller that puts again the moment it is answered runs
             # before any callback would, and would count on a task that has already ended.
             self._draining = None
+            self.progress.given_up()
 
     def _next_flush(self) -> list[_Parcel]:
         bounds = self._bounds
@@ -242,6 +246,7 @@ class EventWriter:
             for parcel in parcels:
                 await self._write([parcel])
         else:
+            self.progress.done()
             parcels[0].fail(error)
 
     async def _flush(self, parcels: list[_Parcel]) -> tuple[Flushed, dict[EventKey, Event]]:
@@ -295,6 +300,7 @@ class EventWriter:
         return await self._store.known_jobs(keys) if keys else {}
 
     def _settle(self, parcels: Iterable[_Parcel], known: dict[EventKey, Event]) -> None:
+        self.progress.done()
         for parcel in parcels:
             if not parcel.abandoned:
                 pairs = zip(parcel.events, parcel.counts, strict=True)

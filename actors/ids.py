@@ -79,6 +79,7 @@ class Ids:
         self._maker: IdMaker | None = None
         self._valid_until = 0.0
         self._keeping: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
 
     def __call__(self) -> str:
         """Make a new id.
@@ -94,6 +95,10 @@ class Ids:
         """Lease a number, and keep it; go on trying for as long as Postgres is away."""
         is_held = await self._is_held()
         self._keeping = asyncio.create_task(self._keep(is_held=is_held))
+
+    def renew_soon(self) -> None:
+        """See now whether the number is still ours: the database may have been put back."""
+        self._hurry.set()
 
     async def close(self) -> None:
         """Make no more ids, and let others have the number."""
@@ -128,6 +133,8 @@ class Ids:
         while True:
             chance = random.random()  # noqa: S311  no secret
             pause = backoff(attempt, base=RETRY_FIRST, cap=RETRY_LAST, jitter=chance)
-            await asyncio.sleep(RENEW_EVERY if is_held else pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), RENEW_EVERY if is_held else pause)
+            self._hurry.clear()
             is_held = await self._is_held()
             attempt = 0 if is_held else attempt + 1

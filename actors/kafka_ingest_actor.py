@@ -81,8 +81,7 @@ class KafkaIngestActor:
     async def report(self) -> dict[str, Any]:
         """Where it runs and how far it is. The first question starts it."""
         if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._process.watch)
+            self._starting = self._process.launch(self._start())
         reader = self._reader
         stats = {
             **self._tally.snapshot(),
@@ -110,6 +109,9 @@ class KafkaIngestActor:
         await self._process.insist(partial(self._look_for_topics, reader))
         self._reader = reader
         self._keep_to_quotas(reader)
+        self._process.measure("poll", lambda: reader.polled_ago)
+        self._process.measure("store_batch", lambda: reader.stored_ago)
+        self._process.measure("commit", lambda: reader.committing.stalled_seconds)
         self._process.spawn(reader.read_forever())
         self._process.every(LOOK_FOR_TOPICS_EVERY, partial(self._look_for_topics, reader))
         self._process.every(5.0, partial(clock.sync, self._pool))

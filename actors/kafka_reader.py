@@ -18,6 +18,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from actors.kafka_client import client_options
 from actors.kafka_salvage import salvage
 from actors.kafka_tally import KafkaTally
+from actors.progress import Progress
 from core.kafka_config import KafkaConfig
 from core.record import Record
 
@@ -41,6 +42,7 @@ class _Flight:
 
     task: asyncio.Task[None]
     positions: dict[TopicPartition, int]
+    began: float
 
 
 class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -68,6 +70,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         # When there was first something to read, by the machine's clock.
         self.assigned_at: float | None = None
         self._polled_at = monotonic()
+        self.committing = Progress(monotonic)
         self._consumer = AIOKafkaConsumer(
             **client_options(config),
             group_id=config.group,
@@ -157,6 +160,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                  "end": end, "lag": lag, "held": place.topic in self._held}
             )  # fmt: skip
         return rows
+
+    @property
+    def stored_ago(self) -> float:
+        """Seconds since the oldest batch under way was read; 0 without any."""
+        return self._monotonic() - self._flights[0].began if self._flights else 0.0
 
     @property
     def under_way(self) -> int:
@@ -261,7 +269,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         positions = {place: messages[-1].offset + 1 for place, messages in found.items()}
         self._next |= positions
         self._tally.batch(len(records))
-        self._flights.append(_Flight(asyncio.create_task(self._handle(records)), positions))
+        task = asyncio.create_task(self._handle(records))
+        self._flights.append(_Flight(task, positions, self._monotonic()))
 
     async def _await_oldest(self) -> None:
         """Wait for the oldest batch; if it takes long, stop reading but stay in the group."""
@@ -294,6 +303,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         offsets = {p: o for p, o in self._uncommitted.items() if p in ours}
         if not offsets:
             return
+        self.committing.waits()
         try:
             await self._consumer.commit(offsets)
         except (CommitFailedError, IllegalStateError) as error:
@@ -304,6 +314,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             return  # tried again with the next batch
         else:
             self._tally.commits += 1
+        self.committing.done()
         for place, offset in offsets.items():
             if self._uncommitted.get(place) == offset:  # no later one has been added meanwhile
                 del self._uncommitted[place]

@@ -28,6 +28,7 @@ class Notices:
     def __init__(self, *, ask_every: float = ASK_EVERY) -> None:
         self._ask_every = ask_every
         self._calls: dict[str, list[Callable[[int | None], None]]] = {}
+        self._on_connect: list[Callable[[], None]] = []
         self._failures = 0
         self.listening = asyncio.Event()
         """Set while changes are heard as they happen."""
@@ -35,6 +36,10 @@ class Notices:
     def on(self, topic: str, call: Callable[[], None]) -> None:
         """From now on, call this when the topic has changed, or may have without being heard."""
         self.on_tenants(topic, lambda _: call())
+
+    def on_connect(self, call: Callable[[], None]) -> None:
+        """From now on, call this whenever the database is reached anew: it may have gone back."""
+        self._on_connect.append(call)
 
     def on_tenants(self, topic: str, call: Callable[[int | None], None]) -> None:
         """The same, with the tenant whose it is; None if it may be anybody's."""
@@ -67,6 +72,8 @@ class Notices:
             # What changed before this is not told again.
             for topic in self._calls:
                 self._call(topic, None)
+            for call in self._on_connect:
+                call()
             while not gone.is_set():
                 await self._is_there(conn, gone)
         finally:

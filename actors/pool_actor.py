@@ -88,8 +88,7 @@ class PoolActor:
 
     def _begin(self) -> "asyncio.Task[Pool]":
         if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._process.watch)
+            self._starting = self._process.launch(self._start())
         return self._starting
 
     async def _start(self) -> Pool:
@@ -105,7 +104,7 @@ class PoolActor:
             places=config.call_limit, queue=config.call_queue, budget=config.call_budget
         )
         pool = Pool(outbound.call, router.send, self._world, bounds)
-        self._process.every(LOOK_EVERY, partial(self._look, pool))
+        self._process.every(LOOK_EVERY, partial(self._look, pool), "look")
         self._process.every(5.0, partial(self._world.clock.sync, self._database))
         settle_memory()
         self._pool = pool

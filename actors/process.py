@@ -6,16 +6,19 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
+from actors.progress import Progress
 from core.config import Config
 from storage.clock import DatabaseClock
 from storage.pool import CONNECTION_ERRORS, Pool
 from telemetry.logging import configure_logging
 
 log = structlog.get_logger("process")
+
+T = TypeVar("T")
 
 SYNC_EVERY = 5.0
 
@@ -62,11 +65,29 @@ def settle_memory() -> None:
 class Process:
     """Keeps an actor's background loops; if one ends, the process ends and Ray starts it anew."""
 
-    def __init__(self, name: str, config: Config) -> None:
+    def __init__(
+        self, name: str, config: Config, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         configure_logging(config.log_level, as_json=config.log_json)
         self.name = name
         self.started_at = time.time()
+        self._monotonic = monotonic
         self._tasks: list[asyncio.Task[None]] = []
+        self._measures: dict[str, Callable[[], float]] = {}
+
+    def launch(self, start: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Begin what must be done before any work; how long that takes is measured."""
+        progress = Progress(self._monotonic)
+        progress.waits()
+        self.measure("start", lambda: progress.stalled_seconds)
+        task = asyncio.create_task(start)
+        task.add_done_callback(self.watch)
+        task.add_done_callback(lambda _: progress.done())
+        return task
+
+    def measure(self, work: str, stalled_seconds: Callable[[], float]) -> None:
+        """Tell with each report for how long this work has been waiting without getting done."""
+        self._measures[work] = stalled_seconds
 
     def spawn(self, loop: Coroutine[Any, Any, None]) -> None:
         """Run a loop that must never end."""
@@ -90,9 +111,25 @@ class Process:
         if not task.cancelled() and task.exception() is not None:
             self._ended(task)
 
-    def every(self, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-        """Run `work` again and again; a failed round is logged and the next one runs."""
-        self.spawn(_repeat(self.name, seconds, work))
+    def every(
+        self, seconds: float, work: Callable[[], Awaitable[object]], name: str | None = None
+    ) -> None:
+        """Run `work` again and again; a failed round is logged and the next one runs.
+
+        With a name it is measured how long no round has succeeded.
+        """
+        if name is None:
+            self.spawn(_repeat(self.name, seconds, work))
+            return
+        progress = Progress(self._monotonic)
+
+        async def measured() -> None:
+            progress.waits()
+            await work()
+            progress.done()
+
+        self.measure(name, lambda: progress.stalled_seconds)
+        self.spawn(_repeat(self.name, seconds, measured))
 
     def describe(self) -> dict[str, Any]:
         """Where this actor runs."""
@@ -101,7 +138,14 @@ class Process:
             "pid": os.getpid(),
             "node": socket.gethostname(),
             "uptime": time.time() - self.started_at,
+            "stalled": {work: round(stalled(), 1) for work, stalled in self._measures.items()},
         }
+
+    async def close(self) -> None:
+        """End all loops; for tests, as the process of an actor just ends."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from actors.kafka_client import discard, make_producer, words_of
+from actors.progress import Progress
 from actors.relay import Relay, RelayTally
 from actors.relay_lane import Made
 from core.completion import Completion, completion_of
@@ -80,6 +81,7 @@ class Publisher:
         self._is_spent = False
         self._renewing = asyncio.Lock()
         self.tally = RelayTally()
+        self.progress = Progress()
         self.error: str | None = None
 
     @property
@@ -113,7 +115,9 @@ class Publisher:
             return
         self.error = None
         rows = _Outbox(conn, pool, self._source)
-        await Relay(rows, self._hand_over, asyncio.sleep, time.monotonic, self.tally).run_forever()
+        relay = Relay(rows, self._hand_over, asyncio.sleep, time.monotonic, self.tally)
+        relay.progress = self.progress
+        await relay.run_forever()
 
     async def _ready_producer(self) -> AIOKafkaProducer:
         """The producer; a new one after a failure that the old one will not get over."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from actors.progress import Progress
 from actors.relay_lane import Lane, Made, Pair, Publish
 from core.backoff import backoff
 from storage.outbox import OutgoingRow
@@ -85,6 +86,7 @@ class Relay:
         self._lanes: dict[str, tuple[Lane, asyncio.Task[None]]] = {}
         self._after = 0
         self.tally = tally or RelayTally()
+        self.progress = Progress(monotonic)
 
     async def run_forever(self) -> None:
         """Publish what there is, then look again soon."""
@@ -101,7 +103,9 @@ class Relay:
         if len(self._lanes) < MAX_LANES:
             await self._open_lanes()
         if not self._lanes:
+            self.progress.done()
             return 0
+        self.progress.waits()
         tasks = [task for _, task in self._lanes.values()]
         await asyncio.wait(tasks, timeout=IDLE_HELD, return_when=asyncio.FIRST_COMPLETED)
         ended = [topic for topic, (_, task) in self._lanes.items() if task.done()]
@@ -113,6 +117,8 @@ class Relay:
             done += [row.outbox_id for row in (*lane.published, *lane.vanished)]
         if done:
             await self._outbox.confirm(done)
+        if ended:  # what was refused is counted, and told by other means
+            self.progress.done()
         return len(done)
 
     async def _open_lanes(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from actors.process import Process, settle_memory
+from actors.progress import Progress
 from actors.publisher import Publisher
 from core.config import Config
 from storage import outbox
@@ -21,13 +22,15 @@ class RelayActor:
         self._config = config
         self._publisher = Publisher(config.kafka, 4 * config.max_body, config.public_url)
         self._pool: Pool | None = None
+        self._counting = Progress()
+        self._process.measure("publish", lambda: self._publisher.progress.stalled_seconds)
+        self._process.measure("count_backlog", lambda: self._counting.stalled_seconds)
         self._starting: asyncio.Task[None] | None = None
 
     async def report(self) -> dict[str, Any]:
         """Where it runs and what it published. The first question starts it."""
         if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._process.watch)
+            self._starting = self._process.launch(self._start())
         tally = self._publisher.tally
         backlog = await self._backlog()
         stats = {
@@ -46,11 +49,14 @@ class RelayActor:
     async def _backlog(self) -> Backlog:
         if self._pool is None:
             return Backlog(0, 0.0)
+        self._counting.waits()
         try:
             async with asyncio.timeout(2.0):
-                return await outbox.backlog(self._pool)
+                backlog = await outbox.backlog(self._pool)
         except (*CONNECTION_ERRORS, TimeoutError):
             return Backlog(0, 0.0)
+        self._counting.done()
+        return backlog
 
     async def _start(self) -> None:
         options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=2)

@@ -41,12 +41,15 @@ class Shard:
         self.tally = self._writer.tally
         self.gathers = self._writer.gathers
         self._objections = Objections(config.log_limit, self.feeds, world.now(), config.token_grace)
+        # Batches that are not answered yet, the oldest first, each with when it came.
+        self._unanswered: dict[Batch, float] = {}
 
     async def handle(self, messages: list[Message]) -> list[Reply]:
         """Take a batch; the answers, once all of it is in Postgres."""
         moment = self.moment()
         taken, refused = self._pending.admit(messages, moment.monotonic)
         batch = Batch(len(messages))
+        self._unanswered[batch] = moment.monotonic
         try:
             for index, message in enumerate(messages):
                 if refused and message.address.tenant in refused:
@@ -55,6 +58,7 @@ class Shard:
                     self._accept(Turn(message, batch, index), moment)
             return await batch.done
         finally:
+            del self._unanswered[batch]
             self._pending.release(taken)
 
     def snapshot(self) -> dict[str, Any]:
@@ -76,6 +80,20 @@ class Shard:
         gone = self._residents.passivate(self._writer.keys, self._world.monotonic())
         self.tally.add("passivated", gone)
         return gone
+
+    def forget(self) -> None:
+        """Forget what was read: Postgres may have lost it, or have been put back.
+
+        Of what is not stored yet, the versions in the rows decide.
+        """
+        gone = self._residents.forget(self._writer.keys)
+        self.tally.add("passivated", gone)
+
+    @property
+    def stalled_seconds(self) -> float:
+        """How long the oldest batch has been waiting for its rows to be read and committed."""
+        oldest = next(iter(self._unanswered.values()), None)
+        return 0.0 if oldest is None else self._world.monotonic() - oldest
 
     @property
     def idle(self) -> bool:

@@ -134,8 +134,7 @@ class ShardActor:
 
     def _begin(self) -> "asyncio.Task[Shard]":
         if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._process.watch)
+            self._starting = self._process.launch(self._start())
         return self._starting
 
     async def _start(self) -> Shard:
@@ -144,6 +143,7 @@ class ShardActor:
         # Before the first turn: a deadline nearer than the timer has read must reach it.
         await self._world.find_others()
         shard = Shard(self._config, self._store, self._world)
+        self._store.on_lost = shard.forget
         self._process.spawn(shard.load_forever())
         self._process.spawn(shard.write_forever())
         self._process.every(1.0, self._rest)
@@ -152,6 +152,7 @@ class ShardActor:
         self._process.every(5.0, lambda: self._world.clock.sync(pool))
         self._process.every(2.0, self._world.find_others)
         settle_memory()
+        self._process.measure("commit", lambda: shard.stalled_seconds)
         self._shard = shard
         return shard
 

@@ -19,8 +19,10 @@ from actors.names import (
     expected_actors,
 )
 from actors.process import Process
+from actors.stall_watch import StallWatch
 from core.config import Config
-from storage import dispatch_pools
+from storage import dispatch_pools, dispatch_warnings
+from storage.dispatch_warnings import NewWarning
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 
 log = structlog.get_logger("supervisor")
@@ -47,6 +49,7 @@ class SupervisorActor:
         self._database: Pool | None = None
         # None until Postgres has said which there are: till then none of them is too many.
         self._dispatch: list[str] | None = None
+        self._stalls = StallWatch(self._warn)
         self._started = False
 
     async def adopt(self, config: Config) -> bool:
@@ -94,6 +97,11 @@ class SupervisorActor:
             "restarts": self._restarts.get(name, 0),
         }
 
+    async def _warn(self, warning: NewWarning) -> None:
+        if self._database is not None:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                await dispatch_warnings.warn(self._database, warning)
+
     async def _count_pools(self) -> None:
         """Dispatch pools come and go with their rows. While Postgres is away, those known stay."""
         if self._database is None:
@@ -111,6 +119,7 @@ class SupervisorActor:
         await self._count_pools()
         await asyncio.gather(*(self._check_one(name) for name in self._expected()))
         self._checked.set()
+        self._stalls.look(self._reports.values())
         names = await asyncio.to_thread(named, self._config.namespace)
         kinds = (SHARD, INGEST, RELAY, POOL)
         surplus = [n for n in names if n.startswith(kinds) and n not in self._expected()]

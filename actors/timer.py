@@ -63,7 +63,8 @@ class Timer:
         self._mint = mint
         self._wheel = Wheel()
         self._firing: dict[bytes, float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        # With when each was sent off, the oldest first.
+        self._tasks: dict[asyncio.Task[None], float] = {}
         self._read_until = 0.0
         self._counts = {"fired": 0, "retried": 0, "skew_sum": 0.0, "skew_max": 0.0}
 
@@ -75,6 +76,12 @@ class Timer:
     def snapshot(self) -> dict[str, Any]:
         """Counters, and how much is near."""
         return {**self._counts, "near": len(self._wheel), "firing": len(self._firing)}
+
+    @property
+    def stalled_seconds(self) -> float:
+        """How long the oldest of the deadlines that were sent off has gone unanswered."""
+        oldest = next(iter(self._tasks.values()), None)
+        return 0.0 if oldest is None else asyncio.get_running_loop().time() - oldest
 
     async def start(self) -> None:
         """Read everything since the mark, then go on reading ahead."""
@@ -104,11 +111,11 @@ class Timer:
             for address, due_at in due:
                 self._firing[address.key] = due_at
             task = asyncio.create_task(self._fire(due))
-            self._tasks.add(task)
+            self._tasks[task] = asyncio.get_running_loop().time()
             task.add_done_callback(self._answered)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        del self._tasks[task]
         if not task.cancelled():
             self.tick()
 

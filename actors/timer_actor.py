@@ -43,8 +43,7 @@ class TimerActor:
 
     def _ensure_started(self) -> None:
         if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._process.watch)
+            self._starting = self._process.launch(self._start())
 
     async def _start(self) -> None:
         config = self._config
@@ -56,11 +55,12 @@ class TimerActor:
         sweeper = Sweeper(config, pool, router.send_many, self._clock.now)
         await self._process.insist(timer.start)
         self._timer = timer
+        self._process.measure("fire", lambda: timer.stalled_seconds)
         self._process.spawn(self._tick_forever(timer))
-        self._process.every(config.timer_horizon / 5, timer.read_ahead)
-        self._process.every(config.timer_horizon, timer.sweep)
-        self._process.every(config.sweep_every, sweeper.reoffer)
-        self._process.every(config.sweep_every, sweeper.forget)
+        self._process.every(config.timer_horizon / 5, timer.read_ahead, "read_ahead")
+        self._process.every(config.timer_horizon, timer.sweep, "sweep")
+        self._process.every(config.sweep_every, sweeper.reoffer, "reoffer")
+        self._process.every(config.sweep_every, sweeper.forget, "forget")
         self._process.every(WATCH_EVERY, DispatchWatch(pool).check)
         # More often than others: what fires while its clock is ahead fires early.
         self._process.every(1.0, lambda: self._clock.sync(pool))

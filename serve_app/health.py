@@ -1,21 +1,27 @@
-"""Whether requests can be served: the database, the shards, the timer; and how others are."""
+"""Whether requests can be served: the database, the shards, the timer; and how others are.
+
+A part is up while the work that waits for it gets done, not because it answers.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from actors.cache import Cache
 from actors.gateway import Gateway
 from actors.names import DISPATCH as DISPATCH_POOL
 from core.config import Placement
+from core.stalls import stall_of
 from serve_app.census import AWAY, Census, Report
 from serve_app.kafka_view import INGEST, RELAY, is_connected, stats_of, trouble_of
-from storage.clock import DatabaseClock
-from storage.pool import CONNECTION_ERRORS
+from storage.clock import read_clock
+from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.schema_check import SchemaMismatchError
 from telemetry.gather_families import gathers_processed, resources_up
 
 TTL = 1.0
+SHOWN = 5
 PATIENCE = 2.0
 
 UP, DOWN = "UP", "DOWN"
@@ -40,7 +46,9 @@ class Health:
         self._gateway = gateway
         self._census = census
         self._streams = streams
-        self._monotonic = monotonic
+        self._pool: Pool | None = None
+        # Work of this replica itself, and for how many seconds it has not got on.
+        self.stalled: dict[str, Callable[[], float]] = {}
         self._checked = Cache(self._check, ttl=lambda _: TTL, monotonic=monotonic, limit=1)
 
     async def look(self, tenant: int | None = None) -> dict[str, Any]:
@@ -75,16 +83,30 @@ class Health:
 
     async def _check(self, _: str) -> dict[str, Component]:
         database, actors = await asyncio.gather(self._database(), self._actors())
-        return {"database": database, **actors}
+        return {"database": database, "replica": self._replica(), **actors}
+
+    async def close(self) -> None:
+        """Let go of the connection that the database is asked by."""
+        if self._pool is not None:
+            self._pool.terminate()
 
     async def _database(self) -> Component:
-        # A clock of its own: this must not disturb the one that requests read.
-        clock = DatabaseClock(self._monotonic, time.time)
+        # By a connection of its own: those of a busy replica may all be taken.
+        if self._pool is None:
+            dsn = self._gateway.config.dsn
+            options = PoolOptions(dsn=dsn, name="health", max_size=1, statement_timeout=PATIENCE)
+            self._pool = await open_pool(options)
         try:
-            await asyncio.wait_for(clock.sync(self._gateway.pool), PATIENCE)
+            await asyncio.wait_for(read_clock(self._pool), PATIENCE)
+        except SchemaMismatchError as error:
+            return {"status": DOWN, "detail": str(error)}
         except CONNECTION_ERRORS:
             return {"status": DOWN, "detail": "no answer"}
         return {"status": UP}
+
+    def _replica(self) -> Component:
+        stall = stall_of({"stalled": {work: seconds() for work, seconds in self.stalled.items()}})
+        return {"status": UP} if stall is None else {"status": DOWN, "detail": stall}
 
     async def _actors(self) -> dict[str, Component]:
         config = self._gateway.config
@@ -105,25 +127,41 @@ class Health:
 
 
 def _group(report: Report, kind: str, expected: int) -> Component:
-    up = sum(actor["kind"] == kind and bool(actor["alive"]) for actor in report["actors"])
-    return {"status": UP if up >= expected else DOWN, "up": up, "expected": expected}
+    return _component([one for one in report["actors"] if one["kind"] == kind], expected)
 
 
 def dispatch_component(report: Report) -> Component:
-    """UP when every dispatch pool that there is answers."""
+    """UP when every dispatch pool that there is answers and gets on."""
     pools = [actor for actor in report["actors"] if str(actor["name"]).startswith(DISPATCH_POOL)]
-    up = sum(bool(actor["alive"]) for actor in pools)
-    return {"status": UP if up == len(pools) else DOWN, "up": up, "expected": len(pools)}
+    return _component(pools, len(pools))
+
+
+def _component(actors: Sequence[Report], expected: int) -> Component:
+    """UP when as many as expected answer, and none of them is stalled."""
+    alive = [actor for actor in actors if actor["alive"]]
+    stalls = _stalls(alive)
+    up = len(alive) - len(stalls)
+    is_up = up >= expected and not stalls
+    component: Component = {"status": UP if is_up else DOWN, "up": up, "expected": expected}
+    return component | ({"detail": "; ".join(stalls[:SHOWN])} if stalls else {})
+
+
+def _stalls(actors: Iterable[Report]) -> list[str]:
+    return [f"{actor['name']}: {stall}" for actor in actors if (stall := stall_of(actor))]
 
 
 def kafka_component(report: Report, expected: int) -> Component:
-    """UP when every consumer and the relay are connected; else which is not, and why.
+    """UP when every consumer and the relay are connected and get on; else which does not, and why.
 
     Anybody may ask, so only the kind of an error is told: its text may name hosts.
     """
     actors = [actor for actor in report["actors"] if actor["kind"] in {INGEST, RELAY}]
-    up = sum(actor["kind"] == INGEST and is_connected(actor) for actor in actors)
+    up = sum(
+        actor["kind"] == INGEST and is_connected(actor) and stall_of(actor) is None
+        for actor in actors
+    )
     details = [f"{actor['name']} {_in_short(actor)}" for actor in actors if trouble_of(actor)]
+    details += _stalls(actor for actor in actors if actor.get("alive"))
     is_up = up >= expected and not details
     details += [f"{actor['name']} {words}" for actor in actors if (words := _held_words(actor))]
     component: Component = {"status": UP if is_up else DOWN, "up": up, "expected": expected}

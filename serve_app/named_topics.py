@@ -19,6 +19,10 @@ class NamedTopics:
         self._now = now
         self._told: dict[tuple[int, str], float] = {}
 
+    def forget(self) -> None:
+        """Tell all of them again: the database may have been put back."""
+        self._told.clear()
+
     async def remember(self, tenant: int, specs: Iterable[WaitSpec]) -> None:
         """See that the topics of these waits are followed until their deadlines."""
         now = self._now()

@@ -102,6 +102,8 @@ class Replica:
             allow_unknown=options.event_types is Admission.OPEN,
         )
         self.notices = Notices()
+        self.notices.on_connect(named.forget)
+        self.notices.on_connect(self.new_id.renew_soon)
         self.notices.on_tenants(Topic.EVENT_TYPES, self.conformity.clear)
         self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)
         self.notices.on_tenants(Topic.SUBSCRIPTIONS, self.wishes.clear)
@@ -109,6 +111,8 @@ class Replica:
             self.notices.on(Topic.SIGNING_SECRETS, tokens.forget)
         metrics.events.filtered = tally.counts
         self.events = self._make_writer()
+        self.health.stalled["store_events"] = lambda: self.events.progress.stalled_seconds
+        metrics.stalled = self.health.stalled
         self.event_desk = EventDesk(
             self.conformity,
             self.events,
@@ -167,6 +171,7 @@ class Replica:
         await self._write_used()
         await self.events.close()
         await self._tell_usage()
+        await self.health.close()
         await self.new_id.close()
         self.conformity.close()
         await self.hub.close()

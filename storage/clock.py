@@ -11,6 +11,12 @@ from storage.queries import Q
 log = structlog.get_logger("clock")
 
 
+async def read_clock(pool: Pool) -> float:
+    """Read the database's clock: the least that one that serves can do."""
+    now: float = await pool.fetchval(Q["read_clock"])
+    return now
+
+
 class DatabaseClock:
     """Tells the database's time from a local monotonic clock and the offset measured best."""
 

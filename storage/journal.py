@@ -38,6 +38,10 @@ class Journal:
         self._early_ttl = early_ttl
         self._specs = KnownSpecs()
 
+    def forget(self) -> None:
+        """Forget which specs are stored: it may be another server, or one that was restored."""
+        self._specs = KnownSpecs()
+
     async def flush(self, conn: Connection, changes: Sequence[Change]) -> set[bytes]:
         """Write all; the keys whose state was kept. The rest lost their row to another owner.
 

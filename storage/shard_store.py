@@ -1,6 +1,6 @@
 """Postgres as a shard sees it: one held connection to write, a small pool to read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from core.address import Address
 from core.usage_counter import UsageCounter
@@ -31,6 +31,8 @@ class ShardStore:
         self._journal = Journal(owner, early_ttl)
         self._writer: Connection | None = None
         self._pool: Pool | None = None
+        # Called when the connection to write by is lost.
+        self.on_lost: Callable[[], None] = lambda: None
 
     async def pool(self) -> Pool:
         """The readers' pool."""
@@ -52,6 +54,7 @@ class ShardStore:
         """Write changes together; the keys whose row was kept."""
         if self._writer is None or self._writer.is_closed():
             self._writer = await open_connection(self._options)
+            self._writer.add_termination_listener(self._is_lost)
         try:
             kept = await self._journal.flush(self._writer, changes)
         except CONNECTION_ERRORS:
@@ -61,6 +64,11 @@ class ShardStore:
             raise
         count_changes(self._usage, changes, kept)
         return kept
+
+    def _is_lost(self, _conn: object) -> None:
+        """Believe nothing any more that the server had: the next may have lost or regained it."""
+        self._journal.forget()
+        self.on_lost()
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
         """Which correlation a node of this execution already has."""

@@ -4,7 +4,7 @@ Shard counters come from the supervisor's report and are the same whichever repl
 counters belong to one replica, so they carry its name.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,6 +109,8 @@ class Metrics:
         self._arrivals: dict[tuple[str, str], int] = {}
         self.denials = Denials(replica)
         self._shards = _SnapshotCollector(replica, self._arrivals, self.denials)
+        # Work of this replica, and for how many seconds it has not got on.
+        self.stalled: Mapping[str, Callable[[], float]] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self._shards)
         self._replica = replica
@@ -142,6 +144,7 @@ class Metrics:
     def render(self, snapshot: Snapshot, *, requests: int, streams: int) -> bytes:
         """The whole page for Prometheus."""
         self._shards.snapshot = snapshot
+        self._shards.stalled = {work: seconds() for work, seconds in self.stalled.items()}
         self._in_flight.labels(self._replica, "request").set(requests)
         self._in_flight.labels(self._replica, "stream").set(streams)
         return generate_latest(self._registry)
@@ -155,12 +158,15 @@ class _SnapshotCollector(Collector):
     ) -> None:
         self.snapshot = Snapshot()
         self._denials = denials
+        self.stalled: Mapping[str, float] = {}
         self._replica = replica
         self._arrivals = arrivals
 
     def collect(self) -> Iterator[Metric]:
         yield from _census(self.snapshot)
         yield from _actors(self.snapshot.actors)
+        own = {"name": self._replica, "kind": "ingress", "stalled": self.stalled}
+        yield _stalled([*self.snapshot.actors, own])
         shards = [
             (str(actor["name"]), actor.get("stats") or {})
             for actor in self.snapshot.actors
@@ -219,6 +225,18 @@ def _actors(actors: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
         restarts.add_metric(labels, actor.get("restarts", 0))
     yield up
     yield restarts
+
+
+def _stalled(actors: Iterable[Mapping[str, Any]]) -> Metric:
+    family = GaugeMetricFamily(
+        "muster_stalled_seconds",
+        "For how long work has been waiting without any of it getting done; 0 without any.",
+        labels=["actor", "kind", "work"],
+    )
+    for actor in actors:
+        for work, seconds in (actor.get("stalled") or {}).items():
+            family.add_metric([str(actor["name"]), str(actor.get("kind", "")), work], seconds)
+    return family
 
 
 def _counter(count: _Count, shards: list[tuple[str, Stats]]) -> Metric:

@@ -123,8 +123,7 @@ class DispatchActor:
 
     def _begin(self) -> "asyncio.Task[None]":
         if self._starting is None:
-            self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._process.watch)
+            self._starting = self._process.launch(self._start())
         return self._starting
 
     async def _start(self) -> None:
@@ -159,9 +158,11 @@ class DispatchActor:
         await self._process.insist(self._reader.park)
         bureau.on_pools_changed(partial(self._do_soon, self._read_terms))
         bureau.on_targets_changed(partial(self._do_soon, self._look_where))
+        self._process.measure("claim", lambda: self._dispatcher.claiming.stalled_seconds)
+        self._process.measure("write_results", lambda: self._dispatcher.writing.stalled_seconds)
         self._process.spawn(bureau.run_forever())
         self._process.spawn(self._run())
-        self._process.every(config.dispatch_poll, self._look)
+        self._process.every(config.dispatch_poll, self._look, "look")
         self._process.every(TIDY_EVERY, self._tidy)
         self._process.every(5.0, partial(world.clock.sync, writers))
         settle_memory()

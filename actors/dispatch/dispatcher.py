@@ -18,6 +18,7 @@ from actors.dispatch.sites import Sites
 from actors.dispatch.starter import AHEAD, Starter, Terms
 from actors.dispatch.tally import Tally
 from actors.dispatch.unsent import crashed, given_back, put_off, without_sending
+from actors.progress import Progress
 from core.backoff import backoff
 from core.dispatch.board import Board
 from core.dispatch.claimed import Claimed
@@ -76,7 +77,9 @@ class Dispatcher:
         # What each job brings that is ours, until it is written.
         self._sizes: dict[JobKey, int] = {}
         self._lost: list[JobKey] = []
-        self._scribe = Scribe(queue.finish, self._written, world.chance, transient)
+        self.claiming = Progress(world.monotonic)
+        self.writing = Progress(world.monotonic)
+        self._scribe = Scribe(queue.finish, self._written, world.chance, transient, self.writing)
         self._thins_at = world.monotonic()
         self._is_crowded = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -120,6 +123,7 @@ class Dispatcher:
                     await asyncio.sleep(BREATH)
             elif not (self.board.starved(1) or await reader.read_on() or self._thin(reader)):
                 self._set_alarm()
+                self.claiming.done()
                 await self._woken.wait()
 
     async def close(self) -> None:
@@ -215,12 +219,15 @@ class Dispatcher:
     async def _claim(self, jobs: list[Pointer]) -> None:
         keys = [job.key for job in jobs]
         asked_at = self._world.monotonic()
+        self.claiming.waits()
         try:
             claimed = await self._queue.claim(keys)
         except self._transient as error:
             log.warning("dispatch.database_away", error=type(error).__name__)
             await asyncio.sleep(backoff(2, base=0.05, cap=1.0, jitter=self._world.chance()))
             claimed = []  # or they are ours without our knowing: that is to be read
+        else:
+            self.claiming.done()
         await self._make_ready(claimed)
         won = {JobKey(job.tenant, job.job_id) for job in claimed}
         for key in keys:

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import structlog
 
+from actors.progress import Progress
 from core.backoff import backoff
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey
@@ -29,11 +30,13 @@ class Scribe:
         written: Callable[[Sequence[Outcome], Kept], None],
         chance: Callable[[], float],
         transient: tuple[type[Exception], ...],
+        progress: Progress | None = None,
     ) -> None:
         self._finish = finish
         self._written = written
         self._chance = chance
         self._transient = transient
+        self._progress = progress or Progress()
         self._outcomes: list[Outcome] = []
         self._size = WRITE_AT_ONCE
         self._writing: asyncio.Task[None] | None = None
@@ -58,6 +61,7 @@ class Scribe:
         attempt = 0
         try:
             while self._outcomes:
+                self._progress.waits()
                 batch = self._outcomes[: self._size]
                 kept = await self._try(batch)
                 if kept is None:
@@ -65,6 +69,7 @@ class Scribe:
                     attempt += 1
                     await asyncio.sleep(pause)
                     continue
+                self._progress.done()
                 attempt = 0
                 self._size = min(WRITE_AT_ONCE, self._size * 2)
                 del self._outcomes[: len(batch)]

@@ -36,6 +36,13 @@ COMMANDS = (
         panel=_PANEL,
     ),
     Entry(
+        name="rewind",
+        target="cli.kafka.rewind:rewind",
+        summary="Have records read again, after a restore.",
+        example="muster kafka rewind --to 2h",
+        panel=_PANEL,
+    ),
+    Entry(
         name="produce",
         target="cli.kafka.produce:produce",
         summary="Send records to a topic.",

@@ -12,6 +12,7 @@ import pytest
 from actors.notices import Notices
 from actors.subscription_cache import SubscriptionCache
 from storage import access, subscriptions
+from storage.migrate import migrate
 from storage.pool import Pool, PoolOptions, open_pool
 from tests.support.postgres import BareServer
 from tests.support.subscriptions import CREATED, subscription
@@ -155,6 +156,7 @@ async def test_topics_are_told_apart(pool: Pool, listen: Listen) -> None:
 
 
 async def test_a_server_that_is_away_is_waited_for(bare_server: BareServer) -> None:
+    await migrate(bare_server.dsn)
     bare_server.stop()
     notices, called = Notices(), asyncio.Event()
     notices.on("pools", called.set)

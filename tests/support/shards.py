@@ -51,6 +51,7 @@ async def running_shard(dsn: str, name: str = "shard-0", **config: Any) -> Async
     world = World()
     await world.clock.sync(await store.pool())
     shard = Shard(settings, store, world)
+    store.on_lost = shard.forget
     tasks = [asyncio.create_task(shard.load_forever()), asyncio.create_task(shard.write_forever())]
     try:
         yield shard

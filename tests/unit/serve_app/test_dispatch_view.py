@@ -234,9 +234,25 @@ def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
 
 @pytest.mark.parametrize(("alive", "status"), [((True, True), "UP"), ((True, False), "DOWN")])
 def test_dispatch_is_up_when_every_pool_answers(alive: tuple[bool, ...], status: str) -> None:
-    actors = [{"name": f"pool-dispatch-{n}", "alive": up} for n, up in enumerate(alive)]
+    actors = [
+        {"name": f"pool-dispatch-{n}", "alive": up, "stalled": {"claim": 3.0}}
+        for n, up in enumerate(alive)
+    ]
     component = dispatch_component({"actors": [*actors, {"name": "pool-calls-0", "alive": False}]})
     assert component == {"status": status, "up": sum(alive), "expected": 2}
+
+
+def test_a_dispatch_pool_that_writes_no_results_is_down() -> None:
+    actors = [
+        {"name": "pool-dispatch-1", "alive": True, "stalled": {"claim": 0.0}},
+        {"name": "pool-dispatch-2", "alive": True, "stalled": {"write_results": 25.0}},
+    ]
+    assert dispatch_component({"actors": actors}) == {
+        "status": "DOWN",
+        "up": 1,
+        "expected": 2,
+        "detail": "pool-dispatch-2: write_results stalled for 25 s",
+    }
 
 
 async def test_who_looks_for_work_and_when_they_last_did() -> None:

@@ -23,12 +23,19 @@ def row(topic: str, partition: int, stored: int | None, end: int | None) -> dict
 
 def ingest(name: str = "kafka-ingest-0", **stats: Any) -> dict[str, Any]:
     fields = {"connected": True, "error": None, "following": [], "partitions": [], **stats}
-    return {"name": name, "kind": "kafka-ingest", "alive": True, "restarts": 1, "stats": fields}
+    actor = {"name": name, "kind": "kafka-ingest", "alive": True, "restarts": 1, "stalled": {}}
+    return {**actor, "stats": fields}
 
 
 def relay(**stats: Any) -> dict[str, Any]:
     fields = {"connected": True, "error": None, "published": 3, "backlog": 2, "oldest": 1.5}
-    actor = {"name": "kafka-relay", "kind": "kafka-relay", "alive": True, "restarts": 0}
+    actor = {
+        "name": "kafka-relay",
+        "kind": "kafka-relay",
+        "alive": True,
+        "restarts": 0,
+        "stalled": {},
+    }
     return {**actor, "stats": {**fields, "failures": 0, **stats}}
 
 
@@ -127,6 +134,27 @@ def test_why_an_actor_does_not_read(actor: dict[str, Any], trouble: str | None) 
 def test_health_is_up_when_all_are_connected() -> None:
     report = {"actors": [ingest(), ingest("kafka-ingest-1"), relay()]}
     assert kafka_component(report, 2) == {"status": "UP", "up": 2, "expected": 2}
+
+
+@pytest.mark.parametrize(
+    ("work", "seconds"), [("poll", 31.0), ("store_batch", 31.0), ("commit", 31.0)]
+)
+def test_ingest_that_does_not_get_on_is_down(work: str, seconds: float) -> None:
+    stuck = ingest() | {"stalled": {work: seconds}}
+    component = kafka_component({"actors": [stuck, relay()]}, 1)
+    assert component == {
+        "status": "DOWN",
+        "up": 0,
+        "expected": 1,
+        "detail": f"kafka-ingest-0: {work} stalled for 31 s",
+    }
+
+
+def test_a_relay_that_cannot_be_measured_is_not_up() -> None:
+    blind = {name: value for name, value in relay().items() if name != "stalled"}
+    component = kafka_component({"actors": [ingest(), blind]}, 1)
+    assert component["status"] == "DOWN"
+    assert component["detail"] == "kafka-relay: cannot be measured"
 
 
 def test_health_names_the_trouble_and_no_host() -> None:

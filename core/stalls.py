@@ -1,0 +1,31 @@
+"""Which work of a part has not got on for too long, although there is some to be done."""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Told within half a minute: the report of it is a few seconds old.
+STALLED_AFTER = 20.0
+# Rounds that go over whole tables may take their time; nobody waits for them.
+SLOW_WORK = {"reoffer": 900.0, "forget": 900.0}
+
+UNMEASURED = "cannot be measured"
+
+
+def stalled_work(stalled: Mapping[str, float]) -> dict[str, float]:
+    """Return the work that has stood still for too long, with its seconds."""
+    return {
+        work: seconds
+        for work, seconds in stalled.items()
+        if seconds > SLOW_WORK.get(work, STALLED_AFTER)
+    }
+
+
+def stall_of(report: Mapping[str, Any]) -> str | None:
+    """Tell why an actor that answers does not get on, by its report; None if it does."""
+    measured = report.get("stalled")
+    if measured is None:
+        return UNMEASURED
+    stuck = stalled_work(measured)
+    if not stuck:
+        return None
+    return ", ".join(f"{work} stalled for {seconds:.0f} s" for work, seconds in stuck.items())
