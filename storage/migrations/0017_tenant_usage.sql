@@ -12,5 +12,3 @@ create index tenant_usage_day on tenant_usage (day);
 
 -- Limits of one tenant that differ from those of all, by the names of core/quotas.py; 0 is none.
 alter table tenants add column quotas jsonb not null default '{}';
-
-create index wait_topics_tenant on wait_topics (tenant_id);

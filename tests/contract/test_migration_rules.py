@@ -102,3 +102,8 @@ def test_what_the_first_lines_say_is_understood() -> None:
         "create index concurrently if not exists a_x on a (x)",
         "select ';'",
     ]
+
+
+def test_no_two_migrations_have_one_number() -> None:
+    numbers = [one.name[:4] for one in known()]
+    assert numbers == sorted(set(numbers))
