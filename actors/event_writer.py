@@ -18,13 +18,15 @@ from msgspec.structs import replace
 
 from actors.event_matcher import Matcher, Wishes
 from actors.progress import Progress
+from actors.split_write import SplitWrite
 from core.backoff import backoff
 from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey, Pointer
-from core.errors import OverloadedError, UnavailableError
+from core.errors import InvalidError, MusterError, OverloadedError, UnavailableError
 from core.event import Event
 from core.subscription import Subscription
 from core.tenant_share import SharedLimit
+from storage.error_class import ErrorClass, error_class
 from storage.events import EventKey, Flushed, Place
 
 log = structlog.get_logger("events")
@@ -40,9 +42,6 @@ HandOver: TypeAlias = Callable[[Mapping[int, Sequence[Pointer]]], Awaitable[None
 class Store(Protocol):
     """What a writer needs of Postgres."""
 
-    # Errors after which the same call is worth another try.
-    transient: tuple[type[Exception], ...]
-
     async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> Flushed:
         """Store events and the jobs of those that are new, together."""
         ...
@@ -53,6 +52,10 @@ class Store(Protocol):
 
     async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, Place]:
         """Where these jobs stand, as far as they were made."""
+        ...
+
+    async def probe(self) -> None:
+        """Raise what Postgres has against events of any content, if it takes none now."""
         ...
 
     def close(self) -> None:
@@ -133,6 +136,15 @@ class EventWriter:
         self._weight = SharedLimit(self._bounds.pending_bytes, whole_if_alone=True)
         self._draining: asyncio.Task[None] | None = None
         self.progress = Progress()
+        # For as long as somebody waits for an event.
+        self._split = SplitWrite(
+            write=self._flush,
+            settle=self._settle,
+            refuse=self._refuse,
+            probe=store.probe,
+            pause=self._pause,
+            is_wanted=lambda parcel: not parcel.abandoned,
+        )
 
     async def put(self, events: list[Event]) -> list[Stored]:
         """Store events, all in one transaction; what became of each, which means it is committed.
@@ -188,7 +200,7 @@ class EventWriter:
             while self._queue:
                 parcels = self._next_flush()
                 self.progress.waits()
-                await self._write(parcels)
+                await self._split.run(parcels)
         except asyncio.CancelledError:
             for parcel in parcels:
                 parcel.fail(UnavailableError("shutting down"))
@@ -216,38 +228,22 @@ class EventWriter:
             weight += parcel.weight
         return parcels
 
-    async def _write(self, parcels: list[_Parcel]) -> None:
-        """Store these, for as long as somebody waits for them."""
-        attempt = 0
-        while parcels := [parcel for parcel in parcels if not parcel.abandoned]:
-            try:
-                flushed, known = await self._flush(parcels)
-            except self._store.transient as error:
-                log.warning("events.flush_failed", error=type(error).__name__, attempt=attempt)
-                await asyncio.sleep(self._pause(attempt))
-                attempt += 1
-            except Exception as error:
-                await self._write_apart(parcels, error)
-                return
-            else:
-                self._settle(parcels, known)
-                await self._tell_pools(parcels, flushed)
-                return
-
-    def _pause(self, attempt: int) -> float:
+    async def _pause(self, attempt: int, error: Exception) -> None:
+        log.warning("events.flush_failed", error=type(error).__name__, attempt=attempt)
         chance = random.random()  # noqa: S311  no secret
         longest = self._bounds.longest_pause
-        return backoff(attempt, base=FIRST_PAUSE, cap=longest, jitter=chance)
+        await asyncio.sleep(backoff(attempt, base=FIRST_PAUSE, cap=longest, jitter=chance))
 
-    async def _write_apart(self, parcels: list[_Parcel], error: Exception) -> None:
+    async def _refuse(self, parcel: _Parcel, error: Exception) -> None:
         """An event that Postgres will not take must not hold up the others."""
-        log.error("events.flush_refused", parcels=len(parcels), exc_info=error)
-        if len(parcels) > 1:
-            for parcel in parcels:
-                await self._write([parcel])
+        log.error("events.refused", events=len(parcel.events), exc_info=error)
+        if error_class(error) is ErrorClass.TIMEOUT:
+            parcel.fail(_late())
+        elif isinstance(error, MusterError):
+            parcel.fail(error)
         else:
-            self.progress.done()
-            parcels[0].fail(error)
+            parcel.fail(InvalidError("event", "one that Postgres can store; it refuses this one"))
+        self.progress.done()
 
     async def _flush(self, parcels: list[_Parcel]) -> tuple[Flushed, dict[EventKey, Event]]:
         """Store all; where their jobs stand, and what stands in the place of events not new."""
@@ -299,12 +295,16 @@ class EventWriter:
         keys = [job.key for job in jobs if EventKey(job.event_tenant, job.event_id) in of]
         return await self._store.known_jobs(keys) if keys else {}
 
-    def _settle(self, parcels: Iterable[_Parcel], known: dict[EventKey, Event]) -> None:
+    async def _settle(
+        self, parcels: list[_Parcel], written: tuple[Flushed, dict[EventKey, Event]]
+    ) -> None:
+        flushed, known = written
         self.progress.done()
         for parcel in parcels:
             if not parcel.abandoned:
                 pairs = zip(parcel.events, parcel.counts, strict=True)
                 parcel.future.set_result([_stored(event, count, known) for event, count in pairs])
+        await self._tell_pools(parcels, flushed)
 
     async def _tell_pools(self, parcels: Iterable[_Parcel], flushed: Flushed) -> None:
         pools: dict[int, list[Pointer]] = {}

@@ -25,7 +25,8 @@ from core.gather import Call, Errand, encode_errand
 from core.messages import Abandon, Message, Reply
 from storage import dispatch_queue
 from storage.clock import DatabaseClock
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.error_class import SERVER_ERRORS
+from storage.pool import Pool, PoolOptions, open_pool
 
 log = structlog.get_logger("gateway")
 
@@ -62,7 +63,7 @@ class Gateway:
         gateway = cls(config, pool)
         await gateway._bring_up()
         # Without it the wall clock serves for token ages until Postgres is back.
-        with contextlib.suppress(*CONNECTION_ERRORS):
+        with contextlib.suppress(*SERVER_ERRORS):
             await gateway.clock.sync(pool)
         gateway._syncing = asyncio.create_task(sync_forever("ingress", gateway.clock, pool))
         return gateway

@@ -15,8 +15,9 @@ from core.backoff import backoff
 from core.errors import UnavailableError
 from core.tsid import IdMaker
 from storage import ids as table
+from storage.error_class import SERVER_ERRORS
 from storage.ids import LEASE_SECONDS
-from storage.pool import CONNECTION_ERRORS, Pool
+from storage.pool import Pool
 
 log = structlog.get_logger("ids")
 
@@ -24,7 +25,7 @@ RETRY_FIRST, RETRY_LAST = 0.1, 2.0
 # Far more often than needed: a database that was restored may have lent the number to another.
 RENEW_EVERY = 15.0
 # Postgres may be away, or have no tables yet.
-_NOT_YET = (*CONNECTION_ERRORS, asyncpg.PostgresError)
+_NOT_YET: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
 
 
 class Leases(Protocol):

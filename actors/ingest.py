@@ -8,11 +8,13 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import structlog
 
 from actors.addressing import Addressing
+from actors.split_write import SplitWrite
 from core.address import Address
 from core.arrival import Arrival, offer_of, unplaced
 from core.backoff import backoff
@@ -21,8 +23,14 @@ from core.intake import Ids, MissingId
 from core.messages import Judged, Message, Offer, RefusalKind, Refused, Reply
 from core.record import Record, Undecodable, arrival_of
 from core.wait import Parked
+from storage.error_class import is_server_error
 
 log = structlog.get_logger("ingest")
+
+# How often one event may fail, at two seconds each, while its shard takes others.
+MOST_FAILURES = 60
+# How often one record alone may take longer than a statement may, while others do not.
+SLOW_TRIES = 10
 
 
 class IngestStore(Protocol):
@@ -34,6 +42,10 @@ class IngestStore(Protocol):
 
     async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
         """Keep records that could not be handled."""
+        ...
+
+    async def probe(self) -> None:
+        """Raise what Postgres has against rows of any content, if it takes none now."""
         ...
 
 
@@ -81,8 +93,6 @@ class Means:
     now: Callable[[], float]
     chance: Callable[[], float]
     mint: Callable[[], str]
-    # Errors after which the same call is worth another try.
-    transient: tuple[type[Exception], ...]
     hook: Hook = no_hook
 
 
@@ -98,40 +108,51 @@ class Ingest:
         self.held_back = 0
 
     async def handle(self, tenant: int, records: Sequence[Record]) -> Handled:
-        """See a batch of one tenant through; returns when all of it is in Postgres."""
-        try:
-            return await self._insist(tenant, records)
-        except Exception:
-            log.exception("ingest.batch_failed", records=len(records))
-        # Something in it is poison. One by one, so that it takes nothing else along.
-        done = Handled()
-        for record in records:
-            try:
-                done.add(await self._insist(tenant, [record]))
-            except Exception as error:
-                log.exception("ingest.record_failed", topic=record.topic, place=record.place)
-                done.add(await self._insist_on_burying(tenant, record, repr(error)))
-        return done
+        """See a batch of one tenant through; returns when all of it is in Postgres.
 
-    async def _insist(self, tenant: int, records: Sequence[Record]) -> Handled:
-        attempt = 0
-        while True:
-            try:
-                return await self._try(tenant, records)
-            except self._means.transient as error:
-                log.warning("ingest.database_away", error=type(error).__name__)
-                await self._hold_back(attempt, len(records))
-                attempt += 1
+        Trouble of the server holds it back for as long as it lasts. What cannot be stored is found
+        by halves, so that it takes nothing else along, and is buried.
+        """
+        done = Handled()
+
+        async def settle(_: list[Record], handled: Handled) -> None:
+            done.add(handled)
+
+        async def refuse(record: Record, error: Exception) -> None:
+            log.error(
+                "ingest.record_failed", topic=record.topic, place=record.place, exc_info=error
+            )
+            done.add(await self._insist_on_burying(tenant, record, repr(error)))
+
+        async def pause(attempt: int, error: Exception) -> None:
+            log.warning("ingest.database_away", error=type(error).__name__)
+            await self._hold_back(attempt, len(records))
+
+        writing = SplitWrite(
+            write=partial(self._try, tenant),
+            settle=settle,
+            refuse=refuse,
+            probe=self._means.store.probe,
+            pause=pause,
+            slow_tries=SLOW_TRIES,
+        )
+        await writing.run(records)
+        return done
 
     async def _insist_on_burying(self, tenant: int, record: Record, error: str) -> Handled:
         attempt = 0
         while True:
             try:
                 await self._means.store.bury(tenant, [(record, error)])
-                return Handled(records=1, buried=[(record, error)])
-            except self._means.transient:
+            except Exception as trouble:
+                if not is_server_error(trouble):
+                    # Not even as a dead letter: the log is all that is left of it.
+                    log.exception("ingest.not_buried", topic=record.topic, place=record.place)
+                    return Handled(records=1, buried=[(record, error)])
                 await self._hold_back(attempt, 1)
                 attempt += 1
+            else:
+                return Handled(records=1, buried=[(record, error)])
 
     async def _try(self, tenant: int, records: Sequence[Record]) -> Handled:
         # Delivered again, it is another turn about the same events.
@@ -192,16 +213,15 @@ class Ingest:
                 address = Address(tenant, ids.execution_id, ids.correlation_id)
                 open_.append((record, offer_of(address, ids.fields, arrival, turn_id)))
         attempt = 0
+        failures: dict[str, int] = {}
         while open_:
             replies = await self._send([offer for _, offer in open_])
             again = []
             for (record, offer), reply in zip(open_, replies, strict=True):
-                if isinstance(reply, Judged):
-                    done.count(reply.verdict)
-                elif _is_passing(reply):
+                if _is_to_be_tried_again(reply, offer, failures):
                     again.append((record, offer))
                 else:
-                    done.buried.append((record, _words(reply)))
+                    _note(done, record, reply)
             open_ = again
             if open_:
                 await self._hold_back(attempt, len(open_))
@@ -224,8 +244,29 @@ class Ingest:
             self.held_back -= 1
 
 
-def _is_passing(reply: Reply) -> bool:
-    return isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED
+def _is_to_be_tried_again(reply: Reply, offer: Offer, failures: dict[str, int]) -> bool:
+    """Whether to offer an event again.
+
+    A shard that is behind or away is waited for as long as it takes. One that takes others and
+    fails at this event is asked a bounded number of times.
+    """
+    if not isinstance(reply, Refused) or not reply.is_passing:
+        return False
+    if reply.kind is RefusalKind.OVERLOADED:
+        return True
+    failures[offer.event_id] = failures.get(offer.event_id, 0) + 1
+    return failures[offer.event_id] < MOST_FAILURES
+
+
+def _note(done: Handled, record: Record, reply: Reply) -> None:
+    """Count what became of a record for good."""
+    if isinstance(reply, Judged):
+        done.count(reply.verdict)
+    elif isinstance(reply, Refused) and reply.kind is RefusalKind.FULL and reply.verdict:
+        # Nothing is lost but a line of a log that has hundreds like it.
+        done.count(reply.verdict)
+    else:
+        done.buried.append((record, _words(reply)))
 
 
 def _words(reply: Reply) -> str:

@@ -33,7 +33,8 @@ from core.wait import Parked
 from storage import access, dead_letters, dispatch_warnings, journal, topics, usage, waits
 from storage.clock import DatabaseClock
 from storage.dispatch_warnings import NewWarning, Severity
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.pool import Pool, PoolOptions, open_pool
+from storage.probe import probe_waits
 from storage.usage_counts import count_buried, count_parked
 
 log = structlog.get_logger("kafka")
@@ -53,6 +54,10 @@ class _Store:
         async with self._pool.acquire() as conn:
             await journal.park(conn, [(b"", event) for event in events], self._early_ttl)
         count_parked(self._usage, events)
+
+    async def probe(self) -> None:
+        async with self._pool.acquire() as conn:
+            await probe_waits(conn)
 
     async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
         await dead_letters.bury(self._pool, tenant, failed)
@@ -163,7 +168,6 @@ class KafkaIngestActor:
             now=clock.now,
             chance=random.random,
             mint=mint,
-            transient=(*CONNECTION_ERRORS, TimeoutError),
         )
 
     async def _connected(self) -> KafkaReader:

@@ -10,7 +10,8 @@ import structlog
 
 from core.backoff import backoff
 from storage.changes import CHANNEL, read_notice
-from storage.pool import CONNECTION_ERRORS, Connection, PoolOptions, open_connection
+from storage.error_class import SERVER_ERRORS
+from storage.pool import Connection, PoolOptions, open_connection
 from storage.queries import Q
 
 log = structlog.get_logger("notices")
@@ -19,7 +20,7 @@ ASK_EVERY = 15.0
 """How often a quiet connection is asked whether it is still there."""
 LONGEST_PAUSE = 5.0
 
-_LOST = (*CONNECTION_ERRORS, asyncpg.PostgresError, TimeoutError)
+_LOST: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
 
 
 class Notices:

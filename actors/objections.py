@@ -3,14 +3,13 @@
 import math
 
 from actors.feed import Feeds
-from core.messages import Abandon, Message, Offer, RefusalKind, Refused, Reply, Standing
-from core.turns import is_only_noted
+from core.messages import Abandon, Message, Offer, RefusalKind, Refused, Reply, Standing, Verdict
+from core.turns import verdict_if_only_logged
 from core.wait import Wait
 
 # Within so many seconds, replicas tell a shard that came back what they watch.
 REWATCH_WITHIN = 3.0
 
-_LOG_FULL = Refused(kind=RefusalKind.OVERLOADED, detail="this wait's log is full")
 _TOO_NEW = Refused(
     kind=RefusalKind.OVERLOADED, detail="this shard does not know yet who reads here"
 )
@@ -37,9 +36,11 @@ class Objections:
         if isinstance(message, Offer):
             if message.by_token and self._is_over(wait, now):
                 return _TOKEN_EXPIRED
+            if wait.log_length < self._log_limit:
+                return None
             # What counts has its place in a full log, too: there is one for each expected event.
-            is_full = wait.log_length >= self._log_limit
-            return _LOG_FULL if is_full and is_only_noted(wait, message, now) else None
+            verdict = verdict_if_only_logged(wait, message, now)
+            return None if verdict is None else _log_is_full(verdict)
         return self._to_abandoning(wait, message, now) if isinstance(message, Abandon) else None
 
     def _is_over(self, wait: Wait, now: float) -> bool:
@@ -53,3 +54,9 @@ class Objections:
         if self._feeds.leave(message.feed, message.address.key):
             return Standing(status=wait.status, changed=False)
         return None
+
+
+def _log_is_full(verdict: Verdict) -> Refused:
+    """For good: a log never gets shorter."""
+    detail = f"the event is {verdict}, and this wait's log has no room for more of these"
+    return Refused(kind=RefusalKind.FULL, detail=detail, verdict=verdict)

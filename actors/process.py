@@ -13,7 +13,8 @@ import structlog
 from actors.progress import Progress
 from core.config import Config
 from storage.clock import DatabaseClock
-from storage.pool import CONNECTION_ERRORS, Pool
+from storage.error_class import SERVER_ERRORS
+from storage.pool import Pool
 from telemetry.logging import configure_logging
 
 log = structlog.get_logger("process")
@@ -100,7 +101,7 @@ class Process:
         while True:
             try:
                 await work()
-            except CONNECTION_ERRORS as error:
+            except SERVER_ERRORS as error:
                 log.warning("process.database_away", actor=self.name, error=type(error).__name__)
                 await asyncio.sleep(0.2)
             else:
@@ -157,7 +158,7 @@ async def _repeat(name: str, seconds: float, work: Callable[[], Awaitable[object
     while True:
         try:
             await work()
-        except CONNECTION_ERRORS as error:
+        except SERVER_ERRORS as error:
             log.warning("process.database_away", actor=name, error=type(error).__name__)
         except Exception:
             log.exception("process.round_failed", actor=name)
@@ -174,6 +175,6 @@ async def sync_until_done(clock: DatabaseClock, pool: Pool) -> None:
     while not clock.synced:
         try:
             await clock.sync(pool)
-        except CONNECTION_ERRORS as error:
+        except SERVER_ERRORS as error:
             log.warning("process.database_away", error=type(error).__name__)
             await asyncio.sleep(0.2)

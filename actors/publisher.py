@@ -16,13 +16,15 @@ from core.completion import Completion, completion_of
 from core.kafka_config import KafkaConfig
 from core.wait import Wait
 from storage import outbox, waits
+from storage.error_class import SERVER_ERRORS
 from storage.outbox import OutgoingRow
-from storage.pool import CONNECTION_ERRORS, Connection, Pool, PoolOptions, open_connection
+from storage.pool import Connection, Pool, PoolOptions, open_connection
 
 log = structlog.get_logger("relay")
 
 # What the results that are told at once have together.
 BATCH_BYTES = 8 * 1024 * 1024
+_AWAY: tuple[type[Exception], ...] = (KafkaError, *SERVER_ERRORS)
 
 
 class _Outbox:
@@ -99,7 +101,7 @@ class Publisher:
                     await self._publish(conn, pool)
                 finally:
                     conn.terminate()
-            except (KafkaError, TimeoutError, *CONNECTION_ERRORS) as error:
+            except _AWAY as error:
                 self.error = words_of(error)
                 log.warning("relay.away", error=self.error)
                 await asyncio.sleep(1.0)

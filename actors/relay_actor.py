@@ -8,8 +8,9 @@ from actors.progress import Progress
 from actors.publisher import Publisher
 from core.config import Config
 from storage import outbox
+from storage.error_class import SERVER_ERRORS
 from storage.outbox import Backlog
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.pool import Pool, PoolOptions, open_pool
 
 
 class RelayActor:
@@ -53,7 +54,7 @@ class RelayActor:
         try:
             async with asyncio.timeout(2.0):
                 backlog = await outbox.backlog(self._pool)
-        except (*CONNECTION_ERRORS, TimeoutError):
+        except SERVER_ERRORS:
             return Backlog(0, 0.0)
         self._counting.done()
         return backlog

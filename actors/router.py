@@ -53,8 +53,11 @@ class Router:
         finally:
             timer.cancel()
             parcel.abandon()
-        if isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED:
-            raise OverloadedError(reply.detail)
+        if isinstance(reply, Refused):
+            if reply.kind is RefusalKind.OVERLOADED:
+                raise OverloadedError(reply.detail)
+            if reply.kind is RefusalKind.FAILED:
+                raise UnavailableError(reply.detail)
         return reply
 
     async def send_many(self, messages: list[Message]) -> list[Reply]:

@@ -133,6 +133,8 @@ class Shard:
             objection = self._objections.to(before, turn.message, now)
             if objection is not None:
                 turn.answer(objection)
+                if not self._writer.holds(turn.key):
+                    self._residents.leave_if_at_rest(turn.key)
                 return
         decision = resident.take(turn.message, now, self._limits)
         if before is None and decision.wait is not None:

@@ -6,13 +6,15 @@ that holds it is committed.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from itertools import islice
+from typing import Protocol
 
 import structlog
 
 from actors.activation import Residents
 from actors.feed import Feeds
 from actors.gather_tally import GatherTally
+from actors.split_write import SplitWrite
 from actors.tally import Tally
 from actors.turn import Turn, Unsaved
 from core.address import Address
@@ -21,6 +23,7 @@ from core.config import Config
 from core.judgement import Status
 from core.messages import RefusalKind, Refused, Reply
 from core.wait import Decision, Parked, Wait
+from storage.error_class import ErrorClass, error_class
 from storage.journal import Change
 from storage.waits import Loaded, LoadRequest
 from telemetry.logging import about
@@ -28,13 +31,21 @@ from telemetry.logging import about
 log = structlog.get_logger("shard")
 
 MAX_RACES = 20
+# What one statement carries at most, if it is more than one correlation.
+FLUSH_BYTES = 8 * 1024 * 1024
+
+_BROKEN = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
+_CONTENDED = Refused(
+    kind=RefusalKind.FAILED, detail=f"write conflict: gave up after {MAX_RACES} attempts"
+)
+_TOO_SLOW = Refused(
+    kind=RefusalKind.BROKEN,
+    detail="Postgres cannot store this within its statement timeout; it is too much for one step",
+)
 
 
 class Store(Protocol):
     """What a shard needs of Postgres."""
-
-    # Errors after which the same call is worth another try.
-    transient: tuple[type[Exception], ...]
 
     async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
         """All that is known of these keys."""
@@ -46,6 +57,10 @@ class Store(Protocol):
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""
+        ...
+
+    async def probe(self) -> None:
+        """Raise what Postgres has against rows of any content, if it takes none now."""
         ...
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
@@ -99,6 +114,13 @@ class ShardWriter:
         self._unsaved: dict[bytes, Unsaved] = {}
         self._in_flight: dict[bytes, Unsaved] = {}
         self._to_write = asyncio.Event()
+        self._split = SplitWrite(
+            write=self._flush,
+            settle=self._written,
+            refuse=self._refuse,
+            probe=store.probe,
+            pause=self.pause,
+        )
         # Asked once: a logger that says nothing still costs as much as a turn.
         self._tells_all = config.log_level.upper() == "DEBUG"
         self.feeds = Feeds(world.monotonic)
@@ -113,6 +135,10 @@ class ShardWriter:
     def keys(self) -> frozenset[bytes]:
         """The correlations whose changes are not stored."""
         return frozenset(self._unsaved) | frozenset(self._in_flight)
+
+    def holds(self, key: bytes) -> bool:
+        """Whether a correlation has changes that are not stored."""
+        return key in self._unsaved or key in self._in_flight
 
     def add(self, turn: Turn, before: Wait | None, decision: Decision) -> None:
         """Store what a turn decided, with the next flush."""
@@ -146,41 +172,53 @@ class ShardWriter:
 
     async def _write_once(self) -> None:
         self._in_flight = self._next_flush()
-        changes = [unsaved.change for unsaved in self._in_flight.values()]
-        started = self._world.monotonic()
-        try:
-            kept = await self._flush(changes)
-        except Exception:
-            log.exception("shard.flush_refused", rows=len(changes))
-            kept = await self._write_one_by_one()
-        self.tally.flush(len(changes), self._world.monotonic() - started)
-        flushed, self._in_flight = self._in_flight, {}
-        self._settle(flushed.values(), kept)
+        await self._split.run(list(self._in_flight.values()))
 
     def _next_flush(self) -> dict[bytes, Unsaved]:
-        limit = self._config.flush_limit
-        if len(self._unsaved) <= limit:
+        """What fits in one flush, in rows and in bytes; one correlation always does."""
+        rows = weight = 0
+        for unsaved in self._unsaved.values():
+            weight += unsaved.weight
+            if rows and (rows == self._config.flush_limit or weight > FLUSH_BYTES):
+                break
+            rows += 1
+        if rows == len(self._unsaved):
             chosen, self._unsaved = self._unsaved, {}
             return chosen
-        keys = [key for key, _ in zip(self._unsaved, range(limit), strict=False)]
+        keys = list(islice(self._unsaved, rows))
         return {key: self._unsaved.pop(key) for key in keys}
 
-    async def _write_one_by_one(self) -> set[bytes]:
-        """A row that Postgres will not take must not hold up the others."""
-        kept: set[bytes] = set()
-        for key, unsaved in list(self._in_flight.items()):
-            try:
-                kept |= await self._flush([unsaved.change])
-            except Exception:
-                log.exception("shard.row_refused", wait=key.hex())
-                del self._in_flight[key]
-                self._residents.drop(key)
-                broken = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
-                unsaved.refuse(broken)
-                later = self._unsaved.pop(key, None)
-                if later is not None:
-                    later.refuse(broken)
+    async def _flush(self, part: list[Unsaved]) -> set[bytes]:
+        started = self._world.monotonic()
+        kept = await self._store.flush([unsaved.change for unsaved in part])
+        self.tally.flush(len(part), self._world.monotonic() - started)
         return kept
+
+    async def _written(self, part: list[Unsaved], kept: set[bytes]) -> None:
+        for unsaved in part:
+            del self._in_flight[unsaved.change.key]
+        self._settle(part, kept)
+
+    async def _refuse(self, unsaved: Unsaved, error: Exception) -> None:
+        """Tell everyone whose turns are in a change that cannot be stored, now or later."""
+        key = unsaved.change.key
+        log.error("shard.row_refused", wait=key.hex(), weight=unsaved.weight, exc_info=error)
+        self.tally.add("rows_refused")
+        del self._in_flight[key]
+        self._residents.drop(key)
+        is_slow = error_class(error) is ErrorClass.TIMEOUT
+        refusal = _TOO_SLOW if is_slow else _BROKEN
+        unsaved.refuse(refusal)
+        later = self._unsaved.pop(key, None)
+        if later is not None:
+            later.refuse(refusal)
+
+    async def pause(self, attempt: int, error: Exception) -> None:
+        """Wait while Postgres is away; callers wait, and new ones are refused by bound."""
+        self.tally.add("flush_failures")
+        pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._world.chance())
+        log.warning("shard.database_away", error=type(error).__name__, attempt=attempt)
+        await asyncio.sleep(pause)
 
     def _settle(self, flushed: Iterable[Unsaved], kept: set[bytes]) -> None:
         near: list[tuple[Address, float]] = []
@@ -227,28 +265,11 @@ class ShardWriter:
         for turn, _ in unsaved.turns + (later.turns if later else []):
             turn.lost += 1
             if turn.lost > MAX_RACES:
-                turn.answer(Refused(kind=RefusalKind.OVERLOADED, detail="too many owners race"))
+                turn.answer(_CONTENDED)
             else:
                 again.append(turn)
         if again:
             self._reload(key, again)
-
-    async def _flush(self, changes: list[Change]) -> set[bytes]:
-        kept: set[bytes] = await self.persist(lambda: self._store.flush(changes))
-        return kept
-
-    async def persist(self, call: Callable[[], Any]) -> Any:
-        """Go on trying while Postgres is away; callers wait, and new ones are refused by bound."""
-        attempt = 0
-        while True:
-            try:
-                return await call()
-            except self._store.transient as error:
-                self.tally.add("flush_failures")
-                pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._world.chance())
-                log.warning("shard.database_away", error=type(error).__name__, attempt=attempt)
-                attempt += 1
-                await asyncio.sleep(pause)
 
 
 def _is_called_off(before: Wait | None, wait: Wait) -> bool:

@@ -6,12 +6,13 @@ are large holds up nobody else.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import structlog
 
 from actors.activation import Activation, Residents
 from actors.shard_flush import ShardWriter, Store
+from actors.split_write import SplitWrite
 from actors.turn import Moment, Turn
 from core.messages import Offer, RefusalKind, Refused, Register
 from storage.waits import Loaded, LoadRequest
@@ -22,6 +23,8 @@ log = structlog.get_logger("shard")
 EARLY_CHUNK = 4 * 1024 * 1024
 
 _NOT_LOADED = Refused(kind=RefusalKind.OVERLOADED, detail="could not be loaded; try again")
+_UNREADABLE = Refused(kind=RefusalKind.FAILED, detail="what is stored here cannot be read now")
+T = TypeVar("T")
 _Taken: TypeAlias = dict[tuple[bytes, str], Refused]
 
 
@@ -102,21 +105,52 @@ class ShardLoader:
                     turn.answer(_NOT_LOADED)
 
     async def _load_once(self, keys: list[bytes]) -> None:
-        requests = [_load_request(key, self.held[key]) for key in keys]
-        loaded = await self._writer.persist(lambda: self._store.load(requests))
-        self._writer.tally.add("loads", len(requests))
+        loaded = await self._read(keys, self._load)
+        self._writer.tally.add("loads", len(loaded))
         taken = await self._nodes_taken(loaded)
         moment = self._host.moment()
-        for key in keys:
-            self._run(Activation.of(key, loaded[key], moment.monotonic), taken, moment.now)
+        for key, found in loaded.items():
+            self._run(Activation.of(key, found, moment.monotonic), taken, moment.now)
+
+    async def _load(self, keys: list[bytes]) -> dict[bytes, Loaded]:
+        return await self._store.load([_load_request(key, self.held[key]) for key in keys])
 
     async def _open_once(self, keys: list[bytes]) -> None:
-        early = await self._writer.persist(lambda: self._store.load_early(keys))
+        early = await self._read(keys, self._store.load_early)
         moment = self._host.moment()
         for key in keys:
-            resident = self._to_open.pop(key)
+            resident = self._to_open.pop(key, None)
+            if resident is None:
+                continue  # refused
             resident.add_early(early.get(key, ()))
             self._run(resident, {}, moment.now)
+
+    async def _read(
+        self, keys: list[bytes], read: Callable[[list[bytes]], Awaitable[dict[bytes, T]]]
+    ) -> dict[bytes, T]:
+        """Read by keys, for as long as Postgres is away; who waits for unreadable ones is told."""
+        found: dict[bytes, T] = {}
+
+        async def keep(_: list[bytes], more: dict[bytes, T]) -> None:
+            found.update(more)
+
+        async def refuse(key: bytes, error: Exception) -> None:
+            log.error("shard.row_unreadable", wait=key.hex(), exc_info=error)
+            self._to_open.pop(key, None)
+            for turn in self.held.pop(key, ()):
+                turn.answer(_UNREADABLE)
+
+        await SplitWrite(
+            write=read,
+            settle=keep,
+            refuse=refuse,
+            probe=self._read_nothing,
+            pause=self._writer.pause,
+        ).run(keys)
+        return found
+
+    async def _read_nothing(self) -> None:
+        await self._store.load([])
 
     def _run(self, resident: Activation, taken: _Taken, now: float) -> None:
         key = resident.key

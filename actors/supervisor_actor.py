@@ -23,7 +23,8 @@ from actors.stall_watch import StallWatch
 from core.config import Config
 from storage import dispatch_pools, dispatch_warnings
 from storage.dispatch_warnings import NewWarning
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.error_class import SERVER_ERRORS
+from storage.pool import Pool, PoolOptions, open_pool
 
 log = structlog.get_logger("supervisor")
 
@@ -110,7 +111,7 @@ class SupervisorActor:
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 rows = await dispatch_pools.all_open(self._database)
-        except (*CONNECTION_ERRORS, TimeoutError) as error:
+        except SERVER_ERRORS as error:
             log.warning("supervisor.database_away", error=type(error).__name__)
             return
         self._dispatch = [dispatch_pool(row.pool_no) for row in rows]

@@ -29,6 +29,7 @@ class Tally:
                 "flush_rows",
                 "flush_seconds_sum",
                 "flush_failures",
+                "rows_refused",
                 "loads",
                 "passivated",
             ],

@@ -27,6 +27,8 @@ SLACK = 60.0
 # The mark is ahead of the clock: it was put back, by nobody knows how much, and deadlines may have
 # passed unseen on it since. So much of the past is looked at again.
 PUT_BACK = 3_600.0
+# Before a deadline fires again whose own wait cannot be read or written, while others can.
+ITS_OWN_PAUSE = 5.0
 
 
 class Deadlines(Protocol):
@@ -157,9 +159,10 @@ class Timer:
             replies = [_AGAIN] * len(due)
         for (address, due_at), reply in zip(due, replies, strict=True):
             self._firing.pop(address.key, None)
-            if isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED:
+            if isinstance(reply, Refused) and reply.is_passing:
                 self._counts["retried"] += 1
-                self._wheel.put(address, self._now() + 0.2)
+                is_its_own = reply.kind is RefusalKind.FAILED
+                self._wheel.put(address, self._now() + (ITS_OWN_PAUSE if is_its_own else 0.2))
             else:
                 self._record(now - due_at)
 

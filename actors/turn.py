@@ -8,6 +8,9 @@ from core.outgoing import outgoing_of
 from core.wait import Decision, Wait
 from storage.journal import NEW, Change
 
+# What a row weighs besides its payload, in bytes.
+ROW_WEIGHT = 300
+
 
 class Moment(NamedTuple):
     """The database's time, and a local clock that never jumps."""
@@ -52,12 +55,13 @@ class Turn:
 
 
 class Unsaved:
-    """A correlation's turns since its last flush, folded to one change."""
+    """A correlation's turns since its last flush, folded to one change of about `weight` bytes."""
 
-    __slots__ = ("before", "change", "turns")
+    __slots__ = ("before", "change", "turns", "weight")
 
     def __init__(self, key: bytes, tenant: int, before: Wait | None) -> None:
         self.before = before
+        self.weight = ROW_WEIGHT
         self.change = Change(key, tenant, NEW if before is None else before.version)
         self.turns: list[tuple[Turn, Reply]] = []
 
@@ -80,6 +84,10 @@ class Unsaved:
             change.unparked.extend(decision.unparked)
         if decision.parked:
             change.parked.extend(decision.parked)
+        for entry in decision.entries:
+            self.weight += ROW_WEIGHT + len(entry.payload)
+        for event in decision.parked:
+            self.weight += ROW_WEIGHT + len(event.payload)
         self.turns.append((turn, decision.reply))
 
     def commit(self) -> None:

@@ -141,7 +141,13 @@ class RefusalKind(StrEnum):
     UNKNOWN = "unknown"
     CONFLICT = "conflict"
     OVERLOADED = "overloaded"
+    """Not now, whatever the message: a bound was reached."""
+    FAILED = "failed"
+    """Not now, this message: another try may succeed, others are taken meanwhile."""
+    FULL = "full"
+    """Never: it would only be noted, and there is no room for more notes."""
     BROKEN = "broken"
+    """Never: it cannot be stored."""
     TOKEN_EXPIRED = "token_expired"  # noqa: S105  a reason's name
 
 
@@ -153,6 +159,13 @@ class Refused(
     kind: RefusalKind
     detail: str
     existing: str | None = None
+    verdict: Verdict | None = None
+    """What the event is nevertheless, if it is refused because it cannot be noted."""
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether the same message may be taken later."""
+        return self.kind in {RefusalKind.OVERLOADED, RefusalKind.FAILED}
 
 
 Reply: TypeAlias = Judged | Opened | Standing | Refused

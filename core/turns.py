@@ -185,11 +185,13 @@ def _offer(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decision
     return replace(late, entries=timeouts + late.entries)
 
 
-def is_only_noted(wait: Wait, offer: Offer, now: float) -> bool:
-    """Whether this event would only be written down: it is late, or its like has come already."""
+def verdict_if_only_logged(wait: Wait, offer: Offer, now: float) -> Verdict | None:
+    """The verdict on an event that would only be logged: it is late, or its like came already."""
     decision = _offer(wait, offer, now, DEFAULT_LIMITS)
     reply = decision.reply
-    return isinstance(reply, Judged) and reply.is_noted and decision.wait is not wait
+    if decision.wait is wait or not isinstance(reply, Judged) or not reply.is_noted:
+        return None
+    return reply.verdict
 
 
 def _seen_before(wait: Wait, offer: Offer) -> Reply | None:

@@ -12,7 +12,7 @@ from actors.cache import Cache
 from actors.gateway import Gateway
 from core.errors import TransientError
 from storage import inbox, waits
-from storage.pool import CONNECTION_ERRORS
+from storage.error_class import SERVER_ERRORS
 from telemetry.metrics import Snapshot
 
 CENSUS_TTL = 15.0
@@ -56,7 +56,7 @@ class Census:
     async def _counts_or_none(self) -> Counts | None:
         try:
             return await self._counts.get("counts")
-        except CONNECTION_ERRORS as error:
+        except SERVER_ERRORS as error:
             log.warning("census.database_away", error=type(error).__name__)
             return None
 

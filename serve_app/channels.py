@@ -20,11 +20,11 @@ from actors.breath import apart
 from actors.gateway import Gateway
 from core.address import Address
 from core.errors import TransientError, UnavailableError
-from core.messages import RefusalKind, Refused
+from core.messages import Refused
 from core.wait import Entry, Wait
 from serve_app.sse import BEAT, FROM_START, OPENING
 from storage import waits
-from storage.pool import CONNECTION_ERRORS
+from storage.error_class import SERVER_ERRORS
 from telemetry.logging import about
 
 log = structlog.get_logger("stream")
@@ -145,7 +145,7 @@ class Channel:
         """What this channel has forgotten already; and the number the reader is at then."""
         try:
             news = await self._read(cursor)
-        except (*CONNECTION_ERRORS, TimeoutError):
+        except SERVER_ERRORS:
             await asyncio.sleep(RETRY_AFTER)
             return [], cursor
         if news is None:
@@ -196,7 +196,7 @@ class Channel:
                 pause = self._heartbeat
                 try:
                     news = await self._read(self._read_to)
-                except (*CONNECTION_ERRORS, TimeoutError) as error:
+                except SERVER_ERRORS as error:
                     away = type(error).__name__
                     log.warning("stream.database_away", error=away, **about(self._address))
                     pause = RETRY_AFTER
@@ -351,7 +351,7 @@ class Hub:
                 return
             with contextlib.suppress(TransientError):
                 reply = await self._gateway.abandon(address)
-                if not isinstance(reply, Refused) or reply.kind is not RefusalKind.OVERLOADED:
+                if not (isinstance(reply, Refused) and reply.is_passing):
                     return
             await asyncio.sleep(RETRY_AFTER)
 

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from core.backoff import backoff
-from storage.pool import CONNECTION_ERRORS, Pool
+from storage.error_class import SERVER_ERRORS, is_server_error
+from storage.pool import Pool
 from storage.schema_check import SchemaMismatchError
 
 P = ParamSpec("P")
@@ -35,8 +36,8 @@ class Database:
                     return await query(self._pool, *args, **kwargs)
                 except SchemaMismatchError:
                     raise  # takes longer than anybody waits
-                except CONNECTION_ERRORS:
-                    if limit.expired():
+                except SERVER_ERRORS as error:
+                    if limit.expired() or not is_server_error(error):
                         raise
                 await asyncio.sleep(
                     backoff(attempt, base=0.05, cap=0.5, jitter=random.random())  # noqa: S311

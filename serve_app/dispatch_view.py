@@ -23,7 +23,7 @@ from serve_app.database import Database
 from storage import dispatch_pools, dispatch_vitals, dispatch_warnings
 from storage.dispatch_pools import PoolFilter, PoolRow
 from storage.dispatch_vitals import Outcomes, QueueSize
-from storage.pool import CONNECTION_ERRORS
+from storage.error_class import SERVER_ERRORS
 from telemetry.metrics import Snapshot
 
 log = structlog.get_logger("dispatch_view")
@@ -129,7 +129,7 @@ class DispatchSight:
         """The snapshot with what only this tenant is told."""
         try:
             return replace(snapshot, warnings=await self._warned.get(tenant))
-        except CONNECTION_ERRORS as error:
+        except SERVER_ERRORS as error:
             log.warning("dispatch_view.database_away", error=type(error).__name__)
             return snapshot
 

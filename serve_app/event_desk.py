@@ -10,19 +10,21 @@ from actors.breath import Breath
 from actors.event_writer import Stored
 from actors.process import mint
 from core.arrival import Arrival, offer_of
-from core.errors import UnavailableError
+from core.errors import OverloadedError, TransientError, UnavailableError
 from core.event import JSON, Event
-from core.messages import Message, Offer, Reply
+from core.messages import Message, Offer, RefusalKind, Refused, Reply
 from core.paths import MISSING, document_of
 from core.spec import DEFAULT_IDS, Source
 from handlers.schemas.interface import Mismatch
 from serve_app.conformity import Verdict
-from serve_app.replies import judged_document
+from serve_app.replies import offered_document
 from serve_app.wire.event_mapper import Taken, unfit
 from serve_app.wire.mapper import Document
 from telemetry.metrics import Metrics
 
 DOOR = "events"
+# Between tries to offer an event to a wait whose shard is behind, in seconds.
+PAUSES = (0.1, 0.3, 0.9)
 
 
 class Writer(Protocol):
@@ -75,11 +77,12 @@ class EventDesk:
         """Store events; what became of each, in order. A wait is offered its event afterwards.
 
         `brief` leaves out what their waits expect.
+        What its wait says is told beside a stored event, whatever it is: the event is committed
+        with its jobs, so nothing may ask the sender to send it again as if it were not.
 
         Raises:
             ProblemError: One is not what its type says; nothing was stored.
-            TransientError: Not now. What was stored nevertheless is found by its
-                deduplicationId, and offered to its wait, when it is sent again.
+            TransientError: Not now: nothing was stored, as far as is known.
         """
         events, warnings = await self._judged_in_time(events, is_batch)
         stored = await self._writer.put(events)
@@ -142,12 +145,29 @@ class EventDesk:
                 offers[index] = offer_to_wait(event)
         if not offers:
             return {}
-        replies = await self._send_many([*offers.values()])
         told: dict[int, Document] = {}
-        for (index, offer), reply in zip(offers.items(), replies, strict=True):
-            told[index] = judged_document(offer, reply, brief=brief)
-            self._metrics.arrived(DOOR, told[index]["verdict"])
+        for pause in (*PAUSES, None):
+            passing: dict[int, Offer] = {}
+            replies = await self._send([*offers.values()])
+            for (index, offer), reply in zip(offers.items(), replies, strict=True):
+                if pause is not None and _is_worth_another_try(reply):
+                    passing[index] = offer
+                else:
+                    told[index] = offered_document(offer, reply, brief=brief)
+                    self._metrics.arrived(DOOR, told[index]["verdict"])
+            offers = passing
+            if not offers or pause is None:
+                break
+            await asyncio.sleep(pause)
         return told
+
+    async def _send(self, offers: list[Message]) -> list[Reply]:
+        try:
+            return await self._send_many(offers)
+        except OverloadedError as error:
+            return [Refused(kind=RefusalKind.OVERLOADED, detail=str(error))] * len(offers)
+        except TransientError as error:
+            return [Refused(kind=RefusalKind.FAILED, detail=str(error))] * len(offers)
 
     def _count(self, stored: Sequence[Stored], warnings: dict[int, tuple[Mismatch, ...]]) -> None:
         counts = self._metrics.events
@@ -156,6 +176,11 @@ class EventDesk:
         counts.duplicate += duplicates
         counts.warned += len(warnings)
         counts.jobs += sum(one.jobs for one in stored)
+
+
+def _is_worth_another_try(reply: Reply) -> bool:
+    """Only of a shard that is behind: one that did not answer has taken its time already."""
+    return isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED
 
 
 def offer_to_wait(event: Event) -> Offer:

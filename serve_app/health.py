@@ -16,7 +16,8 @@ from core.stalls import stall_of
 from serve_app.census import AWAY, Census, Report
 from serve_app.kafka_view import INGEST, RELAY, is_connected, stats_of, trouble_of
 from storage.clock import read_clock
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.error_class import SERVER_ERRORS
+from storage.pool import Pool, PoolOptions, open_pool
 from storage.schema_check import SchemaMismatchError
 from telemetry.gather_families import gathers_processed, resources_up
 
@@ -100,7 +101,7 @@ class Health:
             await asyncio.wait_for(read_clock(self._pool), PATIENCE)
         except SchemaMismatchError as error:
             return {"status": DOWN, "detail": str(error)}
-        except CONNECTION_ERRORS:
+        except SERVER_ERRORS:
             return {"status": DOWN, "detail": "no answer"}
         return {"status": UP}
 

@@ -17,7 +17,7 @@ from serve_app.database import Database
 from serve_app.wire.kafka import TopicState
 from serve_app.wire.mapper import Document, known
 from storage import access, dead_letters, topics
-from storage.pool import CONNECTION_ERRORS
+from storage.error_class import SERVER_ERRORS
 from telemetry.kafka_metrics import Lag
 from telemetry.metrics import Snapshot
 
@@ -101,7 +101,7 @@ class KafkaSight:
         try:
             letters = await self._letters.get(tenant)
             slug = await self._slug(tenant)
-        except CONNECTION_ERRORS as error:
+        except SERVER_ERRORS as error:
             log.warning("kafka.letters_unknown", error=type(error).__name__)
             return snapshot
         rows = partitions_of(self._book, slug, snapshot.actors) if self._book else []

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
+import asyncpg
 import msgspec
 import structlog
 from fastapi import FastAPI, Request
@@ -32,7 +33,7 @@ from core.errors import (
 from core.messages import RefusalKind, Refused
 from core.quotas import PER_DAY, STORED, Quota
 from serve_app.faults import Fault, faults_of
-from storage.pool import CONNECTION_ERRORS
+from storage.error_class import SERVER_ERRORS, is_server_error
 from storage.schema_check import SchemaMismatchError
 
 MEDIA_TYPE = "application/problem+json"
@@ -102,6 +103,12 @@ INTERNAL = Problem(
     code="internal",
     detail="something went wrong on this side; the log has more under the request id",
 )
+# A net below the checks of each field: what Postgres has no form for, a NUL in a text above all.
+UNSTORABLE = Problem(
+    status=422,
+    code="invalid",
+    detail="a value of the request cannot be stored or looked for; a NUL character is none",
+)
 
 
 def problem_of(error: Exception) -> Problem:
@@ -118,22 +125,23 @@ def problem_of(error: Exception) -> Problem:
             return invalid(faults_of(error.errors()))
         case HTTPException():
             return _of_http(error)
-        case SchemaMismatchError():
-            return Problem(
-                status=503,
-                code="unavailable",
-                detail=str(error),
-                headers={"Retry-After": str(DATABASE_RETRY)},
-            )
-        case _ if isinstance(error, CONNECTION_ERRORS):
-            return Problem(
-                status=503,
-                code="unavailable",
-                detail="the database did not answer in time",
-                headers={"Retry-After": str(DATABASE_RETRY)},
-            )
         case _:
-            return INTERNAL
+            return _of_database(error) or INTERNAL
+
+
+def _of_database(error: Exception) -> Problem | None:
+    """What to answer for an error of Postgres or of its driver; None if it is neither's."""
+    if isinstance(error, asyncpg.DataError):
+        return UNSTORABLE
+    if not (isinstance(error, SERVER_ERRORS) and is_server_error(error)):
+        return None
+    is_mismatch = isinstance(error, SchemaMismatchError)
+    return Problem(
+        status=503,
+        code="unavailable",
+        detail=str(error) if is_mismatch else "the database did not answer in time",
+        headers={"Retry-After": str(DATABASE_RETRY)},
+    )
 
 
 def invalid(faults: Iterable[Fault]) -> Problem:
@@ -149,22 +157,34 @@ _REFUSALS = {
     RefusalKind.UNKNOWN: (404, "not_found"),
     RefusalKind.CONFLICT: (409, "conflict"),
     RefusalKind.OVERLOADED: (429, "overloaded"),
+    RefusalKind.FAILED: (503, "unavailable"),
+    RefusalKind.FULL: (409, "log_full"),
     RefusalKind.BROKEN: (422, "invalid"),
     RefusalKind.TOKEN_EXPIRED: (401, "unauthenticated"),
 }
 
 
+def code_of(reply: Refused) -> str:
+    """The word for programs that says why a message was not taken."""
+    return _REFUSALS[reply.kind][1]
+
+
 def refusal(reply: Refused) -> ProblemError:
     """What to answer when a correlation did not take a message."""
     status, code = _REFUSALS[reply.kind]
-    headers = {429: {"Retry-After": "1"}, 401: _CHALLENGE}
+    headers = _CHALLENGE if status == 401 else {}
+    if reply.is_passing:
+        headers = {"Retry-After": "1"}
+    extra = {"correlationId": reply.existing} if reply.existing else {}
+    if reply.verdict is not None:
+        extra["verdict"] = reply.verdict
     return ProblemError(
         Problem(
             status=status,
             code=code,
             detail=reply.detail,
-            headers=headers.get(status, {}),
-            extra={"correlationId": reply.existing} if reply.existing else {},
+            headers=headers,
+            extra=extra,
         )
     )
 
@@ -182,7 +202,7 @@ def respond(problem: Problem, scope: Scope) -> Response:
 def install(app: FastAPI) -> None:
     """Let the app answer every expected error with its problem; the guard answers the rest."""
     expected = (MusterError, ProblemError, RequestValidationError, HTTPException)
-    for kind in (*expected, *CONNECTION_ERRORS):
+    for kind in (*expected, asyncpg.DataError, *SERVER_ERRORS):
         app.add_exception_handler(kind, _answer)
 
 

@@ -17,6 +17,8 @@ from serve_app.database import Database
 from serve_app.intake import park_rows
 from storage import dead_letters
 from storage.dead_letters import Letter, LetterFilter, Weighed
+from storage.pool import Pool
+from storage.probe import probe_waits
 from storage.usage_counts import count_parked
 
 # Letters may be as large as brokers allow, so a round is bounded by weight as well as by number.
@@ -72,8 +74,17 @@ class InboxStore:
         await self._database.ask(park_rows, rows, self._early_ttl)
         count_parked(self._usage, events)
 
+    async def probe(self) -> None:
+        """Raise what Postgres has against rows of any content, if it takes none now."""
+        await self._database.ask_once(_probe)
+
     async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
         """Nothing: they are buried already, and `Redrive` notes the new error."""
+
+
+async def _probe(pool: Pool) -> None:
+    async with pool.acquire() as conn:
+        await probe_waits(conn)
 
 
 class Redrive:

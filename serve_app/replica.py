@@ -49,8 +49,9 @@ from serve_app.told_topics import ToldTopics
 from storage import access, dispatch_warnings, event_types, subscriptions, topics, usage, waits
 from storage.changes import Topic
 from storage.dispatch_warnings import NewWarning, Severity
+from storage.error_class import SERVER_ERRORS
 from storage.event_store import EventStore
-from storage.pool import CONNECTION_ERRORS, PoolOptions
+from storage.pool import PoolOptions
 from telemetry.metrics import Metrics
 
 log = structlog.get_logger("replica")
@@ -155,7 +156,6 @@ class Replica:
             now=self.gateway.clock.now,
             chance=random.random,
             mint=mint,
-            transient=CONNECTION_ERRORS,
         )
         return Redrive(means, self.database, self.config.max_body, self.config.request_timeout)
 
@@ -199,7 +199,7 @@ class Replica:
             async with asyncio.timeout(self.config.request_timeout):
                 await self._usage_writer.flush()
                 await self.quotas.refresh()
-        except CONNECTION_ERRORS as error:
+        except SERVER_ERRORS as error:
             log.warning("quotas.database_away", error=type(error).__name__)
         except Exception:
             log.exception("quotas.not_read")
@@ -213,7 +213,7 @@ class Replica:
         try:
             async with asyncio.timeout(self.config.request_timeout):
                 await self.keys.write_used()
-        except CONNECTION_ERRORS as error:
+        except SERVER_ERRORS as error:
             log.warning("keys.use_not_stored", error=type(error).__name__)
 
 

@@ -7,8 +7,11 @@ from msgspec.structs import replace
 from core.errors import ConflictError, MusterError
 from core.judgement import Status
 from core.messages import Judged, Offer, Opened, Refused, Reply, Standing
-from serve_app.problems import refusal
+from serve_app.problems import code_of, refusal
 from serve_app.wire.mapper import Document, reply_document
+
+REFUSED = "refused"
+"""The verdict on an event that its wait did not take."""
 
 
 def judged_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
@@ -28,6 +31,22 @@ def judged_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Docum
             raise MusterError(f"an event was answered with {type(reply).__name__}")
         case _:
             assert_never(reply)
+
+
+def offered_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
+    """What became of an event that is stored already; a refusal is told, not raised."""
+    if not isinstance(reply, Refused):
+        return judged_document(offer, reply, brief=brief)
+    document: Document = {
+        "verdict": REFUSED,
+        "reason": code_of(reply),
+        "detail": reply.detail,
+        "executionId": offer.address.execution_id,
+        "correlationId": offer.address.correlation_id,
+        "eventId": offer.event_id,
+        "retryable": reply.is_passing,
+    }
+    return document
 
 
 def check_cancelled(reply: Reply) -> None:

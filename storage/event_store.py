@@ -9,7 +9,8 @@ from core.event import Event
 from core.usage_counter import UsageCounter
 from storage import events as table
 from storage.events import EventKey, Flushed, Place
-from storage.pool import CONNECTION_ERRORS, Connection, PoolOptions, open_connection
+from storage.pool import Connection, PoolOptions, open_connection
+from storage.probe import probe_events
 from storage.usage_counts import count_events
 
 T = TypeVar("T")
@@ -17,8 +18,6 @@ T = TypeVar("T")
 
 class EventStore:
     """Connects when first used, and again after Postgres was away."""
-
-    transient: tuple[type[Exception], ...] = CONNECTION_ERRORS
 
     def __init__(self, options: PoolOptions, usage: UsageCounter | None = None) -> None:
         self._options = options
@@ -38,6 +37,10 @@ class EventStore:
     async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, Place]:
         """Where these jobs stand, as far as they were made."""
         return await self._using(lambda conn: table.known_jobs(conn, jobs))
+
+    async def probe(self) -> None:
+        """Raise what Postgres has against events of any content, if it takes none now."""
+        await self._using(probe_events)
 
     def close(self) -> None:
         """Let go of the connection."""

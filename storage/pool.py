@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -16,7 +17,8 @@ else:  # asyncpg's classes take no parameters at run time
     Pool = asyncpg.Pool
     Connection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
 
-# What a lost or refused connection looks like: worth another try, never a broken promise.
+# What a lost or refused connection looks like to a person who runs a command. What is worth another
+# try is more than this: storage/error_class.py.
 CONNECTION_ERRORS = (
     OSError,
     asyncpg.PostgresConnectionError,
@@ -59,6 +61,10 @@ _WRITER = {
 }
 
 
+_SESSION_ATTRS = "target_session_attrs"
+_ON = "on"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
     """How one process talks to Postgres."""
@@ -74,6 +80,7 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
     """The arguments every connection is opened with."""
     return {
         "dsn": options.dsn,
+        **_writable(options.dsn),
         "timeout": 5.0,
         "command_timeout": options.statement_timeout + 5.0,
         # Statements are few and fixed: never prepare them anew.
@@ -91,6 +98,16 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
     }
 
 
+def _writable(dsn: str) -> dict[str, str]:
+    """Ask for a server that takes writes, unless the DSN asks for another kind itself.
+
+    Of several hosts the first such is taken. After a failover a name may lead to the demoted server
+    for a while: a connection to it would be healthy, and of no use for as long as it lasts.
+    """
+    asked = parse_qs(urlsplit(dsn).query)
+    return {} if _SESSION_ATTRS in asked else {_SESSION_ATTRS: "read-write"}
+
+
 async def open_pool(options: PoolOptions) -> Pool:
     """A pool that connects lazily, so a process can start while Postgres is away.
 
@@ -105,12 +122,19 @@ async def open_pool(options: PoolOptions) -> Pool:
     )
 
 
-async def _keep(_conn: Connection) -> None:
+async def _keep(conn: Connection) -> None:
     """Nobody changes the session of a pooled connection, so it needs no reset.
 
     That would be one more round trip for each query. A transaction that was left open is rolled
-    back before this is called.
+    back before this is called. What a server says of itself comes by itself: one that has become
+    read-only is not used again.
     """
+    settings = conn.get_settings()
+    if _ON in (
+        getattr(settings, "default_transaction_read_only", None),
+        getattr(settings, "in_hot_standby", None),
+    ):
+        conn.terminate()
 
 
 async def open_connection(options: PoolOptions) -> Connection:

@@ -1,27 +1,30 @@
 """Postgres as a shard sees it: one held connection to write, a small pool to read."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from core.address import Address
 from core.usage_counter import UsageCounter
 from core.wait import Parked
 from storage import waits
+from storage.error_class import ErrorClass, error_class, is_server_error
 from storage.journal import Change, Journal
 from storage.pool import (
-    CONNECTION_ERRORS,
     Connection,
     Pool,
     PoolOptions,
     open_connection,
     open_pool,
 )
+from storage.probe import probe_waits
 from storage.usage_counts import count_changes
+
+T = TypeVar("T")
 
 
 class ShardStore:
     """Connects when first used, and again after Postgres was away."""
-
-    transient: tuple[type[Exception], ...] = CONNECTION_ERRORS
 
     def __init__(
         self, options: PoolOptions, owner: str, early_ttl: float, usage: UsageCounter | None = None
@@ -42,28 +45,47 @@ class ShardStore:
 
     async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.Loaded]:
         """All that is known of these keys."""
-        async with (await self.pool()).acquire(timeout=5.0) as conn:
+        async with self._reader() as conn:
             return await waits.load(conn, requests)
 
     async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
         """The events that came before these were registered."""
-        async with (await self.pool()).acquire(timeout=5.0) as conn:
+        async with self._reader() as conn:
             return await waits.load_early(conn, keys)
+
+    @contextlib.asynccontextmanager
+    async def _reader(self) -> AsyncIterator[Connection]:
+        pool = await self.pool()
+        try:
+            async with pool.acquire(timeout=5.0) as conn:
+                yield conn
+        except Exception as error:
+            if is_server_error(error):
+                await pool.expire_connections()  # the next look goes to whoever serves then
+            raise
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""
+        kept = await self._using(lambda conn: self._journal.flush(conn, changes))
+        count_changes(self._usage, changes, kept)
+        return kept
+
+    async def probe(self) -> None:
+        """Raise what Postgres has against rows of any content, if it takes none now."""
+        await self._using(probe_waits)
+
+    async def _using(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         if self._writer is None or self._writer.is_closed():
             self._writer = await open_connection(self._options)
             self._writer.add_termination_listener(self._is_lost)
         try:
-            kept = await self._journal.flush(self._writer, changes)
-        except CONNECTION_ERRORS:
-            # Its state is unknown now: never write through it again.
-            self._writer.terminate()
-            self._writer = None
+            return await work(self._writer)
+        except BaseException as error:
+            # Its state is unknown, or it leads to a server that is of no use: never again.
+            if not isinstance(error, Exception) or error_class(error) is ErrorClass.SERVER:
+                self._writer.terminate()
+                self._writer = None
             raise
-        count_changes(self._usage, changes, kept)
-        return kept
 
     def _is_lost(self, _conn: object) -> None:
         """Believe nothing any more that the server had: the next may have lost or regained it."""

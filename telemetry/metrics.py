@@ -93,6 +93,7 @@ _COUNTS = (
     _Count("muster_activations", "Correlations that were loaded from Postgres.", ("loads",)),
     _Count("muster_passivations", "Idle correlations that left memory.", ("passivated",)),
     _Count("muster_flush_failures", "Flushes that Postgres did not take.", ("flush_failures",)),
+    _Count("muster_rows_refused", "Changes that Postgres will never take.", ("rows_refused",)),
 )
 
 _LEVELS = (

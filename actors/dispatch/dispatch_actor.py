@@ -24,7 +24,8 @@ from core.tsid import made_at
 from storage import dispatch_pools
 from storage.clock import DatabaseClock
 from storage.dispatch_pools import PoolRow
-from storage.pool import CONNECTION_ERRORS, PoolOptions, open_pool
+from storage.error_class import SERVER_ERRORS
+from storage.pool import PoolOptions, open_pool
 
 log = structlog.get_logger("dispatch")
 
@@ -138,7 +139,6 @@ class DispatchActor:
             bureau.send,
             world,
             target_limit=config.target_limit,
-            transient=CONNECTION_ERRORS,
             listener=bureau,
         )
         self._dispatcher.hold_at_most(config.dispatch_bytes)
@@ -172,7 +172,7 @@ class DispatchActor:
         while True:
             try:
                 await self._dispatcher.run_forever(self._reader)
-            except CONNECTION_ERRORS as error:
+            except SERVER_ERRORS as error:
                 log.warning("dispatch.database_away", error=type(error).__name__)
                 await asyncio.sleep(0.2)
 
@@ -209,7 +209,7 @@ class DispatchActor:
         task.add_done_callback(self._rereading.discard)
 
     async def _do(self, read: Callable[[], Awaitable[None]]) -> None:
-        with contextlib.suppress(*CONNECTION_ERRORS):
+        with contextlib.suppress(*SERVER_ERRORS):
             await read()
 
     async def _look_where(self) -> None:

@@ -26,6 +26,7 @@ from core.dispatch.job import JobKey, JobStatus, Mode, Pointer
 from core.dispatch.outcome import Sent, Step, decide
 from core.dispatch.site import Site, site_at
 from storage.dispatch_queue import Result
+from storage.error_class import SERVER_ERRORS
 
 log = structlog.get_logger("dispatch")
 
@@ -59,7 +60,6 @@ class Dispatcher:
         world: World,
         *,
         target_limit: int,
-        transient: tuple[type[Exception], ...],
         listener: Listener,
     ) -> None:
         self.board = Board()
@@ -68,7 +68,6 @@ class Dispatcher:
         self._queue = queue
         self._send = send
         self._world = world
-        self._transient = transient
         self._listener = listener
         # What is to be done about jobs before they are started, so that none has to wait then.
         self.prepare: Callable[[Sequence[Claimed]], Awaitable[None]] | None = None
@@ -79,7 +78,7 @@ class Dispatcher:
         self._lost: list[JobKey] = []
         self.claiming = Progress(world.monotonic)
         self.writing = Progress(world.monotonic)
-        self._scribe = Scribe(queue.finish, self._written, world.chance, transient, self.writing)
+        self._scribe = Scribe(queue.finish, self._written, world.chance, self.writing)
         self._thins_at = world.monotonic()
         self._is_crowded = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -222,7 +221,7 @@ class Dispatcher:
         self.claiming.waits()
         try:
             claimed = await self._queue.claim(keys)
-        except self._transient as error:
+        except SERVER_ERRORS as error:
             log.warning("dispatch.database_away", error=type(error).__name__)
             await asyncio.sleep(backoff(2, base=0.05, cap=1.0, jitter=self._world.chance()))
             claimed = []  # or they are ours without our knowing: that is to be read
@@ -285,7 +284,7 @@ class Dispatcher:
     async def _deliver(self, job: Claimed) -> None:
         try:
             sent = await self._send(job)
-        except self._transient as error:
+        except SERVER_ERRORS as error:
             log.warning("dispatch.database_away", error=type(error).__name__)
             sent = put_off(self._world.now())
         except Exception as error:  # a job that breaks us must not break the pool

@@ -11,10 +11,13 @@ from core.backoff import backoff
 from core.dispatch.claimed import Claimed
 from core.dispatch.job import JobKey
 from storage.dispatch_queue import Result
+from storage.error_class import ErrorClass, error_class
 
 log = structlog.get_logger("dispatch")
 
 WRITE_AT_ONCE = 1_000
+# How often a single result is tried whose own values Postgres refuses.
+MOST_REFUSALS = 5
 
 Outcome: TypeAlias = tuple[Claimed, Result]
 Kept: TypeAlias = dict[JobKey, float]
@@ -29,16 +32,15 @@ class Scribe:
         finish: Callable[[Sequence[Result]], Awaitable[Kept]],
         written: Callable[[Sequence[Outcome], Kept], None],
         chance: Callable[[], float],
-        transient: tuple[type[Exception], ...],
         progress: Progress | None = None,
     ) -> None:
         self._finish = finish
         self._written = written
         self._chance = chance
-        self._transient = transient
         self._progress = progress or Progress()
         self._outcomes: list[Outcome] = []
         self._size = WRITE_AT_ONCE
+        self._refusals = 0
         self._writing: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -80,12 +82,26 @@ class Scribe:
     async def _try(self, batch: Sequence[Outcome]) -> Kept | None:
         """Those that were kept; None if they are to be written once more."""
         try:
-            return await self._finish([result for _, result in batch])
-        except self._transient as error:
+            kept = await self._finish([result for _, result in batch])
+        except Exception as error:
+            return self._after(error, batch)
+        self._refusals = 0
+        return kept
+
+    def _after(self, error: Exception, batch: Sequence[Outcome]) -> Kept | None:
+        """Keep what was delivered while the server is in trouble; drop what it will never take."""
+        kind = error_class(error)
+        if kind is ErrorClass.SERVER:
             log.warning("dispatch.database_away", error=type(error).__name__)
-        except Exception:  # one that cannot be written must not keep the others
-            log.exception("dispatch.not_written", jobs=len(batch), first=batch[0][1].key)
-            if len(batch) == 1:
-                return {}
-            self._size = max(1, len(batch) // 2)
-        return None
+            return None
+        # One that cannot be written, or all of them at once, must not keep the others.
+        log.warning("dispatch.not_written", jobs=len(batch), error=repr(error)[:300])
+        self._size = max(1, len(batch) // 2)
+        if kind is ErrorClass.TIMEOUT or len(batch) > 1:
+            return None
+        self._refusals += 1
+        if self._refusals < MOST_REFUSALS:
+            return None
+        log.error("dispatch.result_dropped", job=batch[0][1].key, exc_info=error)
+        self._refusals = 0
+        return {}

@@ -27,7 +27,11 @@ def sent_view(reply: Document) -> RenderableType:
         text = f"does not fit: data{one.get('path')}: {one.get('expected')}"
         parts.append(Text(text, style="yellow"))
     if reply.get("wait"):
-        parts.append(Text("wait: ", style="dim").append_text(verdict_line(dict(reply["wait"]))))
+        wait = dict(reply["wait"])
+        parts.append(Text("wait: ", style="dim").append_text(verdict_line(wait)))
+        if wait.get("retryable"):
+            again = "its wait may take it if it is sent again under the same deduplication id"
+            parts.append(Text(again, style="dim"))
     return Group(*parts)
 
 

@@ -12,9 +12,11 @@ from serve_app.headers import headers_of
 from serve_app.health import UP
 from serve_app.openapi import described
 from serve_app.wire.admin import HealthView
-from storage.pool import CONNECTION_ERRORS
+from storage.error_class import SERVER_ERRORS
 
 router = APIRouter(prefix="/actuator/health", tags=["operations"])
+
+_NOBODY: tuple[type[Exception], ...] = (UnauthenticatedError, *SERVER_ERRORS)
 
 _LOOKED: dict[int | str, Any] = {
     **described({200: HealthView}),
@@ -47,7 +49,7 @@ async def _tenant(request: Request) -> int | None:
         return None
     try:
         return (await replica_of(request).keys.caller(authorization)).tenant
-    except (UnauthenticatedError, *CONNECTION_ERRORS):
+    except _NOBODY:
         return None
 
 

@@ -21,9 +21,11 @@ from core.event import (
     context_pair,
 )
 from core.event_type import VERSION
+from core.judgement import Status
+from core.messages import Reason, Verdict
 from core.tsid import PATTERN
 from serve_app.wire.base import Instant, Wire
-from serve_app.wire.events import EventReply
+from serve_app.wire.events import ClauseView
 from storage.events import EventFilter
 
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]+$"
@@ -169,6 +171,25 @@ class SchemaWarning(Wire):
     expected: str
 
 
+class WaitReply(Wire):
+    """What a wait made of an event that is stored, whatever this says.
+
+    A verdict of `refused` has `retryable`: whether the wait may take it if it is sent again with
+    its `deduplicationId`, which stores nothing a second time.
+    """
+
+    verdict: Verdict | Literal["refused"]
+    reason: Reason | Literal["overloaded", "unavailable", "log_full", "invalid", "conflict"]
+    detail: str
+    execution_id: str
+    correlation_id: str
+    event_id: str
+    event: str | None = None
+    wait_status: Status | None = None
+    clause: ClauseView | None = None
+    retryable: bool | None = None
+
+
 class EventCreated(Wire):
     """What became of an event: itself, or the first with its deduplicationId."""
 
@@ -176,7 +197,7 @@ class EventCreated(Wire):
     duplicate: bool
     dispatch_job_count: int
     warnings: list[SchemaWarning] | None = None
-    wait: EventReply | None = Field(None, description="What its wait made of it.")
+    wait: WaitReply | None = Field(None, description="What its wait made of it.")
 
 
 class IndexedWarnings(Wire):
@@ -186,7 +207,7 @@ class IndexedWarnings(Wire):
     warnings: list[SchemaWarning]
 
 
-class IndexedReply(EventReply):
+class IndexedReply(WaitReply):
     """What the wait of one of the events made of it."""
 
     index: int

@@ -15,7 +15,7 @@ from serve_app.database import Database
 from serve_app.redrive import Choice, InboxStore, Redrive, Round
 from storage import access, dead_letters, waits
 from storage.dead_letters import Letter, LetterFilter
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.pool import Pool, PoolOptions, open_pool
 
 IDS = b'{"execution_id":"e","correlation_id":"c"}'
 BUSY = Refused(kind=RefusalKind.OVERLOADED, detail="later")
@@ -43,7 +43,6 @@ class World:
             now=lambda: 1_800_000_000.0,
             chance=lambda: 0.0,
             mint=lambda: "me",
-            transient=CONNECTION_ERRORS,
         )
         return Redrive(means, database, max_bytes, patience)
 

@@ -12,7 +12,7 @@ from storage.journal import NEW, Change
 from storage.waits import Loaded, LoadRequest
 
 
-class LostError(Exception):
+class LostError(ConnectionError):
     """The connection broke; nobody knows whether the statement was committed."""
 
 
@@ -105,8 +105,6 @@ class Tables:
 class SimStore:
     """One shard's connection to the tables: slow at times, and at times gone."""
 
-    transient = (LostError,)
-
     def __init__(self, tables: Tables, rng: Random, trouble: "Trouble") -> None:
         self._tables = tables
         self._rng = rng
@@ -125,6 +123,9 @@ class SimStore:
         found = {key: self._early(key) for key in keys}
         await self._delay()
         return found
+
+    async def probe(self) -> None:
+        """Take rows, as ever."""
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         """Commit; the answer may be lost although the commit was not."""

@@ -19,7 +19,8 @@ from core.messages import Message, Reply
 from core.record import Record
 from core.wait import Parked
 from storage import access, dead_letters, journal, waits
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from storage.pool import Pool, PoolOptions, open_pool
+from storage.probe import probe_waits
 
 TENANT = 1
 SendMany = Callable[[list[Message]], Awaitable[list[Reply]]]
@@ -34,6 +35,10 @@ class Store:
     async def park(self, events: Sequence[Parked]) -> None:
         async with self._pool.acquire() as conn:
             await journal.park(conn, [(b"", event) for event in events], 3600.0)
+
+    async def probe(self) -> None:
+        async with self._pool.acquire() as conn:
+            await probe_waits(conn)
 
     async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
         await dead_letters.bury(self._pool, tenant, failed)
@@ -78,7 +83,6 @@ async def ingesting(
         now=time.time,
         chance=random.random,
         mint=lambda: uuid.uuid4().hex,
-        transient=(*CONNECTION_ERRORS, TimeoutError),
     )
     ingest, tally = Ingest(means, 1_000_000), KafkaTally()
 

@@ -44,10 +44,13 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def running_shard(dsn: str, name: str = "shard-0", **config: Any) -> AsyncIterator[Shard]:
+async def running_shard(
+    dsn: str, name: str = "shard-0", statement_timeout: float = 30.0, **config: Any
+) -> AsyncIterator[Shard]:
     """A shard with its loops running."""
     settings = Config(dsn=dsn, **config)
-    store = ShardStore(PoolOptions(dsn=dsn, name=name, max_size=2), name, settings.early_ttl)
+    options = PoolOptions(dsn=dsn, name=name, max_size=2, statement_timeout=statement_timeout)
+    store = ShardStore(options, name, settings.early_ttl)
     world = World()
     await world.clock.sync(await store.pool())
     shard = Shard(settings, store, world)

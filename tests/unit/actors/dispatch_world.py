@@ -59,7 +59,6 @@ class Scene:
             self.send,
             self,
             target_limit=self.target_limit,
-            transient=(OSError,),
             listener=self.Listener(self),
         )
         self.dispatcher.hold_at_most(self.most_bytes)

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
 from actors.dispatch import reader as module
 from actors.dispatch.reader import COME_BACK, WINDOW, Reader
-from actors.dispatch.scribe import WRITE_AT_ONCE, Scribe
+from actors.dispatch.scribe import MOST_REFUSALS, WRITE_AT_ONCE, Scribe
 from core.dispatch.board import Board
 from core.dispatch.job import GroupKey, JobKey, JobStatus, Standing
 from core.dispatch.outcome import Step
@@ -290,7 +291,7 @@ def written(
         def hear(outcomes: Any, kept: dict[JobKey, float]) -> None:
             told.extend((one.key.job_id, one.key in kept) for _, one in outcomes)
 
-        scribe = Scribe(write, hear, lambda: 0.5, (OSError,))
+        scribe = Scribe(write, hear, lambda: 0.5)
         for at in range(count):
             scribe.add(task(A), result(at))
         assert len(scribe) == count
@@ -329,4 +330,27 @@ def test_one_that_cannot_be_written_is_told_as_lost_and_the_others_are_written()
     sizes, told = written(100, finish)
     assert dict(told) == {f"j{at}": at != 37 for at in range(100)}
     assert len(told) == 100
-    assert len(sizes) < 20
+    assert len(sizes) < 20 + MOST_REFUSALS
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.ReadOnlySQLTransactionError("a standby"),
+        asyncpg.UndefinedColumnError("renamed"),
+        asyncpg.InsufficientPrivilegeError("revoked"),
+        asyncpg.TargetServerAttributeNotMatched("no writable server"),
+        asyncpg.QueryCanceledError("statement timeout"),
+    ],
+)
+def test_what_was_delivered_is_kept_while_the_server_is_in_trouble(error: Exception) -> None:
+    tries = iter(range(10))
+
+    def finish(_: list[Result]) -> None:
+        if next(tries, None) is not None:
+            raise error
+
+    sizes, told = written(100, finish)
+    assert told == [(f"j{at}", True) for at in range(100)]
+    is_slow = isinstance(error, asyncpg.QueryCanceledError)
+    assert sizes[:3] == ([100, 50, 25] if is_slow else [100, 100, 100])

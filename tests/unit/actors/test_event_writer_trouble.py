@@ -2,11 +2,12 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 from msgspec.structs import replace
 
 from actors.event_writer import Stored
-from core.errors import UnavailableError
+from core.errors import InvalidError, UnavailableError
 from storage.events import EventKey
 from tests.support.happenings import event, subscription
 from tests.unit.actors.writer_world import Desk
@@ -68,8 +69,49 @@ async def test_what_postgres_will_not_take_harms_nobody_else() -> None:
     await desk.table.begun.wait()
     desk.table.open.set()
     answers = await asyncio.gather(*puts, return_exceptions=True)
-    assert [isinstance(one, ValueError) for one in answers] == [False, False, True, False]
+    assert [isinstance(one, InvalidError) for one in answers] == [False, False, True, False]
     assert [one.subject for one in desk.table.events.values()] == ["a", "b", "c"]
+
+
+async def test_one_bad_event_is_found_by_halves() -> None:
+    desk = Desk()
+    desk.table.refuses = lambda one: one.subject == "bad"
+    desk.table.open.clear()
+    names = [*"a" * 699, "bad", *"a" * 324]
+    puts = [asyncio.create_task(desk.writer.put([event()])) for _ in range(1)]
+    await desk.table.begun.wait()
+    puts += [asyncio.create_task(desk.writer.put([event(subject=name)])) for name in names]
+    await asyncio.sleep(0)
+    desk.table.open.set()
+    answers = await asyncio.gather(*puts, return_exceptions=True)
+    assert sum(isinstance(one, InvalidError) for one in answers) == 1
+    assert len(desk.table.events) == 1_024
+    # The first alone; 1 024 and its halves down to one; the bad one once more.
+    assert len(desk.table.flushes) == 1 + (1 + 2 * 10) + 1
+
+
+async def test_a_server_that_takes_nothing_refuses_nobody() -> None:
+    desk = Desk(longest_pause=0.0)
+    desk.table.before = [asyncpg.NotNullViolationError("new_column") for _ in range(3)]
+    desk.table.takes_nothing = asyncpg.NotNullViolationError("new_column")
+    assert len(await desk.writer.put([event()])) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.ReadOnlySQLTransactionError("a standby"),
+        asyncpg.UndefinedColumnError("renamed"),
+        asyncpg.InvalidPasswordError("rotated"),
+        asyncpg.QueryCanceledError("statement timeout"),
+    ],
+)
+async def test_trouble_of_the_server_is_waited_out(error: Exception) -> None:
+    desk = Desk(longest_pause=0.0)
+    desk.table.before = [error] * 4
+    if isinstance(error, asyncpg.QueryCanceledError):
+        desk.table.takes_nothing = error
+    assert len(await desk.writer.put([event()])) == 1
 
 
 async def test_pools_that_cannot_be_told_delay_nobody() -> None:

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import asyncpg
 import pytest
 
 from actors import ingest as module
 from actors.addressing import Addressing
-from actors.ingest import Ingest, Means
+from actors.ingest import MOST_FAILURES, Ingest, Means
 from actors.profiles import Profiles
 from core.arrival import Arrival
 from core.errors import OverloadedError
@@ -20,7 +21,7 @@ BUSY = Refused(kind=RefusalKind.OVERLOADED, detail="later")
 BROKEN = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
 
 
-class AwayError(Exception):
+class AwayError(ConnectionError):
     """Postgres is away."""
 
 
@@ -35,7 +36,10 @@ class World:
     answers: list[Reply | Exception] = field(default_factory=list)
     troubles: list[Exception] = field(default_factory=list)
     profiles: list[IdFields] = field(default_factory=list)
+    takes_nothing: list[Exception] = field(default_factory=list)
+    poisoned: set[int] = field(default_factory=set)
     readings: int = 0
+    sendings: int = 0
 
     def ingest(self) -> Ingest:
         means = Means(
@@ -45,7 +49,6 @@ class World:
             now=lambda: 5.0,
             chance=lambda: 0.0,
             mint=lambda: "me",
-            transient=(AwayError,),
             hook=self.hook,
         )
         return Ingest(means, max_bytes=1_000)
@@ -61,6 +64,9 @@ class World:
         return {}
 
     async def send_many(self, messages: list[Message]) -> list[Reply]:
+        self.sendings += 1
+        if any(_offset(message) in self.poisoned for message in messages):
+            raise RuntimeError("poison")
         replies: list[Reply] = []
         for message in messages:
             answer = self.answers.pop(0) if self.answers else _matched()
@@ -82,6 +88,10 @@ class World:
             raise self.troubles.pop(0)
         self.buried += failed
 
+    async def probe(self) -> None:
+        if self.takes_nothing:
+            raise self.takes_nothing.pop(0)
+
     async def hook(self, tenant: int, arrivals: Sequence[Arrival]) -> None:
         self.hooked += arrivals
 
@@ -92,6 +102,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         return None
 
     monkeypatch.setattr(module.asyncio, "sleep", at_once)
+
+
+def _offset(message: Message) -> int:
+    assert isinstance(message, Offer)
+    return int(message.event_id.rpartition("/")[2])
 
 
 def _matched() -> Judged:
@@ -175,9 +190,77 @@ async def test_postgres_away_means_again_not_never() -> None:
 
 
 async def test_poison_takes_nothing_else_along() -> None:
-    world = World(answers=[RuntimeError("poison"), _matched(), RuntimeError("poison"), _matched()])
+    world = World(poisoned={2})
     world.troubles = [AwayError()]
     done = await world.ingest().handle(7, [record(1), record(2), record(3)])
     assert [one.offset for one, _ in world.buried] == [2]
     assert "poison" in world.buried[0][1]
     assert (done.records, done.verdicts) == (3, {"matched": 2})
+
+
+async def test_poison_is_found_by_halves() -> None:
+    world = World(poisoned={900})
+    done = await world.ingest().handle(7, [record(at) for at in range(1_024)])
+    assert [one.offset for one, _ in world.buried] == [900]
+    assert done.verdicts == {"matched": 1_023}
+    # 1 024 and its halves down to one, twice each but for the first; the last once more.
+    assert world.sendings == 1 + 2 * 10 + 1
+
+
+async def test_nothing_is_buried_while_the_server_takes_no_rows_at_all() -> None:
+    """A single record, and a schema that refuses every row: it is not the record's fault."""
+    world = World(answers=[asyncpg.NotNullViolationError("tenant_id")] * 3)
+    world.takes_nothing = [asyncpg.NotNullViolationError("tenant_id")] * 3
+    done = await world.ingest().handle(7, [record(1)])
+    assert world.buried == []
+    assert done.verdicts == {"matched": 1}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT in a read-only transaction"),
+        asyncpg.UndefinedTableError("relation does not exist"),
+        asyncpg.InsufficientPrivilegeError("permission denied"),
+        asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
+    ],
+)
+async def test_trouble_of_the_server_holds_back_and_buries_nothing(error: Exception) -> None:
+    world = World(troubles=[error] * 6)
+    done = await world.ingest().handle(7, [record(1, b"{}"), record(2, b"{}")])
+    assert world.buried == []
+    assert len(world.parked) == 2
+    assert done.unplaced == 2
+
+
+async def test_a_wait_whose_log_is_full_counts_as_its_verdict() -> None:
+    full = Refused(kind=RefusalKind.FULL, detail="no room", verdict=Verdict.LATE)
+    world = World(answers=[full, _matched()])
+    done = await world.ingest().handle(7, [record(1), record(2)])
+    assert done.verdicts == {"late": 1, "matched": 1}
+    assert (world.buried, world.sendings) == ([], 1)
+
+
+async def test_an_event_that_keeps_failing_while_others_are_taken_is_buried_in_the_end() -> None:
+    failed = Refused(kind=RefusalKind.FAILED, detail="what is stored here cannot be read now")
+    world = World(answers=[failed, _matched(), *[failed] * (MOST_FAILURES - 1)])
+    done = await world.ingest().handle(7, [record(1), record(2)])
+    assert [(one.offset, error) for one, error in world.buried] == [
+        (1, "failed: what is stored here cannot be read now")
+    ]
+    assert done.verdicts == {"matched": 1}
+    assert world.sendings == MOST_FAILURES
+
+
+async def test_a_shard_that_is_behind_is_waited_for_as_long_as_it_takes() -> None:
+    world = World(answers=[BUSY] * (10 * MOST_FAILURES))
+    done = await world.ingest().handle(7, [record(1)])
+    assert (world.buried, done.verdicts) == ([], {"matched": 1})
+
+
+async def test_what_cannot_even_be_buried_stops_nothing() -> None:
+    world = World(poisoned={1})
+    world.troubles = [AwayError(), asyncpg.CharacterNotInRepertoireError("0x00")]
+    done = await world.ingest().handle(7, [record(1), record(2)])
+    assert (world.buried, [one.offset for one, _ in done.buried]) == ([], [1])
+    assert done.verdicts == {"matched": 1}

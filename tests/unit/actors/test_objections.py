@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from actors.feed import Feeds
 from actors.objections import REWATCH_WITHIN, Objections
 from core.gather import Ask, spec_of
-from core.messages import Abandon, Message, RefusalKind, Refused, Standing
+from core.messages import Abandon, Message, RefusalKind, Refused, Standing, Verdict
 from core.wait import Wait
 from tests.unit.core.world import ADDRESS, START, World, cancel, offer, register
 
@@ -56,6 +56,20 @@ async def test_a_reader_elsewhere_keeps_a_wait(feeds: Feeds) -> None:
     kept = objections(feeds).to(wait, LEAVES, START + 1)
     assert kept == Standing(status=wait.status, changed=False)
     assert objections(feeds).to(wait, replace(LEAVES, feed="two"), START + 1) is None
+
+
+def test_a_full_log_refuses_for_good_what_would_only_be_logged(feeds: Feeds) -> None:
+    world = World()
+    world.say(register(SPEC), START)
+    world.say(offer("e-1"), START + 1)
+    full = replace(world.waiting_or_ended, log_length=LIMIT)
+    refused = objections(feeds).to(full, offer("e-2"), START + 2)
+    assert isinstance(refused, Refused)
+    assert (refused.kind, refused.verdict) == (RefusalKind.FULL, Verdict.DUPLICATE)
+    assert not refused.is_passing
+    late = objections(feeds).to(full, offer("e-2", label="other"), START + 60)
+    assert isinstance(late, Refused)
+    assert late.verdict is Verdict.LATE
 
 
 @pytest.mark.parametrize("message", [offer("e-1"), cancel(), register(SPEC)])

@@ -33,8 +33,6 @@ def offer(name: str) -> Offer:
 class SlowStore:
     """Reads at once what is stored; stores only when it is let."""
 
-    transient: tuple[type[Exception], ...] = ()
-
     def __init__(self, wait: Wait) -> None:
         self.wait = wait
         self.let = asyncio.Event()
@@ -46,6 +44,9 @@ class SlowStore:
 
     async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
         raise NotImplementedError
+
+    async def probe(self) -> None:
+        """Take rows, as ever."""
 
     async def flush(self, changes: Sequence[Change]) -> set[bytes]:
         await self.let.wait()

@@ -16,8 +16,6 @@ from tests.support.happenings import new_id
 class Table:
     """The two tables, as far as a writer sees them. A flush may be held, and may fail."""
 
-    transient: tuple[type[Exception], ...] = (ConnectionError,)
-
     def __init__(self) -> None:
         self.events: dict[EventKey, Event] = {}
         self.once: dict[tuple[int, str], EventKey] = {}
@@ -30,7 +28,12 @@ class Table:
         self.after: list[Exception] = []
         self.refuses: Callable[[Event], bool] = lambda _event: False
         self.forgetful = False
+        self.takes_nothing: Exception | None = None
         self.closed = False
+
+    async def probe(self) -> None:
+        if self.takes_nothing:
+            raise self.takes_nothing
 
     async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> Flushed:
         self.flushes.append(len(events))

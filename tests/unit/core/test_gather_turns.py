@@ -5,7 +5,7 @@ import pytest
 from core.judgement import Outcome, Status
 from core.messages import Judged, Opened, Reason, Standing, Verdict
 from core.spec import Expected, Source, Strategy, WaitSpec
-from core.turns import is_only_noted, take
+from core.turns import take, verdict_if_only_logged
 from tests.unit.core.world import (
     START,
     World,
@@ -183,14 +183,16 @@ def test_a_second_answer_of_one_source_counts_nothing() -> None:
 def test_only_what_counts_nothing_is_only_noted() -> None:
     world = gathering()
     one, two = offer("e-1", label="one"), offer("e-2", label="two")
-    assert not is_only_noted(world.waiting_or_ended, one, START + 1)
+    assert verdict_if_only_logged(world.waiting_or_ended, one, START + 1) is None
     world.say(one, START + 1)
     wait = world.waiting_or_ended
-    assert not is_only_noted(wait, one, START + 2), "the same event again changes nothing"
-    assert not is_only_noted(wait, offer("e-4", label="stranger"), START + 2)
-    assert not is_only_noted(wait, two, START + 2)
-    assert is_only_noted(wait, offer("e-3", label="one"), START + 2)
-    assert is_only_noted(wait, two, START + 10), "its time is over"
+    assert verdict_if_only_logged(wait, one, START + 2) is None, (
+        "the same event again changes nothing"
+    )
+    assert verdict_if_only_logged(wait, offer("e-4", label="stranger"), START + 2) is None
+    assert verdict_if_only_logged(wait, two, START + 2) is None
+    assert verdict_if_only_logged(wait, offer("e-3", label="one"), START + 2) is Verdict.DUPLICATE
+    assert verdict_if_only_logged(wait, two, START + 10) is Verdict.LATE, "its time is over"
 
 
 # Leaving.

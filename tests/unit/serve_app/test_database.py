@@ -2,6 +2,7 @@ from typing import Any, cast
 
 import asyncpg
 import pytest
+from asyncpg.exceptions._base import DataError as ClientDataError
 
 from serve_app.database import Database
 from storage.pool import Pool
@@ -37,11 +38,21 @@ async def test_a_long_outage_ends_the_wait_in_time() -> None:
     assert postgres.asked > 1
 
 
-async def test_a_mistake_is_not_repeated() -> None:
-    postgres = Postgres(asyncpg.UndefinedTableError("no such table"))
-    with pytest.raises(asyncpg.UndefinedTableError):
+@pytest.mark.parametrize(
+    "error", [asyncpg.CharacterNotInRepertoireError("0x00"), ClientDataError("int too big")]
+)
+async def test_a_mistake_is_not_repeated(error: Exception) -> None:
+    postgres = Postgres(error)
+    with pytest.raises(type(error)):
         await Database(POOL, patience=5).ask(postgres.query, 7)
     assert postgres.asked == 1
+
+
+async def test_a_server_that_is_not_the_right_one_now_is_waited_for() -> None:
+    postgres = Postgres(
+        asyncpg.ReadOnlySQLTransactionError("a standby"), asyncpg.UndefinedTableError("renamed")
+    )
+    assert await Database(POOL, patience=5).ask(postgres.query, 7) == 7
 
 
 async def test_what_must_not_run_twice_runs_once() -> None:

@@ -11,7 +11,7 @@ from core.event import Event
 from core.messages import Judged, Message, Offer, Reason, RefusalKind, Refused, Reply, Verdict
 from core.spec import Source
 from handlers.schemas.interface import Mismatch
-from serve_app import conformity
+from serve_app import conformity, event_desk
 from serve_app.conformity import Standing
 from serve_app.event_desk import EventDesk, offer_to_wait
 from serve_app.problems import ProblemError
@@ -217,19 +217,72 @@ async def test_what_was_not_stored_is_not_offered() -> None:
     assert world.offers == []
 
 
-async def test_a_wait_that_cannot_take_it_now_is_told() -> None:
+@pytest.mark.parametrize(
+    ("refused", "reason", "retryable"),
+    [
+        (Refused(kind=RefusalKind.FULL, detail="x", verdict=Verdict.LATE), "log_full", False),
+        (Refused(kind=RefusalKind.BROKEN, detail="x"), "invalid", False),
+        (Refused(kind=RefusalKind.OVERLOADED, detail="x"), "overloaded", True),
+        (Refused(kind=RefusalKind.FAILED, detail="x"), "unavailable", True),
+    ],
+)
+async def test_a_stored_event_is_told_what_its_wait_refused(
+    refused: Refused, reason: str, retryable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_desk, "PAUSES", (0.0, 0.0))
     world = World()
-    world.replies = [Refused(kind=RefusalKind.OVERLOADED, detail="its log is full")]
-    with pytest.raises(ProblemError) as raised:
-        await world.desk.take([routed()])
-    assert raised.value.problem.status == 429
+    world.replies = [refused]
+    (taken,) = await world.desk.take([routed()])
+    assert taken.wait is not None
+    assert {name: taken.wait[name] for name in ("verdict", "reason", "detail", "retryable")} == {
+        "verdict": "refused",
+        "reason": reason,
+        "detail": "x",
+        "retryable": retryable,
+    }
+    assert world.stored == [taken.event]
+    tries = 3 if refused.kind is RefusalKind.OVERLOADED else 1
+    assert len(world.offers) == tries
+    counted = 'muster_arrivals_total{path="events"'
+    assert world.counted(counted) == 1
 
-    async def full(_messages: list[Message]) -> list[Reply]:
-        raise OverloadedError("too much")
 
-    desk = EventDesk(world, world, full, world.metrics, 30.0)
-    with pytest.raises(OverloadedError):
-        await desk.take([routed()])
+async def test_only_the_refused_of_a_batch_are_offered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_desk, "PAUSES", (0.0,))
+    fine = Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
+    busy = Refused(kind=RefusalKind.OVERLOADED, detail="slow down")
+    answers: list[list[Reply]] = [[fine, busy, fine], [fine]]
+    sizes: list[int] = []
+
+    async def send_many(messages: list[Message]) -> list[Reply]:
+        sizes.append(len(messages))
+        return answers.pop(0)
+
+    world = World()
+    desk = EventDesk(world, world, send_many, world.metrics, 30.0)
+    taken = await desk.take([routed() for _ in range(3)], is_batch=True)
+    assert sizes == [3, 1]
+    assert [one.wait and one.wait["verdict"] for one in taken] == ["matched"] * 3
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OverloadedError("too much"), "overloaded"), (UnavailableError("away"), "unavailable")],
+)
+async def test_a_wait_that_does_not_answer_fails_no_stored_event(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_desk, "PAUSES", (0.0,))
+    world = World()
+
+    async def away(_messages: list[Message]) -> list[Reply]:
+        raise error
+
+    desk = EventDesk(world, world, away, world.metrics, 30.0)
+    taken = await desk.take([routed(), routed()], is_batch=True)
+    assert [one.wait and one.wait["reason"] for one in taken] == [reason, reason]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from typing import Any
 
 import asyncpg
 import pytest
+from asyncpg.exceptions._base import DataError as ClientDataError
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from core import errors
-from core.messages import RefusalKind, Refused
+from core.messages import RefusalKind, Refused, Verdict
 from core.wait_config import WaitConfig
 from serve_app.problems import (
     INTERNAL,
@@ -74,6 +75,12 @@ def test_every_error_of_the_product_is_in_the_table() -> None:
         (errors.QuotaExceededError("storedRows", 5, 3_600), "3600"),
         (OSError(), "2"),
         (refusal(Refused(kind=RefusalKind.OVERLOADED, detail="full")), "1"),
+        (refusal(Refused(kind=RefusalKind.FAILED, detail="not now")), "1"),
+        (asyncpg.ReadOnlySQLTransactionError("a standby"), "2"),
+        (asyncpg.UndefinedTableError("renamed"), "2"),
+        (asyncpg.InsufficientPrivilegeError("revoked"), "2"),
+        (asyncpg.InvalidPasswordError("rotated"), "2"),
+        (asyncpg.TargetServerAttributeNotMatched("no writable server"), "2"),
     ],
 )
 def test_whoever_may_try_again_is_told_when(error: Exception, retry_after: str) -> None:
@@ -86,6 +93,23 @@ def test_a_quota_is_named_with_its_limit_and_how_to_raise_it() -> None:
     assert "storedBytes, which is 1000" in problem.detail
     assert "muster quotas set TENANT storedBytes VALUE" in problem.detail
     assert "MUSTER_TENANT_STORED_BYTES" in problem.detail
+
+
+def test_a_full_log_is_final_and_tells_the_verdict() -> None:
+    full = Refused(kind=RefusalKind.FULL, detail="no room", verdict=Verdict.LATE)
+    problem = refusal(full).problem
+    assert (problem.status, problem.code) == (409, "log_full")
+    assert problem.extra == {"verdict": "late"}
+    assert "Retry-After" not in problem.headers
+
+
+def test_what_postgres_has_no_form_for_is_the_callers() -> None:
+    problem = problem_of(asyncpg.CharacterNotInRepertoireError("invalid byte sequence: 0x00"))
+    assert (problem.status, problem.code) == (422, "invalid")
+
+
+def test_what_the_driver_cannot_encode_is_not_the_servers_trouble() -> None:
+    assert problem_of(ClientDataError("int too big")) is INTERNAL
 
 
 def test_a_missing_key_is_asked_for() -> None:
@@ -120,7 +144,7 @@ def test_an_answer_is_problem_json_with_the_request_id() -> None:
 @pytest.mark.parametrize("kind", list(RefusalKind))
 def test_every_refusal_of_an_actor_has_an_answer(kind: RefusalKind) -> None:
     problem = refusal(Refused(kind=kind, detail="no", existing="c")).problem
-    assert problem.status in {401, 404, 409, 422, 429}
+    assert problem.status in {401, 404, 409, 422, 429, 503}
     assert problem.extra == {"correlationId": "c"}
 
 
