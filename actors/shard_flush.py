@@ -195,8 +195,11 @@ class ShardWriter:
         return kept
 
     async def _written(self, part: list[Unsaved], kept: set[bytes]) -> None:
-        for unsaved in part:
-            del self._in_flight[unsaved.change.key]
+        if len(part) == len(self._in_flight):
+            self._in_flight = {}
+        else:
+            for unsaved in part:
+                del self._in_flight[unsaved.change.key]
         self._settle(part, kept)
 
     async def _refuse(self, unsaved: Unsaved, error: Exception) -> None:

@@ -39,8 +39,8 @@ class SplitWrite(Generic[T, R]):
     """Wait before another try; gets how many tries failed for the server's sake so far."""
     slow_tries: int = 2
     """How often an item alone may take longer than a statement may."""
-    is_wanted: Callable[[T], bool] = lambda _: True
-    """Whether anybody still waits for an item; asked before each try."""
+    is_wanted: Callable[[T], bool] | None = None
+    """Whether anybody still waits for an item; asked before each try. None: always."""
 
     async def run(self, items: Sequence[T]) -> None:
         """Write all items; returns when each is settled, refused or no longer wanted."""
@@ -49,7 +49,7 @@ class SplitWrite(Generic[T, R]):
         tries = attempt = 0
         takes_others = False
         while parts:
-            part = [item for item in parts.pop() if self.is_wanted(item)]
+            part = self._wanted(parts.pop())
             if not part:
                 continue
             try:
@@ -77,6 +77,9 @@ class SplitWrite(Generic[T, R]):
             else:
                 takes_others, attempt = True, 0
                 await self.settle(part, written)
+
+    def _wanted(self, part: list[T]) -> list[T]:
+        return part if self.is_wanted is None else list(filter(self.is_wanted, part))
 
     async def _takes_others(self) -> bool:
         try:

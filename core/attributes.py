@@ -32,6 +32,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTENT_TYPE = re.compile(
     r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}(?:\s*;[\x20-\x7e]*)?", re.ASCII
 )
+CONTENT_TYPE_LENGTH = 255
 _EXTENSION_NAME = re.compile(r"[a-z0-9]{1,50}")
 _PAIR = frozenset({"key", "value"})
 _LARGEST = 2**63
@@ -97,8 +98,13 @@ def _type_version(name: str, value: Any) -> str:
     return str(version)
 
 
+def is_content_type(value: str) -> bool:
+    """Whether a text can be a media type, with or without parameters."""
+    return len(value) <= CONTENT_TYPE_LENGTH and _CONTENT_TYPE.fullmatch(value) is not None
+
+
 def _content_type(name: str, value: Any) -> str:
-    if not isinstance(value, str) or len(value) > 255 or not _CONTENT_TYPE.fullmatch(value):
+    if not isinstance(value, str) or not is_content_type(value):
         raise InvalidError(name, "a media type such as application/json")
     return value
 

@@ -2,11 +2,13 @@
 
 import base64
 import binascii
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from core.arrival import JSON, Arrival
+from core.attributes import is_content_type
 from core.spec import Source
 
 BYTES = "application/octet-stream"
@@ -45,7 +47,8 @@ def arrival_of(record: Record) -> Arrival | Undecodable:
     """Read the record once: headers, CloudEvents attributes, data.
 
     Data is JSON unless the record says otherwise. What is not JSON and does not claim to be is
-    kept as it is: its ids can only be in headers then.
+    kept as it is: its ids can only be in headers then. A content type that can be none says
+    nothing: the event is as good without it, and many producers never looked at theirs.
     """
     headers = _headers(record)
     declared = _media_type(headers.get("content-type", ""))
@@ -71,7 +74,7 @@ def _from_envelope(record: Record, headers: dict[str, str]) -> Arrival | Undecod
             if not name.startswith("data") or name == "datacontenttype":
                 headers[f"ce_{name.lower()}"] = _attribute(value)
         _name_ids(headers)
-        declared = _media_type(headers.get("ce_datacontenttype", JSON))
+        declared = _media_type(headers.get("ce_datacontenttype", JSON)) or JSON
         if "data_base64" in envelope:
             raw = base64.b64decode(
                 msgspec.json.decode(envelope["data_base64"], type=str), None, True
@@ -122,8 +125,11 @@ def _attribute(raw: msgspec.Raw) -> str:
     return value if isinstance(value, str) else bytes(raw).decode()
 
 
+@lru_cache(maxsize=256)
 def _media_type(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
+    """The media type without parameters; empty if it can be none."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type if is_content_type(media_type) else ""
 
 
 def _is_json(media_type: str) -> bool:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from core.plain_json import MAX_DEPTH, is_deeper
 from serve_app.faults import Fault, faults_of
 from serve_app.headers import headers_of
+from serve_app.nul_check import check_texts
 from serve_app.patience import within
 from serve_app.problems import Problem, ProblemError, invalid
 
@@ -99,13 +100,16 @@ def parse(raw: bytes) -> Any:
 
 def parse_as(model: type[Model], raw: bytes | msgspec.Raw) -> Model:
     """The bytes as a request model. Strict: "true" is not true, and hides no mistake."""
+    content = bytes(raw)
     try:
-        return model.model_validate_json(bytes(raw), strict=True)
+        read = model.model_validate_json(content, strict=True)
     except ValidationError as error:
         errors = error.errors(include_url=False)
         if errors[0]["type"] == "json_invalid":
             raise _malformed(f"the body is not JSON: {errors[0]['ctx']['error']}") from None
         raise ProblemError(invalid(faults_of(errors))) from None
+    check_texts(read, content)
+    return read
 
 
 def parse_items(raw: bytes, most: int) -> list[msgspec.Raw]:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serve_app.gate import Gate, Passage
 from serve_app.headers import headers_in
+from serve_app.nul_check import check_address
 from serve_app.problems import (
     INTERNAL,
     REQUEST_ID,
@@ -77,6 +78,7 @@ class Guard:
 
         lingers = False
         try:
+            check_address(scope)
             passage = self._admit(facts, urgent=scope["path"].startswith(_URGENT))
             try:
                 scope[PASSAGE] = passage

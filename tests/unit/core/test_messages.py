@@ -41,6 +41,7 @@ REPLIES: list[Reply] = [
     Opened(created=True, status=Status.WAITING, version=1, opened_at=1.5, expires_at=2.5),
     Standing(status=Status.CANCELLED, changed=False),
     Refused(kind=RefusalKind.CONFLICT, detail="why", existing="corr"),
+    Refused(kind=RefusalKind.FULL, detail="why", verdict=Verdict.LATE),
 ]
 
 
@@ -64,3 +65,8 @@ def test_an_address_travels_with_every_message() -> None:
 def test_what_is_no_batch_is_refused(raw: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         decode_messages(raw)
+
+
+def test_only_what_may_change_is_worth_another_try() -> None:
+    passing = {kind for kind in RefusalKind if Refused(kind=kind, detail="").is_passing}
+    assert passing == {RefusalKind.OVERLOADED, RefusalKind.FAILED}

@@ -110,6 +110,51 @@ def test_a_record_says_what_it_is() -> None:
     assert read(record(b'{"n":1}', content_type="application/vnd.x+json")).body == {"n": 1}
 
 
+@pytest.mark.parametrize(
+    "none", ["text/pl\x00ain", "json", "", "a/b\nc/d", f"a/{'b' * 200}", "text/ä", "\x00"]
+)
+def test_a_content_type_that_can_be_none_says_nothing(none: str) -> None:
+    plain = read(record(b'{"n":1}', content_type=none))
+    assert (plain.body, plain.content_type) == ({"n": 1}, JSON)
+    assert read(record(b"\x01", content_type=none)).content_type == BYTES
+    envelope = msgspec.json.encode({"id": "1", "datacontenttype": none, "data": {"n": 1}})
+    structured = read(record(envelope, content_type=STRUCTURED))
+    assert (structured.body, structured.content_type) == ({"n": 1}, JSON)
+
+
+_ANY_TEXT = st.text(max_size=12) | st.sampled_from(["text/\x00", "a\x00b", "\x00"])
+_NAMES = st.sampled_from(
+    ["content-type", "x-correlation-id", "x-execution-id", "ce_datacontenttype", "ce_correlationid"]
+)
+_DOCUMENTS = st.dictionaries(
+    st.sampled_from(["correlation_id", "execution_id", "datacontenttype", "id", "data"]), _ANY_TEXT
+)
+
+
+@given(
+    headers=st.lists(st.tuples(_NAMES, _ANY_TEXT.map(str.encode) | st.binary(max_size=12))),
+    document=_DOCUMENTS,
+    structured=st.booleans(),
+)
+def test_whatever_a_record_says_no_text_of_it_has_a_nul(
+    headers: list[tuple[str, bytes]], document: dict[str, str], structured: bool
+) -> None:
+    """All that becomes a text in Postgres: label, event id, content type and both ids."""
+    if structured:
+        headers = [("content-type", STRUCTURED.encode()), *headers]
+    value = msgspec.json.encode(document)
+    given_ = Record(topic="t", partition=0, offset=1, value=value, headers=tuple(headers))
+    arrival = arrival_of(given_)
+    if isinstance(arrival, Undecodable):
+        return
+    texts = [arrival.label, event_id_of(arrival, "turn"), arrival.content_type]
+    found = ids_of(arrival.headers, arrival.body)
+    if isinstance(found, list):
+        texts += [text for pair in found for text in (pair.execution_id, pair.correlation_id)]
+    assert not any("\x00" in text for text in texts)
+    assert all(text.encode() for text in texts)
+
+
 @pytest.mark.parametrize("value", [b"{", b"\xff", b"[" * 100_000])
 def test_what_claims_to_be_json_must_be_json(value: bytes) -> None:
     assert isinstance(arrival_of(record(value, content_type=JSON)), Undecodable)
