@@ -28,7 +28,7 @@ def check_address(scope: Scope) -> None:
     """
     if NUL in scope["path"]:
         raise ProblemError(invalid([Fault("path", _EXPECTED)]))
-    query = scope["query_string"]
+    query = scope.get("query_string", b"")
     if _IN_URL in query:
         pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         names = [name.replace(NUL, "") for name, value in pairs if NUL in name or NUL in value]

@@ -10,7 +10,8 @@ import pytest
 
 from storage.embedded import EmbeddedServer
 from storage.error_class import SERVER_ERRORS
-from storage.pool import Pool, PoolOptions, open_connection, open_pool
+from storage.migrate import migrate
+from storage.pool import Connection, Pool, PoolOptions, connect_options, open_pool
 from tests.support.postgres import BareServer, execute
 
 
@@ -52,6 +53,12 @@ async def test_a_query_is_one_round_trip(pool: Pool) -> None:
     assert seen == ["select 1"]
 
 
+async def _connect(dsn: str) -> Connection:
+    """As everybody does, without a look at the schema."""
+    conn: Connection = await asyncpg.connect(**connect_options(PoolOptions(dsn=dsn, name="test")))
+    return conn
+
+
 async def test_of_several_hosts_the_writable_one_is_taken(
     postgres_server: EmbeddedServer, bare_server: BareServer
 ) -> None:
@@ -62,13 +69,13 @@ async def test_of_several_hosts_the_writable_one_is_taken(
     asked = [parse_qs(urlsplit(dsn).query) for dsn in (bare_server.dsn, postgres_server.dsn)]
     both = {part: ",".join(one[part][0] for one in asked) for part in asked[0]}
     dsn = demoted._replace(query=urlencode(both)).geturl()
-    conn = await open_connection(PoolOptions(dsn=dsn, name="test"))
+    conn = await _connect(dsn)
     assert await conn.fetchval("show transaction_read_only") == "off"
     await conn.close()
     with pytest.raises(asyncpg.TargetServerAttributeNotMatched):
-        await open_connection(PoolOptions(dsn=bare_server.dsn, name="test"))
+        await _connect(bare_server.dsn)
     anyhow = f"{bare_server.dsn}&target_session_attrs=any"
-    conn = await open_connection(PoolOptions(dsn=anyhow, name="test"))
+    conn = await _connect(anyhow)
     assert await conn.fetchval("show transaction_read_only") == "on"
     await conn.close()
 
@@ -82,6 +89,7 @@ async def _write_until_refused(pool: Pool) -> None:
 async def test_a_pooled_connection_whose_server_became_read_only_is_not_used_again(
     bare_server: BareServer,
 ) -> None:
+    await migrate(bare_server.dsn)
     pool = await open_pool(PoolOptions(dsn=bare_server.dsn, name="test", max_size=1))
     before = await pool.fetchval("select pg_backend_pid()")
     admin = bare_server.dsn.replace("//muster@", "//postgres@")
