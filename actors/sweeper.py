@@ -13,6 +13,7 @@ from core.quotas import days_kept
 from core.wait import Parked
 from storage import (
     access,
+    audit_log,
     dead_letters,
     dispatch_jobs,
     dispatch_warnings,
@@ -83,6 +84,8 @@ class Sweeper:
         gone = await _all_of(lambda: inbox.expire(pool, BATCH))
         gone += await _all_of(lambda: waits.forget_ended(pool, retention, BATCH))
         gone += await _all_of(lambda: dead_letters.forget(pool, retention, BATCH))
+        audited = self._config.audit_retention
+        gone += await _all_of(lambda: audit_log.forget(pool, audited, BATCH))
         await waits.forget_specs(pool, retention)
         await topics.forget_topics(pool, retention)
         longest = max(days_kept(self._config.early_ttl, retention).values())

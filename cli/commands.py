@@ -168,6 +168,13 @@ COMMANDS = (
         panel=_ADMIN,
     ),
     Entry(
+        name="audit",
+        target="cli.audit:audit",
+        summary="List who changed keys and secrets.",
+        example="muster audit --limit 20",
+        panel=_ADMIN,
+    ),
+    Entry(
         name="migrate",
         target="cli.migrate:migrate",
         summary="Bring the database schema up to date.",

@@ -38,6 +38,7 @@ class Config:
     spec_limit: int = 64 * 1024
     retention: float = 7 * 86_400.0
     token_grace: float = 3_600.0
+    audit_retention: float = 365 * 86_400.0
     request_timeout: float = 10.0
     timer_horizon: float = 5.0
     timer_tick: float = 0.05

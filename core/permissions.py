@@ -29,6 +29,7 @@ class Permission(StrEnum):
     DISPATCH_WRITE = "dispatch:write"
     METRICS_READ = "metrics:read"
     KEYS_WRITE = "keys:write"
+    AUDIT_READ = "audit:read"
 
 
 ALL_PERMISSIONS = tuple(Permission)

@@ -23,6 +23,7 @@ from serve_app.options import IngressOptions
 from serve_app.replica import Replica
 from serve_app.routes import (
     aggregate,
+    audit_log,
     cloud_events,
     dead_letters,
     declarations,
@@ -95,6 +96,7 @@ _ROUTERS = (
     kafka.router,
     keys.lean,
     keys.router,
+    audit_log.router,
     status.router,
     quotas.router,
     health.router,

@@ -179,6 +179,9 @@ class SettingFields(BaseSettings):
         3_600.0,
         description="Seconds after a wait's end or deadline for which its callback URLs are heard.",
     )
+    audit_retention: Seconds = Field(
+        365 * 86_400.0, description="Seconds for which changes of keys and secrets are remembered."
+    )
     timer_horizon: Seconds = Field(
         5.0, description="Seconds ahead for which the timer holds deadlines in memory."
     )

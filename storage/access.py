@@ -5,7 +5,9 @@ from typing import Any
 
 from core.permissions import Permission, compose_key, hash_secret
 from core.spec import IdFields
-from storage.pool import Pool
+from storage import audit_log
+from storage.audit_log import COMMAND_LINE, Action
+from storage.pool import Connection, Pool
 from storage.queries import Q
 
 
@@ -65,15 +67,9 @@ async def slug_of(pool: Pool, tenant: int) -> str | None:
 
 async def create_key(pool: Pool, key: NewKey) -> str:
     """Store the hash of a new key; the key itself is returned once and never again."""
-    await pool.execute(
-        Q["create_key"],
-        key.prefix,
-        key.tenant,
-        key.name,
-        hash_secret(key.secret),
-        [permission.value for permission in key.permissions],
-        key.lifetime,
-    )
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute(Q["create_key"], *_values_of(key))
+        await audit_log.add(conn, key.tenant, COMMAND_LINE, Action.KEY_CREATED, [key.prefix])
     return compose_key(key.prefix, key.secret)
 
 
@@ -82,17 +78,29 @@ async def create_child_key(pool: Pool, key: NewKey, maker: str) -> Child | None:
 
     None: the maker is no longer live, or lacks a permission that it would give.
     """
-    row = await pool.fetchrow(
-        Q["create_child_key"],
+    async with pool.acquire() as conn, conn.transaction():
+        return await add_child_key(conn, key, maker)
+
+
+async def add_child_key(conn: Connection, key: NewKey, maker: str) -> Child | None:
+    """The same, in a transaction of the caller's."""
+    row = await conn.fetchrow(Q["create_child_key"], *_values_of(key), maker)
+    if row is None:
+        return None
+    await audit_log.add(conn, key.tenant, maker, Action.KEY_CREATED, [key.prefix])
+    return Child(compose_key(key.prefix, key.secret), row["expires_at"])
+
+
+def _values_of(key: NewKey) -> tuple[Any, ...]:
+    """In the order of create_key and create_child_key."""
+    return (
         key.prefix,
         key.tenant,
         key.name,
         hash_secret(key.secret),
         [permission.value for permission in key.permissions],
         key.lifetime,
-        maker,
     )
-    return None if row is None else Child(compose_key(key.prefix, key.secret), row["expires_at"])
 
 
 async def count_keys(pool: Pool, tenant: int) -> int:
@@ -125,7 +133,7 @@ async def list_keys(pool: Pool, tenant: int) -> list[dict[str, Any]]:
     return [dict(row) for row in await pool.fetch(Q["list_keys"], tenant)]
 
 
-async def revoke_key(pool: Pool, tenant: int, prefix: str) -> list[str]:
+async def revoke_key(pool: Pool, tenant: int, prefix: str, actor: str = COMMAND_LINE) -> list[str]:
     """End a key and all that it made, and these made; none if the tenant has no such key.
 
     One generation at a time: each statement waits for the keys that are being made meanwhile,
@@ -139,6 +147,7 @@ async def revoke_key(pool: Pool, tenant: int, prefix: str) -> list[str]:
             rows = await conn.fetch(Q["revoke_children"], tenant, makers)
             makers = [row["prefix"] for row in rows]
             revoked += makers
+        await audit_log.add(conn, tenant, actor, Action.KEY_REVOKED, revoked)
         return revoked
 
 

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from storage import changes
+from core.dispatch.job import ANCHOR
+from storage import audit_log, changes
+from storage.audit_log import COMMAND_LINE, Action
 from storage.changes import Topic
 from storage.pool import Pool
 from storage.queries import Q
@@ -29,6 +31,9 @@ async def rotate(pool: Pool, purpose: str, fresh: bytes, grace: float) -> int:
         await conn.execute(Q["retire_secrets"], purpose, grace)
         await conn.execute(Q["forget_secrets"], KEEP_RETIRED)
         secret_id: int = await conn.fetchval(Q["add_secret"], purpose, fresh)
+        await audit_log.add(
+            conn, ANCHOR, COMMAND_LINE, Action.SIGNING_SECRET_ROTATED, [f"{purpose} {secret_id}"]
+        )
         await changes.notify(conn, Topic.SIGNING_SECRETS)
         return secret_id
 

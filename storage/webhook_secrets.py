@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 
 import asyncpg
 
-from storage import changes
+from storage import audit_log, changes
+from storage.audit_log import COMMAND_LINE, Action
 from storage.changes import Topic
 from storage.pool import Connection, Pool
 from storage.queries import Q
 
 OWN = ""
 """In the place of a subscription: the tenant's own jobs."""
+OWN_JOBS = "own jobs"
+"""The same, for people."""
 MOST_LIVE = 5
 SIZE = 32
 
@@ -58,7 +61,12 @@ async def own_of(pool: Pool, tenants: Sequence[int]) -> dict[int, tuple[bytes, .
 
 
 async def rotate(
-    pool: Pool, tenant: int, subscription_id: str, fresh: bytes, overlap: float
+    pool: Pool,
+    tenant: int,
+    subscription_id: str,
+    fresh: bytes,
+    overlap: float,
+    actor: str = COMMAND_LINE,
 ) -> list[Secret] | None:
     """Put a new one first; the others sign beside it for `overlap` seconds more.
 
@@ -73,6 +81,8 @@ async def rotate(
         await add(conn, tenant, subscription_id, fresh)
         await conn.execute(Q["trim_webhook_secrets"], tenant, subscription_id, MOST_LIVE)
         await conn.execute(Q["raise_subscription_version"], tenant, subscription_id)
+        rotated = subscription_id or OWN_JOBS
+        await audit_log.add(conn, tenant, actor, Action.WEBHOOK_SECRET_ROTATED, [rotated])
         await changes.notify(conn, Topic.SUBSCRIPTIONS, tenant)
         return await live(conn, tenant, subscription_id)
 

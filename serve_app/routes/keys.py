@@ -94,7 +94,9 @@ async def revoke_key(
 ) -> Response:
     """Revoke a key and all keys that it made; within ten seconds no replica accepts them."""
     replica, caller = replica_of(request), caller_of(request)
-    revoked = await replica.database.ask(access.revoke_key, caller.tenant, prefix)
+    revoked = await replica.database.ask_once(
+        access.revoke_key, caller.tenant, prefix, caller.prefix
+    )
     if not revoked:
         raise NotFoundError(f"key {prefix}")
     for each in revoked:

@@ -94,6 +94,7 @@ async def _rotated(request: Request, wish: RotateRequest, subscription_id: str) 
         subscription_id,
         secret_of(wish.secret),
         wish.overlap_seconds,
+        caller.prefix,
     )
     if live is None:  # somebody was quick to remove it
         raise refused(Refusal.SUBSCRIPTION_NOT_FOUND)

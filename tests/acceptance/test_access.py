@@ -205,6 +205,26 @@ def test_a_key_is_revoked_with_its_maker(product: Product, clients: Clients) -> 
     assert "revokedAt" in listed[grandchild["prefix"]]
 
 
+def test_who_changed_keys_is_told_to_their_own_tenant(
+    product: Product, stranger: Product, clients: Clients
+) -> None:
+    made = create_key(product, ["waits:read"])
+    product.http.delete(f"/api/keys/{made['prefix']}")
+    admin = product.key.split("_")[1]
+    newest = product.http.get("/api/audit-log", params={"limit": 2}).json()
+    told = [(one["actor"], one["action"], one["object"]) for one in newest["items"]]
+    assert told == [
+        (admin, "key.revoked", made["prefix"]),
+        (admin, "key.created", made["prefix"]),
+    ]
+    assert made["key"] not in str(newest)
+    older = product.http.get("/api/audit-log", params={"cursor": newest["nextCursor"]}).json()
+    assert all(one["auditId"] < newest["items"][-1]["auditId"] for one in older["items"])
+    assert made["prefix"] not in stranger.http.get("/api/audit-log").text
+    assert made["prefix"] in product.cli("audit").stdout
+    assert_problem(product.http.get("/api/audit-log?cursor=x"), 422, "invalid")
+
+
 def metric(product: Product, name: str, **labels: str) -> float:
     """What the counter says, of all that have these labels; summed over replicas."""
     wanted = [f'{label}="{value}"' for label, value in labels.items()]

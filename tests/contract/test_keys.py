@@ -116,7 +116,7 @@ async def test_a_key_that_is_being_made_does_not_slip_through(pool: Pool, tenant
         making = conn.transaction()
         await making.start()
         key = new(tenant)
-        assert await access.create_child_key(conn, key, maker) is not None  # type: ignore[arg-type]
+        assert await access.add_child_key(conn, key, maker) is not None
         revoking = asyncio.create_task(access.revoke_key(pool, tenant, maker))
         await until(pool, "select count(*) from pg_locks where not granted")
         await making.commit()

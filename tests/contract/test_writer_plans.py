@@ -45,6 +45,7 @@ PLANNED_EACH_TIME = {
     "group_sizes",
     "inbox_census",
     "job_options",
+    "list_audit_entries",
     "list_inbox",
     "list_letters",
     "list_waits",
