@@ -192,6 +192,13 @@ def _lists_no_key_of_it(other: Product, theirs: Belongings) -> None:
     assert theirs.owner.key.split("_")[1] not in other.http.get("/api/keys").text
 
 
+def _is_told_of_its_own_changes_only(other: Product, theirs: Belongings) -> None:
+    path = "/api/audit-log?limit=500"
+    assert theirs.prefix in theirs.owner.http.get(path).text
+    assert theirs.prefix not in other.http.get(path).text
+    assert theirs.owner.key.split("_")[1] not in other.http.get(path).text
+
+
 def _creates_keys_for_itself(other: Product, theirs: Belongings) -> None:
     created = create_key(other, [permission.value for permission in ALL_PERMISSIONS])
     assert created["prefix"] not in theirs.owner.http.get("/api/keys").text
@@ -311,6 +318,7 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     "listKeys": _lists_no_key_of_it,
     "createKey": _creates_keys_for_itself,
     "revokeKey": _cannot_revoke,
+    "listAuditLog": _is_told_of_its_own_changes_only,
     "showStatus": _counts_but_names_nobody("/api/status"),
     "scrapeMetrics": _counts_but_names_nobody("/metrics"),
 }
