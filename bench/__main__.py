@@ -25,6 +25,7 @@ SCENARIOS = (
     "scale",
     "memory",
     "timers",
+    "neighbour",
     "soak",
 )
 SOAK_MINUTES, QUICK_SOAK_MINUTES = 30.0, 0.5

@@ -63,6 +63,11 @@ async def insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
         await asyncio.sleep(_PAUSE)
 
 
+async def register_once(client: Client) -> None:
+    """Register a new correlation; raises if it is refused."""
+    await _register(client, LONG)
+
+
 async def _register(client: Client, timeout: float) -> tuple[str, str]:
     ids = f"probe-{secrets.token_hex(8)}", secrets.token_hex(8)
     data = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": timeout}

@@ -1,0 +1,123 @@
+"""A quiet tenant beside one that takes all it can get, against the same quiet tenant alone."""
+
+from dataclasses import dataclass, field
+
+from bench.front import front_door
+from bench.harness import Measure, Result, interleave, spread
+from bench.http_load import Plan
+from bench.stage import Stage
+from bench.stats import percentile, poisson_schedule
+from bench.tables import connected
+from bench.wire import Door, Ids, answered, new_ids
+from cli.chaos.neighbour import new_tenant
+from cli.chaos.noisy_tenant import Heard, Kind, Noise, noisy_tenant
+
+RATE = 50.0
+"""Callbacks a second of the quiet tenant: far from all that there is."""
+CONNECTIONS = 8
+MATCHED = b'"verdict":"matched"'
+GOALS = {f"{kind}: p99 beside / alone": "≤ 3" for kind in Kind}
+
+
+async def run(stage: Stage) -> Result:
+    """One shared thing after another, alone and beside the noise in turns."""
+    result = Result("neighbour", goals=GOALS)
+    seconds, rounds = (3.0, 1) if stage.quick else (15.0, 5)
+    async with front_door(stage) as door:
+        scene = Scene(stage, door, await new_tenant(door.dsn))
+        await scene.alone(seconds / 3)
+        for kind in Kind:
+            await _compare(scene, result, kind, seconds, rounds)
+    result.ours |= {"callbacks_per_second": RATE, "connections": CONNECTIONS}
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Timed(Measure):
+    """A run of the quiet tenant, with how long it took to be answered."""
+
+    latencies: list[float] = field(default_factory=list)
+    heard: Heard | None = None
+
+    def milliseconds(self, share: float = 0.99) -> float:
+        """The latency that this share of the callbacks did not exceed."""
+        return percentile(self.latencies, share) * 1e3
+
+
+@dataclass(slots=True)
+class Scene:
+    """The product, a quiet tenant and the key of a noisy one."""
+
+    stage: Stage
+    door: Door
+    noisy_key: str
+
+    async def alone(self, seconds: float) -> Timed:
+        """The quiet tenant by itself."""
+        return await self._call_back(await self._registered(seconds), seconds)
+
+    async def beside(self, kind: Kind, seconds: float) -> Timed:
+        """The same, while the other tenant takes all it can get of one thing."""
+        ids = await self._registered(seconds)
+        noise = Noise(url=f"http://127.0.0.1:{self.door.port}", key=self.noisy_key, kind=kind)
+        async with noisy_tenant(noise) as heard:
+            timed = await self._call_back(ids, seconds)
+        return Timed(timed.amount, timed.seconds, latencies=timed.latencies, heard=heard[0])
+
+    async def _registered(self, seconds: float) -> list[Ids]:
+        async with connected(self.door.dsn) as conn:
+            await conn.execute("truncate execution_wait_states, wait_state_events, event_inbox")
+        ids = new_ids(int(RATE * seconds))
+        await self.door.register(ids)
+        await self.stage.checkpoint()
+        return ids
+
+    async def _call_back(self, ids: list[Ids], seconds: float) -> Timed:
+        """On a schedule that waits for nobody; every callback is matched and in the tables."""
+        plan = Plan(
+            port=self.door.port,
+            requests=self.door.callbacks(ids),
+            connections=CONNECTIONS,
+            expect=MATCHED,
+            schedule=poisson_schedule(RATE, len(ids), seed=len(ids)),
+        )
+        report = await answered(plan, len(ids))
+        async with connected(self.door.dsn) as conn:
+            done = await conn.fetchval(
+                "select count(*) from execution_wait_states"
+                " where status = 'completed' and execution_id = any($1)",
+                [execution for execution, _ in ids],
+            )
+        assert done == len(ids), (done, len(ids))
+        return Timed(len(ids), report.seconds, latencies=report.latencies)
+
+
+async def _compare(scene: Scene, result: Result, kind: Kind, seconds: float, rounds: int) -> None:
+    found = await interleave(
+        {"alone": lambda: scene.alone(seconds), kind: lambda: scene.beside(kind, seconds)},
+        rounds,
+    )
+    alone = [run for run in found["alone"] if isinstance(run, Timed)]
+    beside = [run for run in found[kind] if isinstance(run, Timed)]
+    result.ratios[f"{kind}: p99 beside / alone"] = spread(
+        [
+            there.milliseconds() / here.milliseconds()
+            for there, here in zip(beside, alone, strict=True)
+        ]
+    )
+    accepted = [run.heard.accepted / run.seconds for run in beside if run.heard is not None]
+    refused = [_refused(run.heard) / run.seconds for run in beside if run.heard is not None]
+    result.ours[str(kind)] = {
+        "p50_ms": spread([run.milliseconds(0.5) for run in beside]),
+        "p99_ms": spread([run.milliseconds() for run in beside]),
+        "noise_accepted_per_second": spread(accepted),
+        "noise_refused_per_second": spread(refused),
+    }
+    result.peers[f"alone, before {kind}"] = {
+        "p50_ms": spread([run.milliseconds(0.5) for run in alone]),
+        "p99_ms": spread([run.milliseconds() for run in alone]),
+    }
+
+
+def _refused(heard: Heard) -> int:
+    return sum(heard.answers.values()) - heard.accepted
