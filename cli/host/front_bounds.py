@@ -19,8 +19,9 @@ _OTHER_FILES = 500  # sockets of its own, checks, connections to spare
 
 # As many as a busy replica answers in a fraction of a second; more of them only make each slower.
 AT_ONCE = 128
-# Of these places a caller has half at most. What it asks beyond goes by a backend of its own kind,
-# so that its queue is not everybody's.
+# Of these places a caller has half. While it has more than that under way, its requests go by the
+# crowd, with as many places and a queue of its own: who floods is served as ever, and whoever asks
+# for little does not stand in line behind it.
 SHARE = AT_ONCE // 2
 QUEUE_MILLISECONDS = 500
 # What the kernel keeps for a client that has stopped reading; left to itself, that is megabytes.
@@ -99,7 +100,7 @@ NR == FNR {
 bounded && /^    server / {
     role = ($NF == "backup") ? " backup" : ""
     tracked = tracked "    server " $2 " " $3 " track " name "/" $2 role "\n"
-    crowd = crowd "    server " $2 " " $3 " track " name "/" $2 role " maxconn " share "\n"
+    crowd = crowd "    server " $2 " " $3 " track " name "/" $2 role " maxconn @at_once\n"
     $0 = $0 " maxconn @at_once"
 }
 { print }

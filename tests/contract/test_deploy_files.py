@@ -99,6 +99,8 @@ def test_ray_of_a_cluster_serves_no_metrics_and_wants_its_token() -> None:
     assert given["RAY_AUTH_MODE"] == "token"
     assert given["RAY_enable_metrics_collection"] == "0"
     assert given["RAY_SERVE_HAPROXY_METRICS_ENABLED"] == "0"
+    for name in ("AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT"):
+        assert int(given[name]) > 65_535  # there is no switch, but no such port either
 
 
 def test_the_guarded_haproxy_is_written_before_ray_starts() -> None:

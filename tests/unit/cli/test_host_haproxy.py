@@ -194,8 +194,8 @@ def test_a_caller_has_half_of_the_places_and_then_a_queue_of_its_own(
     assert f"use_backend crowd if {{ sc0_conn_cur(callers) gt {share} }}\n" in mended
     crowd = mended.split("backend crowd\n")[1].split("backend lingering")[0]
     assert crowd.startswith("    http-reuse always\n    timeout queue 500ms\n")
-    assert f"server one 127.0.0.1:20001 track http-muster/one maxconn {SHARE}\n" in crowd
-    assert f"server two 127.0.0.1:20002 track http-muster/two backup maxconn {SHARE}\n" in crowd
+    assert f"server one 127.0.0.1:20001 track http-muster/one maxconn {AT_ONCE}\n" in crowd
+    assert f"server two 127.0.0.1:20002 track http-muster/two backup maxconn {AT_ONCE}\n" in crowd
     keys = re.findall(r"track-sc0 (\S+),xxh32 table callers", mended)
     assert keys == ["req.hdr(authorization)", "req.hdr(x-callback-token)", "url_param(token)"]
 
