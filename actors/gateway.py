@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,14 +32,18 @@ from storage.pool import Pool, PoolOptions, open_pool
 log = structlog.get_logger("gateway")
 
 HAND_OVER_WITHIN = 2.0
+LISTING_CONNECTIONS = 4
+"""Connections for listings; one more is for the counts that metrics tell."""
 
 
 class Gateway:
     """Sends messages, watches correlations, reads Postgres."""
 
-    def __init__(self, config: Config, pool: Pool) -> None:
+    def __init__(self, config: Config, pool: Pool, listing_pool: Pool | None = None) -> None:
         self.config = config
         self.pool = pool
+        self.listing_pool = listing_pool or pool
+        """For what may take long, so that what is quick never waits behind it."""
         self.clock = DatabaseClock(time.monotonic, time.time)
         self._directory = Directory(config)
         self._router = Router(config, self._directory.take)
@@ -51,16 +56,18 @@ class Gateway:
     @classmethod
     async def open(cls, config: Config) -> "Gateway":
         """Open it in the running loop; Ray must be initialised. Postgres may be away."""
-        pool = await open_pool(
-            PoolOptions(
-                dsn=config.dsn,
-                name="ingress",
-                max_size=8,
-                statement_timeout=config.request_timeout,
-                plan_each_time=True,
-            )
+        options = PoolOptions(
+            dsn=config.dsn,
+            name="ingress",
+            max_size=8,
+            statement_timeout=config.request_timeout,
+            plan_each_time=True,
         )
-        gateway = cls(config, pool)
+        pool = await open_pool(options)
+        listing_pool = await open_pool(
+            replace(options, name="listings", max_size=LISTING_CONNECTIONS + 1)
+        )
+        gateway = cls(config, pool, listing_pool)
         await gateway._bring_up()
         # Without it the wall clock serves for token ages until Postgres is back.
         with contextlib.suppress(*SERVER_ERRORS):
@@ -164,3 +171,4 @@ class Gateway:
         await self._router.close()
         await self._directory.close()
         self.pool.terminate()
+        self.listing_pool.terminate()

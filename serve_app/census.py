@@ -1,4 +1,4 @@
-"""Counts over whole tables and over all actors: dear to read, so read seldom and shared."""
+"""Counts of rows, by a sample of large tables, and over all actors: read seldom and shared."""
 
 import asyncio
 import time
@@ -61,7 +61,7 @@ class Census:
             return None
 
     async def _count(self, _: str) -> Counts:
-        pool = self._gateway.pool
+        pool = self._gateway.listing_pool
         async with asyncio.timeout(self._gateway.config.request_timeout):
             return await waits.census(pool), await inbox.census(pool)
 

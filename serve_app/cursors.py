@@ -3,18 +3,34 @@
 import base64
 import math
 import struct
+from collections.abc import Sequence
 
 from core.errors import InvalidError
 from core.wait import Wait
 from storage.dispatch_groups import FRONT, START, GroupPlace, Place
+from storage.horizon import Found
 
 _WAIT = struct.Struct(">d16s")
 _EXPECTED = "the nextCursor of an earlier page"
 
 
-def wait_cursor(wait: Wait) -> str:
+def next_wait_cursor(found: Found[Wait, tuple[float, bytes]], limit: int) -> str | None:
+    """Where a listing of waits goes on: after its last, or where its look ended; None: nowhere."""
+    if len(found.items) == limit:
+        last = found.items[-1]
+        return wait_cursor(last.opened_at, last.address.key)
+    return None if found.looked_to is None else wait_cursor(*found.looked_to)
+
+
+def next_id_cursor(ids: Sequence[int], looked_to: int | None, limit: int) -> str | None:
+    """Where a listing goes on: after its last, or where its look ended; None at its end."""
+    place = ids[-1] if len(ids) == limit else looked_to
+    return None if place is None else str(place)
+
+
+def wait_cursor(opened_at: float, key: bytes) -> str:
     """The place after this wait."""
-    return base64.urlsafe_b64encode(_WAIT.pack(wait.opened_at, wait.address.key)).decode()
+    return base64.urlsafe_b64encode(_WAIT.pack(opened_at, key)).decode()
 
 
 def read_wait_cursor(text: str | None) -> tuple[float, bytes] | None:

@@ -41,7 +41,7 @@ async def listed(
     found: list[Group] = []
     for _ in range(MOST_LOOKS // AT_ONCE):
         step = limit if state is None else AT_ONCE
-        places = await replica.database.ask(dispatch_groups.walk, tenant, look, pools, after, step)
+        places = await replica.listings.ask(dispatch_groups.walk, tenant, look, pools, after, step)
         for group in await _read(replica, tenant, places):
             after = group.place
             if state in {None, state_in(group, replica.gateway.clock.now())}:
@@ -132,7 +132,7 @@ async def _find(replica: Replica, tenant: int, name: str, pool: str | None) -> G
 
 async def _pools(replica: Replica, tenant: int, name: str | None) -> dict[int, str]:
     """The pools a tenant's jobs may be in, by number with their codes."""
-    rows = await replica.database.ask(
+    rows = await replica.listings.ask(
         dispatch_pools.page, tenant, PoolFilter(), 0, job_desk.EVERY_POOL
     )
     return {row.pool_no: row.code for row in rows if name in {None, row.code, row.pool_id}}
@@ -141,4 +141,4 @@ async def _pools(replica: Replica, tenant: int, name: str | None) -> dict[int, s
 async def _read(replica: Replica, tenant: int, places: list[GroupPlace]) -> list[Group]:
     if not places:
         return []
-    return await replica.database.ask(dispatch_groups.read, tenant, places, COUNT_TO)
+    return await replica.listings.ask(dispatch_groups.read, tenant, places, COUNT_TO)

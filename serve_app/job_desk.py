@@ -118,7 +118,7 @@ async def change_next(
     cursor = found.items[-1] if len(found.items) == limit else found.looked_to
     if cursor is None:
         return Round(told)
-    left = await replica.database.ask(dispatch_jobs.count, tenant, chosen, cursor, COUNT_TO)
+    left = await replica.listings.ask(dispatch_jobs.count, tenant, chosen, cursor, COUNT_TO)
     return Round(told, left, cursor if left or found.looked_to is not None else None)
 
 
@@ -128,7 +128,7 @@ async def pools_named(replica: Replica, tenant: int, names: list[str]) -> tuple[
         return None
     return tuple(
         row.pool_no
-        for row in await replica.database.ask(
+        for row in await replica.listings.ask(
             dispatch_pools.page, tenant, PoolFilter(), 0, EVERY_POOL
         )
         if {row.code, row.pool_id}.issuperset(names)

@@ -118,7 +118,7 @@ async def dashboard(replica: Replica, tenant: int) -> Document:
         breakers(replica, tenant),
         consumers(replica, tenant),
     )
-    warned = await replica.database.ask(
+    warned = await replica.listings.ask(
         dispatch_warnings.page, tenant, WarningFilter(is_open=True), None, SHOWN
     )
     return {

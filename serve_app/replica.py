@@ -11,7 +11,7 @@ import structlog
 from actors.addressing import Addressing
 from actors.cache import Cache
 from actors.event_writer import Bounds, EventWriter
-from actors.gateway import Gateway
+from actors.gateway import LISTING_CONNECTIONS, Gateway
 from actors.ids import IdLeases, Ids
 from actors.ingest import Means
 from actors.notices import Notices
@@ -40,6 +40,7 @@ from serve_app.gatherer import Gatherer
 from serve_app.health import Health
 from serve_app.intake import Intake
 from serve_app.kafka_view import SLUG_TTL, KafkaSight
+from serve_app.listings import Listings
 from serve_app.named_topics import NamedTopics
 from serve_app.options import IngressOptions
 from serve_app.pool_bell import PoolBell
@@ -71,7 +72,11 @@ class Replica:
         self.options = options
         self.gate = gate
         self.metrics = metrics
-        self.database = Database(gateway.pool, gateway.config.request_timeout)
+        patience = gateway.config.request_timeout
+        self.database = Database(gateway.pool, patience)
+        self.listings = Listings(
+            Database(gateway.listing_pool, patience), LISTING_CONNECTIONS, patience
+        )
         self.new_id = Ids(IdLeases(gateway.pool, "ingress"), gateway.clock.now)
         asker = self.database.asker
         # When a key was last used is not worth waiting for.

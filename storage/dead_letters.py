@@ -7,6 +7,8 @@ import asyncpg
 import msgspec
 
 from core.record import Record
+from storage import horizon
+from storage.horizon import Found
 from storage.pool import Connection, Pool
 from storage.queries import Q
 
@@ -73,12 +75,13 @@ async def bury(conn: Connection | Pool, tenant: int, failed: Sequence[tuple[Reco
 
 async def page(
     pool: Pool, tenant: int, chosen: LetterFilter, after: int | None, limit: int
-) -> list[Letter]:
-    """The next letters of a listing, newest first."""
-    rows = await pool.fetch(
-        Q["list_letters"], tenant, chosen.topic, chosen.error, chosen.redriven, after, limit
-    )
-    return [_letter(row, row["size"]) for row in rows]
+) -> Found[Letter, int]:
+    """The next letters of a listing, newest first, among those that one look reads."""
+    ends = await pool.fetch(Q["look_back_at_letters"], tenant, after, horizon.LOOKS - 1)
+    looked_to = ends[0]["letter_id"] if len(ends) == 2 else None
+    filters = (chosen.topic, chosen.error, chosen.redriven)
+    rows = await pool.fetch(Q["list_letters"], tenant, *filters, after, limit, looked_to or 0)
+    return Found([_letter(row, row["size"]) for row in rows], looked_to)
 
 
 async def read(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[Letter]:
@@ -98,7 +101,7 @@ async def upcoming(
 async def count_upcoming(pool: Pool, tenant: int, chosen: LetterFilter, after: int) -> int:
     """How many open letters come after this one."""
     count: int = await pool.fetchval(
-        Q["count_next_letters"], tenant, chosen.topic, chosen.error, after
+        Q["count_next_letters"], tenant, chosen.topic, chosen.error, after, horizon.LOOKS
     )
     return count
 
@@ -132,7 +135,10 @@ async def forget(pool: Pool, retention: float, limit: int) -> int:
 
 async def count(pool: Pool | Connection, tenant: int) -> dict[str, int]:
     """How many of a tenant are open, by topic."""
-    return {row["topic"]: row["letters"] for row in await pool.fetch(Q["count_letters"], tenant)}
+    return {
+        row["topic"]: row["letters"]
+        for row in await pool.fetch(Q["count_letters"], tenant, horizon.LOOKS)
+    }
 
 
 def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> Letter:

@@ -242,7 +242,7 @@ async def read_many(pool: Pool, tenant: int, job_ids: Sequence[str]) -> list[Job
 
 async def page(
     pool: Pool, tenant: int, chosen: JobFilter, before: str | None, limit: int, skip: int = 0
-) -> Found[str]:
+) -> Found[str, str]:
     """Ids of the next jobs of a listing, newest first, among those that one look reads."""
     bounds = _bounds(tenant, chosen, _FIRST, before or _LAST)
     bounds, looked_to = await _look_back(pool, chosen, bounds)
@@ -252,7 +252,7 @@ async def page(
 
 async def upcoming(
     pool: Pool, tenant: int, chosen: JobFilter, after: str | None, limit: int
-) -> Found[str]:
+) -> Found[str, str]:
     """Ids of the jobs that come next, oldest first, among those that one look reads."""
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
     bounds, looked_to = await _look_ahead(pool, chosen, bounds)

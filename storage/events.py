@@ -126,7 +126,7 @@ async def read(pool: Pool, tenant: int, event_id: str) -> Event | None:
 
 async def page(
     pool: Pool, tenant: int, chosen: EventFilter, before: str | None, limit: int
-) -> Found[Listed]:
+) -> Found[Listed, str]:
     """The next events of a listing, newest first, among those that one look reads."""
     is_pattern = chosen.type is not None and ANY in chosen.type
     # An event comes at most so long before its own time: earlier ones need no look.

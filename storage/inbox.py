@@ -6,6 +6,8 @@ from typing import Any
 
 from core.address import Address
 from core.wait import Parked
+from storage import horizon
+from storage.horizon import Found
 from storage.pool import Connection, Pool
 from storage.queries import Q
 from storage.rows import parked_of
@@ -25,8 +27,12 @@ class InboxFilter:
 
 async def page(
     pool: Pool, tenant: int, chosen: InboxFilter, before: int | None, limit: int
-) -> list[dict[str, Any]]:
-    """The next events of a listing, newest first, without their payloads."""
+) -> Found[dict[str, Any], int]:
+    """The next events of a listing, newest first, without payloads, among those one look reads."""
+    looked_to = None
+    if chosen != InboxFilter():
+        ends = await pool.fetch(Q["look_back_at_inbox"], tenant, before, horizon.LOOKS - 1)
+        looked_to = ends[0]["inbox_id"] if len(ends) == 2 else None
     rows = await pool.fetch(
         Q["list_inbox"],
         tenant,
@@ -35,8 +41,9 @@ async def page(
         chosen.correlation_id,
         before,
         limit,
+        looked_to or 0,
     )
-    return [dict(row) for row in rows]
+    return Found([dict(row) for row in rows], looked_to)
 
 
 async def read(pool: Pool, tenant: int, inbox_id: int) -> Parked | None:
@@ -88,6 +95,8 @@ async def expire(pool: Pool, limit: int) -> int:
 
 
 async def census(pool: Pool) -> dict[tuple[str, str], int]:
-    """How many parked events there are, by verdict and reason."""
-    rows = await pool.fetch(Q["inbox_census"])
-    return {(row["verdict"], row["reason"]): row["events"] for row in rows}
+    """How many parked events there are, by verdict and reason: by a sample of a large table."""
+    ((_, size),) = await pool.fetch(Q["census_sizes"])
+    percent = horizon.sample_percent(size)
+    rows = await pool.fetch(Q["inbox_census"], percent)
+    return {(row["verdict"], row["reason"]): horizon.scaled(row["events"], percent) for row in rows}

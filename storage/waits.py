@@ -9,11 +9,15 @@ import msgspec
 from core.address import Address
 from core.messages import Reason
 from core.wait import Entry, Parked, Wait
+from storage import horizon
+from storage.horizon import Found
 from storage.pool import Connection, Pool
 from storage.queries import Q
 from storage.rows import entry_of, parked_of, wait_of
 
 LOG_BUDGET = 8 * 1024 * 1024
+LEAST_KEY = b"\x00" * 16
+MICROSECOND = 1e-6
 # How many waits of one correlation id are looked at for one that an event may have meant.
 ELSEWHERE_LIMIT = 16
 # What a registration takes up at most, in number and bytes: as much as the settings may allow.
@@ -47,6 +51,11 @@ class WaitFilter:
     execution_id: str | None = None
     strategy: str | None = None
     older_than: float | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether indexes find what is meant without reading what is not."""
+        return self.execution_id is not None or (self.status is None and self.strategy is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +147,16 @@ async def read(pool: Pool, address: Address) -> Seen | None:
 
 async def page(
     pool: Pool, tenant: int, chosen: WaitFilter, after: tuple[float, bytes] | None, limit: int
-) -> list[Wait]:
-    """The next waits of a listing, newest first."""
+) -> Found[Wait, tuple[float, bytes]]:
+    """The next waits of a listing, newest first, among those that one look reads."""
+    opened_at, key = after or (None, None)
+    looked_to = None
+    if not chosen.is_served:
+        # Where the last look ended, all of that moment were read.
+        begin = opened_at - MICROSECOND if opened_at and key == LEAST_KEY else opened_at
+        look = (tenant, begin, chosen.older_than, horizon.LOOKS - 1)
+        ends = await pool.fetch(Q["look_back_at_waits"], *look)
+        looked_to = ends[0]["opened_at"] if len(ends) == 2 else None
     rows = await pool.fetch(
         Q["list_waits"],
         tenant,
@@ -147,10 +164,14 @@ async def page(
         chosen.execution_id,
         chosen.strategy,
         chosen.older_than,
-        *(after or (None, None)),
+        opened_at,
+        key,
         limit,
+        looked_to,
     )
-    return [wait_of(row) for row in rows]
+    # All of that moment were read, so the next look begins behind the least of its keys.
+    place = None if looked_to is None else (looked_to, LEAST_KEY)
+    return Found([wait_of(row) for row in rows], place)
 
 
 async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET) -> LogPage:
@@ -197,5 +218,8 @@ async def forget_specs(pool: Pool, retention: float) -> None:
 
 
 async def census(pool: Pool) -> dict[str, int]:
-    """How many waits there are, by status."""
-    return {row["status"]: row["waits"] for row in await pool.fetch(Q["census"])}
+    """How many waits there are, by status: exactly while the table is small, else by a sample."""
+    ((size, _),) = await pool.fetch(Q["census_sizes"])
+    percent = horizon.sample_percent(size)
+    rows = await pool.fetch(Q["census"], percent)
+    return {row["status"]: horizon.scaled(row["waits"], percent) for row in rows}

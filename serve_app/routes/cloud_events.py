@@ -140,7 +140,7 @@ async def _create_many(request: Request, *, structured: bool) -> Response:
 async def list_events(request: Request, query: Annotated[EventQuery, Query()]) -> Response:
     """List the tenant's events, newest first, without their data."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(
+    found = await replica.listings.ask(
         events.page, tenant, query.to_filter(), query.cursor, query.limit
     )
     items = found.items

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from core.errors import NotFoundError
 from core.permissions import Permission
-from serve_app.cursors import read_id_cursor
+from serve_app.cursors import next_id_cursor, read_id_cursor
 from serve_app.documents import answer, parse_as, read_body
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.lean import LeanRoute
@@ -63,9 +63,10 @@ async def list_letters(request: Request, query: Annotated[LetterQuery, Query()])
     replica, tenant = replica_of(request), caller_of(request).tenant
     chosen = LetterFilter(topic=query.topic, error=query.error, redriven=query.redriven)
     before = read_id_cursor(query.cursor)
-    letters = await replica.database.ask(dead_letters.page, tenant, chosen, before, query.limit)
-    more = str(letters[-1].letter_id) if len(letters) == query.limit else None
-    return answer({"items": [letter_item(one) for one in letters], "nextCursor": more})
+    found = await replica.listings.ask(dead_letters.page, tenant, chosen, before, query.limit)
+    ids = [one.letter_id for one in found.items]
+    more = next_id_cursor(ids, found.looked_to, query.limit)
+    return answer({"items": [letter_item(one) for one in found.items], "nextCursor": more})
 
 
 @router.get(

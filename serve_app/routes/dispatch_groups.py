@@ -113,7 +113,7 @@ async def show_group(
     after = read_place_cursor(cursor)
     place = await group_desk.find(replica, tenant, name, pool)
     group = await group_desk.read(replica, tenant, place)
-    listed = await replica.database.ask(dispatch_groups.behind, tenant, place, after, limit)
+    listed = await replica.listings.ask(dispatch_groups.behind, tenant, place, after, limit)
     ids = [job_id for job_id, _ in listed]
     found = await replica.database.ask(dispatch_jobs.read_many, tenant, ids) if ids else []
     jobs = {job.job_id: job for job in found}

@@ -103,7 +103,7 @@ async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Re
 async def list_options(request: Request) -> Response:
     """List what deliveries can be filtered by: what the latest of them have."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(dispatch_jobs.options, tenant, LATEST)
+    found = await replica.listings.ask(dispatch_jobs.options, tenant, LATEST)
     return answer(options_document(found))
 
 
@@ -173,7 +173,7 @@ async def _listed(request: Request, chosen: JobFilter, query: JobQuery) -> Docum
     replica, tenant = replica_of(request), caller_of(request).tenant
     limit = query.limit if query.page is None else query.size
     skip = 0 if query.page is None else query.page * query.size
-    found = await replica.database.ask(
+    found = await replica.listings.ask(
         dispatch_jobs.page, tenant, chosen, query.cursor, limit, skip
     )
     ids = found.items
@@ -184,7 +184,7 @@ async def _listed(request: Request, chosen: JobFilter, query: JobQuery) -> Docum
     }
     if query.page is None:
         return document
-    total = await replica.database.ask(dispatch_jobs.count, tenant, chosen, None, COUNT_TO)
+    total = await replica.listings.ask(dispatch_jobs.count, tenant, chosen, None, COUNT_TO)
     return document | {
         "page": query.page,
         "size": query.size,

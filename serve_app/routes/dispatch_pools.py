@@ -70,10 +70,10 @@ async def list_pools(request: Request, query: Annotated[PoolQuery, Query()]) -> 
     """List the tenant's dispatch pools and those of the anchor, which it may use."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     chosen, after = query.to_filter(), read_id_cursor(query.cursor) or 0
-    found = await replica.database.ask(dispatch_pools.page, tenant, chosen, after, query.limit)
+    found = await replica.listings.ask(dispatch_pools.page, tenant, chosen, after, query.limit)
     document = {
         "pools": [pool_document(row) for row in found],
-        "total": await replica.database.ask(dispatch_pools.count, tenant, chosen),
+        "total": await replica.listings.ask(dispatch_pools.count, tenant, chosen),
         "nextCursor": str(found[-1].pool_no) if len(found) == query.limit else None,
     }
     return answer(document)

@@ -98,7 +98,7 @@ async def create_event_type(request: Request) -> Response:
 async def list_event_types(request: Request, query: Annotated[EventTypeQuery, Query()]) -> Response:
     """List the tenant's event types by code."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(
+    found = await replica.listings.ask(
         event_types.page, tenant, query.to_filter(), query.cursor or "", query.limit
     )
     more = found[-1].code if len(found) == query.limit else None

@@ -12,7 +12,7 @@ from core.messages import Offer, Verdict
 from core.permissions import Permission
 from core.wait import Parked
 from serve_app.auth import Caller
-from serve_app.cursors import read_id_cursor
+from serve_app.cursors import next_id_cursor, read_id_cursor
 from serve_app.documents import answer, parse
 from serve_app.guards import caller_of, replica_of, requires
 from serve_app.intake import Unaddressed
@@ -46,9 +46,10 @@ async def list_inbox(request: Request, query: Annotated[InboxQuery, Query()]) ->
         verdict=query.verdict, reason=query.reason, correlation_id=query.correlation_id
     )
     before = read_id_cursor(query.cursor)
-    rows = await replica.database.ask(inbox.page, tenant, chosen, before, query.limit)
-    more = str(rows[-1]["inbox_id"]) if len(rows) == query.limit else None
-    return answer({"items": [inbox_document(row) for row in rows], "nextCursor": more})
+    found = await replica.listings.ask(inbox.page, tenant, chosen, before, query.limit)
+    ids = [row["inbox_id"] for row in found.items]
+    more = next_id_cursor(ids, found.looked_to, query.limit)
+    return answer({"items": [inbox_document(row) for row in found.items], "nextCursor": more})
 
 
 @router.get(

@@ -40,7 +40,7 @@ router = APIRouter(tags=["keys"])
 async def list_keys(request: Request) -> Response:
     """List the tenant's keys, newest first, without their secrets."""
     replica = replica_of(request)
-    rows = await replica.database.ask(access.list_keys, caller_of(request).tenant)
+    rows = await replica.listings.ask(access.list_keys, caller_of(request).tenant)
     return answer({"items": [key_document(row) for row in rows]})
 
 

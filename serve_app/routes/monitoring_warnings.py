@@ -113,6 +113,6 @@ async def _listed(
 ) -> Response:
     replica, tenant = replica_of(request), caller_of(request).tenant
     before = read_id_cursor(cursor)
-    found = await replica.database.ask(dispatch_warnings.page, tenant, chosen, before, limit)
+    found = await replica.listings.ask(dispatch_warnings.page, tenant, chosen, before, limit)
     more = str(found[-1].warning_id) if len(found) == limit else None
     return answer({"items": [warning_document(one) for one in found], "nextCursor": more})

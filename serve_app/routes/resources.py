@@ -59,7 +59,7 @@ async def list_resources(
 ) -> Response:
     """List the tenant's resources by name, without their secrets."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(resources.page, tenant, cursor, limit)
+    found = await replica.listings.ask(resources.page, tenant, cursor, limit)
     more = found[-1].name if len(found) == limit else None
     return answer({"items": [resource_document(one) for one in found], "nextCursor": more})
 

@@ -73,7 +73,7 @@ async def list_schemas(
     """List the tenant's schemas in the order they were made, without their contents."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     chosen = SchemaFilter(schema_type=schema_type, event_type_id=event_type_id)
-    found = await replica.database.ask(schemas.page, tenant, chosen, cursor, limit)
+    found = await replica.listings.ask(schemas.page, tenant, chosen, cursor, limit)
     more = found[-1].schema_id if len(found) == limit else None
     return answer({"items": [schema_document(one) for one in found], "nextCursor": more})
 

@@ -80,12 +80,12 @@ async def list_subscriptions(
     if query.anchor_level not in (None, tenant == ANCHOR):
         return answer({"subscriptions": [], "total": 0, "nextCursor": None})
     chosen = await _filter_of(replica, tenant, query)
-    found = await replica.database.ask(
+    found = await replica.listings.ask(
         subscriptions.page, tenant, chosen, query.cursor or "", query.limit
     )
     document = {
         "subscriptions": [subscription_document(one) for one in found],
-        "total": await replica.database.ask(subscriptions.count, tenant, chosen),
+        "total": await replica.listings.ask(subscriptions.count, tenant, chosen),
         "nextCursor": found[-1].code if len(found) == query.limit else None,
     }
     return answer(document)

@@ -14,7 +14,7 @@ from core.address import Address
 from core.errors import NotFoundError
 from core.messages import Cancel
 from core.permissions import Permission
-from serve_app.cursors import read_wait_cursor, wait_cursor
+from serve_app.cursors import next_wait_cursor, read_wait_cursor
 from serve_app.documents import answer, parse_as, parse_items, read_body
 from serve_app.guards import Target, caller_of, passage_of, replica_of, requires
 from serve_app.lean import LeanRoute
@@ -91,9 +91,13 @@ async def list_waits(request: Request, query: Annotated[WaitQuery, Query()]) -> 
         older_than=query.older_than,
     )
     tenant, after = caller_of(request).tenant, read_wait_cursor(query.cursor)
-    found = await replica.database.ask(waits.page, tenant, chosen, after, query.limit)
-    more = wait_cursor(found[-1]) if len(found) == query.limit else None
-    return answer({"items": [summary_document(wait) for wait in found], "nextCursor": more})
+    found = await replica.listings.ask(waits.page, tenant, chosen, after, query.limit)
+    return answer(
+        {
+            "items": [summary_document(wait) for wait in found.items],
+            "nextCursor": next_wait_cursor(found, query.limit),
+        }
+    )
 
 
 @router.get(

@@ -20,9 +20,20 @@ select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.
  where dead_letters.redriven_at is null
     or dead_letters.payload is distinct from excluded.payload;
 
+-- name: look_back_at_letters
+-- Of a tenant's dead letters before $2, newest first, the one before which $3 lie, and the next: what
+-- a look of so many reads last, and what it does not read.
+-- Served by: dead_letters_recent.
+select letter_id
+  from dead_letters
+ where tenant_id = $1 and ($2::bigint is null or letter_id < $2)
+ order by letter_id desc
+offset $3
+ limit 2;
+
 -- name: list_letters
 -- A page of a tenant's dead letters, newest first: open ones, or ($4) those handled after all.
--- Null filters are off.
+-- Null filters are off. Down to $7: no index serves the filters, so the caller keeps that close.
 -- Served by: dead_letters_recent.
 select letter_id, topic, kafka_partition, kafka_offset,
        octet_length(payload) as size, error, attempts,
@@ -34,6 +45,7 @@ select letter_id, topic, kafka_partition, kafka_offset,
    and ($3::text is null or position(lower($3) in lower(error)) > 0)
    and $4::boolean = (redriven_at is not null)
    and ($5::bigint is null or letter_id < $5)
+   and letter_id >= $7
  order by letter_id desc
  limit $6;
 
@@ -51,15 +63,17 @@ select letter_id, coalesce(octet_length(payload), 0) as size
  limit $5;
 
 -- name: count_next_letters
--- How many open dead letters come after $4.
+-- How many open dead letters there are among the $5 that come after $4.
 -- Served by: dead_letters_recent.
 select count(*)
-  from dead_letters
- where tenant_id = $1
-   and redriven_at is null
+  from (select topic, error, redriven_at
+          from dead_letters
+         where tenant_id = $1 and letter_id > $4
+         order by letter_id
+         limit $5) as near
+ where redriven_at is null
    and ($2::text is null or topic = $2)
-   and ($3::text is null or position(lower($3) in lower(error)) > 0)
-   and letter_id > $4;
+   and ($3::text is null or position(lower($3) in lower(error)) > 0);
 
 -- name: size_letters
 -- These dead letters, handled or not, by their sizes.
@@ -108,10 +122,14 @@ delete from dead_letters
 returning letter_id;
 
 -- name: count_letters
--- How many dead letters of a tenant are open, by topic.
+-- How many of a tenant's latest $2 dead letters are open, by topic.
 -- Served by: dead_letters_recent.
 select topic, count(*) as letters
-  from dead_letters
- where tenant_id = $1 and redriven_at is null
+  from (select topic, redriven_at
+          from dead_letters
+         where tenant_id = $1
+         order by letter_id desc
+         limit $2) as latest
+ where redriven_at is null
  group by topic
  order by topic;

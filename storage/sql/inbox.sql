@@ -1,7 +1,19 @@
 -- `any(array(…))`, `offset 0`: how writers keep to keys; see storage/pool.py.
 
+-- name: look_back_at_inbox
+-- Of a tenant's inbox before $2, newest first, the event before which $3 lie, and the next: what a
+-- look of so many reads last, and what it does not read.
+-- Served by: event_inbox_recent.
+select inbox_id
+  from event_inbox
+ where tenant_id = $1 and ($2::bigint is null or inbox_id < $2)
+ order by inbox_id desc
+offset $3
+ limit 2;
+
 -- name: list_inbox
--- A page of a tenant's inbox, newest first.
+-- A page of a tenant's inbox, newest first, down to $7. No index serves the filters: the caller keeps
+-- that close.
 -- Served by: event_inbox_recent.
 select inbox_id, execution_id, correlation_id, event_id, source, label, content_type,
        octet_length(payload) as size, verdict, reason, clause,
@@ -13,6 +25,7 @@ select inbox_id, execution_id, correlation_id, event_id, source, label, content_
    and ($3::text is null or reason = $3)
    and ($4::text is null or correlation_id = $4)
    and ($5::bigint is null or inbox_id < $5)
+   and inbox_id >= $7
  order by inbox_id desc
  limit $6;
 
@@ -85,5 +98,7 @@ delete from event_inbox
 returning inbox_id;
 
 -- name: inbox_census
--- How many parked events there are by verdict and reason.
-select verdict, reason, count(*) as events from event_inbox group by verdict, reason;
+-- How many parked events there are by verdict and reason, in $1 percent of the table's pages.
+select verdict, reason, count(*) as events
+  from event_inbox tablesample system ($1::float4)
+ group by verdict, reason;

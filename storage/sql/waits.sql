@@ -162,9 +162,24 @@ select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.
         or event_inbox.reason in ('execution_mismatch', 'too_many_early'))
    and excluded.reason <> 'too_many_early';
 
+-- name: look_back_at_waits
+-- Of a tenant's waits from $2 on, and $3 seconds old, newest first, the moment before which $4 lie, and
+-- the next: what a look of so many reads last, and what it does not read.
+-- Served by: execution_wait_states_recent, which is all that is read.
+select extract(epoch from created_at)::float8 as opened_at
+  from execution_wait_states
+ where tenant_id = $1
+   and ($2::float8 is null or created_at <= to_timestamp($2))
+   and ($3::float8 is null or created_at <= now() - $3 * interval '1 second')
+ order by created_at desc
+offset $4
+ limit 2;
+
 -- name: list_waits
--- A page of a tenant's waits, newest first. Null filters are off; $6, $7 continue after a row.
--- Served by: execution_wait_states_recent.
+-- A page of a tenant's waits, newest first, down to the moment $9. Null filters are off; $6, $7
+-- continue after a row. Of the filters, an index serves the execution; for the others all down to $9
+-- are read, so the caller keeps that close.
+-- Served by: execution_wait_states_recent, execution_wait_states_node.
 select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
        w.log_length, s.spec, w.marks, w.ending, w.registered_by,
        extract(epoch from w.created_at)::float8 as opened_at,
@@ -177,6 +192,7 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
    and ($4::text is null or w.aggregation_strategy = $4)
    and ($5::float8 is null or w.created_at <= now() - $5 * interval '1 second')
    and ($6::float8 is null or (w.created_at, w.wait_key) < (to_timestamp($6), $7::bytea))
+   and ($9::float8 is null or w.created_at >= to_timestamp($9))
  order by w.created_at desc, w.wait_key desc
  limit $8;
 
@@ -251,8 +267,12 @@ delete from wait_specs
    and not exists (select from execution_wait_states
                     where due_at < now() - $1 * interval '1 second');
 
+-- name: census_sizes
+-- How large the tables are that are counted, in bytes, without what is stored apart.
+select pg_relation_size('execution_wait_states') as waits, pg_relation_size('event_inbox') as inbox;
+
 -- name: census
--- How many waits there are by status, over what is still kept.
+-- How many waits there are by status, over what is still kept, in $1 percent of the table's pages.
 select status, count(*) as waits
-  from execution_wait_states
+  from execution_wait_states tablesample system ($1::float4)
  group by status;

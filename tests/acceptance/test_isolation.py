@@ -319,6 +319,7 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     "createKey": _creates_keys_for_itself,
     "revokeKey": _cannot_revoke,
     "listAuditLog": _is_told_of_its_own_changes_only,
+    "listQuotas": _counts_but_names_nobody("/api/quotas"),
     "showStatus": _counts_but_names_nobody("/api/status"),
     "scrapeMetrics": _counts_but_names_nobody("/metrics"),
 }

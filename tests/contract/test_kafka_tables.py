@@ -46,7 +46,7 @@ def letter(offset: int, value: bytes | None = b"\x00{", topic: str = "orders") -
 
 async def test_a_dead_letter_comes_back_whole(pool: Pool) -> None:
     await dead_letters.bury(pool, 1, [(letter(5), "not JSON\x00"), (letter(6, None), "empty")])
-    found = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    found = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
     assert [one.offset for one in found] == [6, 5]
     (whole,) = await dead_letters.read(pool, 1, [found[1].letter_id])
     assert whole.record == letter(5)
@@ -57,11 +57,11 @@ async def test_a_dead_letter_comes_back_whole(pool: Pool) -> None:
 async def test_a_record_of_a_topic_that_was_made_again_is_no_repetition(pool: Pool) -> None:
     """Offsets begin anew there: another record has the place of one that was handled long ago."""
     await dead_letters.bury(pool, 1, [(letter(5), "first")])
-    (one,) = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    (one,) = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
     await dead_letters.settle(pool, 1, [one.letter_id])
     other = letter(5, b"another")
     await dead_letters.bury(pool, 1, [(other, "second")])
-    (now,) = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    (now,) = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
     (whole,) = await dead_letters.read(pool, 1, [now.letter_id])
     assert (whole.record, whole.error, whole.attempts) == (other, "second", 1)
 
@@ -69,13 +69,13 @@ async def test_a_record_of_a_topic_that_was_made_again_is_no_repetition(pool: Po
 async def test_the_same_record_is_buried_once_and_its_attempts_count(pool: Pool) -> None:
     for error in ("first", "second"):
         await dead_letters.bury(pool, 1, [(letter(5), error)])
-    (one,) = await dead_letters.page(pool, 1, LetterFilter(), None, 10)
+    (one,) = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
     assert (one.error, one.attempts) == ("second", 2)
     await dead_letters.fail(pool, 1, [(one.letter_id, "third")])
     await dead_letters.settle(pool, 1, [one.letter_id])
     await dead_letters.bury(pool, 1, [(letter(5), "delivered again")])
-    assert await dead_letters.page(pool, 1, LetterFilter(), None, 10) == []
-    (done,) = await dead_letters.page(pool, 1, LetterFilter(redriven=True), None, 10)
+    assert (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items == []
+    (done,) = (await dead_letters.page(pool, 1, LetterFilter(redriven=True), None, 10)).items
     assert (done.error, done.attempts) == ("third", 3)
     assert await dead_letters.count(pool, 1) == {}
 
@@ -85,7 +85,7 @@ async def test_letters_are_found_by_topic_and_error_and_forgotten(pool: Pool) ->
     assert await dead_letters.count(pool, 1) == {"orders": 1, "x": 1}
     assert await dead_letters.count(pool, 2) == {}
     for chosen in (LetterFilter(topic="x"), LetterFilter(error="REFUSED")):
-        (one,) = await dead_letters.page(pool, 1, chosen, None, 10)
+        (one,) = (await dead_letters.page(pool, 1, chosen, None, 10)).items
         assert one.topic == "x"
     assert await dead_letters.delete(pool, 1, one.letter_id)
     assert not await dead_letters.delete(pool, 1, one.letter_id)

@@ -101,7 +101,7 @@ async def test_poison_is_kept_and_the_partition_goes_on(kafka: Kafka, database: 
             return member.tally.verdicts["matched"] == 1
 
         await until("the good one is matched", all_read)
-        (letter,) = await dead_letters.page(member.pool, TENANT, LetterFilter(), None, 10)
+        (letter,) = (await dead_letters.page(member.pool, TENANT, LetterFilter(), None, 10)).items
         assert (letter.offset, "JSON" in letter.error) == (0, True)
         reasons = "select count(*) from event_inbox where reason = 'missing_id'"
         assert await value(database, reasons) == 2

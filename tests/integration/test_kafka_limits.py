@@ -34,7 +34,7 @@ async def test_a_record_over_the_bound_is_a_dead_letter_and_the_next_one_is_matc
             return member.tally.verdicts["matched"] == 1 and member.tally.dead_letters == 1
 
         await until("one is buried, the other matched", both_are_done)
-        (letter,) = await dead_letters.page(member.pool, TENANT, LetterFilter(), None, 10)
+        (letter,) = (await dead_letters.page(member.pool, TENANT, LetterFilter(), None, 10)).items
         assert letter.offset == 0
         assert "MUSTER_MAX_BODY" in letter.error
 

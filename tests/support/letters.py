@@ -42,7 +42,7 @@ def bury(
         ids = {}
         for topic in {one.topic for one in records}:
             chosen = dead_letters.LetterFilter(topic=topic)
-            for letter in await dead_letters.page(pool, number, chosen, None, 10_000):
+            for letter in (await dead_letters.page(pool, number, chosen, None, 10_000)).items:
                 ids[letter.topic, letter.partition, letter.offset] = letter.letter_id
         return [ids[one.topic, one.partition, one.offset] for one in records]
 

@@ -14,7 +14,10 @@ def packed(opened_at: float) -> str:
 
 def test_a_listing_goes_on_where_it_stopped() -> None:
     wait = Story().now
-    assert read_wait_cursor(wait_cursor(wait)) == (wait.opened_at, wait.address.key)
+    assert read_wait_cursor(wait_cursor(wait.opened_at, wait.address.key)) == (
+        wait.opened_at,
+        wait.address.key,
+    )
     assert read_id_cursor("17") == 17
     assert read_wait_cursor(None) is None
     assert read_id_cursor(None) is None
