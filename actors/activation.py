@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from core.messages import Message, Reason, Register
+from core.messages import Message, Reason
 from core.parking import Unregistered
 from core.passivation import Stay, judge_stay
 from core.turns import take
@@ -37,9 +37,15 @@ class Activation(msgspec.Struct, gc=False):
         """Activate from what Postgres knows."""
         return cls(key, loaded.wait, loaded.sizes, loaded.refused, loaded.elsewhere, now)
 
-    def lacks_early_for(self, message: Message) -> bool:
-        """Whether this would take up early events that have not been read."""
-        return len(self.sizes) > len(self.early) and isinstance(message, Register)
+    @property
+    def lacks_early(self) -> bool:
+        """Whether a registration would take up early events that have not been read."""
+        return self.wait is None and len(self.sizes) > len(self.early)
+
+    @property
+    def lacks_spec(self) -> bool:
+        """Whether Postgres did not have its spec, which a registration may bring back."""
+        return self.wait is not None and self.wait.spec.lost != b""
 
     def add_early(self, events: Iterable[Parked]) -> None:
         """These are in Postgres, and as many as a registration takes up."""
@@ -48,13 +54,13 @@ class Activation(msgspec.Struct, gc=False):
 
     def take(self, message: Message, now: float, limits: WaitLimits) -> Decision:
         """One turn: decide, and be what was decided."""
-        if self.wait is not None:
+        if self.wait is not None and not self.wait.spec.lost:
             decision = take(self.wait, message, now, limits=limits)
             self.wait = decision.wait
             return decision
-        decision = take(None, message, now, self._unregistered(), limits)
+        decision = take(self.wait, message, now, self._unregistered(), limits)
         self.wait = decision.wait
-        if decision.wait is None:
+        if decision.wait is None or decision.wait.spec.lost:
             for event in decision.parked:
                 self._park(event)
         elif self.sizes:
@@ -79,7 +85,7 @@ class Activation(msgspec.Struct, gc=False):
     @property
     def at_rest(self) -> bool:
         """Nothing is expected to happen to it soon: nobody registered it, or it has ended."""
-        return self.wait is None or self.wait.ending is not None
+        return self.wait is None or self.wait.ending is not None or self.wait.spec.lost != b""
 
 
 class Residents:

@@ -116,8 +116,10 @@ class Shard:
             self._residents.add(resident)
         if resident is None:
             self._loader.load(turn.key, (turn,))
-        elif resident.lacks_early_for(turn.message):
+        elif isinstance(turn.message, Register) and resident.lacks_early:
             self._loader.open(resident, turn)
+        elif isinstance(turn.message, Register) and resident.lacks_spec:
+            self._loader.load(turn.key, (turn,))
         else:
             self.run(resident, turn, moment.now)
 

@@ -22,6 +22,7 @@ from core.backoff import backoff
 from core.config import Config
 from core.judgement import Status
 from core.messages import RefusalKind, Refused, Reply
+from core.spec import WaitSpec
 from core.wait import Decision, Parked, Wait
 from storage.error_class import ErrorClass, error_class
 from storage.journal import Change
@@ -61,6 +62,10 @@ class Store(Protocol):
 
     async def probe(self) -> None:
         """Raise what Postgres has against rows of any content, if it takes none now."""
+        ...
+
+    async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+        """Store a spec again that is not there any more."""
         ...
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:

@@ -15,7 +15,9 @@ from actors.shard_flush import ShardWriter, Store
 from actors.split_write import SplitWrite
 from actors.turn import Moment, Turn
 from core.messages import Offer, RefusalKind, Refused, Register
+from core.spec import WaitSpec, decode_spec
 from storage.waits import Loaded, LoadRequest
+from telemetry.logging import about
 
 log = structlog.get_logger("shard")
 
@@ -113,7 +115,10 @@ class ShardLoader:
             self._run(Activation.of(key, found, moment.monotonic), taken, moment.now)
 
     async def _load(self, keys: list[bytes]) -> dict[bytes, Loaded]:
-        return await self._store.load([_load_request(key, self.held[key]) for key in keys])
+        requests = [_load_request(key, self.held[key]) for key in keys]
+        loaded = await self._store.load(requests)
+        restored = [request for request in requests if await self._restore(loaded[request.key])]
+        return loaded | await self._store.load(restored) if restored else loaded
 
     async def _open_once(self, keys: list[bytes]) -> None:
         early = await self._read(keys, self._store.load_early)
@@ -159,7 +164,7 @@ class ShardLoader:
             refusal = taken.get((key, turn.message.turn_id)) or _refuse_impostor(resident, turn)
             if refusal is not None:
                 turn.answer(refusal)
-            elif resident.lacks_early_for(turn.message):
+            elif isinstance(turn.message, Register) and resident.lacks_early:
                 self.held[key] = turns[index:]
                 self._to_open[key] = resident
                 return
@@ -168,6 +173,19 @@ class ShardLoader:
                 # next turn then decided would be unknown to those that come after it.
                 self._residents.add(resident)
                 self._host.run(resident, turn, now)
+
+    async def _restore(self, found: Loaded) -> bool:
+        """Bring back a spec that Postgres has lost, if a registration has it; whether one had."""
+        wait = found.wait
+        if wait is None or not wait.spec.lost:
+            return False
+        spec = _spec_in(self.held[wait.address.key], wait.spec.lost)
+        if spec is None:
+            return False
+        log.warning("wait.spec_restored", **about(wait.address))
+        tenant, expires_at = wait.address.tenant, wait.opened_at + spec.timeout
+        await self._store.restore_spec(tenant, spec, expires_at)
+        return True
 
     async def _nodes_taken(self, loaded: dict[bytes, Loaded]) -> _Taken:
         """Registrations that lost although there is no such wait: their node is another's."""
@@ -197,3 +215,9 @@ def _refuse_impostor(resident: Activation, turn: Turn) -> Refused | None:
     if resident.wait is None or resident.wait.address == turn.message.address:
         return None
     return Refused(kind=RefusalKind.CONFLICT, detail="these ids collide with others")
+
+
+def _spec_in(turns: list[Turn], digest: bytes) -> WaitSpec | None:
+    """The spec of this digest, if one of these registers it."""
+    specs = [decode_spec(t.message.spec) for t in turns if isinstance(t.message, Register)]
+    return next((spec for spec in specs if spec.digest == digest), None)

@@ -88,6 +88,12 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     """The topic that is told of the end."""
     gather: bool = False
     """Whether Muster itself asks for the events: the correlation's log begins with whom and how."""
+    lost: bytes = b""
+    """The digest of the spec in whose place this one stands, because Postgres does not have it."""
+
+    def __repr__(self) -> str:
+        # A call has headers, which may be secret.
+        return f"WaitSpec({', '.join(self.names)}; {self.digest.hex()})"
 
     @cached_property
     def staggered(self) -> bool:
@@ -176,6 +182,18 @@ def _in_order(spec: WaitSpec) -> tuple[bytes, bytes]:
 
 
 _SPEC_DECODER = msgspec.json.Decoder(WaitSpec)
+
+
+def stand_in_for(digest: bytes, events: int) -> WaitSpec:
+    """What is known of a wait whose spec is not in Postgres: how many events it has.
+
+    Nothing matches it, and at its deadline it ends.
+    """
+    names = [f"unknown_{number}" for number in range(1, events + 1)]
+    return WaitSpec(
+        events=tuple(Expected(name=name, source=Source.API, label=name) for name in names),
+        lost=digest,
+    )
 
 
 class SpecCache:

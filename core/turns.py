@@ -49,6 +49,9 @@ def take(
     """
     if wait is None:
         return _first_contact(message, now, found, limits)
+    if wait.spec.lost and isinstance(message, Offer):
+        # Kept until its registration is repeated, which brings the spec back.
+        return replace(park(message, now, found, limits), wait=wait)
     match message:
         case Register():
             return _open_again(wait, message)

@@ -6,7 +6,7 @@ import msgspec
 from core.address import Address
 from core.judgement import Ending, Outcome
 from core.messages import Clause, Reason, Verdict
-from core.spec import Source, decode_spec
+from core.spec import Source, decode_spec, stand_in_for
 from core.wait import Entry, Mark, Parked, Wait
 
 _marks = msgspec.json.Decoder(tuple[Mark, ...])
@@ -17,15 +17,18 @@ _encode = msgspec.json.Encoder().encode
 
 def wait_of(row: asyncpg.Record) -> Wait:
     """The correlation that a row describes."""
+    marks = _marks.decode(row["marks"])
+    is_lost = row["spec"] is None
     return Wait(
         address=address_of(row),
         node_id=row["node_id"],
-        spec=decode_spec(row["spec"]),
+        spec=stand_in_for(row["spec_id"], len(marks)) if is_lost else decode_spec(row["spec"]),
         registered_by=row["registered_by"],
         opened_at=row["opened_at"],
-        expires_at=row["expires_at"],
+        # Which of its deadlines comes next is not known without a spec: then it ends.
+        expires_at=row["due_at"] if is_lost else row["expires_at"],
         version=row["version"],
-        marks=_marks.decode(row["marks"]),
+        marks=marks,
         log_length=row["log_length"],
         ending=_ending.decode(row["ending"]) if row["ending"] else None,
     )

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from core.address import Address
+from core.spec import WaitSpec
 from core.usage_counter import UsageCounter
 from core.wait import Parked
-from storage import waits
+from storage import specs, waits
 from storage.error_class import ErrorClass, error_class, is_server_error
 from storage.journal import Change, Journal
 from storage.pool import (
@@ -78,6 +79,8 @@ class ShardStore:
         if self._writer is None or self._writer.is_closed():
             self._writer = await open_connection(self._options)
             self._writer.add_termination_listener(self._is_lost)
+            # It may lead to another server, or to one that was restored.
+            self._journal.forget()
         try:
             return await work(self._writer)
         except BaseException as error:
@@ -91,6 +94,11 @@ class ShardStore:
         """Believe nothing any more that the server had: the next may have lost or regained it."""
         self._journal.forget()
         self.on_lost()
+
+    async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+        """Store a spec again that is not there any more."""
+        async with self._reader() as conn:
+            await specs.restore(conn, tenant, spec, last_deadline)
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
         """Which correlation a node of this execution already has."""

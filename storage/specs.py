@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from core.spec import WaitSpec
 from core.wait import Wait
+from storage.pool import Connection
+from storage.queries import Q
 
 MOST = 10_000
 _DAY = 86_400.0
@@ -39,3 +42,8 @@ class KnownSpecs:
             self._covered.clear()
         for tenant, digest, _, last_deadline in rows:
             self._covered[tenant, digest] = last_deadline
+
+
+async def restore(conn: Connection, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+    """Store a spec again that waits have and Postgres has lost."""
+    await conn.execute(Q["restore_spec"], tenant, spec.digest, spec.text, last_deadline + _DAY)

@@ -86,12 +86,17 @@ async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict
     known = await load_waits(conn, [request.key for request in requests])
     found = {request.key: Loaded(known.get(request.key)) for request in requests}
     unknown = [request for request in requests if request.key not in known]
-    if unknown:
-        await _size_early(conn, unknown, found)
+    lost = [request for request in requests if _is_lost(known.get(request.key))]
+    if unknown or lost:
+        await _size_early(conn, unknown + lost, found)
     offered = [request for request in unknown if request.has_event]
     if offered:
         await _find_elsewhere(conn, offered, found)
     return found
+
+
+def _is_lost(wait: Wait | None) -> bool:
+    return wait is not None and wait.spec.lost != b""
 
 
 async def _size_early(

@@ -1,14 +1,16 @@
 -- `any(array[…])`: how writers keep to keys; see storage/pool.py.
 
 -- name: load_waits
--- The rows to rebuild these correlations from.
+-- The rows to rebuild these correlations from. A spec may be missing: Postgres was restored, or lost
+-- its last writes.
 -- Served by: execution_wait_states_pkey.
 select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
-       w.log_length, s.spec, w.marks, w.ending, w.registered_by,
+       w.log_length, w.spec_id, s.spec, w.marks, w.ending, w.registered_by,
        extract(epoch from w.created_at)::float8 as opened_at,
-       extract(epoch from w.expires_at)::float8 as expires_at
+       extract(epoch from w.expires_at)::float8 as expires_at,
+       extract(epoch from w.due_at)::float8 as due_at
   from execution_wait_states w
-  join wait_specs s on s.tenant_id = any(array[w.tenant_id]) and s.spec_id = w.spec_id
+  left join wait_specs s on s.tenant_id = any(array[w.tenant_id]) and s.spec_id = w.spec_id
  where w.wait_key = any($1::bytea[]);
 
 -- name: size_early
@@ -144,6 +146,13 @@ with specs as (
 )
 select wait_key from kept;
 
+-- name: restore_spec
+-- Store a spec again that waits have and that is not there any more.
+insert into wait_specs (tenant_id, spec_id, spec, last_deadline)
+values ($1, $2, $3, to_timestamp($4))
+    on conflict (tenant_id, spec_id) do update
+   set last_deadline = greatest(wait_specs.last_deadline, excluded.last_deadline);
+
 -- name: park
 -- Keep events that found no place. One that waits to be matched may get a new verdict, and one that
 -- was noted without its data gets it if there is room by now; any other repetition changes nothing.
@@ -181,11 +190,12 @@ offset $4
 -- are read, so the caller keeps that close.
 -- Served by: execution_wait_states_recent, execution_wait_states_node.
 select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
-       w.log_length, s.spec, w.marks, w.ending, w.registered_by,
+       w.log_length, w.spec_id, s.spec, w.marks, w.ending, w.registered_by,
        extract(epoch from w.created_at)::float8 as opened_at,
-       extract(epoch from w.expires_at)::float8 as expires_at
+       extract(epoch from w.expires_at)::float8 as expires_at,
+       extract(epoch from w.due_at)::float8 as due_at
   from execution_wait_states w
-  join wait_specs s using (tenant_id, spec_id)
+  left join wait_specs s using (tenant_id, spec_id)
  where w.tenant_id = $1
    and ($2::text is null or w.status = $2)
    and ($3::text is null or w.execution_id = $3)
@@ -200,12 +210,13 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
 -- One wait with what its row alone knows.
 -- Served by: execution_wait_states_pkey.
 select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
-       w.log_length, s.spec, w.marks, w.ending, w.registered_by,
+       w.log_length, w.spec_id, s.spec, w.marks, w.ending, w.registered_by,
        extract(epoch from w.created_at)::float8 as opened_at,
        extract(epoch from w.expires_at)::float8 as expires_at,
+       extract(epoch from w.due_at)::float8 as due_at,
        extract(epoch from w.resumed_at)::float8 as resumed_at, w.resumed_by
   from execution_wait_states w
-  join wait_specs s using (tenant_id, spec_id)
+  left join wait_specs s using (tenant_id, spec_id)
  where w.wait_key = $1 and w.tenant_id = $2;
 
 -- name: read_log

@@ -7,6 +7,7 @@ from random import Random
 from core.address import Address
 from core.judgement import Outcome
 from core.outgoing import Outgoing
+from core.spec import WaitSpec
 from core.wait import Entry, Parked, Wait
 from storage.journal import NEW, Change
 from storage.waits import Loaded, LoadRequest
@@ -137,6 +138,10 @@ class SimStore:
         if self._trouble.strikes(0.08):
             raise LostError("after")
         return kept
+
+    async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+        """No spec is ever lost here."""
+        raise NotImplementedError
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
         """Which correlation a node of this execution already has."""

@@ -53,6 +53,9 @@ class SlowStore:
         self.flushed += changes
         return {change.key for change in changes}
 
+    async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+        raise NotImplementedError
+
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
         return None
 

@@ -173,3 +173,9 @@ def test_a_spec_that_fits_nowhere_is_decoded_all_the_same() -> None:
     cache = SpecCache(2, 1_000)
     assert cache.decode(raw_of({"kafkaEvent": {"topic": "t"}})).names == ("kafka_event",)
     assert (len(cache), cache.weight) == (0, 0)
+
+
+def test_a_spec_tells_its_names_and_no_secret() -> None:
+    call = msgspec.Raw(b'{"headers":{"Authorization":"Bearer s3cr3t"}}')
+    spec = WaitSpec(events=EVENTS, call=call)
+    assert repr(spec) == f"WaitSpec(a, b, c; {spec.digest.hex()})"

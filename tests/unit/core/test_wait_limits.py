@@ -3,7 +3,9 @@
 from msgspec.structs import replace
 
 from core.messages import Clause, Judged, Reason, Reply, Verdict
-from core.spec import Expected, Source, WaitSpec
+from core.parking import Unregistered
+from core.spec import Expected, Source, WaitSpec, stand_in_for
+from core.turns import take
 from core.wait_limits import WaitLimits
 from tests.unit.core.world import START, World, offer, register
 
@@ -96,3 +98,15 @@ def test_a_mark_of_an_older_row_has_no_size() -> None:
     assert [mark.size for mark in wait.marks] == [2, 0]
     world.wait = replace(wait, marks=(replace(wait.marks[0], size=0), wait.marks[1]))
     assert answer_of(world.say(offer("e-1", label="two"), START)).event == "two"
+
+
+def test_events_of_a_wait_whose_spec_is_lost_are_kept_within_the_bounds() -> None:
+    world = World(limits=WaitLimits(early_events=1))
+    world.say(register(SPEC), START)
+    lost = replace(world.waiting_or_ended, spec=stand_in_for(SPEC.digest, 2))
+    found = Unregistered(sizes={"e-0": 2})
+    first = take(lost, offer("e-0"), START, found, world.limits)
+    assert first.wait is lost
+    assert answer_of(first.reply).verdict is Verdict.BUFFERED
+    second = take(lost, offer("e-1"), START, found, world.limits)
+    assert answer_of(second.reply).reason is Reason.TOO_MANY_EARLY
