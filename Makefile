@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-core test-units test-edges test-parts test-product test-fast check format chaos bench clean constraints kafka-jars chromium
+.PHONY: help run test test-core test-units test-edges test-parts test-product test-fast check format chaos bench clean constraints sbom audit kafka-jars chromium
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,18 +76,42 @@ clean: ## Remove the virtual environment and every cache (keeps .muster, your da
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .cache .coverage
 	find . -name __pycache__ -type d -not -path './.muster/*' -prune -exec rm -rf {} +
 
-constraints: $(VENV)/.installed ## Pin every dependency anew from pyproject.toml
-	$(PY) -m pip install --quiet uv
-	$(PY) -m uv pip compile --quiet --upgrade --universal --extra dev --extra bench --no-header --no-annotate \
-		--no-emit-index-url pyproject.toml -o constraints.txt
+# All of them together first, so that each set has the same versions; then each with its hashes.
+COMPILE := $(PY) -m uv pip compile --quiet --universal --no-header --no-annotate --no-emit-index-url
+INPUTS  := requirements/build.in pyproject.toml
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+constraints: $(VENV)/.installed ## Pin every dependency anew from pyproject.toml, with hashes
+	$(PY) -m pip install --quiet uv
+	@mkdir -p build
+	$(COMPILE) --upgrade --extra dev --extra bench $(INPUTS) -o build/all.txt
+	$(COMPILE) --upgrade --generate-hashes --constraint build/all.txt $(INPUTS) -o requirements/runtime.txt
+	$(COMPILE) --upgrade --generate-hashes --constraint build/all.txt --extra dev $(INPUTS) -o requirements/dev.txt
+	$(COMPILE) --upgrade --generate-hashes --constraint build/all.txt --extra bench $(INPUTS) -o requirements/bench.txt
+
+sbom: $(VENV)/.installed ## Write build/sbom.json: everything Muster runs on (CycloneDX)
+	@$(PY) requirements/sbom.py build/sbom.json
+	@echo "build/sbom.json"
+
+audit: $(VENV)/.installed ## Ask a vulnerability service about every dependency (needs the network)
+	@test -x build/audit/bin/pip-audit || { $(PYTHON) -m venv build/audit && \
+		build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
+	@rm -f build/audit.json
+	@build/audit/bin/pip-audit --progress-spinner off --disable-pip --require-hashes \
+		--requirement requirements/dev.txt --format json --output build/audit.json; code=$$?; \
+	test -s build/audit.json || { echo "audit: the vulnerability service did not answer, so nothing was audited" >&2; exit 2; }; \
+	exit $$code
+
+# Every package must be the one that was pinned, to the byte. Only our own code is not: it is here.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
+
+$(VENV)/.installed: pyproject.toml requirements/dev.txt
 	@echo "Setting up $(VENV) (about a minute, once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Muster needs Python 3.11 or newer")'
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(PY) $(INSTALL) --require-hashes --requirement requirements/dev.txt
+	@$(PY) $(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.installed
-	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+$(VENV)/.bench: $(VENV)/.installed requirements/bench.txt
+	@$(PY) $(INSTALL) --require-hashes --requirement requirements/bench.txt
 	@touch $@
