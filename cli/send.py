@@ -1,7 +1,7 @@
 """`muster send`: a callback from the shell."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -35,7 +35,7 @@ class Delivery:
     ] = None
     token: Annotated[
         str | None, typer.Option(help="Token of a callback URL, instead of a key.")
-    ] = None
+    ] = field(default=None, repr=False)
 
     def path(self) -> str:
         """The route for this kind of event."""

@@ -28,6 +28,10 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event_id: str | None = None
     content_type: str = JSON
 
+    def __repr__(self) -> str:
+        """Without headers and data: they may be secret."""
+        return f"Arrival({self.source.value}, {self.door}/{self.label}, {self.event_id!r})"
+
 
 def event_id_of(arrival: Arrival, turn_id: str) -> str:
     """The id an event is deduplicated by: the sender's own, or one for this request."""

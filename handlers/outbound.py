@@ -36,8 +36,8 @@ class Request:
 
     url: str
     method: str
-    headers: dict[str, str]
-    body: bytes | None
+    headers: dict[str, str] = field(repr=False)
+    body: bytes | None = field(repr=False)
     connect_timeout: float
     read_timeout: float
     """Of each part of the answer; of all of it, if `total`."""

@@ -13,7 +13,7 @@ class Call:
     resource: str
     direct: bool
     body: dict[str, Any]
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     at: float = field(default_factory=time.monotonic)
     abandoned: bool = False
 

@@ -1,7 +1,7 @@
 """What a scene of the demo is made of. Pure data; the stage plays it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -63,7 +63,7 @@ class Outcome:
 class Scene:
     """One correlation, from its registration to its end."""
 
-    key: str
+    key: str = field(repr=False)
     title: str
     story: str
     config: Mapping[str, Any]

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -23,7 +23,7 @@ class Call:
 
     execution_id: str
     correlation_id: str
-    callback_url: str | None = None
+    callback_url: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a scene of the dispatch demo is made of, and how it has to end."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cli.demo.dispatch.receiver import Arrival
@@ -27,7 +27,7 @@ class Outcome:
 class Scene:
     """Something that happens to events, and what has to come of it. `play` tells what came."""
 
-    key: str
+    key: str = field(repr=False)
     title: str
     story: str
     facts: tuple[str, ...]

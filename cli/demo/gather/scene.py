@@ -51,7 +51,7 @@ class Outcome:
 class Scene:
     """One gather, from the request to the last callback. Times are in milliseconds."""
 
-    key: str
+    key: str = field(repr=False)
     title: str
     story: str
     delays: tuple[int, ...]
