@@ -24,6 +24,7 @@ from core.wait import PENDING
 from handlers.outbound import Outbound
 from storage import access, resources
 from storage.clock import DatabaseClock
+from storage.encryption import ENCRYPTION_ERRORS
 from storage.pool import PoolOptions, open_pool
 from storage.resources import OpenGather
 
@@ -117,7 +118,11 @@ class PoolActor:
         for gather in await resources.open_gathers(self._database, OLDER_THAN, MOST_AT_ONCE):
             # One gather after another: what there is no room for is not even read.
             if pool.has_room(gather.address.tenant):
-                errand = await self._missed(pool, gather)
+                try:
+                    errand = await self._missed(pool, gather)
+                except ENCRYPTION_ERRORS as error:  # the others can be called
+                    log.warning("pool.secrets_unreadable", error=str(error))
+                    continue
                 found += len(pool.begin(errand) or ()) if errand is not None else 0
         if found:
             log.warning("pool.calls_found", calls=found)

@@ -12,6 +12,7 @@ import structlog
 
 from actors.progress import Progress
 from core.config import Config
+from storage import encryption
 from storage.clock import DatabaseClock
 from storage.error_class import SERVER_ERRORS
 from storage.pool import Pool
@@ -70,6 +71,7 @@ class Process:
         self, name: str, config: Config, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         configure_logging(config.log_level, as_json=config.log_json)
+        encryption.configure(config)
         self.name = name
         self.started_at = time.time()
         self._monotonic = monotonic

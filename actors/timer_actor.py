@@ -7,6 +7,7 @@ from typing import Any
 from actors.directory import Directory
 from actors.dispatch_watch import EVERY as WATCH_EVERY
 from actors.dispatch_watch import DispatchWatch
+from actors.encryption_sweep import EncryptionSweep
 from actors.names import SUPERVISOR
 from actors.process import Process, mint, settle_memory, sync_until_done
 from actors.router import Router
@@ -61,6 +62,7 @@ class TimerActor:
         self._process.every(config.timer_horizon, timer.sweep, "sweep")
         self._process.every(config.sweep_every, sweeper.reoffer, "reoffer")
         self._process.every(config.sweep_every, sweeper.forget, "forget")
+        self._process.every(config.sweep_every, EncryptionSweep(pool).run)
         self._process.every(WATCH_EVERY, DispatchWatch(pool).check)
         # More often than others: what fires while its clock is ahead fires early.
         self._process.every(1.0, lambda: self._clock.sync(pool))

@@ -9,13 +9,19 @@ import ray
 
 from actors.directory import find, named
 from actors.gateway import Gateway
+from bench.front import SECRET_KEY
 from core.config import Config
 
 
 @asynccontextmanager
 async def actors(dsn: str, **settings: Any) -> AsyncIterator[Gateway]:
     """Bring the actors up in a namespace of their own; end them after."""
-    config = Config(dsn=dsn, namespace=f"bench-{os.urandom(3).hex()}", **settings)
+    config = Config(
+        dsn=dsn,
+        namespace=f"bench-{os.urandom(3).hex()}",
+        secret_keys=(SECRET_KEY,),
+        **settings,
+    )
     gateway = await Gateway.open(config)
     try:
         yield gateway

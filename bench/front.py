@@ -9,18 +9,25 @@ from bench.wire import Door
 from cli.host.serving import serve, stop_serving
 from cli.provision import prepare_database
 from cli.up import READY
+from core.secret_keys import show_key
 from serve_app.app import make_app
 from serve_app.settings import Settings
+from storage import encryption
+
+SECRET_KEY = b"what benchmarks encrypt under..."
 
 
 @asynccontextmanager
 async def front_door(stage: Stage, **settings: object) -> AsyncIterator[Door]:
     """Actors and HTTP API on the stage's Ray node, with a key for the first tenant."""
     dsn = await stage.database()
+    port = stage.node.options.port
+    loaded = Settings.load({"port": port, "secret_key": show_key(SECRET_KEY), **settings})
+    config = loaded.to_config(dsn)
+    encryption.configure(config)
     provisioned = await prepare_database(dsn, None)
     assert provisioned.new_key is not None
-    loaded = Settings.load({"port": stage.node.options.port, **settings})
-    app = make_app(loaded, loaded.to_config(dsn))
+    app = make_app(loaded, config)
     try:
         # Aside, because both block.
         await asyncio.to_thread(serve, stage.node, app, probe=READY)

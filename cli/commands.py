@@ -147,6 +147,13 @@ COMMANDS = (
         panel=_DISPATCH,
     ),
     Entry(
+        name="secrets",
+        target="cli.secrets:app",
+        summary="See which keys encrypt stored secrets; rotate and remove keys.",
+        example="muster secrets status",
+        panel=_ADMIN,
+    ),
+    Entry(
         name="keys",
         target="cli.keys:app",
         summary="Create, list and revoke API keys.",

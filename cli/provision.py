@@ -3,12 +3,12 @@
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cli.errors import CommandError
 from core.permissions import ALL_PERMISSIONS, split_key
 from core.quotas import Quota
-from storage import access, usage
+from storage import access, encryption_keys, usage
 from storage.migrate import MigrationOptions, migrate
 from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 from storage.schema_check import SchemaMismatchError
@@ -21,7 +21,7 @@ class Provisioned:
     """What was done."""
 
     migrations: list[str]
-    new_key: str | None
+    new_key: str | None = field(repr=False)
 
 
 async def prepare_database(
@@ -32,6 +32,7 @@ async def prepare_database(
         applied = await migrate(dsn, MigrationOptions(progress=progress))
         pool = await open_pool(PoolOptions(dsn=dsn, name="up", max_size=1))
         try:
+            await encryption_keys.check(pool)
             return Provisioned(applied, await _ensure_key(pool, known_key))
         finally:
             await pool.close()

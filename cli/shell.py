@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,7 +62,7 @@ class Shell:
             help="API key; the variable keeps it out of the process list.",
             rich_help_panel=_PANEL,
         ),
-    ] = None
+    ] = field(default=None, repr=False)
     data_dir: DataDir = DATA_DIR
     as_json: JsonFlag = False
 

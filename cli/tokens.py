@@ -61,8 +61,10 @@ async def rotate(
 
     from cli.migrate import local_dsn  # noqa: PLC0415
     from cli.provision import open_database  # noqa: PLC0415
+    from cli.secret_keys import use_secret_keys  # noqa: PLC0415
     from storage import signing_secrets  # noqa: PLC0415
 
+    use_secret_keys(data_dir)
     rotated: dict[str, int] = {}
     async with open_database(database_url or local_dsn(data_dir), "tokens") as pool:
         for each in [purpose] if purpose else PURPOSES:

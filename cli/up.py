@@ -30,10 +30,11 @@ from cli.options import spread
 from cli.provision import prepare_database
 from cli.shell import JsonFlag, complain, err, out, print_json_line
 from cli.up_kafka import EMBEDDED, fetch_ahead, kafka_up, kill_kafka, load_settings
-from core.config import Placement
+from core.config import Config, Placement
 from core.errors import MusterError
 from serve_app.settings import Settings
-from storage import embedded
+from storage import embedded, encryption, key_file
+from storage.encryption_keys import WrongKeyError
 
 Greet: TypeAlias = Callable[[Instance, str | None], None]
 READY = "/actuator/health/readiness"
@@ -118,21 +119,22 @@ def _run_here(settings: Settings, kafka: str | None, greet: Greet) -> None:
         claim(settings.data_dir, options, _say),
         _database(settings, places) as dsn,
     ):
-        _provision(dsn, places)
+        with _keys(settings.to_config(dsn, places.secret_key)):
+            _provision(dsn, places)
         with (
             kafka_up(settings, places, kafka, _say) as (connected, link),
             ray_up(places, options, signals, _say) as node,
         ):
-            _serve(connected, dsn, node)
+            _serve(connected, connected.to_config(dsn, places.secret_key), node)
             greet(announce(places, node, link), _key_of(places))
             watch(node)
 
 
-def _serve(settings: Settings, dsn: str, node: RayNode) -> None:
+def _serve(settings: Settings, config: Config, node: RayNode) -> None:
     started = time.monotonic()
     from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
 
-    serve(node, make_app(settings, settings.to_config(dsn)), probe=READY)
+    serve(node, make_app(settings, config), probe=READY)
     _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
 
 
@@ -158,6 +160,25 @@ def _database(settings: Settings, places: Places) -> Iterator[str]:
     finally:
         embedded.stop(places.data_dir)
         _say("PostgreSQL is down")
+
+
+@contextmanager
+def _keys(config: Config) -> Iterator[None]:
+    """Have the keys that secrets are encrypted under; the file of a new instance is made here.
+
+    It is taken back if the database turns out to be somebody's with another key.
+    """
+    file = config.secret_key_file
+    is_new = file is not None and key_file.ensure(Path(file))
+    encryption.configure(config)
+    try:
+        yield
+    except WrongKeyError:
+        if file is not None and is_new:
+            Path(file).unlink()
+        raise
+    if is_new:
+        _say(f"Secrets are encrypted under a new key: back up {file} apart from the database")
 
 
 def _provision(dsn: str, places: Places) -> None:

@@ -19,7 +19,10 @@ class Placement(StrEnum):
 class Config:
     """Every process of one Muster gets the same. Times are in seconds."""
 
-    dsn: str
+    dsn: str = field(repr=False)
+    secret_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    """What secrets are encrypted under, the one that encrypts first; empty: those of the file."""
+    secret_key_file: str | None = None
     namespace: str = "muster"
     shards: int = 2
     placement: Placement = Placement.SHARDED

@@ -66,11 +66,17 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     method: str = "POST"
     headers: dict[str, str] = {}
     authorization: str | None = None
+    encrypted: str | None = None
+    """Headers and authorization as they are stored, until they are decrypted."""
     connect_timeout: float = 5.0
     read_timeout: float = 30.0
     rate_per_minute: int | None = None
     concurrency: int = 200
     reply: ReplyBy = ReplyBy.CALLBACK
+
+    def __repr__(self) -> str:
+        """Without address, headers and authorization: they may be secret."""
+        return f"Resource({self.method}, reply={self.reply.value!r})"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -112,6 +118,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     journals: bool = False
     inline: bool = False
     """Whether its resource came with the request: another one may have the same name."""
+
+    def __repr__(self) -> str:
+        """Without the callback's address, which has a token in it, and the body."""
+        return f"Call({self.name!r}, {self.address!r}, {self.resource!r})"
 
     @property
     def place(self) -> tuple[bytes, str]:

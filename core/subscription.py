@@ -103,6 +103,8 @@ class Subscription:
     filter: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: Mapping[str, str] | None = field(default=None, repr=False)
+    unreadable: str | None = None
+    """Why headers and auth are not here, though there are some: what encrypted them is missing."""
     signature: Signature = Signature.STANDARD
     custom_config: tuple[ConfigEntry, ...] = field(default=(), repr=False)
     source: SubscriptionSource = SubscriptionSource.API

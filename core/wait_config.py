@@ -23,6 +23,8 @@ from core.spec import NO_CALL, Expected, IdFields, Source, Strategy, TimeoutPoli
 API_RESPONSE = "api_response"
 KAFKA_EVENT = "kafka_event"
 MAX_TIMEOUT = 90 * 86_400.0
+MASK = "•••"
+"""In place of what is kept from readers."""
 
 # Strict: "300" and true are not numbers, and would hide a mistake.
 Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False, strict=True)]
@@ -74,7 +76,7 @@ class ApiCall(_Event):
 
     url: Annotated[str, Field(max_length=2048)] | None = None
     method: Literal["GET", "POST", "PUT", "DELETE"] = "POST"
-    headers: dict[HeaderName, Text] = {}
+    headers: dict[HeaderName, Text] = Field(default={}, repr=False)
     body: PlainMap | Text | None = None
     response_mode: Literal["callback", "sync"] = "callback"
 
@@ -210,8 +212,12 @@ def _expected(name: str, source: Source, label: str | None, event: _Event) -> Ex
 
 
 def _call(call: ApiCall) -> msgspec.Raw:
+    """What is kept of it: of its headers, templates only, as what is written out may be secret."""
     kept = {"url", "method", "headers", "body", "response_mode"}
     document = call.model_dump(include=kept, exclude_defaults=True, by_alias=True)
+    if "headers" in document:
+        given = document["headers"].items()
+        document["headers"] = {name: text if "@{" in text else MASK for name, text in given}
     return msgspec.Raw(msgspec.json.encode(document))
 
 

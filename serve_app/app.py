@@ -26,6 +26,12 @@ def build(args: dict[str, str]) -> Application:
             "MUSTER_PUBLIC_URL",
             "is required on a cluster: nothing else says where callbacks find it",
         )
+    if settings.secret_key is None:
+        raise InvalidError(
+            "MUSTER_SECRET_KEY",
+            "is required on a cluster, where nodes cannot share a key file: "
+            "`openssl rand -base64 32` makes one",
+        )
     if settings.plain_text_warning is not None:
         log.warning("serve.without_tls", detail=settings.plain_text_warning)
     return make_app(settings, settings.to_config(settings.database_url.get_secret_value()))

@@ -4,7 +4,7 @@ import re
 import secrets
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 from urllib.parse import quote
 
@@ -37,6 +37,7 @@ from serve_app.channels import Leaving
 from serve_app.database import Database
 from serve_app.problems import refusal
 from storage import resources, waits
+from storage.secret_values import encrypt_asked
 from storage.waits import Seen
 
 # How long a first answer waits for the resources to agree.
@@ -53,7 +54,7 @@ class Begun:
     address: Address
     opened: Opened
     agreed: int
-    stream_token: str
+    stream_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class Gatherer:
             raise NotFoundError(f"gather {address.correlation_id}")
         page = await self._database.ask(waits.read_lines, address.key, [1])
         asked = next(entry.payload for entry in page if entry.kind == ASKED)
+        # As it is stored: no view shows what is secret of it.
         return Gathering(seen, decode_asked(asked))
 
     async def missing(self, tenant: int, names: list[str]) -> list[str]:
@@ -136,7 +138,7 @@ class Gatherer:
             node_id=NODE,
             spec=encode_spec(spec_of(asked.asks, timeout, journals=asked.journals)),
             fresh=True,
-            asked=encode_asked(asked),
+            asked=encode_asked(encrypt_asked(asked, address)),
         )
         reply = await self._gateway.send(message)
         match reply:

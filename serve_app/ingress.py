@@ -11,6 +11,7 @@ from actors.gateway import Gateway
 from core.config import Config
 from serve_app.api import create_app, express
 from serve_app.options import IngressOptions
+from storage import encryption
 from telemetry.logging import configure_logging
 
 
@@ -21,6 +22,7 @@ class Ingress:
         # Serve takes what is written to stderr for its own log at INFO, which it does not keep.
         sys.stderr = sys.__stderr__
         configure_logging(config.log_level, as_json=config.log_json)
+        encryption.configure(config)
         self._config = config
         self._options = options
 

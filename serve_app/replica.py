@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -47,7 +48,16 @@ from serve_app.pool_bell import PoolBell
 from serve_app.redrive import InboxStore, Redrive
 from serve_app.registrar import Registrar
 from serve_app.told_topics import ToldTopics
-from storage import access, dispatch_warnings, event_types, subscriptions, topics, usage, waits
+from storage import (
+    access,
+    dispatch_warnings,
+    encryption_keys,
+    event_types,
+    subscriptions,
+    topics,
+    usage,
+    waits,
+)
 from storage.changes import Topic
 from storage.dispatch_warnings import NewWarning, Severity
 from storage.error_class import SERVER_ERRORS
@@ -166,6 +176,8 @@ class Replica:
 
     async def start(self) -> None:
         """What has to be asked of Postgres before the first request, if it is there."""
+        with suppress(*SERVER_ERRORS):
+            await encryption_keys.check(self.gateway.pool)
         await self.new_id.start()
 
     async def close(self) -> None:

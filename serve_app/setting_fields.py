@@ -70,6 +70,12 @@ class SettingFields(BaseSettings):
     database_url: SecretStr | None = Field(
         None, description="PostgreSQL to use (postgresql://…). Default: the embedded server."
     )
+    secret_key: SecretStr | None = Field(
+        None,
+        description="Key that secrets are encrypted under (base64 of 32 bytes); after a comma, "
+        "older ones that still decrypt. Default: the file secret_key of the data folder, made at "
+        "the first start. Required on a cluster.",
+    )
     dashboard: bool = Field(False, description="Start Ray's dashboard, on loopback only.")
     namespace: str = Field("muster", description="Ray namespace of the actors.", min_length=1)
 

@@ -3,15 +3,17 @@
 import re
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ValidationError, field_validator, model_validator
+from pydantic import SecretStr, ValidationError, field_validator, model_validator
 
 from core.config import Config
 from core.destinations import LOOPBACK, parse_networks, parse_ports
 from core.errors import InvalidError
 from core.kafka_config import KafkaConfig
 from core.quotas import QuotaLimits
+from core.secret_keys import parse_keys
 from core.topics import TopicRule
 from serve_app.options import IngressOptions
 from serve_app.setting_fields import PREFIX, SettingFields
@@ -50,6 +52,13 @@ class Settings(SettingFields):
         if (self.kafka_tls_certificate is None) != (self.kafka_tls_key is None):
             raise ValueError(f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY go together")
         return self
+
+    @field_validator("secret_key")
+    @classmethod
+    def _are_keys(cls, text: SecretStr | None) -> SecretStr | None:
+        if text is not None:
+            parse_keys(text.get_secret_value().split(","))
+        return text
 
     @field_validator("call_networks")
     @classmethod
@@ -104,13 +113,20 @@ class Settings(SettingFields):
         defaults = {name: type(self).model_fields[name].default for name in plain}
         return self.model_copy(update={**defaults, "kafka_bootstrap": bootstrap})
 
-    def to_config(self, dsn: str) -> Config:
-        """The part that every process gets, as plain data."""
+    def to_config(self, dsn: str, secret_key_file: Path | None = None) -> Config:
+        """The part that every process gets, as plain data.
+
+        Secrets are encrypted under the keys of that file where the settings have none.
+        """
+        keys = self.secret_keys()
         own = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
         own |= {"quotas"}
+        own |= {"secret_keys", "secret_key_file"}
         shared = {field.name for field in fields(Config)} - own
         return Config(
             dsn=dsn,
+            secret_keys=keys,
+            secret_key_file=None if keys or secret_key_file is None else str(secret_key_file),
             public_url=self.url,
             kafka=self._kafka(),
             call_networks=self._networks(),
@@ -156,6 +172,12 @@ class Settings(SettingFields):
         names = {field.name: f"kafka_{field.name}" for field in fields(KafkaConfig)}
         values = {name: plain(getattr(self, setting)) for name, setting in names.items()}
         return KafkaConfig(**values | {"topics": topic_entries(self.kafka_topics)})
+
+    def secret_keys(self) -> tuple[bytes, ...]:
+        """What secrets are encrypted under, the one that encrypts first; empty if none is set."""
+        if self.secret_key is None:
+            return ()
+        return parse_keys(self.secret_key.get_secret_value().split(","))
 
     def to_options(self) -> IngressOptions:
         """The part that only ingress replicas get."""

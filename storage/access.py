@@ -9,6 +9,7 @@ from storage import audit_log
 from storage.audit_log import COMMAND_LINE, Action
 from storage.pool import Connection, Pool
 from storage.queries import Q
+from storage.secret_values import decrypt_bytes, encrypt_bytes, signing_secret_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Credential:
 
     tenant: int
     name: str
-    secret_hash: bytes
+    secret_hash: bytes = field(repr=False)
     permissions: frozenset[str]
     lives: float | None = None
 
@@ -29,7 +30,7 @@ class NewKey:
     tenant: int
     name: str
     prefix: str
-    secret: str
+    secret: str = field(repr=False)
     permissions: tuple[Permission, ...]
     lifetime: float | None = None
 
@@ -158,8 +159,12 @@ async def touch_keys(pool: Pool, prefixes: list[str]) -> None:
 
 async def signing_secrets(pool: Pool, purpose: str, fresh: bytes) -> list[bytes]:
     """The live secrets for a purpose, newest first; `fresh` becomes the first if there is none."""
-    await pool.execute(Q["create_secret"], purpose, fresh)
-    return [row["secret"] for row in await pool.fetch(Q["live_secrets"], purpose)]
+    location = signing_secret_at(purpose)
+    rows = await pool.fetch(Q["live_secrets"], purpose)
+    if not rows:
+        await pool.execute(Q["create_secret"], purpose, encrypt_bytes(fresh, location))
+        rows = await pool.fetch(Q["live_secrets"], purpose)
+    return [decrypt_bytes(row["secret"], location) for row in rows]
 
 
 async def list_profiles(pool: Pool, tenant: int) -> list[IdFields]:

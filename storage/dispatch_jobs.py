@@ -1,6 +1,7 @@
 """Deliveries as people see them: posted, listed, looked at, forgotten."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -11,9 +12,11 @@ from core.dispatch.job import JobStatus, Kind, Mode, Pointer, Standing
 from core.subscription import Signature
 from core.tsid import first_at
 from storage import horizon
+from storage.encryption import ENCRYPTION_ERRORS
 from storage.horizon import Found
 from storage.pool import Connection, Pool
 from storage.queries import Q
+from storage.secret_values import decrypt_map, encrypt_map, job_at
 
 # Nothing that is an id sorts before the one or after the other.
 _FIRST, _LAST = "", "~"
@@ -31,7 +34,6 @@ _PLAIN = (
     *("signature", "client_id", "schema_id"),
 )
 
-_headers = msgspec.json.Decoder(dict[str, str])
 _metadata = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 
 
@@ -220,7 +222,9 @@ async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) 
     found: dict[int, Created] = {}
     while len(found) < len(jobs):
         left = [place for place in range(len(jobs)) if place not in found]
-        rows = await conn.fetch(Q["create_jobs"], tenant, *_columns([jobs[p] for p in left]))
+        rows = await conn.fetch(
+            Q["create_jobs"], tenant, *_columns(tenant, [jobs[p] for p in left])
+        )
         for row in rows:
             found[left[row["place"] - 1]] = Created(
                 row["job_id"], row["pool_no"], row["position"], row["known"]
@@ -231,13 +235,13 @@ async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) 
 async def read(pool: Pool, tenant: int, job_id: str) -> Job | None:
     """One job with what it brings."""
     rows = await pool.fetch(Q["read_jobs"], tenant, [job_id], True)
-    return _job(rows[0]) if rows else None
+    return _job(tenant, rows[0]) if rows else None
 
 
 async def read_many(pool: Pool, tenant: int, job_ids: Sequence[str]) -> list[Job]:
     """Those of these jobs that there are, newest first, without what they bring."""
     rows = await pool.fetch(Q["read_jobs"], tenant, list(job_ids), False)
-    return [_job(row) for row in rows]
+    return [_job(tenant, row) for row in rows]
 
 
 async def page(
@@ -294,12 +298,12 @@ async def forget(pool: Pool, tenant: int, before: float, limit: int) -> int:
     return len(await pool.fetch(Q["forget_jobs"], tenant, first_at(before), limit))
 
 
-def _columns(jobs: Sequence[NewJob]) -> list[list[object]]:
+def _columns(tenant: int, jobs: Sequence[NewJob]) -> list[list[object]]:
     """One list for each column, in the order of the statement."""
     return [
         *([getattr(job, name) for job in jobs] for name in _PLAIN),
-        [_json(job.headers or None) for job in jobs],
-        [_json(job.auth) for job in jobs],
+        [encrypt_map(job.headers or None, job_at(tenant, job.job_id, "headers")) for job in jobs],
+        [encrypt_map(job.auth, job_at(tenant, job.job_id, "auth")) for job in jobs],
         [_json(job.metadata or None) for job in jobs],
     ]
 
@@ -364,7 +368,14 @@ def _conditions(chosen: JobFilter) -> tuple[object, ...]:
     )
 
 
-def _job(row: asyncpg.Record) -> Job:
+def _readable_headers(tenant: int, row: asyncpg.Record) -> dict[str, str]:
+    """Those whose key is missing are not shown; the rest of the job is."""
+    with suppress(*ENCRYPTION_ERRORS):
+        return decrypt_map(row["headers"], job_at(tenant, row["job_id"], "headers"))
+    return {}
+
+
+def _job(tenant: int, row: asyncpg.Record) -> Job:
     values = dict(row)
     return Job(
         **values
@@ -373,7 +384,7 @@ def _job(row: asyncpg.Record) -> Job:
             "mode": Mode(row["mode"]),
             "status": JobStatus(row["status"]),
             "standing": Standing(row["standing"]),
-            "headers": _headers.decode(row["headers"]) if row["headers"] else {},
+            "headers": _readable_headers(tenant, row),
             "signature": Signature(row["signature"]) if row["signature"] else None,
             "metadata": _metadata.decode(row["metadata"]) if row["metadata"] else (),
         }

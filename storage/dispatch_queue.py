@@ -12,8 +12,10 @@ from core.dispatch.job import GroupKey, JobKey, Kind, Mode, Pointer
 from core.dispatch.outcome import TOO_LATE, Sent, Step
 from core.dispatch.outcome import Result as Came
 from core.subscription import Signature
+from storage.encryption import ENCRYPTION_ERRORS
 from storage.pool import Connection, Pool
 from storage.queries import Q
+from storage.secret_values import decrypt_map, job_at
 
 KEPT_DEFERRALS = 100
 """Of a job that is put off again and again, so many of the latest are noted, or twice as many."""
@@ -133,7 +135,24 @@ def pointer_of(row: asyncpg.Record) -> Pointer:
     )
 
 
+def _secrets(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | None, str | None]:
+    """Headers and auth of a job, or why they cannot be read. Few jobs have any of their own."""
+    headers, auth = row["headers"], row["auth"]
+    if headers is None and auth is None:
+        return {}, None, None
+    tenant, job_id = row["tenant_id"], row["job_id"]
+    try:
+        return (
+            decrypt_map(headers, job_at(tenant, job_id, "headers")),
+            decrypt_map(auth, job_at(tenant, job_id, "auth")) if auth else None,
+            None,
+        )
+    except ENCRYPTION_ERRORS as error:  # the others of its batch can be sent
+        return {}, None, str(error)
+
+
 def _claimed(row: asyncpg.Record) -> Claimed:
+    headers, auth, unreadable = _secrets(row)
     return Claimed(
         tenant=row["tenant_id"],
         job_id=row["job_id"],
@@ -156,8 +175,9 @@ def _claimed(row: asyncpg.Record) -> Claimed:
         expires_at=row["expires_at"],
         payload=row["payload"],
         content_type=row["content_type"],
-        headers=_object.decode(row["headers"]) if row["headers"] else {},
-        auth=_object.decode(row["auth"]) if row["auth"] else None,
+        headers=headers,
+        auth=auth,
+        unreadable=unreadable,
         signature=_SIGNATURES[row["signature"]] if row["signature"] else None,
         subscription_id=row["subscription_id"],
         subscription_version=row["subscription_version"],

@@ -1,6 +1,6 @@
 """Connections to Postgres, set up the same way everywhere."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -69,7 +69,7 @@ _ON = "on"
 class PoolOptions:
     """How one process talks to Postgres."""
 
-    dsn: str
+    dsn: str = field(repr=False)
     name: str
     max_size: int = 4
     statement_timeout: float = 30.0

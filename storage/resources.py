@@ -1,6 +1,7 @@
 """Resources, and the gathers that wait for them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import asyncpg
@@ -11,9 +12,16 @@ from core.gather import LONGEST_TIMEOUT_MS, Asked, Resource, decode_asked
 from core.spec import decode_spec
 from core.wait import ASKED, Mark
 from storage import waits
+from storage.encryption import ENCRYPTION_ERRORS
 from storage.pool import Pool
 from storage.queries import Q
 from storage.rows import address_of
+from storage.secret_values import (
+    decrypt_asked,
+    decrypt_resource,
+    encrypt_resource,
+    resource_at,
+)
 
 _resource = msgspec.json.Decoder(Resource)
 _marks = msgspec.json.Decoder(tuple[Mark, ...])
@@ -40,26 +48,31 @@ class OpenGather:
 
 async def put(pool: Pool, tenant: int, name: str, resource: Resource) -> bool:
     """Register or change; whether it is new."""
-    text = msgspec.json.encode(resource).decode()
+    stored = encrypt_resource(resource, resource_at(tenant, name))
+    text = msgspec.json.encode(stored).decode()
     created: bool = await pool.fetchval(Q["put_resource"], tenant, name, text)
     return created
 
 
 async def find(pool: Pool, tenant: int, names: Sequence[str]) -> dict[str, Resource]:
-    """Those of these names that there are."""
+    """Those of these names that there are, ready to be called."""
     rows = await pool.fetch(Q["find_resources"], tenant, list(names))
-    return {row["name"]: _resource.decode(row["definition"]) for row in rows}
+    found = {row["name"]: _resource.decode(row["definition"]) for row in rows}
+    return {name: decrypt_resource(one, resource_at(tenant, name)) for name, one in found.items()}
 
 
 async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[Registered]:
     """The next resources of a listing, by name."""
-    return [_registered(row) for row in await pool.fetch(Q["list_resources"], tenant, after, limit)]
+    return [
+        _registered(tenant, row)
+        for row in await pool.fetch(Q["list_resources"], tenant, after, limit)
+    ]
 
 
 async def read(pool: Pool, tenant: int, name: str) -> Registered | None:
     """One resource."""
     row = await pool.fetchrow(Q["read_resource"], tenant, name)
-    return _registered(row) if row else None
+    return _registered(tenant, row) if row else None
 
 
 async def drop(pool: Pool, tenant: int, name: str) -> bool:
@@ -83,9 +96,13 @@ async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGa
 async def read_asked(pool: Pool, address: Address) -> Asked | None:
     """What a gather asked for, if there is one."""
     lines = await waits.read_lines(pool, address.key, [1])
-    return next((decode_asked(line.payload) for line in lines if line.kind == ASKED), None)
+    found = next((decode_asked(line.payload) for line in lines if line.kind == ASKED), None)
+    return None if found is None else decrypt_asked(found, address)
 
 
-def _registered(row: asyncpg.Record) -> Registered:
+def _registered(tenant: int, row: asyncpg.Record) -> Registered:
     definition = _resource.decode(row["definition"])
+    # One whose secrets cannot be read is shown without them: it can still be replaced or removed.
+    with suppress(*ENCRYPTION_ERRORS):
+        definition = decrypt_resource(definition, resource_at(tenant, row["name"]))
     return Registered(row["name"], definition, row["created_at"], row["updated_at"])

@@ -8,6 +8,7 @@ from storage.audit_log import COMMAND_LINE, Action
 from storage.changes import Topic
 from storage.pool import Pool
 from storage.queries import Q
+from storage.secret_values import encrypt_bytes, signing_secret_at
 
 KEEP_RETIRED = 30 * 86_400.0
 """Seconds for which a listing still shows a secret that is over."""
@@ -30,7 +31,8 @@ async def rotate(pool: Pool, purpose: str, fresh: bytes, grace: float) -> int:
     async with pool.acquire() as conn, conn.transaction():
         await conn.execute(Q["retire_secrets"], purpose, grace)
         await conn.execute(Q["forget_secrets"], KEEP_RETIRED)
-        secret_id: int = await conn.fetchval(Q["add_secret"], purpose, fresh)
+        stored = encrypt_bytes(fresh, signing_secret_at(purpose))
+        secret_id: int = await conn.fetchval(Q["add_secret"], purpose, stored)
         await audit_log.add(
             conn, ANCHOR, COMMAND_LINE, Action.SIGNING_SECRET_ROTATED, [f"{purpose} {secret_id}"]
         )

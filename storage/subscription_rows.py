@@ -15,8 +15,15 @@ from core.subscription import (
     SubscriptionSource,
     SubscriptionStatus,
 )
+from storage.encryption import ENCRYPTION_ERRORS, Location
+from storage.secret_values import (
+    decrypt_bytes,
+    decrypt_map,
+    encrypt_map,
+    subscription_at,
+    webhook_secret_at,
+)
 
-_words = msgspec.json.Decoder(dict[str, str])
 _config = msgspec.json.Decoder(tuple[ConfigEntry, ...])
 
 
@@ -40,8 +47,8 @@ def values_of(one: Subscription) -> tuple[Any, ...]:
         one.sequence,
         one.data_only,
         one.filter,
-        _json(one.headers),
-        None if one.auth is None else _json(one.auth),
+        encrypt_map(dict(one.headers), _at(one, "headers")),
+        encrypt_map(None if one.auth is None else dict(one.auth), _at(one, "auth")),
         one.signature,
         _json(one.custom_config),
         one.source,
@@ -53,7 +60,8 @@ def values_of(one: Subscription) -> tuple[Any, ...]:
 
 
 def subscription_of(row: asyncpg.Record) -> Subscription:
-    """One that read_subscriptions found."""
+    """One that read_subscriptions found; its `unreadable` says if its secrets cannot be read."""
+    headers, auth, unreadable = _secrets(row)
     bound = zip(row["patterns"], row["spec_versions"], row["event_type_ids"], strict=True)
     return Subscription(
         tenant=row["tenant_id"],
@@ -75,8 +83,9 @@ def subscription_of(row: asyncpg.Record) -> Subscription:
         sequence=row["sequence"],
         data_only=row["data_only"],
         filter=row["filter"],
-        headers=_words.decode(row["headers"]),
-        auth=_auth(row["auth"]),
+        headers=headers,
+        auth=auth,
+        unreadable=unreadable,
         signature=Signature(row["signature"]),
         custom_config=_config.decode(row["custom_config"]),
         source=SubscriptionSource(row["source"]),
@@ -91,19 +100,38 @@ def subscription_of(row: asyncpg.Record) -> Subscription:
 
 
 def profile_of(row: asyncpg.Record) -> Profile:
-    """One that read_profiles found."""
+    """One that read_profiles found, decrypted: nothing is sent without any part of it."""
+    location = webhook_secret_at(row["tenant_id"], row["subscription_id"])
+    headers, auth = _decrypted(row)
     return Profile(
         version=row["version"],
         target=row["target"],
-        secrets=tuple(row["secrets"]),
+        secrets=tuple(decrypt_bytes(raw, location) for raw in row["secrets"]),
         signature=Signature(row["signature"]),
-        headers=_words.decode(row["headers"]),
-        auth=_auth(row["auth"]),
+        headers=headers,
+        auth=auth,
     )
 
 
-def _auth(raw: str | None) -> dict[str, str] | None:
-    return None if raw is None else _words.decode(raw)
+def _decrypted(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | None]:
+    tenant, subscription_id = row["tenant_id"], row["subscription_id"]
+    headers = decrypt_map(row["headers"], subscription_at(tenant, subscription_id, "headers"))
+    auth = row["auth"]
+    if auth is None:
+        return headers, None
+    return headers, decrypt_map(auth, subscription_at(tenant, subscription_id, "auth"))
+
+
+def _secrets(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | None, str | None]:
+    """Headers and auth, or why they cannot be read: others of a listing can."""
+    try:
+        return (*_decrypted(row), None)
+    except ENCRYPTION_ERRORS as error:
+        return {}, None, str(error)
+
+
+def _at(one: Subscription, column: str) -> Location:
+    return subscription_at(one.tenant, one.subscription_id, column)
 
 
 def _json(value: Any) -> str:

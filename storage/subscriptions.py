@@ -15,6 +15,7 @@ from core.subscription import (
 )
 from storage import changes, pool_moves, webhook_secrets
 from storage.changes import Topic
+from storage.encryption import MissingKeyError
 from storage.pool import Connection, Pool
 from storage.queries import Q
 from storage.subscription_rows import profile_of, subscription_of, values_of
@@ -122,6 +123,8 @@ async def change(pool: Pool, tenant: int, name: str, edit: Edit) -> Refusal | Su
 
 async def save(conn: Connection, held: Subscription, new: Subscription) -> Refusal | Subscription:
     """Store what a held subscription is to become, and tell others."""
+    if held.unreadable is not None:  # saved as it looks, it would lose what it has
+        raise MissingKeyError(held.unreadable)
     if new.status is SubscriptionStatus.ACTIVE and not await conn.fetchrow(
         Q["hold_open_pool"], new.pool_no
     ):

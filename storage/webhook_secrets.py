@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import asyncpg
@@ -9,8 +10,10 @@ import asyncpg
 from storage import audit_log, changes
 from storage.audit_log import COMMAND_LINE, Action
 from storage.changes import Topic
+from storage.encryption import ENCRYPTION_ERRORS, Location
 from storage.pool import Connection, Pool
 from storage.queries import Q
+from storage.secret_values import decrypt_bytes, encrypt_bytes, webhook_secret_at
 
 OWN = ""
 """In the place of a subscription: the tenant's own jobs."""
@@ -37,7 +40,8 @@ def make() -> bytes:
 async def live(pool: Pool | Connection, tenant: int, subscription_id: str) -> list[Secret]:
     """Those that sign, newest first."""
     rows = await pool.fetch(Q["live_webhook_secrets"], tenant, subscription_id)
-    return [_secret(row) for row in rows]
+    location = webhook_secret_at(tenant, subscription_id)
+    return [_secret(row, location) for row in rows]
 
 
 async def own(pool: Pool, tenant: int) -> list[Secret]:
@@ -84,13 +88,23 @@ async def rotate(
         rotated = subscription_id or OWN_JOBS
         await audit_log.add(conn, tenant, actor, Action.WEBHOOK_SECRET_ROTATED, [rotated])
         await changes.notify(conn, Topic.SUBSCRIPTIONS, tenant)
-        return await live(conn, tenant, subscription_id)
+        return await _readable(conn, tenant, subscription_id)
+
+
+async def _readable(conn: Connection, tenant: int, subscription_id: str) -> list[Secret]:
+    """Those that sign, without any that cannot be read: to replace such a one is the remedy."""
+    location, found = webhook_secret_at(tenant, subscription_id), []
+    for row in await conn.fetch(Q["live_webhook_secrets"], tenant, subscription_id):
+        with suppress(*ENCRYPTION_ERRORS):
+            found.append(_secret(row, location))
+    return found
 
 
 async def add(conn: Connection, tenant: int, subscription_id: str, secret: bytes) -> None:
     """One more, in a transaction of the caller's."""
-    await conn.execute(Q["add_webhook_secret"], tenant, subscription_id, secret)
+    stored = encrypt_bytes(secret, webhook_secret_at(tenant, subscription_id))
+    await conn.execute(Q["add_webhook_secret"], tenant, subscription_id, stored)
 
 
-def _secret(row: asyncpg.Record) -> Secret:
-    return Secret(row["secret"], row["created_at"], row["expires_at"])
+def _secret(row: asyncpg.Record, location: Location) -> Secret:
+    return Secret(decrypt_bytes(row["secret"], location), row["created_at"], row["expires_at"])

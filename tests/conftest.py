@@ -1,8 +1,13 @@
 import signal
 
+from storage.encryption import FixedKeys, KeyRing, install
+
 pytest_plugins = ["tests.support.kafka", "tests.support.postgres", "tests.support.secured_kafka"]
 
 # A shell ignores interrupts for what it runs in the background, and `nohup` hang-ups. Programs that
 # tests start would inherit that, and could not be stopped as people stop them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# What storage encrypts in this process, it encrypts under this.
+install(KeyRing(FixedKeys([b"key of the tests, and of no other"[:32]])))

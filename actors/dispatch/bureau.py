@@ -20,7 +20,7 @@ from core.config import Config
 from core.destinations import Destinations
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.job import JobStatus
-from core.dispatch.outcome import Sent, Step
+from core.dispatch.outcome import ErrorType, Sent, Step
 from core.dispatch.site import Site
 from handlers.quick_calls import QuickCalls
 from handlers.webhooks import Webhooks
@@ -84,8 +84,10 @@ class Bureau:
     def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
         """This became of a job."""
         self._watch.saw(job, sent)
+        source = job.subscription_id or job.code
+        if sent is not None and sent.error_type is ErrorType.CONFIGURATION:
+            self._warn(job.tenant, "CONFIGURATION", source, f"held back: {sent.error}", grave=True)
         if step.status is JobStatus.ERROR:
-            source = job.subscription_id or job.code
             host = urlsplit(job.target_url).hostname
             self._warn(job.tenant, "PROCESSING", source, f"{job.code} to {host}: {step.error}")
 

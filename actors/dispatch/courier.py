@@ -4,9 +4,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from actors.cache import Cache
-from actors.dispatch.unsent import moved
+from actors.dispatch.unsent import held, moved
 from core.dispatch.claimed import Claimed, Profile
 from core.dispatch.outcome import ErrorType, Result, Sent
+from storage.encryption import ENCRYPTION_ERRORS
 
 ProfileKey: TypeAlias = tuple[int, str, int]
 """Whose secrets and headers, and which version of them; without a subscription, the tenant's."""
@@ -54,7 +55,12 @@ class Courier:
         """Make the delivery."""
         if job.event_id is not None and job.event is None:
             return self._impossible("its event is past retention and gone")
-        profile = await self._profiles.get(_key(job))
+        if job.unreadable is not None:
+            return held(job.unreadable, self._now())
+        try:
+            profile = await self._profiles.get(_key(job))
+        except ENCRYPTION_ERRORS as error:
+            return held(str(error), self._now())
         if profile is None:
             return self._impossible("its subscription is gone")
         if profile.target not in (None, job.target_url):

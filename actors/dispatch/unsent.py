@@ -6,6 +6,8 @@ from core.dispatch.outcome import TOO_LATE, ErrorType, Result, Sent, Step
 
 # Seconds until a job is tried again that we were not able to send.
 OWN_TROUBLE = 2.0
+# The same while its secrets cannot be decrypted, which somebody has to see to.
+KEY_TROUBLE = 60.0
 
 
 def without_sending(job: Claimed, now: float) -> Step | None:
@@ -51,6 +53,17 @@ def put_off(now: float) -> Sent:
     """We could not begin: that is not the job's fault, nor the target's."""
     return Sent(
         status=Result.DEFERRED, delay=OWN_TROUBLE, error="put off by our own trouble", began_at=now
+    )
+
+
+def held(why: str, now: float) -> Sent:
+    """What it is to be sent with cannot be decrypted: trouble of this instance, not of the job."""
+    return Sent(
+        status=Result.DEFERRED,
+        error_type=ErrorType.CONFIGURATION,
+        delay=KEY_TROUBLE,
+        error=why,
+        began_at=now,
     )
 
 

@@ -38,6 +38,11 @@ class Places:
         return self.data_dir / "ray-token"
 
     @property
+    def secret_key(self) -> Path:
+        """The keys that secrets are encrypted under, where no setting has them."""
+        return self.data_dir / "secret_key"
+
+    @property
     def log(self) -> Path:
         """Output of a detached host."""
         return self.data_dir / "muster.log"
@@ -98,6 +103,7 @@ def discard_run_dir(places: Places) -> None:
     if logs.is_dir():
         shutil.rmtree(places.kept_logs, ignore_errors=True)
         shutil.copytree(logs.resolve(), places.kept_logs, symlinks=True, ignore=_sockets)
+        places.kept_logs.chmod(0o700)  # Ray's own folder is open to all
     shutil.rmtree(places.run_dir, ignore_errors=True)
 
 

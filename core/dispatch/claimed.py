@@ -58,6 +58,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_type: str | None = None
     headers: dict[str, str] = {}
     auth: dict[str, str] | None = None
+    unreadable: str | None = None
+    """Why headers and auth are not here, though there are some: it must not be sent without."""
     signature: Signature | None = None
     """As its creator wants it; None: as its profile has it."""
     subscription_id: str | None = None

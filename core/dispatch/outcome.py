@@ -45,6 +45,8 @@ class ErrorType(StrEnum):
 
     TRANSIENT = "TRANSIENT"
     PERMANENT = "PERMANENT"
+    CONFIGURATION = "CONFIGURATION"
+    """Only a change of this instance helps: it has not what the delivery needs."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -9,10 +9,10 @@ from core.judgement import Outcome, Status
 from core.moment import moment
 from core.paths import MISSING, document_of, find, json_or_text
 from core.wait import Entry, Mark, Wait
+from core.wait_config import MASK
 from serve_app.wire.mapper import Document
 from storage.resources import Registered
 
-MASK = "•••"
 COMPLETE = "COMPLETE"
 AGGREGATOR = "AGGREGATOR"
 

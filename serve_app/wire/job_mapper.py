@@ -6,9 +6,9 @@ from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.verbs import Fate, Verb
 from core.errors import NotFoundError
 from core.moment import moment
+from core.wait_config import MASK
 from serve_app.problems import Problem, ProblemError
 from serve_app.wire.dead_letters import Encoding
-from serve_app.wire.gather_mapper import MASK
 from serve_app.wire.letter_mapper import text_of, value_of
 from serve_app.wire.mapper import Document
 from storage.dispatch_jobs import Attempt, Job, Option

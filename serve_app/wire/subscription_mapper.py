@@ -7,8 +7,8 @@ from core.dispatch.pool import PoolRefusal
 from core.dispatch.signature import show_secret
 from core.moment import moment
 from core.subscription import Refusal, Subscription
+from core.wait_config import MASK
 from serve_app.problems import Problem, ProblemError
-from serve_app.wire.gather_mapper import MASK
 from serve_app.wire.mapper import Document
 from storage.declarations import Declaration, NotSynced, Synced
 from storage.dispatch_pools import PoolRow

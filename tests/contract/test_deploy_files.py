@@ -117,17 +117,19 @@ def test_the_secrets_of_a_cluster_are_copied_once_and_closed() -> None:
     assert config["setup_commands"][0].startswith(f"chmod 600 {' '.join(secret)}")
 
 
-def test_a_cluster_without_a_public_url_or_database_refuses_to_start(
+def test_a_cluster_without_a_public_url_a_database_or_a_key_refuses_to_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from serve_app.app import build
 
-    for name in ("MUSTER_PUBLIC_URL", "MUSTER_DATABASE_URL"):
+    for name in ("MUSTER_PUBLIC_URL", "MUSTER_DATABASE_URL", "MUSTER_SECRET_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InvalidError, match="MUSTER_DATABASE_URL: is required on a cluster"):
         build({"public_url": "https://muster.example"})
     with pytest.raises(InvalidError, match="MUSTER_PUBLIC_URL: is required on a cluster"):
         build({"database_url": "postgresql://nowhere/muster"})
+    with pytest.raises(InvalidError, match="MUSTER_SECRET_KEY: is required on a cluster"):
+        build({"database_url": "postgresql://nowhere/muster", "public_url": "https://m.example"})
 
 
 def test_a_cluster_calls_no_loopback_and_takes_no_samples_whatever_the_host_says() -> None:
@@ -137,6 +139,7 @@ def test_a_cluster_calls_no_loopback_and_takes_no_samples_whatever_the_host_says
         {
             "database_url": "postgresql://nowhere/muster",
             "public_url": "http://127.0.0.1:8000",
+            "secret_key": "a" * 43 + "=",
             "host": "127.0.0.1",
         }
     )

@@ -31,19 +31,19 @@ async def test_a_batch_that_has_to_look_again_is_stored_whole_or_not_at_all(
     passes = 0
     columns = dispatch_jobs._columns
 
-    def break_at_the_second(wishes: Sequence[NewJob]) -> list[list[object]]:
+    def break_at_the_second(tenant: int, wishes: Sequence[NewJob]) -> list[list[object]]:
         nonlocal passes
         passes += 1
         if passes == 2:
             raise ConnectionError("gone")
-        return columns(wishes)
+        return columns(tenant, wishes)
 
     rival = await asyncpg.connect(database)
     try:
         held = rival.transaction()
         await held.start()
         await rival.execute(
-            Q["create_jobs"], jobs.tenant, *columns([jobs.new(idempotency_key="k")])
+            Q["create_jobs"], jobs.tenant, *columns(jobs.tenant, [jobs.new(idempotency_key="k")])
         )
         monkeypatch.setattr(dispatch_jobs, "_columns", break_at_the_second)
         storing = asyncio.create_task(dispatch_jobs.create(jobs.pool, jobs.tenant, batch))

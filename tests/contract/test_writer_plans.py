@@ -28,6 +28,7 @@ UNPLANNED = {
 SMALL = {
     "dispatch_pools",
     "dispatch_warnings",
+    "encryption_keys",
     "pg_database",
     "schema_migrations",
     "signing_secrets",

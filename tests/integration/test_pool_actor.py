@@ -24,10 +24,13 @@ from core.tokens import CALLBACK, STREAM, verify
 from handlers.outbound import Answer, Request
 from storage import access, resources
 from storage.pool import PoolOptions, open_pool
+from storage.secret_values import encrypt_asked
+from tests.support.plain_secrets import find_plain
 from tests.support.shards import address, api, ask, running_shard
 
 pytestmark = pytest.mark.timeout(60)
 
+MARKER = "hunter22hunter22hunter22"
 NAMES = ("registered", "promised", "inline", "answered", "removed")
 
 
@@ -88,7 +91,7 @@ async def scenes(config: Config) -> AsyncIterator[dict[str, Scene]]:
 
 async def begin(scene: Scene, where: Address, *, journals: bool = False) -> None:
     """A gather that a replica took and then died over, three seconds ago."""
-    inline = Resource(url="http://inline.example")
+    inline = Resource(url="http://inline.example", authorization=f"Bearer {MARKER}")
     body = msgspec.Raw(b'{"own":1}')
     asks = [
         Ask(name=name, inline=inline, body=body) if name == "inline" else Ask(name=name)
@@ -100,7 +103,7 @@ async def begin(scene: Scene, where: Address, *, journals: bool = False) -> None
         turn_id="r",
         node_id="gather",
         spec=encode_spec(spec_of(asks, 20.0)),
-        asked=encode_asked(asked),
+        asked=encode_asked(encrypt_asked(asked, where)),
     )
     await ask(scene.shard, message)
     await ask(scene.shard, Accept(address=where, turn_id="a", event="promised"))
@@ -145,6 +148,8 @@ async def test_a_call_that_was_found_is_the_call_that_would_have_been_made(
     assert told["own"] == 1
     assert request.headers["X-Correlation-Id"] == where.correlation_id
     assert request.headers["Idempotency-Key"] == f"{where.correlation_id}/inline"
+    assert request.headers["Authorization"] == f"Bearer {MARKER}"
+    assert await find_plain(config.dsn, MARKER) == []
     assert request.headers["traceparent"] == "00-1-2-01"
     assert ("correlationId" in told) == journals
 

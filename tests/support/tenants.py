@@ -10,15 +10,18 @@ import httpx
 
 from core.dispatch.job import ANCHOR
 from core.permissions import ALL_PERMISSIONS
-from storage import access, embedded
+from storage import access, embedded, encryption
+from storage.encryption import FileKeys, KeyRing
 from storage.pool import Pool, PoolOptions, open_pool
 from tests.support.product import Product
 
 
 def in_database(product: Product, work: Callable[[Pool], Awaitable[Any]]) -> Any:
-    """Do something in the instance's own PostgreSQL."""
+    """Do something in the instance's own PostgreSQL, with its keys."""
     server = embedded.running(product.data_dir)
     assert server is not None
+    before = encryption.key_ring()
+    encryption.install(KeyRing(FileKeys(str(product.data_dir / "secret_key"))))
 
     async def run() -> Any:
         pool = await open_pool(PoolOptions(dsn=server.dsn, name="test", max_size=1))
@@ -27,7 +30,10 @@ def in_database(product: Product, work: Callable[[Pool], Awaitable[Any]]) -> Any
         finally:
             await pool.close()
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    finally:
+        encryption.install(before)
 
 
 @contextmanager

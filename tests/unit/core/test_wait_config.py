@@ -19,7 +19,7 @@ from core.spec import (
     decode_spec,
     encode_spec,
 )
-from core.wait_config import WaitConfig
+from core.wait_config import MASK, WaitConfig
 from tests.unit.core.wait_blocks import API, KAFKA, OFF
 
 API_EVENT = Expected(name="api_response", source=Source.API)
@@ -103,6 +103,14 @@ def test_example_5_custom_strategy() -> None:
     )
     assert spec.listed == ("api_response",)
     assert (spec.needed_names, spec.needed[1]) == (["api_response"], 1)
+
+
+def test_what_headers_of_the_call_say_is_kept_only_where_it_is_a_template() -> None:
+    headers = {"Authorization": "Bearer hunter2", "X-Run": "@{_execution.id}"}
+    spec = spec_of({"apiCall": {"url": "https://example.org", "headers": headers}})
+    call = msgspec.json.decode(spec.call or b"{}")
+    assert call["headers"] == {"Authorization": MASK, "X-Run": "@{_execution.id}"}
+    assert "hunter2" not in spec.text
 
 
 def test_the_whole_node_configuration() -> None:

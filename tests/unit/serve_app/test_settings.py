@@ -53,6 +53,7 @@ def test_every_part_of_the_configuration_is_a_setting_with_the_same_default() ->
     settings = Settings.load({"shards": 2})
     derived = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
     derived |= {"quotas"}
+    derived |= {"secret_keys", "secret_key_file"}
     for field in fields(Config):
         if field.name not in derived:
             assert getattr(settings, field.name) == field.default, field.name

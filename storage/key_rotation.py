@@ -1,0 +1,69 @@
+"""Brings every secret under the current key, while everybody goes on working."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from core.errors import ConflictError, MusterError
+from storage import encryption_keys, reencryption
+from storage.encryption import key_ring
+from storage.pool import Pool
+from storage.queries import Q
+from storage.reencryption import Show
+
+_LOCK = 0x6D75_7376  # any constant; it keeps two rotations apart
+MAX_WALKS = 20
+
+
+class UnfinishedRotationError(MusterError):
+    """Secrets keep turning up that are not under the current key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """What a rotation did."""
+
+    key_id: str
+    renewed: int
+    released: list[str] = field(default_factory=list)
+    """Keys that nothing is under any more."""
+    unreadable: dict[str, int] = field(default_factory=dict)
+    """Secrets that could not be decrypted, by key: they stay as they are."""
+
+
+@asynccontextmanager
+async def sole_rotation(pool: Pool) -> AsyncIterator[None]:
+    """Be the only one who rotates; raises ConflictError."""
+    async with pool.acquire() as conn:
+        if not await conn.fetchval(Q["try_lock_rotation"], _LOCK):
+            raise ConflictError("another rotation of keys is under way: wait for its end")
+        try:
+            yield
+        finally:
+            await conn.execute(Q["unlock_rotation"], _LOCK)
+
+
+async def rotate(pool: Pool, show: Show | None = None) -> Rotation:
+    """Encrypt everything under the current key; may be ended at any line and begun again.
+
+    What is written meanwhile by a process that has just read the keys is found by the next walk:
+    it goes on until one finds nothing to do.
+    """
+    await encryption_keys.check(pool)
+    current, renewed = key_ring().current, 0
+    for _ in range(MAX_WALKS):
+        walk = await reencryption.encrypt_anew(pool, show)
+        renewed += walk.renewed
+        if not walk.renewed and not walk.busy:
+            break
+    else:
+        raise UnfinishedRotationError(
+            f"secrets keep being stored under other keys than {current}: restart the processes "
+            "that still encrypt with an old key, then rotate again"
+        )
+    if walk.unreadable:
+        return Rotation(current, renewed, [], dict(walk.unreadable))
+    await encryption_keys.complete(pool, current)
+    released = [key for key in await encryption_keys.in_use(pool) if key != current]
+    await encryption_keys.forget(pool, released)
+    return Rotation(current, renewed, released)
