@@ -26,6 +26,10 @@ class Profiles:
         self._create = create
         self._known = Cache(read, ttl=lambda _: TTL, monotonic=monotonic)
 
+    def forget(self) -> None:
+        """Ask again: the database may have been put back, and know fewer."""
+        self._known.clear()
+
     async def known(self, tenant: int) -> list[IdFields]:
         """The names as far as this replica has heard."""
         return await self._known.get(tenant)

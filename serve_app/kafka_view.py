@@ -76,6 +76,11 @@ class KafkaSight:
             database.asker(dead_letters.count), ttl=lambda _: LETTERS_TTL, monotonic=monotonic
         )
 
+    def forget(self) -> None:
+        """Ask again who is who: the database may have been put back."""
+        self._slugs.clear()
+        self._letters.clear()
+
     async def look(self, tenant: int) -> Document:
         """The document for one tenant."""
         letters = await self._letters.refresh(tenant)

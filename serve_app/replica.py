@@ -118,7 +118,9 @@ class Replica:
             allow_unknown=options.event_types is Admission.OPEN,
         )
         self.notices = Notices()
-        self.notices.on_connect(named.forget)
+        # It may be another server, or one that was put back: nothing is known of it.
+        for forget in (named.forget, profiles.forget, slugs.clear, self.kafka.forget):
+            self.notices.on_connect(forget)
         self.notices.on_connect(self.new_id.renew_soon)
         self.notices.on_tenants(Topic.EVENT_TYPES, self.conformity.clear)
         self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,9 @@ from cli.shell import DATA_DIR, DataDir, JsonFlag, command, out, print_json
 from cli.tables import number, plain_table
 from core.kafka_config import KafkaConfig
 
-CONNECT_WITHIN = 30.0
+CONNECT_WITHIN = 60.0
+# Longer than the session of a consumer that was killed.
+LEAVE_WITHIN = 15.0
 # What Kafka says of a group that nobody is in.
 _EMPTY = {"Empty", "Dead"}
 
@@ -132,8 +135,8 @@ async def _committed(
     admin = AIOKafkaAdminClient(**client_options(config))
     try:
         await admin.start()
-        if must_be_empty and not _is_empty(await admin.describe_consumer_groups([config.group])):
-            raise CommandError(_in_use(config.group))
+        if must_be_empty:
+            await _until_empty(admin, config.group)
         offsets = await admin.list_consumer_group_offsets(config.group)
     finally:
         await admin.close()
@@ -144,6 +147,15 @@ async def _committed(
     if not known:
         raise CommandError(f"The group {config.group} has read nothing yet.")
     return {place: at for place, at in known.items() if not topics or place.topic in topics}
+
+
+async def _until_empty(admin: AIOKafkaAdminClient, group: str) -> None:
+    """Wait until Kafka has noticed that Muster is down; one that was killed took no leave."""
+    waits_until = time.monotonic() + LEAVE_WITHIN
+    while not _is_empty(await admin.describe_consumer_groups([group])):
+        if time.monotonic() > waits_until:
+            raise CommandError(_in_use(group))
+        await asyncio.sleep(1.0)
 
 
 def _is_empty(described: Iterable[Any]) -> bool:

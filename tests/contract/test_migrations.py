@@ -11,6 +11,7 @@ from storage import waits
 from storage.migrate import migrate, pending
 from storage.migration_files import known
 from storage.queries import Q
+from tests.contract.test_migration_rules import NEW, faults_in
 from tests.support.postgres import BareServer
 from tests.support.shards import address, api, kafka, register
 
@@ -29,6 +30,12 @@ OLD_KEY = """
 insert into api_keys (prefix, tenant_id, name, secret_hash, permissions)
 values ($1, 1, $1, '', $2)
 """
+
+
+def test_new_migrations_keep_the_rules_and_have_numbers_of_their_own() -> None:
+    assert {one.name: faults for one in NEW if (faults := faults_in(one))} == {}
+    numbers = [one.name[:4] for one in known()]
+    assert numbers == sorted(set(numbers))
 
 
 async def test_waits_of_the_first_schema_go_on_in_the_newest(bare_server: BareServer) -> None:

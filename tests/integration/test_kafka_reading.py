@@ -178,3 +178,29 @@ async def test_what_could_not_be_committed_in_time_is_left_to_the_next_owner() -
         assert reader._uncommitted == {}
     finally:
         await reader.stop()
+
+
+async def test_a_batch_that_is_not_stored_is_measured_until_it_is(kafka: Kafka) -> None:
+    topic = await kafka.create_topic(partitions=1)
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(_: list[Record]) -> None:
+        begun.set()
+        await goes_on.wait()
+
+    async with reading(kafka, topic, handle) as (reader, tally):
+        assert reader.stored_ago == 0.0
+        await kafka.produce(topic, [b"{}"])
+        async with asyncio.timeout(30):
+            await begun.wait()
+        first = reader.stored_ago
+        await asyncio.sleep(0.05)
+        assert reader.stored_ago > first
+        goes_on.set()
+
+        async def is_committed() -> bool:
+            return tally.commits > 0
+
+        await until("it is committed", is_committed)
+        assert reader.stored_ago == 0.0
+        assert reader.committing.stalled_seconds == 0.0

@@ -231,3 +231,21 @@ async def test_another_process_hears_it_too(pool: Pool, tenant: int, database: s
     finally:
         process.kill()
         await process.wait()
+
+
+async def test_whoever_wants_is_told_that_the_database_was_reached_anew(
+    bare_server: BareServer,
+) -> None:
+    await migrate(bare_server.dsn)
+    notices, reached = Notices(), asyncio.Event()
+    notices.on_connect(reached.set)
+    running = asyncio.create_task(notices.run_forever(bare_server.dsn))
+    for _ in range(2):
+        async with asyncio.timeout(PATIENCE):
+            await reached.wait()
+        reached.clear()
+        await asyncio.to_thread(bare_server.stop, "immediate")
+        await asyncio.to_thread(bare_server.start)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

@@ -2,9 +2,16 @@
 
 import asyncio
 
+import pytest
+
 from actors.process import Process
 from actors.progress import FORGET_AFTER, Progress
 from core.config import Config
+from core.errors import UnavailableError
+from tests.support.happenings import event
+from tests.unit.actors.dispatch_table import jobs
+from tests.unit.actors.dispatch_world import Scene, play
+from tests.unit.actors.writer_world import Desk
 
 
 class Clock:
@@ -108,3 +115,46 @@ async def test_a_process_tells_of_its_start_and_its_rounds() -> None:
     process.measure("flush", lambda: 7.0)
     assert process.describe()["stalled"]["flush"] == 7.0
     await process.close()
+
+
+async def test_a_writer_that_stores_nothing_is_stalled_until_it_does() -> None:
+    """Also if each of its callers gives up before."""
+    desk = Desk(patience=0.05, longest_pause=0.01)
+    clock = Clock()
+    desk.writer.progress = Progress(clock)
+    desk.table.before = [ConnectionError() for _ in range(1_000)]
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            await desk.writer.put([event()])
+        clock.now += 4
+    assert desk.writer.progress.stalled_seconds == 12.0
+    desk.table.before = []
+    await desk.writer.put([event()])
+    assert desk.writer.progress.stalled_seconds == 0.0
+
+
+def test_a_dispatch_pool_without_answers_from_postgres_is_stalled_until_it_has_them() -> None:
+    stalls: list[tuple[bool, bool]] = []
+
+    async def story(scene: Scene) -> None:
+        dispatcher = scene.dispatcher
+
+        def look() -> None:
+            claiming, writing = dispatcher.claiming, dispatcher.writing
+            stalls.append((claiming.stalled_seconds > 20, writing.stalled_seconds > 20))
+
+        look()
+        scene.postgres.latency["claim"] = 30.0
+        scene.post(*jobs(range(1, 3)))
+        await asyncio.sleep(25)
+        look()
+        scene.postgres.latency["claim"] = 0.0
+        scene.postgres.latency["finish"] = 30.0
+        await asyncio.sleep(30)
+        look()
+        scene.postgres.latency["finish"] = 0.0
+        await scene.done()
+        look()
+
+    play(story)
+    assert stalls == [(False, False), (True, False), (False, True), (False, False)]

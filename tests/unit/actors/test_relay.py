@@ -172,3 +172,16 @@ async def test_what_is_too_large_together_is_told_in_parts_and_in_order() -> Non
         await relay.publish_some()
     assert world.sent == expected
     assert len(world.rows) == 1
+
+
+async def test_a_broker_that_says_nothing_stalls_it_until_something_is_settled() -> None:
+    world = World([row(1, "a", "silent")], never_answers={"silent"})
+    relay = world.relay()
+    assert await relay.publish_some() == 0
+    world.now += 25
+    assert relay.progress.stalled_seconds == 25
+    world.rows.append(row(2, "b"))
+    assert await relay.publish_some() == 1
+    assert relay.progress.stalled_seconds == 0
+    for _, task in relay._lanes.values():
+        task.cancel()
