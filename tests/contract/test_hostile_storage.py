@@ -8,20 +8,25 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from core.address import Address
+from core.arrival import Arrival, offer_of, unplaced
 from core.cloud_event import Birth, read_binary, read_event
 from core.errors import InvalidError
 from core.event import Event
+from core.intake import ids_of
+from core.record import Record, arrival_of
 from core.spec import IdFields, encode_spec
 from core.tsid import IdMaker
 from core.turns import take
+from core.wait import Parked
 from core.wait_config import WaitConfig
-from storage import access
+from storage import access, dead_letters
 from storage.event_store import EventStore
-from storage.journal import NEW, Change, Journal
+from storage.journal import NEW, Change, Journal, park
 from storage.pool import Connection, Pool, PoolOptions, open_connection, open_pool
-from tests.support.hostile_input import RAW, TEXTS, as_json, nearly
+from tests.support.hostile_input import RAW, TEXTS, VALUES, as_json, nearly
 from tests.support.shards import address, api, register
-from tests.unit.core.test_hostile_events import CLOUD_EVENT
+from tests.unit.core.test_hostile_events import CLOUD_EVENT, MEDIA_TYPES
 from tests.unit.core.test_hostile_names import CALL, CONFIG, CONFIGS, EVENT
 
 NOW = 1_750_000_000.0
@@ -96,6 +101,57 @@ async def test_any_accepted_event_is_stored(database: str) -> None:
             await store.flush([event], [])
     finally:
         store.close()
+
+
+def _records() -> list[Record]:
+    values = RAW | VALUES.map(as_json) | nearly(CLOUD_EVENT).map(as_json) | st.none()
+    texts = TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass"))
+    named = st.sampled_from(["content-type", "X-Correlation-Id", "X-Execution-Id", "ce_id"])
+    # The reader has replaced what is no character in a name.
+    names = TEXTS.map(lambda text: text.encode("utf-8", "replace").decode())
+    headers = st.lists(st.tuples(named | names, st.none() | RAW | texts), max_size=4)
+    types = MEDIA_TYPES.map(lambda text: text.encode("utf-8", "surrogatepass"))
+    found = examples(st.tuples(values, headers, types, st.none() | RAW))
+    return [
+        Record(
+            topic="orders",
+            partition=0,
+            offset=offset,
+            value=value,
+            key=key,
+            headers=(*some, ("content-type", declared)),
+        )
+        for offset, (value, some, declared, key) in enumerate(found)
+    ]
+
+
+async def test_any_kafka_record_is_stored(conn: Connection) -> None:
+    """As an offer to its wait, in the inbox, or as a dead letter."""
+    journal = Journal("test", TTL)
+    for record in _records():
+        found = arrival_of(record)
+        if not isinstance(found, Arrival):
+            await dead_letters.bury(conn, 1, [(record, found.error)])
+            continue
+        parked = unplaced(1, found, f"turn-{record.offset}", NOW)
+        await park(conn, [(b"", parked)], TTL)
+        for change in _changes(found, record.offset):
+            await journal.flush(conn, [change])
+        await dead_letters.bury(conn, 1, [(record, "given up")])
+    assert await conn.fetchval("select count(*) from dead_letters") > EXAMPLES / 2
+
+
+def _changes(arrival: Arrival, number: int) -> list[Change]:
+    ids = ids_of({**arrival.headers, "x-execution-id": f"e-{number}"}, arrival.body)
+    if not isinstance(ids, list):
+        return []
+    changes: list[Change] = []
+    for one in ids:
+        where = Address(1, one.execution_id, one.correlation_id)
+        decision = take(None, offer_of(where, one.fields, arrival, f"turn-{number}"), NOW)
+        parked: list[Parked] = list(decision.parked)
+        changes.append(Change(where.key, 1, NEW, None, [], parked, []))
+    return changes
 
 
 async def test_any_accepted_configuration_is_stored(conn: Connection, pool: Pool) -> None:

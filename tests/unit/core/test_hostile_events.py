@@ -8,10 +8,15 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from core.address import Address
+from core.arrival import Arrival, offer_of, unplaced
 from core.cloud_event import Birth, read_batch, read_binary, read_event
 from core.errors import InvalidError
 from core.event import EXTENSION_LENGTH, MOST_EXTENSIONS, Event
 from core.event_data import Data, from_base64, from_body, from_json
+from core.intake import ids_of
+from core.messages import decode_messages, encode
+from core.record import STRUCTURED, Record, Undecodable, arrival_of
 from tests.support.hostile_input import (
     RAW,
     TEXTS,
@@ -110,6 +115,65 @@ def test_any_batch(raw: bytes) -> None:
     assert 1 <= len(events) <= 3
     for event in events:
         assert_sound(event)
+
+
+MEDIA_TYPES = TEXTS | st.sampled_from(
+    [
+        "application/json",
+        "application/problem+json",
+        "text/plain",
+        STRUCTURED,
+        "text/pl\x00ain",
+        "x" * 2_000,
+    ]
+)
+
+
+@MANY
+@given(
+    RAW | VALUES.map(as_json) | nearly(CLOUD_EVENT).map(as_json) | st.none(),
+    MEDIA_TYPES,
+    st.lists(
+        st.tuples(
+            TEXTS | st.sampled_from(["content-type", "ce_correlationid", "X-Execution-Id"]),
+            st.none() | RAW | TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")),
+        ),
+        max_size=4,
+    ),
+    RAW | st.none(),
+)
+def test_any_kafka_record(
+    value: bytes | None,
+    media_type: str,
+    headers: list[tuple[str, bytes | None]],
+    key: bytes | None,
+) -> None:
+    declared = ("Content-Type", media_type.encode("utf-8", "surrogatepass"))
+    for some in (headers, [declared, *headers]):
+        record = Record(
+            topic="orders", partition=0, offset=7, value=value, key=key, headers=tuple(some)
+        )
+        found = arrival_of(record)
+        if isinstance(found, Undecodable):
+            assert len(found.error) < 2_000
+        else:
+            _assert_sound_arrival(found)
+
+
+def _assert_sound_arrival(arrival: Arrival) -> None:
+    assert is_storable(arrival.content_type)
+    assert len(arrival.content_type) <= 255, "a media type that fills a row"
+    ids = ids_of(arrival.headers, arrival.body)
+    if not isinstance(ids, list):
+        assert is_storable(ids.name)
+        assert unplaced(1, arrival, "turn", NOW).payload == arrival.raw
+        return
+    for one in ids:
+        assert is_storable(one.execution_id)
+        assert is_storable(one.correlation_id)
+        where = Address(1, one.execution_id, one.correlation_id)
+        offer = offer_of(where, one.fields, arrival, "turn")
+        assert decode_messages(encode([offer])) == [offer]
 
 
 @MANY
