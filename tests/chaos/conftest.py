@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.chaos.far_database import FarProduct, running_far_product
+from tests.support.kafka import Kafka
 from tests.support.product import Product, running_product
 
 
@@ -13,6 +15,13 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """Muster as `muster up` starts it, only less patient, so that the tests are over sooner."""
     folder = tmp_path_factory.mktemp("chaos") / ".muster"
     with running_product(folder, "--shards", "2", request_timeout="4", sweep_every="2") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def far(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarProduct]:
+    """Muster on a PostgreSQL pair and a Kafka of others, to which things happen."""
+    with running_far_product(tmp_path_factory.mktemp("far"), kafka) as running:
         yield running
 
 

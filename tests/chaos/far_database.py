@@ -1,0 +1,230 @@
+"""A product whose database and broker are others': a Postgres pair behind a proxy, and a Kafka.
+
+What happens to such a database is played here; `endured` holds the product to account for it.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from cli.chaos.database import SERVES_WITHIN
+from cli.chaos.exercise import Drill, Plan, Target, exercise
+from cli.chaos.probe import fires_again, shards_of, writes_again
+from cli.chaos.story import Shape
+from cli.client import Client, connect
+from cli.instance import Instance
+from tests.chaos.cluster_load import until
+from tests.support.kafka import Kafka, Sent, unique
+from tests.support.product import Product, new_id, running_product
+from tests.support.replica import Pair, running_pair
+
+WARM = 50  # acknowledged requests before and after
+LISTENERS = 12  # waits for Kafka events that come during the fault
+
+
+@dataclass(slots=True)
+class FarProduct:
+    """An instance, and the servers that it depends on."""
+
+    product: Product
+    pair: Pair
+    kafka: Kafka
+    topic: str
+    group: str
+
+    @property
+    def target(self) -> Target:
+        return Target(self.product.url, self.product.key, self.pair.direct)
+
+    @property
+    def target_by_name(self) -> Target:
+        """The same, with the address of the database that outlives a failover."""
+        return Target(self.product.url, self.product.key, self.pair.dsn)
+
+    async def admin(self, *statements: str) -> None:
+        """Do something to the server in charge, as its superuser."""
+        conn = await asyncpg.connect(self.pair.admin)
+        try:
+            for statement in statements:
+                await conn.execute(statement)
+        finally:
+            await conn.close()
+
+    async def ask(self, query: str, *values: Any) -> Any:
+        """One value from the server in charge."""
+        conn = await asyncpg.connect(self.pair.admin)
+        try:
+            return await conn.fetchval(query, *values)
+        finally:
+            await conn.close()
+
+    async def buried(self) -> int:
+        """How many Kafka records were given up as dead letters."""
+        return int(await self.ask("select count(*) from dead_letters"))
+
+    async def processes(self, client: Client) -> dict[str, int]:
+        """Which process each actor is: another one was started again."""
+        report = await client.get("/api/status")
+        return {one["name"]: one.get("pid", 0) for one in report["actors"]}
+
+
+@contextlib.contextmanager
+def running_far_product(folder: Path, kafka: Kafka) -> Iterator[FarProduct]:
+    """Start all of it."""
+    topic, group = asyncio.run(kafka.create_topic(unique("far"))), unique("muster")
+    with (
+        running_pair(folder) as pair,
+        running_product(
+            folder / ".muster",
+            "--shards",
+            "2",
+            database_url=pair.dsn,
+            request_timeout="4",
+            sweep_every="2",
+            kafka_bootstrap=kafka.bootstrap,
+            kafka_group=group,
+            kafka_topics=topic,
+        ) as product,
+    ):
+        yield FarProduct(product, pair, kafka, topic, group)
+
+
+Fault: TypeAlias = Callable[[FarProduct], AbstractAsyncContextManager[None]]
+END_SESSIONS = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'muster'"
+
+
+@dataclass(slots=True)
+class Endured:
+    """What came of some faults."""
+
+    drill: Drill = field(init=False)
+    serving_after: dict[str, float] = field(default_factory=dict)
+    kafka_after: dict[str, float] = field(default_factory=dict)
+    buried: int = 0
+    restarted: list[str] = field(default_factory=list)
+    listeners: Counter[str] = field(default_factory=Counter)
+
+    def assert_clean(self) -> None:
+        result = self.drill.result
+        assert result.account.clean, [str(finding) for finding in result.account.findings[:10]]
+        assert result.given_up == 0
+        assert result.tally.unexpected == {}
+        assert result.tally.bare == 0, "a refusal did not say when to come back"
+        assert self.buried == 0, "good Kafka events were given up"
+        assert set(self.listeners) == {"completed"}, f"Kafka events were lost: {self.listeners}"
+        assert not self.restarted, "something ended and was started again"
+        assert max(self.serving_after.values()) <= SERVES_WITHIN, self.serving_after
+        assert max(self.kafka_after.values()) <= SERVES_WITHIN, self.kafka_after
+
+
+async def endured(
+    far: FarProduct, faults: Sequence[Fault], folder: Path, untold: frozenset[Shape] = frozenset()
+) -> Endured:
+    """Keep it under load before, during and after each fault; then draw up the account."""
+    plan = Plan(seed=1, folder=folder, rate=20.0, floor=2 * WARM, untold=untold)
+    told = Endured()
+    async with (
+        connect(Instance(far.product.url, far.product.key)) as client,
+        exercise(far.target, plan) as drill,
+    ):
+        probes = 4 * await shards_of(client)
+        before, buried = await far.processes(client), await far.buried()
+        for fault in faults:
+            await acknowledged(drill, WARM)
+            await _endure(far, client, fault, probes, told)
+        await acknowledged(drill, WARM)
+        after = await far.processes(client)
+        told.restarted = sorted(name for name, pid in before.items() if after.get(name) != pid)
+        told.buried = await far.buried() - buried
+    told.drill = drill
+    return told
+
+
+async def _endure(
+    far: FarProduct, client: Client, fault: Fault, probes: int, told: Endured
+) -> None:
+    """One fault; waits for Kafka events that come before, during and after it."""
+    listeners = [await listen(client, far.topic) for _ in range(LISTENERS)]
+    await tell(far, listeners[: LISTENERS // 3])
+    async with fault(far):
+        await tell(far, listeners[LISTENERS // 3 : -1])
+    ended = time.monotonic()
+    async with asyncio.timeout(60):
+        await writes_again(client, probes)
+        await fires_again(client)
+    told.serving_after[fault.__name__] = time.monotonic() - ended
+    await tell(far, listeners[-1:])
+    for ids in listeners:
+        path = f"/api/wait-states/{ids['executionId']}/{ids['correlationId']}"
+        shown = await client.get(path, {"wait": 20}, patience=20)
+        told.listeners[shown["status"]] += 1
+    told.kafka_after[fault.__name__] = time.monotonic() - ended
+
+
+async def acknowledged(drill: Drill, more: int) -> None:
+    """Return once so many requests more were acknowledged."""
+    tally = drill.load.tally
+    goal = tally.acknowledged + more
+    await until(f"{more} more acknowledged", lambda: tally.acknowledged >= goal)
+
+
+async def listen(client: Client, topic: str, timeout: float = 900) -> dict[str, str]:
+    """Register a wait that one Kafka event completes; its ids."""
+    ids = {"executionId": new_id(), "correlationId": new_id()}
+    data = {
+        "apiCall": {"url": "http://127.0.0.1:9/process"},
+        "kafkaEvent": {"topic": topic},
+        "aggregationStrategy": "any",
+        "timeout": timeout,
+    }
+    await client.post("/api/wait-states", {**ids, "nodeId": "wait", "data": data})
+    return ids
+
+
+def record_for(ids: dict[str, str], **more: Any) -> Sent:
+    """A Kafka event for a wait."""
+    named = {"execution_id": ids["executionId"], "correlation_id": ids["correlationId"]}
+    return Sent(value=json.dumps({**named, **more}).encode())
+
+
+async def tell(far: FarProduct, waits: list[dict[str, str]]) -> None:
+    """Produce the Kafka event of each of these waits."""
+    await far.kafka.produce(far.topic, [record_for(ids) for ids in waits])
+
+
+@contextlib.asynccontextmanager
+async def shifted_clock(far: FarProduct, minutes: int) -> AsyncIterator[None]:
+    """Let the database tell another time to all who ask it by name, as another machine would.
+
+    The product's own functions go before those of PostgreSQL in its search path. What a table
+    writes by itself (`default now()`) keeps the real time.
+    """
+    shift = f"interval '{minutes} minutes'"
+    await far.admin(
+        "create schema if not exists another_clock",
+        "grant usage on schema another_clock to muster",
+        *(
+            f"create or replace function another_clock.{name}() returns timestamptz language sql"
+            f" {kind} as 'select pg_catalog.{name}() + {shift.replace(chr(39), chr(39) * 2)}'"
+            for name, kind in (
+                ("now", "stable"),
+                ("statement_timestamp", "stable"),
+                ("clock_timestamp", "volatile"),
+            )
+        ),
+        "alter role muster set search_path = another_clock, pg_catalog, public",
+        END_SESSIONS,
+    )
+    try:
+        yield
+    finally:
+        await far.admin("alter role muster reset search_path", END_SESSIONS)
