@@ -33,10 +33,10 @@ async def restart(scene: Scene) -> None:
         async with _without_postgres(scene.local.data_dir):
             pass
         up = time.monotonic()
-        if not await _served(scene, "PostgreSQL restarted", (at, began), probes):
+        if not await served_again(scene, "PostgreSQL restarted", (at, began), probes):
             return
         after_up.append(time.monotonic() - up)
-    _check_return(scene, after_up)
+    check_return(scene, after_up)
 
 
 async def gone(scene: Scene) -> None:
@@ -50,9 +50,9 @@ async def gone(scene: Scene) -> None:
             scene.note(Blow(f"PostgreSQL is gone for {scene.seconds:g} s", at))
             alive, ready = await _look(scene, began)
         at, up = scene.elapsed, time.monotonic()
-        if not await _served(scene, "PostgreSQL is back", (at, up), probes):
+        if not await served_again(scene, "PostgreSQL is back", (at, up), probes):
             return
-        _check_return(scene, [time.monotonic() - up])
+        check_return(scene, [time.monotonic() - up])
     refused = tally.refused[503] - refused_before
     scene.check("callers are told 503", refused > 0, f"{refused} times")
     scene.check("replicas stay alive", alive, "liveness answered 200 all the time")
@@ -70,7 +70,8 @@ async def _without_postgres(data_dir: Path) -> AsyncIterator[None]:
         await asyncio.to_thread(embedded.start, data_dir)
 
 
-async def _served(scene: Scene, what: str, since: tuple[float, float], probes: int) -> bool:
+async def served_again(scene: Scene, what: str, since: tuple[float, float], probes: int) -> bool:
+    """Wait until callers have writes and deadlines back; False if that never happens."""
     at, began = since
     try:
         async with asyncio.timeout(_BACK_WITHIN):
@@ -83,7 +84,8 @@ async def _served(scene: Scene, what: str, since: tuple[float, float], probes: i
     return True
 
 
-def _check_return(scene: Scene, after_up: list[float]) -> None:
+def check_return(scene: Scene, after_up: list[float]) -> None:
+    """Hold the longest of these times against the bound."""
     longest = max(after_up, default=0.0)
     seen = f"{longest:.1f} s at most; the bound is {SERVES_WITHIN:g} s"
     scene.check("serves soon after PostgreSQL is up", longest <= SERVES_WITHIN, seen)

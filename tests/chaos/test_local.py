@@ -24,6 +24,14 @@ SHORT = {
     "postgres-restart": ["--times", "1"],
     "postgres-gone": ["--seconds", "5"],
     "overload": ["--seconds", "3", "--rate", "10"],
+    "postgres-read-only": ["--seconds", "4"],
+    "postgres-frozen": ["--seconds", "4"],
+    "slow-bodies": ["--times", "300", "--seconds", "4", "--rate", "10"],
+    "hot-correlation": ["--times", "600", "--seconds", "6", "--rate", "10"],
+    "early-flood": ["--times", "400", "--seconds", "6", "--rate", "10"],
+    "large-specs": ["--times", "20", "--seconds", "6", "--rate", "10"],
+    "large-results": ["--times", "3", "--seconds", "6", "--rate", "10"],
+    "noisy-neighbour": ["--seconds", "6", "--rate", "5"],
     "slow-readers": ["--times", "20", "--seconds", "3", "--rate", "10"],
 }
 # `kills` meets these now and then; on their own they have their turn by `make chaos`.

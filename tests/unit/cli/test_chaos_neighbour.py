@@ -1,13 +1,13 @@
 """How a noisy neighbour is judged: pure arithmetic over what a quiet tenant met."""
 
 from cli.chaos.bystander import Served
-from cli.chaos.neighbour import ALWAYS_ALLOWED, PAIRS, Compared, Window
+from cli.chaos.neighbour import ALWAYS_ALLOWED, WINDOWS, Compared, Window
 from cli.chaos.noisy_tenant import Heard
 
 
 def compared(alone: float, beside: float, refused: int = 0) -> Compared:
-    quiet = [Window([alone] * 200) for _ in range(PAIRS)]
-    loud = [Window([beside] * 200, ["429"] * refused) for _ in range(PAIRS)]
+    quiet = [Window([alone] * 200) for _ in range(WINDOWS)]
+    loud = [Window([beside] * 200, ["429"] * refused) for _ in range(WINDOWS)]
     return Compared(quiet, loud)
 
 
@@ -33,12 +33,12 @@ def test_to_be_refused_is_to_be_disturbed() -> None:
     assert compared(0.1, 0.1, refused=2).holds
     found = compared(0.1, 0.1, refused=3)
     assert not found.holds
-    assert "9 refused (429)" in str(found)
+    assert "6 refused (429)" in str(found)
 
 
 def test_who_was_never_answered_was_not_served() -> None:
     found = compared(0.1, 0.1)
-    found.beside[:] = [Window() for _ in range(PAIRS)]
+    found.beside[:] = [Window() for _ in range(WINDOWS)]
     assert not found.holds
     assert Served().median > ALWAYS_ALLOWED
 
