@@ -75,7 +75,8 @@ async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     parked = await _read(replica, caller, inbox_id)
     offer = await _offer(replica, caller, parked)
-    document = judged_document(offer, await replica.gateway.send(offer))
+    reply = await replica.gateway.send(offer)
+    document = judged_document(offer, reply, brief=not caller.sees_expected)
     # One that had no ids is kept under its new address from now on, whatever the verdict.
     if document["verdict"] in _TAKEN or offer.address != parked.address:
         await replica.database.ask(inbox.delete, caller.tenant, inbox_id)

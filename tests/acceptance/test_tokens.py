@@ -89,6 +89,18 @@ def test_a_key_is_told_what_a_wait_expects_if_it_may_read_waits(
         assert ("clause" in posted["wait"]) is sees, more
 
 
+def test_nor_by_trying_an_event_again(product: Product, clients: Clients) -> None:
+    wait = product.register({"events": PARTIES["events"], "timeout": 60})
+    told = product.callback(wait, {"grade": "x"}, service="approver")
+    assert told["reason"] == "filtered_out"
+    page = product.http.get("/api/inbox", params={"limit": 500}).json()["items"]
+    inbox_id = next(one["inboxId"] for one in page if one["eventId"] == told["eventId"])
+    client = clients(create_key(product, ["inbox:write"])["key"])
+    again = client.post(f"/api/inbox/{inbox_id}/retry").json()
+    assert again["reason"] == "filtered_out"
+    assert "S3CRET" not in str(again)
+
+
 def ids(wait: dict[str, Any]) -> dict[str, str]:
     return {"executionId": wait["executionId"], "correlationId": wait["correlationId"]}
 
