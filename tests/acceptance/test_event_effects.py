@@ -1,10 +1,11 @@
 """What events over HTTP lead to: a job for each who wants them, an end for the wait they name."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from tests.support.events import BATCH, created, post
+from tests.support.events import BATCH, EVENTS, created, post
 from tests.support.product import Product, new_id
 
 SUBSCRIPTIONS = "/api/subscriptions"
@@ -94,6 +95,26 @@ def test_a_batch_reaches_many_waits(product: Product) -> None:
     assert [one["index"] for one in told] == [1, 2, 3, 4, 5]
     assert {one["verdict"] for one in told} == {"matched"}
     assert all(product.show(wait)["status"] == "completed" for wait in waits)
+
+
+def test_a_wait_whose_log_is_full_fails_no_event(product: Product) -> None:
+    """What is stored is answered as stored; a callback, which is not, is told so for good."""
+    wait = product.register(awaits("order.paid"))
+    ids = {name: wait[name] for name in ("executionId", "correlationId")}
+    paid = {"type": "order.paid", "source": "s", "data": {"paid": True}, **ids}
+    told = created(product.http.post(BATCH, json=[paid] * 300))
+    verdicts = Counter(one["verdict"] for one in told["waits"])
+    assert (told["count"], verdicts["matched"]) == (300, 1)
+    assert verdicts["refused"] >= 300 - 256
+    one = created(product.http.post(EVENTS, json=paid))["wait"]
+    assert (one["verdict"], one["reason"], one["retryable"]) == ("refused", "log_full", False)
+    reply = product.http.post(
+        "/api/internal/events/order.paid",
+        json={"paid": True},
+        headers={"X-Execution-Id": ids["executionId"], "X-Correlation-Id": ids["correlationId"]},
+    )
+    assert (reply.status_code, reply.json()["code"]) == (409, "log_full")
+    assert reply.json()["verdict"] in {"late", "duplicate"}
 
 
 def test_one_id_alone_is_for_tracing(product: Product) -> None:

@@ -14,16 +14,19 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 
 import asyncpg
+import msgspec
 import pytest
 
 from actors.addressing import Addressing
 from actors.ingest import Ingest, Means
 from actors.profiles import Profiles
+from actors.shard import Shard
+from core.address import Address
 from core.messages import Judged, Message, Opened, RefusalKind, Refused, Reply, Verdict
 from core.record import Record
 from storage import access, waits
 from storage.journal import Change
-from storage.pool import PoolOptions, open_pool
+from storage.pool import Pool, PoolOptions, open_pool
 from storage.shard_store import ShardStore
 from tests.integration.test_event_writer import a_writer
 from tests.support.happenings import event
@@ -87,28 +90,32 @@ async def test_a_writer_of_events_holds_them(database: str, trouble: Trouble) ->
         assert not any(one.duplicate for (one,) in stored)
 
 
+def ingest_of(pool: Pool, shard: Shard) -> Ingest:
+    """Ingest whose events go to one shard."""
+
+    async def send_many(messages: list[Message]) -> list[Reply]:
+        return await shard.handle(messages)
+
+    profiles = Profiles(partial(access.list_profiles, pool), partial(access.create_profile, pool))
+    means = Means(
+        addressing=Addressing(profiles, partial(waits.load, pool)),
+        send_many=send_many,
+        store=Store(pool),
+        now=time.time,
+        chance=random.random,
+        mint=lambda: uuid.uuid4().hex,
+    )
+    return Ingest(means, 1_000_000)
+
+
 @_of([("read-only", read_only), ("table renamed", partial(renamed, table="event_inbox"))])
 async def test_ingest_holds_back_and_buries_nothing(database: str, trouble: Trouble) -> None:
     pool = await open_pool(PoolOptions(dsn=database, name="ingest", max_size=3))
     tenant = await access.create_tenant(pool, "own")
-    profiles = Profiles(partial(access.list_profiles, pool), partial(access.create_profile, pool))
     async with running_shard(database) as shard:
-
-        async def send_many(messages: list[Message]) -> list[Reply]:
-            return await shard.handle(messages)
-
-        means = Means(
-            addressing=Addressing(profiles, partial(waits.load, pool)),
-            send_many=send_many,
-            store=Store(pool),
-            now=time.time,
-            chance=random.random,
-            mint=lambda: uuid.uuid4().hex,
-        )
-        ingest = Ingest(means, 1_000_000)
         records = [Record(topic="t", partition=0, offset=at, value=_value(at)) for at in range(20)]
         async with trouble(database):
-            handling = asyncio.create_task(ingest.handle(tenant, records))
+            handling = asyncio.create_task(ingest_of(pool, shard).handle(tenant, records))
             await asyncio.sleep(LASTS)
             assert not handling.done()
         done = await asyncio.wait_for(handling, SOON)
@@ -117,6 +124,27 @@ async def test_ingest_holds_back_and_buries_nothing(database: str, trouble: Trou
     assert await pool.fetchval("select count(*) from dead_letters") == 0
     assert await pool.fetchval("select count(*) from event_inbox") == 20
     await pool.close()
+
+
+async def test_more_events_than_a_log_has_room_for_hold_up_nobody(database: str) -> None:
+    """An order whose status goes on changing after its wait has ended."""
+    pool = await open_pool(PoolOptions(dsn=database, name="ingest", max_size=3))
+    where, other = address(), address()
+    async with running_shard(database, log_limit=256) as shard:
+        await shard.handle([register(where), register(other)])
+        ingest = ingest_of(pool, shard)
+        records = [_record(at, where) for at in range(300)]
+        done = await asyncio.wait_for(ingest.handle(1, [*records, _record(300, other)]), 30)
+    assert (done.records, done.buried) == (301, [])
+    assert done.verdicts == {"matched": 2, "duplicate": 299}
+    assert await pool.fetchval("select max(log_length) from execution_wait_states") == 256
+    await pool.close()
+
+
+def _record(at: int, where: Address) -> Record:
+    ids = {"correlation_id": where.correlation_id, "execution_id": where.execution_id}
+    value = msgspec.json.encode(ids)
+    return Record(topic="process.completed", partition=0, offset=at, value=value)
 
 
 def _value(at: int) -> bytes:

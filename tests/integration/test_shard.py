@@ -330,3 +330,14 @@ async def test_an_event_and_its_registration_may_meet_early_events_in_memory(dat
     assert await rows(database, "select from event_inbox") == []
     ids = await rows(database, "select event_id from wait_state_events order by seq")
     assert [row[0] for row in ids] == ["stored", "unsaved", "later"]
+
+
+async def test_an_ended_wait_that_refuses_for_its_full_log_leaves_memory(database: str) -> None:
+    where = address()
+    async with running_shard(database, log_limit=3) as shard:
+        await ask(shard, register(where, BOTH | {"aggregationStrategy": "any"}))
+        replies = [await ask(shard, api(where)) for _ in range(6)]
+        assert shard.snapshot()["hot"] == 0
+    refused = [reply for reply in replies if isinstance(reply, Refused)]
+    assert {reply.kind for reply in refused} == {RefusalKind.FULL}
+    assert {reply.verdict for reply in refused} == {Verdict.LATE}
