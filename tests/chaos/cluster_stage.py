@@ -100,7 +100,7 @@ class Stage:
 async def actors_on(nodes: Nodes, places: Places, dsn: str, port: int) -> AsyncIterator[Stage]:
     """Bring the actors up on these nodes; they end with the nodes."""
     witness = await Witness.install(dsn)
-    gateway = await Gateway.open(Config(dsn=dsn, shards=4))
+    gateway = await Gateway.open(Config(dsn=dsn, shards=4, secret_keys=(b"k" * 32,)))
     try:
         yield Stage(nodes, places, gateway, witness, port)
     finally:

@@ -162,7 +162,7 @@ class Parts:
 @contextlib.asynccontextmanager
 async def parts(dsn: str) -> AsyncIterator[Parts]:
     """Two shards in this process: what meets PostgreSQL is the same, and it is there at once."""
-    config = Config(dsn=dsn, shards=2, request_timeout=2.0)
+    config = Config(dsn=dsn, shards=2, request_timeout=2.0, secret_keys=(b"k" * 32,))
     pool = await open_pool(PoolOptions(dsn=dsn, name="test"))
     async with contextlib.AsyncExitStack() as stack:
         names = [shard_name(index) for index in range(config.shards)]
