@@ -14,6 +14,9 @@ from storage.rows import json_of
 from storage.specs import KnownSpecs, SpecRow
 
 NEW = 0
+# Of the events that one correlation refused, so many are kept.
+REFUSED_KEPT = 256
+REFUSED_BYTES = 4 * 1024 * 1024
 
 
 class Change(msgspec.Struct, gc=False):
@@ -92,7 +95,7 @@ async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_t
     # One statement may not touch a row twice: of two copies the later verdict counts.
     last = {(key, event.address.tenant, event.event_id): (key, event) for key, event in events}
     rows = [_parked(key, event) for key, event in last.values()]
-    await conn.execute(Q["park"], rows, early_ttl)
+    await conn.execute(Q["park"], rows, early_ttl, REFUSED_KEPT, REFUSED_BYTES)
 
 
 def _still_valid(changes: Sequence[Change], kept: set[bytes]) -> list[tuple[bytes, Parked]]:

@@ -156,6 +156,9 @@ values ($1, $2, $3, to_timestamp($4))
 -- name: park
 -- Keep events that found no place. One that waits to be matched may get a new verdict, and one that
 -- was noted without its data gets it if there is room by now; any other repetition changes nothing.
+-- Of what a correlation refused, $3 events and $4 bytes are kept, and the rest is only answered: one
+-- callback URL must not fill the disk. Early events are bounded where they are judged.
+-- Served by: event_inbox_event.
 insert into event_inbox
        (wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
         content_type, payload, outcome, verdict, reason, clause, received_at, expires_at)
@@ -163,6 +166,14 @@ select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.
        p.source, p.label, p.content_type, p.payload, p.outcome, p.verdict, p.reason, p.clause,
        to_timestamp(p.at), to_timestamp(p.at) + $2 * interval '1 second'
   from unnest($1::parked_event[]) as p
+ where p.wait_key = ''::bytea
+    or p.verdict <> 'rejected'
+    or p.reason in ('execution_mismatch', 'too_many_early')
+    or (select count(*) < $3 and coalesce(sum(size), 0) < $4
+          from (select octet_length(k.payload) as size
+                  from event_inbox k
+                 where k.wait_key = any(array[p.wait_key]) and k.verdict = 'rejected'
+                 limit $3) as known)
     on conflict (wait_key, event_id, tenant_id) do update
    set verdict = excluded.verdict, reason = excluded.reason, clause = excluded.clause,
        payload = case when event_inbox.reason = 'too_many_early' then excluded.payload

@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from core.address import Address
-from core.messages import Reason
+from core.messages import Reason, Verdict
 from core.parking import Unregistered
 from core.spec import Source
 from core.turns import take
 from core.wait import Decision, Wait
-from storage import inbox, waits
+from storage import inbox, journal, waits
 from storage.journal import NEW, Change, Journal, park
 from storage.pool import Connection, PoolOptions, open_connection, open_pool
 from storage.waits import ELSEWHERE_LIMIT, Loaded, LoadRequest
@@ -335,3 +336,34 @@ async def test_early_events_are_read_up_to_a_bound(
     early = (await waits.load_early(conn, [where.key]))[where.key]
     assert [event.event_id for event in early] == ["e0", "e1"]
     assert len((await load(conn, where)).sizes) == 4
+
+
+async def test_of_what_one_correlation_refused_so_much_is_kept(
+    conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds one callback URL cannot fill the disk with it."""
+    monkeypatch.setattr(journal, "REFUSED_KEPT", 5)
+    monkeypatch.setattr(journal, "REFUSED_BYTES", 10_000)
+
+    async def refuse(where: Address, payload: bytes, key: bytes) -> None:
+        (early,) = take(None, api(where, payload), NOW).parked
+        refused = replace(early, verdict=Verdict.REJECTED, reason=Reason.LABEL_NOT_EXPECTED)
+        await park(conn, [(key, refused)], TTL)
+
+    async def kept(key: bytes) -> int:
+        found: int = await conn.fetchval(
+            "select count(*) from event_inbox where wait_key = $1", key
+        )
+        return found
+
+    many, heavy, other = address(), address(), address()
+    for _ in range(10):
+        await refuse(many, b"{}", many.key)
+        await refuse(heavy, b"x" * 6_000, heavy.key)
+    assert (await kept(many.key), await kept(heavy.key)) == (5, 2)
+    await refuse(other, b"{}", other.key)
+    assert await kept(other.key) == 1
+    # Those without ids belong to no correlation: quotas bound them.
+    for _ in range(10):
+        await refuse(address(), b"{}", b"")
+    assert await kept(b"") == 10

@@ -204,3 +204,24 @@ async def test_a_batch_that_is_not_stored_is_measured_until_it_is(kafka: Kafka) 
         await until("it is committed", is_committed)
         assert reader.stored_ago == 0.0
         assert reader.committing.stalled_seconds == 0.0
+
+
+async def test_a_topic_that_is_held_waits_in_kafka_while_others_go_on(kafka: Kafka) -> None:
+    """One tenant's quota is used up: the topics of others are none of its business."""
+    held, other = await kafka.create_topic(), await kafka.create_topic()
+    taken = Taken()
+    async with reading(kafka, held, taken) as (reader, _):
+        reader.follow([held, other])
+        await kafka.produce(held, [Sent(value=b"before")])
+        await kafka.produce(other, [Sent(value=b"before")])
+        await taken.until(2)
+        reader.hold([held])
+        await kafka.produce(held, [Sent(value=b"%d" % n) for n in range(5)])
+        await kafka.produce(other, [Sent(value=b"%d" % n) for n in range(20)])
+        await taken.until(22)
+        # What was fetched before it was held may come; nothing after that does.
+        assert {record.topic for record in taken[2:]} == {other}
+        assert {row["topic"] for row in reader.partitions() if row["held"]} == {held}
+        reader.hold([])
+        await taken.until(27)
+    assert Counter(record.topic for record in taken) == {held: 6, other: 21}
