@@ -22,19 +22,19 @@ class SchemaMismatchError(ConnectionError):
     """
 
 
-class _Journalist:
-    """Says at most so often what is wrong, however many connections find it out."""
+class _MismatchLog:
+    """Logs what is wrong at most once in `LOG_EVERY` seconds, however many connections find it."""
 
     def __init__(self) -> None:
-        self._said = float("-inf")
+        self._written_at = float("-inf")
 
-    def say(self, problem: str) -> None:
-        if time.monotonic() - self._said > LOG_EVERY:
-            self._said = time.monotonic()
+    def write(self, problem: str) -> None:
+        if time.monotonic() - self._written_at > LOG_EVERY:
+            self._written_at = time.monotonic()
             log.error("schema.mismatch", problem=problem)
 
 
-_journalist = _Journalist()
+_mismatch_log = _MismatchLog()
 
 
 async def applied_migrations(conn: Any) -> dict[str, str | None]:
@@ -50,5 +50,5 @@ async def check_schema(conn: Any) -> None:
     """Raise SchemaMismatchError if this version must not work on the connection's database."""
     problem = schema_problem([one.name for one in known()], await applied_migrations(conn))
     if problem is not None:
-        _journalist.say(problem)
+        _mismatch_log.write(problem)
         raise SchemaMismatchError(problem)
