@@ -22,7 +22,9 @@ LONGEST_PATH = 97 - len("/admin.sock") - 57
 def bounds_of(settings: Settings) -> FrontBounds:
     """What the settings say of HAProxy."""
     return FrontBounds(
-        body_seconds=settings.request_timeout, source_connections=settings.source_connections
+        body_seconds=settings.request_timeout,
+        body_bytes=settings.max_body,
+        source_connections=settings.source_connections,
     )
 
 

@@ -67,6 +67,8 @@ if { req.hdr(x-callback-token) -m found } !@lingers
     http-request track-sc0 url_param(token),xxh32 table callers \
 if { url_param(token) -m found } !@lingers"""
 _LINGERS = "{ var(req.lingers) -m bool }"
+# Will be refused, whatever comes: the replica says so at once.
+_TOO_LARGE = "{ req.hdr_val(content-length) gt @most }"
 
 # An address stands for its whole IPv6 network: one machine has 2^64 of those.
 _SOURCES = """\
@@ -89,7 +91,7 @@ NR == FNR {
 /^global/ { $0 = $0 "\n    tune.sndbuf.client @buffer\n    tune.rcvbuf.server @buffer" }
 /^frontend http_frontend/ { $0 = $0 "\n" sources; fronted = 1 }
 /^    use_backend http-/ && !ruled++ {
-    print "    http-request wait-for-body time @patience"
+    print "    http-request wait-for-body time @patience unless @too_large"
     print lingering
     print callers
     print "    use_backend lingering if @lingers"
@@ -123,6 +125,8 @@ class FrontBounds:
 
     body_seconds: float = 10.0
     """How long a body may take to come."""
+    body_bytes: int = 1_048_576
+    """How large a body may be."""
     source_connections: int | None = None
     """How many connections one address may have; None: half of all, and any number on loopback."""
 
@@ -153,6 +157,7 @@ def write_bounds(folder: Path, bounds: FrontBounds) -> Path:
         ("at_once", str(AT_ONCE)),
         ("queue", f"{QUEUE_MILLISECONDS}ms"),
         ("patience", f"{round(bounds.body_seconds * 1000)}ms"),
+        ("too_large", _TOO_LARGE.replace("@most", str(bounds.body_bytes))),
         ("buffer", str(BUFFER_BYTES)),
     ):
         program = program.replace(f"@{name}", value)

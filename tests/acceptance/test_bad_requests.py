@@ -226,13 +226,14 @@ def test_an_event_whose_sender_hangs_up_half_way_is_none_and_may_be_sent_again(
         f"POST {CALLBACKS} HTTP/1.1\r\nHost: {address.netloc}\r\n"
         f"Authorization: Bearer {product.key}\r\nContent-Type: application/json\r\n"
         f"X-Execution-Id: {wait['executionId']}\r\nX-Correlation-Id: {wait['correlationId']}\r\n"
-        "X-Event-Id: again\r\nContent-Length: 500\r\n\r\n"
+        "X-Event-Id: again\r\nContent-Length: 100000\r\n\r\n"
     )
+    half = b'{"half": "' + b"x" * 50_000  # more than HAProxy keeps to itself until the rest comes
     before = hang_ups(product)
 
     def is_counted() -> bool:
         with socket.create_connection((address.hostname, address.port), timeout=10) as sender:
-            sender.sendall(head.encode() + b'{"half": ')
+            sender.sendall(head.encode() + half)
             time.sleep(0.2)  # one that never gets past HAProxy shows nothing
         return hang_ups(product) > before
 

@@ -267,7 +267,7 @@ def test_migrate_says_what_is_missing(product: Product) -> None:
         assert again.stdout == "The schema is up to date.\n"
         in_postgres(dsn, "insert into schema_migrations (name) values ('9999_future')")
         told = refused(run_cli("migrate", "--dry-run", "--database-url", dsn))
-        assert "newer version of Muster (9999_future)" in told
+        assert told.startswith("The database is at 9999, which is too new for this version")
 
 
 def test_migrate_without_a_database_is_one_sentence(tmp_path: Path) -> None:
