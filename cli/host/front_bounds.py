@@ -23,6 +23,11 @@ AT_ONCE = 128
 # crowd, with as many places and a queue of its own: who floods is served as ever, and whoever asks
 # for little does not stand in line behind it.
 SHARE = AT_ONCE // 2
+# The event loop is one for all: what stands in it before a request is what that request waits for.
+# So, where others have asked within the last seconds, a caller has this many places, and the crowd
+# as many. They are enough to keep a replica busy.
+SHARE_BESIDE_OTHERS = 16
+CALLERS_SECONDS = 10
 QUEUE_MILLISECONDS = 500
 # What the kernel keeps for a client that has stopped reading; left to itself, that is megabytes.
 BUFFER_BYTES = 131_072
@@ -96,23 +101,29 @@ NR == FNR {
     print callers
     print "    use_backend lingering if @lingers"
     most = share * (replicas ? replicas : 1)
+    few = share_beside * (replicas ? replicas : 1)
+    beside = " { table_cnt(callers) gt 1 }"
+    print "    use_backend crowd_beside if { sc0_conn_cur(callers) gt " few " }" beside
     print "    use_backend crowd if { sc0_conn_cur(callers) gt " most " }"
 }
 /^backend / { name = $2; bounded = ($2 ~ /^http-/) }
 bounded && /^    server / {
     role = ($NF == "backup") ? " backup" : ""
     tracked = tracked "    server " $2 " " $3 " track " name "/" $2 role "\n"
-    crowd = crowd "    server " $2 " " $3 " track " name "/" $2 role " maxconn @at_once\n"
+    one = "    server " $2 " " $3 " track " name "/" $2 role " maxconn "
+    crowd = crowd one "@at_once\n"
+    crowd_beside = crowd_beside one share_beside "\n"
     $0 = $0 " maxconn @at_once"
 }
 { print }
 bounded && /^backend / { print brief }
 END {
-    table = "    stick-table size 50k expire 1m store conn_cur type "
-    if (fronted) print "backend sources\n" table "ipv6"
+    table = "    stick-table size 50k store conn_cur expire "
+    if (fronted) print "backend sources\n" table "1m type ipv6"
     if (tracked) {
-        print "backend callers\n" table "integer"
+        print "backend callers\n" table "@forget type integer"
         printf "backend crowd\n    http-reuse always\n%s\n%s", brief, crowd
+        printf "backend crowd_beside\n    http-reuse always\n%s\n%s", brief, crowd_beside
         printf "backend lingering\n    http-reuse always\n%s\n%s", mended, tracked
     }
 }
@@ -159,6 +170,7 @@ def write_bounds(folder: Path, bounds: FrontBounds) -> Path:
         ("patience", f"{round(bounds.body_seconds * 1000)}ms"),
         ("too_large", _TOO_LARGE.replace("@most", str(bounds.body_bytes))),
         ("buffer", str(BUFFER_BYTES)),
+        ("forget", f"{CALLERS_SECONDS}s"),
     ):
         program = program.replace(f"@{name}", value)
     file = folder / "bounds.awk"
@@ -177,7 +189,8 @@ def _constants(bounds: FrontBounds) -> str:
         "callers": _CALLERS.replace("@lingers", _LINGERS),
     }
     lines = [f'    {name} = "{_quoted(text)}"\n' for name, text in texts.items()]
-    return f"BEGIN {{\n    share = {SHARE}\n{''.join(lines)}}}\n"
+    shares = f"    share = {SHARE}\n    share_beside = {SHARE_BESIDE_OTHERS}\n"
+    return f"BEGIN {{\n{shares}{''.join(lines)}}}\n"
 
 
 def _quoted(text: str) -> str:

@@ -11,6 +11,7 @@ from cli.host.front_bounds import (
     AT_ONCE,
     MOST_CONNECTIONS,
     SHARE,
+    SHARE_BESIDE_OTHERS,
     FrontBounds,
     connections,
     write_bounds,
@@ -118,7 +119,7 @@ listen stats
     bind unix@/tmp/nobody-binds-this.sock
     stats enable
 """
-SOURCES_TABLE = "backend sources\n    stick-table size 50k expire 1m store conn_cur type ipv6\n"
+SOURCES_TABLE = "backend sources\n    stick-table size 50k store conn_cur expire 1m type ipv6\n"
 
 
 def sources(most: int | None = None, spared: str = " !{ src 127.0.0.0/8 ::1 }") -> str:
@@ -144,7 +145,7 @@ def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: 
     assert f"global\n{BUFFERS}" in mended
     assert f"backend http-muster\n    timeout queue 500ms\n{BARE}" in mended
     chosen = re.findall(r"use_backend (\S+) if", mended)
-    assert chosen == ["lingering", "crowd", "http-muster"]
+    assert chosen == ["lingering", "crowd_beside", "crowd", "http-muster"]
     assert mended.endswith(
         f"backend lingering\n    http-reuse always\n{BARE}"
         "    server one 127.0.0.1:20001 track http-muster/one\n"
@@ -156,8 +157,8 @@ def test_serve_does_not_listen_for_senders_of_events_who_hang_up(tmp_path: Path)
     mended = bounded_config(tmp_path, FRONT)
     bounded, lingering = mended.split("\nbackend http-muster")[1].split("\nbackend lingering")
     told = re.findall(r"http-request set-header (\S+) (\S+) if { method POST } { path_beg", bounded)
-    # Once where most go, once for the crowd.
-    assert told == 2 * [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
+    # Once where most go, once for each crowd.
+    assert told == 3 * [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
     assert "set-header" not in lingering
 
 
@@ -193,12 +194,27 @@ def test_a_caller_has_half_of_the_places_and_then_a_queue_of_its_own(
     mended = bounded_config(tmp_path, config)
     share = SHARE * replicas
     assert f"use_backend crowd if {{ sc0_conn_cur(callers) gt {share} }}\n" in mended
-    crowd = mended.split("backend crowd\n")[1].split("backend lingering")[0]
+    crowd = mended.split("backend crowd\n")[1].split("backend crowd_beside")[0]
     assert crowd.startswith("    http-reuse always\n    timeout queue 500ms\n")
     assert f"server one 127.0.0.1:20001 track http-muster/one maxconn {AT_ONCE}\n" in crowd
     assert f"server two 127.0.0.1:20002 track http-muster/two backup maxconn {AT_ONCE}\n" in crowd
     keys = re.findall(r"track-sc0 (\S+),xxh32 table callers", mended)
     assert keys == ["req.hdr(authorization)", "req.hdr(x-callback-token)", "url_param(token)"]
+
+
+def test_beside_others_a_caller_has_fewer_places_and_so_has_its_crowd(tmp_path: Path) -> None:
+    """What stands in a replica's event loop is what everybody else waits for."""
+    mended = bounded_config(tmp_path, FRONT)
+    few = SHARE_BESIDE_OTHERS
+    assert (
+        f"    use_backend crowd_beside if {{ sc0_conn_cur(callers) gt {few} }}"
+        " { table_cnt(callers) gt 1 }\n    use_backend crowd if"
+    ) in mended
+    crowd = mended.split("backend crowd_beside\n")[1].split("backend lingering")[0]
+    assert crowd.startswith("    http-reuse always\n    timeout queue 500ms\n")
+    assert f"server one 127.0.0.1:20001 track http-muster/one maxconn {few}\n" in crowd
+    # Whoever has not asked for a while does not count among the others.
+    assert "backend callers\n    stick-table size 50k store conn_cur expire 10s" in mended
 
 
 @pytest.mark.parametrize(

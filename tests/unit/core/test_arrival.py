@@ -70,3 +70,10 @@ def test_an_event_without_ids_is_kept_under_none() -> None:
     assert (parked.address.tenant, parked.address.correlation_id) == (7, "")
     assert (parked.verdict, parked.reason) == (Verdict.REJECTED, Reason.MISSING_ID)
     assert (parked.event_id, parked.payload, parked.at) == ("api/bank/e", b"1", 5.0)
+
+
+def test_what_is_printed_of_an_event_shows_no_header_and_no_data() -> None:
+    secret = {"authorization": "Bearer 4712"}
+    shown = repr(msgspec.structs.replace(arrival(b"4711"), headers=secret))
+    assert shown.startswith("Arrival(")
+    assert "471" not in shown

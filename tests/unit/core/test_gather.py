@@ -317,3 +317,11 @@ def test_one_that_came_with_the_request_is_known_as_that(journals: bool, inline:
     asks = (Ask(name="one", inline=KNOWN["two"]), Ask(name="two"))
     calls = called(Asked(asks=asks, journals=journals))
     assert [call.inline for call in calls] == [inline, False]
+
+
+def test_what_is_printed_of_a_call_shows_no_address_and_no_credentials() -> None:
+    resource = Resource(url="http://4711.example", headers={"X-Key": "4712"})
+    (call,) = called(Asked(asks=(Ask(name="one"),)), {"one": resource})
+    assert repr(call).startswith("Call('one'")
+    assert "471" not in repr(call)
+    assert "muster.example" not in repr(call)

@@ -84,6 +84,7 @@ def test_settled_without_everyone_is_marked_too() -> None:
             {"who": "correlation_id", "which": "received_events[1]"},
             {"who": "corr-1", "which": "kafka_event"},
         ),
+        ({"x": "api_response.a.id", "y": "api_response.a"}, {"x": 1, "y": {"id": 1}}),
         ({"x": "api_response.absent", "y": "kafka_event"}, {"y": [2]}),
         ({"x": "no..path"}, {}),
     ],
