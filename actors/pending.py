@@ -36,6 +36,10 @@ class PendingMessages:
         """How many bytes they are."""
         return self._bytes.taken
 
+    def is_contested(self, now: float) -> bool:
+        """Return whether more than one tenant has sent something lately."""
+        return self._messages.is_contested(now)
+
     def admit(self, messages: Sequence[Message], now: float) -> tuple[Loads, dict[int, Refused]]:
         """Take in what fits, tenant by tenant.
 

@@ -35,6 +35,7 @@ class Shard:
         self._pending = PendingMessages(config.pending_limit, config.pending_bytes)
         self._limits = limits_of(config)
         self._writer = ShardWriter(config, store, world, self._residents, self._reload)
+        self._writer.is_contested = lambda: self._pending.is_contested(world.monotonic())
         self._loader = ShardLoader(store, self._residents, self._writer, self)
         self._held = self._loader.held
         self.feeds = self._writer.feeds

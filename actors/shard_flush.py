@@ -23,6 +23,7 @@ from core.config import Config
 from core.judgement import Status
 from core.messages import RefusalKind, Refused, Reply
 from core.spec import WaitSpec
+from core.tenant_share import take_turns
 from core.wait import Decision, Parked, Wait
 from storage.error_class import ErrorClass, error_class
 from storage.journal import Change
@@ -34,6 +35,8 @@ log = structlog.get_logger("shard")
 MAX_RACES = 20
 # What one statement carries at most, if it is more than one correlation.
 FLUSH_BYTES = 8 * 1024 * 1024
+# And where several tenants send: whoever comes while a flush is under way waits for all of it.
+ROWS_BESIDE_OTHERS = 128
 
 _BROKEN = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
 _CONTENDED = Refused(
@@ -131,6 +134,8 @@ class ShardWriter:
         self.feeds = Feeds(world.monotonic)
         self.tally = Tally()
         self.gathers = GatherTally()
+        # Whether several tenants send.
+        self.is_contested: Callable[[], bool] = lambda: False
 
     def __len__(self) -> int:
         """How many correlations have changes that are not stored."""
@@ -181,6 +186,8 @@ class ShardWriter:
 
     def _next_flush(self) -> dict[bytes, Unsaved]:
         """What fits in one flush, in rows and in bytes; one correlation always does."""
+        if len(self._unsaved) > ROWS_BESIDE_OTHERS and self.is_contested():
+            return self._next_shared_flush()
         rows = weight = 0
         for unsaved in self._unsaved.values():
             weight += unsaved.weight
@@ -192,6 +199,18 @@ class ShardWriter:
             return chosen
         keys = list(islice(self._unsaved, rows))
         return {key: self._unsaved.pop(key) for key in keys}
+
+    def _next_shared_flush(self) -> dict[bytes, Unsaved]:
+        """A short one, in which each tenant has its turn: the next to come waits for its end."""
+        waiting = ((each.change.tenant, each) for each in self._unsaved.values())
+        chosen: dict[bytes, Unsaved] = {}
+        weight = 0
+        for unsaved in take_turns(waiting, min(ROWS_BESIDE_OTHERS, self._config.flush_limit)):
+            weight += unsaved.weight
+            if chosen and weight > FLUSH_BYTES:
+                break
+            chosen[unsaved.change.key] = self._unsaved.pop(unsaved.change.key)
+        return chosen
 
     async def _flush(self, part: list[Unsaved]) -> set[bytes]:
         started = self._world.monotonic()

@@ -6,6 +6,11 @@ they hold what they have.
 """
 
 from collections import Counter
+from collections.abc import Iterable
+from itertools import chain, islice, zip_longest
+from typing import TypeVar
+
+T = TypeVar("T")
 
 CONTESTED_FOR = 10.0
 """Seconds for which a second tenant is remembered after it asked."""
@@ -38,6 +43,10 @@ class SharedLimit:
     def held_by(self, tenant: int) -> int:
         """What one tenant holds."""
         return self._by_tenant[tenant]
+
+    def is_contested(self, now: float) -> bool:
+        """Return whether more than one tenant has asked lately."""
+        return now < self._contested_until
 
     def fits(self, tenant: int, amount: int, now: float) -> bool:
         """Return whether a tenant may take this much more now.
@@ -73,3 +82,15 @@ class SharedLimit:
             self._by_tenant[tenant] = left
         else:
             del self._by_tenant[tenant]
+
+
+def take_turns(items: Iterable[tuple[int, T]], most: int) -> list[T]:
+    """Choose up to `most` of these (tenant, item) so that each tenant has its turn.
+
+    The items of one tenant stay in their order.
+    """
+    by_tenant: dict[int, list[tuple[T]]] = {}
+    for tenant, item in items:
+        by_tenant.setdefault(tenant, []).append((item,))
+    rounds = chain.from_iterable(zip_longest(*by_tenant.values()))
+    return [one[0] for one in islice((one for one in rounds if one is not None), most)]

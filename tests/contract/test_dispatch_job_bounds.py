@@ -69,10 +69,10 @@ async def test_a_look_reads_so_many_and_tells_where_it_ended(
     ids = [await jobs.post(code="rare" if n in {0, 6} else "common") for n in range(7)]
     rare = JobFilter(code="rare")
 
-    async def back(before: str | None) -> Found[str]:
+    async def back(before: str | None) -> Found[str, str]:
         return await dispatch_jobs.page(jobs.pool, jobs.tenant, rare, before, 10)
 
-    async def ahead(after: str | None) -> Found[str]:
+    async def ahead(after: str | None) -> Found[str, str]:
         return await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, rare, after, 10)
 
     assert await back(None) == Found([ids[6]], ids[4])

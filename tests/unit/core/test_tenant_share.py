@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.tenant_share import CONTESTED_FOR, SharedLimit
+from core.tenant_share import CONTESTED_FOR, SharedLimit, take_turns
 
 NOW = 1_000.0
 
@@ -73,3 +73,27 @@ def test_it_is_never_more_than_there_is_but_for_one_that_is_alone(
             held[tenant] += amount
         assert shared.taken == sum(held.values()) <= 20
         assert all(shared.held_by(tenant) == amount for tenant, amount in held.items())
+
+
+def test_it_is_contested_for_a_while_after_a_second_tenant_asked() -> None:
+    shared = SharedLimit(10)
+    assert shared.fits(1, 1, NOW)
+    assert not shared.is_contested(NOW)
+    assert shared.fits(2, 1, NOW)
+    assert shared.is_contested(NOW + CONTESTED_FOR - 1)
+    assert not shared.is_contested(NOW + CONTESTED_FOR)
+
+
+@pytest.mark.parametrize(
+    ("tenants", "most", "chosen"),
+    [
+        ("aaaa", 3, [0, 1, 2]),
+        ("aaaabb", 4, [0, 4, 1, 5]),
+        ("aaaab", 9, [0, 4, 1, 2, 3]),
+        ("", 9, []),
+    ],
+)
+def test_each_tenant_has_its_turn_and_its_own_order(
+    tenants: str, most: int, chosen: list[int]
+) -> None:
+    assert take_turns([(ord(name), at) for at, name in enumerate(tenants)], most) == chosen
