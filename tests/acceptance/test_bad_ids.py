@@ -85,7 +85,7 @@ def test_a_bad_event_id_is_422(product: Product, header: str, event_id: str) -> 
     assert faulty_fields(assert_problem(reply, 422, "invalid")) == {header.lower()}
 
 
-@pytest.mark.parametrize("service", ["a%20b", "a%2Fb", "%00", "x" * 256, "a%0Ab", "%F0%9F%92%A9"])
+@pytest.mark.parametrize("service", ["a%20b", "a%2Fb", "x" * 256, "a%0Ab", "%F0%9F%92%A9"])
 def test_a_bad_service_or_topic_is_422(product: Product, service: str) -> None:
     for kind, field in (("callbacks", "service"), ("events", "topic")):
         reply = product.http.post(f"/api/internal/{kind}/{service}", json={}, headers=id_headers())
@@ -129,7 +129,7 @@ def test_ids_of_any_printable_letters_work_in_paths(
 
 
 @pytest.mark.parametrize(
-    "path", ["%00/c", "a%0Ab/c", "%20a/c", "x" * 256 + "/c", "%ED%A0%80/c", "%FF/c", "a/%7F"]
+    "path", ["a%0Ab/c", "%20a/c", "x" * 256 + "/c", "%ED%A0%80/c", "%FF/c", "a/%7F"]
 )
 @pytest.mark.parametrize("rest", ["", "/log", "/stream", "/explain"])
 def test_what_cannot_be_an_id_is_404_in_a_path(product: Product, path: str, rest: str) -> None:

@@ -1,5 +1,6 @@
 """A cluster as deploy/ has it, of one machine: what it opens, what it writes, whom it serves."""
 
+import base64
 import os
 import secrets
 import shutil
@@ -80,6 +81,7 @@ def _deployed(home: Path, dsn: str) -> Iterator[Machine]:
         env.write(
             f"\nMUSTER_DATABASE_URL={dsn}\nMUSTER_PUBLIC_URL=http://{LOOPBACK}:{front}\n"
             f"MUSTER_SHARDS=1\nMUSTER_INGRESS_REPLICAS=1\nRAY_TMPDIR={home}\n"
+            f"MUSTER_SECRET_KEY={base64.b64encode(secrets.token_bytes(32)).decode()}\n"
             "RAY_SERVE_HAPROXY_MAXCONN=1000\n"  # as many files as there are wherever this runs
             f"RAY_SERVE_FALLBACK_PROXY_HTTP_PORT={free_port()}\n"
             f"RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT={block.start}\n"
@@ -104,7 +106,11 @@ def _deployed(home: Path, dsn: str) -> Iterator[Machine]:
         key = _run(home, "muster keys first default").split()[-1]
         _run(home, f"serve deploy ~/serve.yaml -a http://{LOOPBACK}:{dashboard}")
         machine = Machine(home, front, key, block)
-        until("the cluster serves", lambda: _serves(machine), within=180)
+        try:
+            until("the cluster serves", lambda: _serves(machine), within=120)
+        except AssertionError as error:
+            said = _run(home, f"serve status -a http://{LOOPBACK}:{dashboard}")
+            raise AssertionError(f"{error}\n{said}") from None
         yield machine
     finally:
         left = end_all(lambda: find_in(home), grace=0.0)

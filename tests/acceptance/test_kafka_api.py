@@ -278,7 +278,7 @@ def test_an_id_that_cannot_be_is_422(product: Product, letter_id: str) -> None:
     assert_problem(product.http.get(f"{LETTERS}/{letter_id}"), 422, "invalid")
 
 
-@pytest.mark.parametrize("letter_id", ["-1", "x", "1.0", "9" * 20, "9" * 5_000, "%31%00"])
+@pytest.mark.parametrize("letter_id", ["-1", "x", "1.0", "9" * 20, "9" * 5_000])
 def test_what_is_no_number_is_no_letter(product: Product, letter_id: str) -> None:
     assert_problem(product.http.get(f"{LETTERS}/{letter_id}"), 404, "not_found")
 

@@ -96,6 +96,12 @@ def _each(strategy: Any, send: Any) -> None:
         ("GET", "/api/resources?cursor=%00", None, "cursor"),
         ("GET", "/api/wait-states?executionId=a%00", None, "executionId"),
         ("GET", "/api/resources/a%00b", None, "path"),
+        ("GET", "/api/wait-states/%00/c", None, "path"),
+        ("GET", "/api/wait-states/%00/c/stream", None, "path"),
+        ("GET", "/api/events/%00", None, "path"),
+        ("GET", "/api/dead-letters/%31%00", None, "path"),
+        ("POST", "/api/internal/callbacks/%00", {}, "path"),
+        ("POST", "/api/internal/events/%00", {}, "path"),
         (
             "POST",
             "/api/wait-states",
