@@ -74,8 +74,8 @@ if { req.hdr(x-callback-token) -m found } !@lingers
     http-request track-sc0 url_param(token),xxh32 table callers \
 if { url_param(token) -m found } !@lingers"""
 _LINGERS = "{ var(req.lingers) -m bool }"
-# Will be refused, whatever comes: the replica says so at once.
-_TOO_LARGE = "{ req.hdr_val(content-length) gt @most }"
+# Will be refused, whatever comes: the replica says so at once. HAProxy reads numbers of 32 bits.
+_TOO_LARGE = "{ req.hdr_val(content-length) gt @most } || { req.hdr(content-length),length gt 9 }"
 
 # An address stands for its whole IPv6 network: one machine has 2^64 of those.
 _SOURCES = """\

@@ -166,7 +166,7 @@ def test_serve_does_not_listen_for_senders_of_events_who_hang_up(tmp_path: Path)
 
 def test_a_place_at_a_replica_is_for_a_request_that_has_come_as_a_whole(tmp_path: Path) -> None:
     mended = bounded_config(tmp_path, FRONT, FrontBounds(body_seconds=2.5, body_bytes=4096))
-    too_large = "{ req.hdr_val(content-length) gt 4096 }"
+    too_large = "{ req.hdr_val(content-length) gt 4096 } || { req.hdr(content-length),length gt 9 }"
     wait = mended.index(f"http-request wait-for-body time 2500ms unless {too_large}\n")
     # What the buffer does not hold takes no such place; to know that, one must have waited.
     large = mended.index("use_backend lingering if !{ internal.htx.has_eom }\n")
