@@ -19,6 +19,10 @@ ONE_WISH = 0.5
 # collector, and a signal may come in any of them: so the wish is repeated until it is heard.
 REPEAT_EVERY = 0.1
 
+# Python runs its handlers between two steps of the main thread. Where that is inside a call that
+# does not return, as one to a Ray that the same Ctrl-C has ended, nothing is ever raised.
+HEARD_WITHIN = 15.0
+
 
 class StopRequested(KeyboardInterrupt):
     """Raised in the main thread by the first signal, whatever it was doing."""
@@ -31,8 +35,10 @@ class StopRequested(KeyboardInterrupt):
 class StopSignals:
     """Turns the first signal into `StopRequested` and a second Ctrl-C into a kill."""
 
-    def __init__(self, kill: Callable[[], None]) -> None:
+    def __init__(self, kill: Callable[[], None], heard_within: float = HEARD_WITHIN) -> None:
         self._kill = kill
+        self._heard_within = heard_within
+        self._came_through = threading.Event()
         self._stopping_since: float | None = None
         self._held = False
         self.received: int | None = None
@@ -44,6 +50,26 @@ class StopSignals:
             # `nohup` says by an ignored SIGHUP that the terminal does not matter.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._receive)
+
+    @contextmanager
+    def insisting(self) -> Iterator[None]:
+        """End everything from another thread where the main one does not get to hear a signal."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)  # Python insists
+        threading.Thread(target=self._insist, args=(reader,), daemon=True).start()
+        before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            os.close(writer)
+
+    def _insist(self, reader: int) -> None:
+        with open(reader, "rb", buffering=0) as numbers:
+            while told := numbers.read(1):
+                if told[0] in SIGNALS and not self._came_through.wait(self._heard_within):
+                    self._kill()
+                    os._exit(128 + told[0])
 
     def begin_stop(self) -> None:
         """Say that the host is stopping already, so that a Ctrl-C now means: at once."""
@@ -63,6 +89,7 @@ class StopSignals:
             raise StopRequested(self.received)
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
+        self._came_through.set()
         now = time.monotonic()
         if self._stopping_since is not None:
             if number == signal.SIGINT and now - self._stopping_since > ONE_WISH:
@@ -119,15 +146,17 @@ def _dropped_in_silence() -> Iterator[None]:
 
 
 @contextmanager
-def stop_on_signals(kill: Callable[[], None]) -> Iterator[StopSignals]:
+def stop_on_signals(
+    kill: Callable[[], None], heard_within: float = HEARD_WITHIN
+) -> Iterator[StopSignals]:
     """Let signals stop the host; `kill` must end everything without asking."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("Signals are received in the main thread only.")
     before = {number: signal.getsignal(number) for number in (*SIGNALS, signal.SIGALRM)}
-    signals = StopSignals(kill)
+    signals = StopSignals(kill, heard_within)
     signals.install()
     try:
-        with _dropped_in_silence():
+        with _dropped_in_silence(), signals.insisting():
             yield signals
     except KeyboardInterrupt:
         # Where the signal met a call into Ray, Ray raises an interrupt of its own instead.

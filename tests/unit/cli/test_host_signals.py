@@ -162,3 +162,29 @@ def test_an_ignored_hangup_stays_ignored() -> None:
             _send(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_where_the_main_thread_cannot_hear_everything_is_ended_for_it() -> None:
+    """As in a call to a Ray that the same Ctrl-C has ended: Python never gets to its handlers."""
+    code = """
+import ctypes, os, signal, threading
+from cli.host.signals import stop_on_signals
+mutex = ctypes.create_string_buffer(128)
+libc = ctypes.CDLL(None)
+libc.pthread_mutex_lock(mutex)
+with stop_on_signals(lambda: print("killed", flush=True), heard_within=0.1):
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    libc.pthread_mutex_lock(mutex)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (130, "killed\n")
+
+
+def test_a_signal_that_is_heard_is_not_insisted_on() -> None:
+    with stop_on_signals(_never, heard_within=0.01) as held:
+        with pytest.raises(StopRequested):
+            _send(signal.SIGINT)
+        held.begin_stop()
+        time.sleep(0.1)
