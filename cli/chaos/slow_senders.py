@@ -73,7 +73,11 @@ class SlowSenders:
         if self.read_buffer is not None:
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.read_buffer)
         wire.settimeout(_CONNECT_WITHIN)
-        wire.connect((address.hostname, address.port))
+        try:
+            wire.connect((address.hostname, address.port))
+        except OSError:
+            wire.close()
+            raise
         return wire
 
 

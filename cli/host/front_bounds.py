@@ -25,9 +25,8 @@ AT_ONCE = 128
 SHARE = AT_ONCE // 2
 # The event loop is one for all: what stands in it before a request is what that request waits for.
 # So, where others have asked within the last seconds, a caller has this many places, and the crowd
-# as many. They are enough to keep a replica busy; fewer of what is large do so, too.
+# as many. They are enough to keep a replica busy.
 SHARE_BESIDE_OTHERS = 8
-LARGE_BESIDE_OTHERS = 2
 CALLERS_SECONDS = 10
 QUEUE_MILLISECONDS = 500
 # What the kernel keeps for a client that has stopped reading; left to itself, that is megabytes.
@@ -42,11 +41,10 @@ _LINGERING = (
     "{ method GET } { path /openapi.json }",
     "{ method POST } { path /aggregate/journals /journals /api/gathers }",
     "{ method POST } { path /api/sample/webhook/slow }",
+    # More than HAProxy's buffer holds, so that the rest is still to come. The replica counts what
+    # has come, gives it a deadline, and no tenant more than half of its room.
+    "!{ internal.htx.has_eom }",
 )
-# More than HAProxy's buffer holds, so that the rest is still to come, perhaps slowly: it takes no
-# place from what is there as a whole. The replica counts what has come, gives it a deadline, and no
-# tenant more than half of its room.
-_LARGE = "!{ internal.htx.has_eom }"
 
 # An event is stored whether or not its sender stays to hear so: for these, Serve need not keep an
 # ear on the connection, which costs it two tasks and a wait for each request; nor make up an id.
@@ -89,7 +87,6 @@ _AWK = r"""
 BEGIN {
     mended = "    http-response return status 503 default-errorfiles if @bare"
     brief = "    timeout queue @queue\n" mended "\n    @unheard\n    @named"
-    patient = "    timeout queue @patience\n" mended "\n    @unheard\n    @named"
 }
 NR == FNR {
     if (/^backend /) bounded = ($2 ~ /^http-/)
@@ -106,8 +103,6 @@ NR == FNR {
     count = replicas ? replicas : 1
     beside = " { table_cnt(callers) gt 1 }"
     has_more = "{ sc0_conn_cur(callers) gt "
-    print "    use_backend large_beside if @large " has_more large_beside * count " }" beside
-    print "    use_backend lingering if @large"
     print "    use_backend crowd_beside if " has_more share_beside * count " }" beside
     print "    use_backend crowd if " has_more share * count " }"
 }
@@ -118,7 +113,6 @@ bounded && /^    server / {
     one = "    server " $2 " " $3 " track " name "/" $2 role " maxconn "
     crowd = crowd one "@at_once\n"
     crowd_beside = crowd_beside one share_beside "\n"
-    crowd_large = crowd_large one large_beside "\n"
     $0 = $0 " maxconn @at_once"
 }
 { print }
@@ -130,7 +124,6 @@ END {
         print "backend callers\n" table "@forget type integer"
         printf "backend crowd\n    http-reuse always\n%s\n%s", brief, crowd
         printf "backend crowd_beside\n    http-reuse always\n%s\n%s", brief, crowd_beside
-        printf "backend large_beside\n    http-reuse always\n%s\n%s", patient, crowd_large
         printf "backend lingering\n    http-reuse always\n%s\n%s", mended, tracked
     }
 }
@@ -168,7 +161,6 @@ def write_bounds(folder: Path, bounds: FrontBounds) -> Path:
     program = _AWK.lstrip()
     for name, value in (
         ("lingers", _LINGERS),
-        ("large", _LARGE),
         ("bare", _BARE),
         ("unheard", _UNHEARD),
         ("named", _NAMED),
@@ -198,7 +190,6 @@ def _constants(bounds: FrontBounds) -> str:
     }
     lines = [f'    {name} = "{_quoted(text)}"\n' for name, text in texts.items()]
     shares = f"    share = {SHARE}\n    share_beside = {SHARE_BESIDE_OTHERS}\n"
-    shares += f"    large_beside = {LARGE_BESIDE_OTHERS}\n"
     return f"BEGIN {{\n{shares}{''.join(lines)}}}\n"
 
 

@@ -145,9 +145,7 @@ def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: 
     assert f"global\n{BUFFERS}" in mended
     assert f"backend http-muster\n    timeout queue 500ms\n{BARE}" in mended
     chosen = re.findall(r"use_backend (\S+) if", mended)
-    assert chosen == [
-        "lingering", "large_beside", "lingering", "crowd_beside", "crowd", "http-muster",
-    ]  # fmt: skip
+    assert chosen == ["lingering", "crowd_beside", "crowd", "http-muster"]
     assert mended.endswith(
         f"backend lingering\n    http-reuse always\n{BARE}"
         "    server one 127.0.0.1:20001 track http-muster/one\n"
@@ -160,7 +158,7 @@ def test_serve_does_not_listen_for_senders_of_events_who_hang_up(tmp_path: Path)
     bounded, lingering = mended.split("\nbackend http-muster")[1].split("\nbackend lingering")
     told = re.findall(r"http-request set-header (\S+) (\S+) if { method POST } { path_beg", bounded)
     # Once where most go, once for each crowd.
-    assert told == 4 * [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
+    assert told == 3 * [("x-request-disconnect-disabled", "?1"), ("x-request-id", "%[uuid()]")]
     assert "set-header" not in lingering
 
 
@@ -169,8 +167,8 @@ def test_a_place_at_a_replica_is_for_a_request_that_has_come_as_a_whole(tmp_path
     too_large = "{ req.hdr_val(content-length) gt 4096 } || { req.hdr(content-length),length gt 9 }"
     wait = mended.index(f"http-request wait-for-body time 2500ms unless {too_large}\n")
     # What the buffer does not hold takes no such place; to know that, one must have waited.
-    large = mended.index("use_backend lingering if !{ internal.htx.has_eom }\n")
-    assert wait < large < mended.index("use_backend http-muster")
+    large = mended.index("set-var(req.lingers) bool(true) if !{ internal.htx.has_eom }\n")
+    assert wait < large < mended.index("use_backend lingering if { var(req.lingers) -m bool }\n")
 
 
 def test_only_gets_of_one_wait_and_of_streams_may_linger(tmp_path: Path) -> None:
@@ -212,15 +210,9 @@ def test_beside_others_a_caller_has_fewer_places_and_so_has_its_crowd(tmp_path: 
         f"    use_backend crowd_beside if {{ sc0_conn_cur(callers) gt {few} }}"
         " { table_cnt(callers) gt 1 }\n    use_backend crowd if"
     ) in mended
-    crowd = mended.split("backend crowd_beside\n")[1].split("backend large_beside")[0]
+    crowd = mended.split("backend crowd_beside\n")[1].split("backend lingering")[0]
     assert crowd.startswith("    http-reuse always\n    timeout queue 500ms\n")
     assert f"server one 127.0.0.1:20001 track http-muster/one maxconn {few}\n" in crowd
-    assert (
-        "    use_backend large_beside if !{ internal.htx.has_eom } { sc0_conn_cur(callers) gt 2 }"
-        " { table_cnt(callers) gt 1 }\n    use_backend lingering if !{ internal.htx.has_eom }\n"
-    ) in mended
-    large = mended.split("backend large_beside\n")[1].split("backend lingering")[0]
-    assert "server one 127.0.0.1:20001 track http-muster/one maxconn 2\n" in large
     # Whoever has not asked for a while does not count among the others.
     assert "backend callers\n    stick-table size 50k store conn_cur expire 10s" in mended
 
