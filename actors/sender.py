@@ -7,9 +7,9 @@ needs an order waits for its answer first; between callers there is none.
 import asyncio
 import contextlib
 import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeAlias
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from core.errors import OverloadedError, UnavailableError
 from core.messages import Message, Reply, decode_replies, encode
@@ -25,9 +25,6 @@ BATCH_BYTES = 4 * 1024 * 1024
 # A parcel travels whole; what is heavier becomes several.
 PARCEL_BYTES = 32 * 1024 * 1024
 QUEUE_BYTES = 128 * 1024 * 1024
-# Of a tenant that has more messages than this on their way, where others send too, the next ones
-# wait for a call of their own kind: calls with few messages go past those with many.
-LIGHT = 64
 
 
 def weight_of(message: Message) -> int:
@@ -66,22 +63,15 @@ class Parcel:
 
 
 class Sender:
-    """Sends what gathered since the last call returned, in order.
-
-    Where several tenants send, those who send little do not stand behind one who sends much.
-    """
+    """Sends what gathered since the last call returned, in order."""
 
     def __init__(self, call: Call, limit: int, most_bytes: int = QUEUE_BYTES) -> None:
         self._call = call
         self._limit = limit
         self._queue: deque[Parcel] = deque()
-        self._light: deque[Parcel] = deque()
         self._queued = SharedLimit(limit, whole_if_alone=True)
         self._bytes = SharedLimit(most_bytes, whole_if_alone=True)
-        # Messages that are not answered, by tenant.
-        self._unanswered: Counter[int] = Counter()
         self._draining = 0
-        self._draining_light = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, parcel: Parcel) -> None:
@@ -92,31 +82,21 @@ class Sender:
             raise OverloadedError("too many messages wait for this shard")
         if not (has_share and self._bytes.fits(tenant, parcel.weight, now)):
             raise OverloadedError("too many messages of this tenant wait for this shard")
+        self._queue.append(parcel)
         self._queued.take(tenant, count)
         self._bytes.take(tenant, parcel.weight)
-        self._unanswered[tenant] += count
-        if self._queued.is_contested(now) and self._unanswered[tenant] <= LIGHT:
-            self._light.append(parcel)
-            if not self._draining_light:
-                self._draining_light = True
-                self._start(self._drain_light())
-            return
-        self._queue.append(parcel)
         if not self._draining or (
             self._draining < UNDER_WAY and self._queued.taken >= WORTH_A_CALL
         ):
             self._draining += 1
-            self._start(self._drain())
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            task = asyncio.create_task(self._drain())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     @property
     def idle(self) -> bool:
         """Nothing is queued or under way."""
-        return not (self._queue or self._draining or self._light or self._draining_light)
+        return not self._queue and not self._draining
 
     async def close(self) -> None:
         """Stop; callers still waiting are told."""
@@ -124,28 +104,21 @@ class Sender:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for parcel in (*self._queue, *self._light):
+        for parcel in self._queue:
             parcel.fail(UnavailableError("shutting down"))
-
-    async def _drain_light(self) -> None:
-        try:
-            while self._light:
-                await self._send(self._next_batch(self._light))
-        finally:
-            self._draining_light = False
 
     async def _drain(self) -> None:
         try:
             while self._queue:
-                await self._send(self._next_batch(self._queue))
+                parcels = self._next_batch()
+                if parcels:
+                    await self._send(parcels)
         finally:
             # Here and not in a callback: a caller that sends again the moment it is answered runs
             # before any callback would, and would count on a task that has already ended.
             self._draining -= 1
 
     async def _send(self, parcels: list[Parcel]) -> None:
-        if not parcels:
-            return
         messages = [message for parcel in parcels for message in parcel.messages]
         try:
             replies = decode_replies(await self._call(encode(messages)))
@@ -157,9 +130,6 @@ class Sender:
             for parcel in parcels:
                 parcel.fail(UnavailableError("shutting down"))
             raise
-        finally:
-            for parcel in parcels:
-                self._forget(parcel)
         start = 0
         for parcel in parcels:
             end = start + len(parcel.messages)
@@ -167,26 +137,18 @@ class Sender:
                 parcel.future.set_result(replies[start:end])
             start = end
 
-    def _forget(self, parcel: Parcel) -> None:
-        left = self._unanswered[parcel.tenant] - len(parcel.messages)
-        if left:
-            self._unanswered[parcel.tenant] = left
-        else:
-            del self._unanswered[parcel.tenant]
-
-    def _next_batch(self, queue: deque[Parcel]) -> list[Parcel]:
+    def _next_batch(self) -> list[Parcel]:
         parcels: list[Parcel] = []
         messages = weight = 0
-        while queue:
-            parcel = queue[0]
+        while self._queue:
+            parcel = self._queue[0]
             too_much = messages + len(parcel.messages) > BATCH_MESSAGES
             if parcels and (too_much or weight + parcel.weight > BATCH_BYTES):
                 break
-            queue.popleft()
+            self._queue.popleft()
             self._queued.release(parcel.tenant, len(parcel.messages))
             self._bytes.release(parcel.tenant, parcel.weight)
             if parcel.abandoned:
-                self._forget(parcel)
                 continue  # nobody waits for it and it was never sent: it did not happen
             parcels.append(parcel)
             messages += len(parcel.messages)
