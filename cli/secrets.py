@@ -135,7 +135,7 @@ async def remove_key(
             raise CommandError(
                 f"{total} secrets are under {key}: run `muster secrets rotate-key` first."
             )
-        await encryption_keys.forget(pool, [key])
+        await key_rotation.remove(pool, key)
         left = [one for one in key_file.read(keys.file) if key_id(one) != key]
         key_file.write(keys.file, left)
     out.print(f"Key {key} is removed.")

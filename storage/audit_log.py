@@ -18,6 +18,9 @@ class Action(StrEnum):
     KEY_REVOKED = "key.revoked"
     WEBHOOK_SECRET_ROTATED = "webhook_secret.rotated"  # noqa: S105  an action's name
     SIGNING_SECRET_ROTATED = "signing_secret.rotated"  # noqa: S105  an action's name
+    ENCRYPTION_KEY_ROTATION_STARTED = "encryption_key.rotation_started"
+    ENCRYPTION_KEY_ROTATED = "encryption_key.rotated"
+    ENCRYPTION_KEY_REMOVED = "encryption_key.removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

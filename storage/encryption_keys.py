@@ -45,18 +45,18 @@ async def is_complete(pool: Pool) -> bool:
     return any(row["completed"] for row in await pool.fetch(Q["list_encryption_keys"]))
 
 
-async def in_use(pool: Pool) -> dict[str, bool]:
+async def in_use(pool: Pool | Connection) -> dict[str, bool]:
     """The keys that are registered, and whether all secrets were once under each."""
     rows = await pool.fetch(Q["list_encryption_keys"])
     return {row["key_id"]: row["completed"] for row in rows}
 
 
-async def complete(pool: Pool, key_id: str) -> None:
+async def complete(pool: Pool | Connection, key_id: str) -> None:
     """Note that every secret was encrypted under this key, or that none was plain any more."""
     await pool.execute(Q["complete_encryption_key"], key_id)
 
 
-async def forget(pool: Pool, key_ids: list[str]) -> None:
+async def forget(pool: Pool | Connection, key_ids: list[str]) -> None:
     """Let instances start without these keys: nothing is under them."""
     await pool.execute(Q["drop_encryption_keys"], key_ids)
 

@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from core.dispatch.job import ANCHOR
 from core.errors import ConflictError, MusterError
-from storage import encryption_keys, reencryption
+from storage import audit_log, encryption_keys, reencryption
+from storage.audit_log import COMMAND_LINE, Action
 from storage.encryption import key_ring
-from storage.pool import Pool
+from storage.pool import Connection, Pool
 from storage.queries import Q
 from storage.reencryption import Show
 
@@ -51,6 +53,8 @@ async def rotate(pool: Pool, show: Show | None = None) -> Rotation:
     """
     await encryption_keys.check(pool)
     current, renewed = key_ring().current, 0
+    async with pool.acquire() as conn:
+        await _audit(conn, Action.ENCRYPTION_KEY_ROTATION_STARTED, current)
     for _ in range(MAX_WALKS):
         walk = await reencryption.encrypt_anew(pool, show)
         renewed += walk.renewed
@@ -63,7 +67,21 @@ async def rotate(pool: Pool, show: Show | None = None) -> Rotation:
         )
     if walk.unreadable:
         return Rotation(current, renewed, [], dict(walk.unreadable))
-    await encryption_keys.complete(pool, current)
-    released = [key for key in await encryption_keys.in_use(pool) if key != current]
-    await encryption_keys.forget(pool, released)
+    async with pool.acquire() as conn, conn.transaction():
+        await encryption_keys.complete(conn, current)
+        released = [key for key in await encryption_keys.in_use(conn) if key != current]
+        await encryption_keys.forget(conn, released)
+        await _audit(conn, Action.ENCRYPTION_KEY_ROTATED, current)
     return Rotation(current, renewed, released)
+
+
+async def remove(pool: Pool, key_id: str) -> None:
+    """Let instances start without this key; nothing may be under it."""
+    async with pool.acquire() as conn, conn.transaction():
+        await encryption_keys.forget(conn, [key_id])
+        await _audit(conn, Action.ENCRYPTION_KEY_REMOVED, key_id)
+
+
+async def _audit(conn: Connection, action: Action, key_id: str) -> None:
+    """Note who did it, as it concerns all tenants: in the anchor's log."""
+    await audit_log.add(conn, ANCHOR, COMMAND_LINE, action, [key_id])

@@ -1,6 +1,7 @@
 """No secret can be read in the database: not what is stored now, and not what was stored before."""
 
 import asyncio
+import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,11 +10,12 @@ import msgspec
 import pytest
 
 from actors.encryption_sweep import EncryptionSweep
-from core.dispatch.job import JobKey
+from core.dispatch.job import ANCHOR, JobKey
 from core.gather import Resource
 from core.secret_keys import key_id
 from storage import (
     access,
+    audit_log,
     dispatch_jobs,
     dispatch_queue,
     encryption_keys,
@@ -211,6 +213,35 @@ async def test_rotation_brings_everything_under_the_new_key(pool: Pool, jobs: Jo
     assert await read_all(pool, jobs, job_id) == EVERYTHING
     again = await key_rotation.rotate(pool)
     assert (again.renewed, again.released) == (0, [])
+
+
+async def test_rotations_and_removals_of_keys_are_audited_without_the_keys(
+    pool: Pool, jobs: Jobs
+) -> None:
+    await store(pool, jobs)
+    await encryption_keys.check(pool)
+    use(NEW, OLD)
+    await key_rotation.rotate(pool)
+    await key_rotation.remove(pool, key_id(OLD))
+    entries = await audit_log.page(pool, ANCHOR, None, 10)
+    assert [(one.actor, one.action, one.object) for one in reversed(entries)] == [
+        ("command line", "encryption_key.rotation_started", key_id(NEW)),
+        ("command line", "encryption_key.rotated", key_id(NEW)),
+        ("command line", "encryption_key.removed", key_id(OLD)),
+    ]
+    told = repr(await pool.fetch("select * from audit_log"))
+    for key in (OLD, NEW):
+        assert key.hex() not in told
+        assert base64.b64encode(key).decode() not in told
+
+
+async def test_a_rotation_that_does_not_end_is_audited_as_started(pool: Pool, jobs: Jobs) -> None:
+    use(STRANGE)
+    await jobs.post(auth=AUTH)
+    use(NEW, OLD)
+    await key_rotation.rotate(pool)
+    entries = await audit_log.page(pool, ANCHOR, None, 10)
+    assert [one.action for one in entries] == ["encryption_key.rotation_started"]
 
 
 async def test_rotation_while_others_write(database: str, jobs: Jobs, pool: Pool) -> None:
