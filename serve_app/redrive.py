@@ -15,6 +15,7 @@ from core.usage_counter import UsageCounter
 from core.wait import Parked
 from serve_app.database import Database
 from serve_app.intake import park_rows
+from serve_app.listings import Listings
 from storage import dead_letters
 from storage.dead_letters import Letter, LetterFilter, Weighed
 from storage.pool import Pool
@@ -43,6 +44,8 @@ class Selected:
     ids: tuple[int, ...]
     reached: int
     remaining: int
+    is_more: bool = False
+    """Whether to go on: letters may be left where this round did not look."""
     unknown: tuple[int, ...] = ()
 
 
@@ -90,9 +93,17 @@ async def _probe(pool: Pool) -> None:
 class Redrive:
     """Tries letters again, a bounded round at a time."""
 
-    def __init__(self, means: Means, database: Database, max_bytes: int, patience: float) -> None:
+    def __init__(
+        self,
+        means: Means,
+        database: Database,
+        listings: Listings,
+        max_bytes: int,
+        patience: float,
+    ) -> None:
         self._ingest = Ingest(means, max_bytes)
         self._database = database
+        self._listings = listings
         self._patience = patience
 
     async def run(self, tenant: int, choice: Choice) -> Round:
@@ -137,20 +148,23 @@ class Redrive:
             asked = ids_in_turn(choice)
             found = await self._database.ask(dead_letters.weigh, tenant, asked[: choice.limit])
             return select_named(asked, choice.limit, found)
-        found = await self._database.ask(
+        meant = await self._listings.ask(
             dead_letters.upcoming, tenant, choice.filter, choice.after, choice.limit
         )
-        taken = fitting(found)
-        reached = taken[-1] if taken else choice.after
-        is_last = len(found) < choice.limit and len(taken) == len(found)
-        remaining = (
-            0
-            if is_last
-            else await self._database.ask(
-                dead_letters.count_upcoming, tenant, choice.filter, reached
-            )
+        taken = fitting(meant.items)
+        is_cut = len(meant.items) == choice.limit or len(taken) < len(meant.items)
+        reached = taken[-1] if is_cut else meant.looked_to
+        if reached is None:
+            return Selected(ids=taken, reached=taken[-1] if taken else choice.after, remaining=0)
+        remaining = await self._listings.ask(
+            dead_letters.count_upcoming, tenant, choice.filter, reached
         )
-        return Selected(ids=taken, reached=reached, remaining=remaining)
+        return Selected(
+            ids=taken,
+            reached=reached,
+            remaining=remaining,
+            is_more=remaining > 0 or meant.looked_to is not None,
+        )
 
 
 def ids_in_turn(choice: Choice) -> list[int]:
@@ -168,7 +182,8 @@ def select_named(asked: Sequence[int], limit: int, found: Sequence[Weighed]) -> 
     return Selected(
         ids=taken,
         reached=reached,
-        remaining=sum(one > reached for one in asked),
+        remaining=(remaining := sum(one > reached for one in asked)),
+        is_more=remaining > 0,
         unknown=tuple(one for one in page if one <= reached and one not in known),
     )
 

@@ -174,7 +174,8 @@ class Replica:
             chance=random.random,
             mint=mint,
         )
-        return Redrive(means, self.database, self.config.max_body, self.config.request_timeout)
+        patience = self.config.request_timeout
+        return Redrive(means, self.database, self.listings, self.config.max_body, patience)
 
     async def start(self) -> None:
         """What has to be asked of Postgres before the first request, if it is there."""

@@ -92,10 +92,16 @@ async def read(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[Lette
 
 async def upcoming(
     pool: Pool, tenant: int, chosen: LetterFilter, after: int, limit: int
-) -> list[Weighed]:
-    """The open letters that come next, oldest first: their order is that of their topics."""
-    rows = await pool.fetch(Q["next_letters"], tenant, chosen.topic, chosen.error, after, limit)
-    return [Weighed(*row) for row in rows]
+) -> Found[Weighed, int]:
+    """The open letters that come next among those that one look reads, oldest first.
+
+    Their order is that of their topics.
+    """
+    ends = await pool.fetch(Q["look_ahead_at_letters"], tenant, after, horizon.LOOKS - 1)
+    looked_to = ends[0]["letter_id"] if len(ends) == 2 else None
+    filters = (chosen.topic, chosen.error)
+    rows = await pool.fetch(Q["next_letters"], tenant, *filters, after, limit, looked_to)
+    return Found([Weighed(*row) for row in rows], looked_to)
 
 
 async def count_upcoming(pool: Pool, tenant: int, chosen: LetterFilter, after: int) -> int:

@@ -26,6 +26,6 @@ async def list_audit_log(request: Request, query: Annotated[AuditQuery, Query()]
     """List who changed the tenant's keys and secrets, newest first, without the secrets."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     before = read_id_cursor(query.cursor)
-    found = await replica.database.ask(audit_log.page, tenant, before, query.limit)
+    found = await replica.listings.ask(audit_log.page, tenant, before, query.limit)
     more = str(found[-1].audit_id) if len(found) == query.limit else None
     return answer({"items": [audit_document(one) for one in found], "nextCursor": more})

@@ -127,7 +127,9 @@ class RedriveReply(Wire):
     handled: int
     failed: int
     already_handled: int
-    remaining: int = Field(description="Letters behind nextCursor that were not tried yet.")
+    remaining: int = Field(
+        description="Letters behind nextCursor that were not tried yet, counted to 100000."
+    )
     next_cursor: str | None = Field(description="Send it with the same choice to go on.")
     verdicts: dict[Verdict, int] = Field(description="What became of the handled events.")
     failures: list[RedriveFailure]

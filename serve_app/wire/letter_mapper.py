@@ -82,7 +82,7 @@ def round_document(done: Round) -> Document:
         "failed": len(done.failures),
         "alreadyHandled": len(done.settled_before),
         "remaining": selected.remaining,
-        "nextCursor": str(selected.reached) if selected.remaining else None,
+        "nextCursor": str(selected.reached) if selected.is_more else None,
         "verdicts": verdicts_of(done),
         "failures": [{**_place(letter), "error": error} for letter, error in done.failures],
         "unknown": list(selected.unknown),

@@ -49,8 +49,20 @@ select letter_id, topic, kafka_partition, kafka_offset,
  order by letter_id desc
  limit $6;
 
+-- name: look_ahead_at_letters
+-- Of a tenant's dead letters after $2, oldest first, the one before which $3 lie, and the next: what
+-- a look of so many reads last, and what it does not read.
+-- Served by: dead_letters_recent.
+select letter_id
+  from dead_letters
+ where tenant_id = $1 and letter_id > $2
+ order by letter_id
+offset $3
+ limit 2;
+
 -- name: next_letters
 -- The next open dead letters to try again, oldest first, as they were on their topics.
+-- Up to $6: no index serves the filters, so the caller keeps that close.
 -- Served by: dead_letters_recent.
 select letter_id, coalesce(octet_length(payload), 0) as size
   from dead_letters
@@ -59,6 +71,7 @@ select letter_id, coalesce(octet_length(payload), 0) as size
    and ($2::text is null or topic = $2)
    and ($3::text is null or position(lower($3) in lower(error)) > 0)
    and letter_id > $4
+   and ($6::bigint is null or letter_id <= $6)
  order by letter_id
  limit $5;
 

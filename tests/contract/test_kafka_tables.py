@@ -96,7 +96,7 @@ async def test_letters_are_found_by_topic_and_error_and_forgotten(pool: Pool) ->
 async def test_letters_to_try_again_come_oldest_first_with_their_weight(pool: Pool) -> None:
     await dead_letters.bury(pool, 1, [(letter(n, b"x" * n), "boom") for n in range(4)])
     await dead_letters.bury(pool, 2, [(letter(9), "boom")])
-    found = await dead_letters.upcoming(pool, 1, LetterFilter(), 0, 3)
+    found = (await dead_letters.upcoming(pool, 1, LetterFilter(), 0, 3)).items
     assert [one.size for one in found] == [0, 1, 2]
     ids = [one.letter_id for one in found]
     assert await dead_letters.count_upcoming(pool, 1, LetterFilter(), ids[0]) == 3

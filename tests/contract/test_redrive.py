@@ -12,8 +12,9 @@ from core.errors import UnavailableError
 from core.messages import Judged, Message, Offer, Reason, RefusalKind, Refused, Reply, Verdict
 from core.record import Record
 from serve_app.database import Database
+from serve_app.listings import Listings
 from serve_app.redrive import Choice, InboxStore, Redrive, Round
-from storage import access, dead_letters, waits
+from storage import access, dead_letters, horizon, waits
 from storage.dead_letters import Letter, LetterFilter
 from storage.pool import Pool, PoolOptions, open_pool
 
@@ -44,7 +45,8 @@ class World:
             chance=lambda: 0.0,
             mint=lambda: "me",
         )
-        return Redrive(means, database, max_bytes, patience)
+        listings = Listings(database, 4, 10.0)
+        return Redrive(means, database, listings, max_bytes, patience)
 
     async def _take(self, messages: list[Message]) -> list[Reply]:
         self.offers += [message for message in messages if isinstance(message, Offer)]
@@ -69,13 +71,14 @@ class World:
         (one,) = await dead_letters.read(self.pool, self.tenant, [letter_id])
         return one
 
-    async def all_rounds(self, limit: int) -> list[Round]:
+    async def all_rounds(self, limit: int, chosen: LetterFilter | None = None) -> list[Round]:
         redrive, after, rounds = self.redrive(), 0, []
         while True:
-            done = await redrive.run(self.tenant, Choice(after=after, limit=limit))
+            choice = Choice(filter=chosen or LetterFilter(), after=after, limit=limit)
+            done = await redrive.run(self.tenant, choice)
             rounds.append(done)
             after = done.selected.reached
-            if not done.selected.remaining:
+            if not done.selected.is_more:
                 return rounds
 
 
@@ -144,6 +147,26 @@ async def test_a_round_ends_exactly_with_the_last(world: World) -> None:
     await world.bury(b"{}", b"{}")
     assert len(await world.all_rounds(limit=2)) == 1
     assert (await world.all_rounds(limit=2))[0].selected.ids == ()
+
+
+async def test_what_a_filter_seldom_means_is_found_look_by_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(horizon, "LOOKS", 3)
+    first = await world.bury(b"{}", error="rare")
+    await world.bury(*[b"{}"] * 9, error="common")
+    last = await world.bury(b"{}", error="rare")
+    rounds = await world.all_rounds(10, LetterFilter(error="rare"))
+    assert [one.settled for one in rounds] == [tuple(first), (), (), tuple(last)]
+
+
+async def test_letters_that_are_larger_than_a_round_are_tried_one_by_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(horizon, "LOOKS", 2)
+    ids = await world.bury(*[b"x" * (5 * 1024 * 1024)] * 3)
+    rounds = await world.all_rounds(10)
+    assert [one.selected.ids for one in rounds] == [(one,) for one in ids]
 
 
 async def test_filters_choose_and_other_tenants_are_left_alone(world: World) -> None:

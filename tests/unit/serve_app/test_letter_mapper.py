@@ -107,7 +107,7 @@ def test_one_letter_s_fate_in_words(done: Round, result: tuple[str, str | None, 
 
 def test_a_round_tells_its_numbers_and_where_it_goes_on() -> None:
     done = round_of(
-        selected=Selected(ids=(5, 6, 7), reached=7, remaining=2, unknown=(3,)),
+        selected=Selected(ids=(5, 6, 7), reached=7, remaining=2, is_more=True, unknown=(3,)),
         done=Handled(verdicts={"matched": 1, "rejected": 1}, unplaced=2),
         settled=(6, 7),
         failures=((letter(), "again"),),
