@@ -39,12 +39,18 @@ LISTING_CONNECTIONS = 4
 class Gateway:
     """Sends messages, watches correlations, reads Postgres."""
 
-    def __init__(self, config: Config, pool: Pool, listing_pool: Pool | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        pool: Pool,
+        listing_pool: Pool | None = None,
+        clock: DatabaseClock | None = None,
+    ) -> None:
         self.config = config
         self.pool = pool
         self.listing_pool = listing_pool or pool
         """For what may take long, so that what is quick never waits behind it."""
-        self.clock = DatabaseClock(time.monotonic, time.time)
+        self.clock = clock or DatabaseClock(time.monotonic, time.time)
         self._directory = Directory(config)
         self._router = Router(config, self._directory.take)
         self._feed = mint()
@@ -63,11 +69,12 @@ class Gateway:
             statement_timeout=config.request_timeout,
             plan_each_time=True,
         )
-        pool = await open_pool(options)
+        clock = DatabaseClock(time.monotonic, time.time)
+        pool = await open_pool(options, clock.measure)
         listing_pool = await open_pool(
             replace(options, name="listings", max_size=LISTING_CONNECTIONS + 1)
         )
-        gateway = cls(config, pool, listing_pool)
+        gateway = cls(config, pool, listing_pool, clock)
         await gateway._bring_up()
         # Without it the wall clock serves for token ages until Postgres is back.
         with contextlib.suppress(*SERVER_ERRORS):

@@ -103,10 +103,9 @@ class KafkaIngestActor:
         return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}
 
     async def _start(self) -> None:
-        self._pool = await open_pool(
-            PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=3)
-        )
         clock = DatabaseClock(time.monotonic, time.time)
+        options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=3)
+        self._pool = await open_pool(options, clock.measure)
         await sync_until_done(clock, self._pool)
         self._ingest = Ingest(self._means(clock), self._config.max_body)
         self._dead_letter_topic = DeadLetterTopic(self._kafka, self._config.max_body)

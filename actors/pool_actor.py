@@ -95,7 +95,8 @@ class PoolActor:
     async def _start(self) -> Pool:
         config = self._config
         self._database = await open_pool(
-            PoolOptions(dsn=config.dsn, name=self._process.name, max_size=2, plan_each_time=True)
+            PoolOptions(dsn=config.dsn, name=self._process.name, max_size=2, plan_each_time=True),
+            self._world.clock.measure,
         )
         await sync_until_done(self._world.clock, self._database)
         outbound = Outbound(Destinations(config.call_networks, config.call_ports), config.max_body)

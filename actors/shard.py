@@ -90,6 +90,10 @@ class Shard:
         gone = self._residents.forget(self._writer.keys)
         self.tally.add("passivated", gone)
 
+    def decide_again(self) -> None:
+        """Decide again what is not stored yet: the database's time is another than was thought."""
+        self._writer.decide_again()
+
     @property
     def stalled_seconds(self) -> float:
         """How long the oldest batch has been waiting for its rows to be read and committed."""

@@ -47,7 +47,7 @@ class _World:
     def alarm(self, due: list[tuple[Address, float]]) -> None:
         # One way: if the timer is away it reads these rows when it is back.
         if self._timer is not None:
-            self._timer.arm.remote(due)
+            self._timer.arm.remote(due, self.now())
 
     def call_off(self, gathers: list[bytes]) -> None:
         # One way: a call that goes on for nobody ends at its deadline.
@@ -78,8 +78,10 @@ class ShardActor:
             statement_timeout=10.0,
         )
         self._usage = UsageCounter()
-        self._store = ShardStore(self._options, owner_name(name), config.early_ttl, self._usage)
         self._world = _World(config)
+        self._store = ShardStore(
+            self._options, owner_name(name), config.early_ttl, self._world.clock, self._usage
+        )
         self._shard: Shard | None = None
         self._starting: asyncio.Task[Shard] | None = None
         self._endpoint: Endpoint | None = None
@@ -144,6 +146,7 @@ class ShardActor:
         await self._world.find_others()
         shard = Shard(self._config, self._store, self._world)
         self._store.on_lost = shard.forget
+        self._world.clock.on_moved = shard.decide_again
         self._process.spawn(shard.load_forever())
         self._process.spawn(shard.write_forever())
         self._process.every(1.0, self._rest)

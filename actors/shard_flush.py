@@ -134,6 +134,8 @@ class ShardWriter:
         self.feeds = Feeds(world.monotonic)
         self.tally = Tally()
         self.gathers = GatherTally()
+        # Whether what is in flight was decided by a time that was found wrong since.
+        self._is_outdated = False
         # Whether several tenants send.
         self.is_contested: Callable[[], bool] = lambda: False
 
@@ -181,6 +183,7 @@ class ShardWriter:
                 await self._write_once()
 
     async def _write_once(self) -> None:
+        self._is_outdated = False
         self._in_flight = self._next_flush()
         await self._split.run(list(self._in_flight.values()))
 
@@ -212,19 +215,43 @@ class ShardWriter:
             chosen[unsaved.change.key] = self._unsaved.pop(unsaved.change.key)
         return chosen
 
-    async def _flush(self, part: list[Unsaved]) -> set[bytes]:
+    def decide_again(self) -> None:
+        """Let all that is not stored be decided by the time that is true now.
+
+        What is in flight is left to its write: only if that fails is it taken back.
+        """
+        self._is_outdated = bool(self._in_flight)
+        for key in self._unsaved.keys() - self._in_flight.keys():
+            self._reload(key, self._withdraw(self._unsaved.pop(key)))
+
+    async def _flush(self, part: list[Unsaved]) -> set[bytes] | None:
+        """Write these; returns which were kept, or None if they must be decided again first."""
+        if self._is_outdated:
+            return None
         started = self._world.monotonic()
         kept = await self._store.flush([unsaved.change for unsaved in part])
         self.tally.flush(len(part), self._world.monotonic() - started)
         return kept
 
-    async def _written(self, part: list[Unsaved], kept: set[bytes]) -> None:
+    async def _written(self, part: list[Unsaved], kept: set[bytes] | None) -> None:
         if len(part) == len(self._in_flight):
             self._in_flight = {}
         else:
             for unsaved in part:
                 del self._in_flight[unsaved.change.key]
-        self._settle(part, kept)
+        if kept is None:
+            for unsaved in part:
+                self._reload(unsaved.change.key, self._withdraw(unsaved))
+        else:
+            self._settle(part, kept)
+
+    def _withdraw(self, unsaved: Unsaved) -> list[Turn]:
+        """Forget what a correlation's turns decided, later ones as well; the turns."""
+        key = unsaved.change.key
+        self._residents.drop(key)
+        later = self._unsaved.pop(key, None)
+        turns = unsaved.turns + (later.turns if later else [])
+        return [turn for turn, _ in turns]
 
     async def _refuse(self, unsaved: Unsaved, error: Exception) -> None:
         """Tell everyone whose turns are in a change that cannot be stored, now or later."""
@@ -283,20 +310,17 @@ class ShardWriter:
 
     def _lost(self, unsaved: Unsaved) -> None:
         """Another owner moved the row on: forget, read it again, decide again."""
-        key = unsaved.change.key
         self.tally.add("conflicts")
         log.info("wait.conflict", **about(unsaved.turns[0][0].message.address))
-        self._residents.drop(key)
-        later = self._unsaved.pop(key, None)
         again: list[Turn] = []
-        for turn, _ in unsaved.turns + (later.turns if later else []):
+        for turn in self._withdraw(unsaved):
             turn.lost += 1
             if turn.lost > MAX_RACES:
                 turn.answer(_CONTENDED)
             else:
                 again.append(turn)
         if again:
-            self._reload(key, again)
+            self._reload(unsaved.change.key, again)
 
 
 def _is_called_off(before: Wait | None, wait: Wait) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 from actors.directory import Directory
@@ -17,7 +18,10 @@ from core.address import Address
 from core.config import Config
 from storage.clock import DatabaseClock
 from storage.deadlines import DeadlineStore
-from storage.pool import PoolOptions, open_pool
+from storage.pool import Pool, PoolOptions, open_pool
+
+# Seconds between a shard's clock and ours that no measurement and no queue explains.
+CLOCKS_APART = 1.0
 
 
 class TimerActor:
@@ -28,13 +32,31 @@ class TimerActor:
         self._config = config
         self._clock = DatabaseClock(time.monotonic, time.time)
         self._timer: Timer | None = None
+        self._database: Pool | None = None
+        self._asking = asyncio.Lock()
         self._starting: asyncio.Task[None] | None = None
 
-    async def arm(self, due: list[tuple[Address, float]]) -> None:
-        """Deadlines that a shard has just committed."""
+    async def arm(self, due: list[tuple[Address, float]], now: float | None = None) -> None:
+        """Take deadlines that a shard has just committed; `now` is its time.
+
+        If that is not ours, the database may have another clock since a moment ago, and we may not
+        have heard of it: until we have, these could fire early.
+        """
         self._ensure_started()
+        if now is not None and self._database is not None and self._is_apart(now):
+            async with self._asking:
+                if self._is_apart(now):
+                    await self._process.insist(partial(self._measure_anew, self._database))
         if self._timer is not None:
             self._timer.arm(due)
+
+    def _is_apart(self, now: float) -> bool:
+        return abs(self._clock.now() - now) > CLOCKS_APART
+
+    async def _measure_anew(self, pool: Pool) -> None:
+        """Ask the server that shards write to now, not one that a connection still leads to."""
+        await pool.expire_connections()
+        await self._clock.sync(pool)
 
     async def report(self) -> dict[str, Any]:
         """Where it runs and what it counted. The supervisor's first call starts the loops."""
@@ -48,8 +70,10 @@ class TimerActor:
 
     async def _start(self) -> None:
         config = self._config
-        pool = await open_pool(PoolOptions(dsn=config.dsn, name="timer", max_size=4))
+        options = PoolOptions(dsn=config.dsn, name="timer", max_size=4)
+        pool = await open_pool(options, self._clock.measure)
         await sync_until_done(self._clock, pool)
+        self._database = pool
         directory = Directory(config)
         router = Router(config, directory.take)
         timer = Timer(config, DeadlineStore(pool), router.send_many, self._clock.now, mint)

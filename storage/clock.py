@@ -5,7 +5,7 @@ from collections.abc import Callable
 import structlog
 
 from core.clock_offset import ClockOffset
-from storage.pool import Pool
+from storage.pool import Connection, Pool
 from storage.queries import Q
 
 log = structlog.get_logger("clock")
@@ -24,6 +24,10 @@ class DatabaseClock:
         self._monotonic = monotonic
         # Until the first sync the local wall clock has to do.
         self._offset = ClockOffset(wall() - monotonic())
+        self.moves = 0
+        """How often the database's clock was found moved."""
+        # Called when it was: what was decided by the time before is to be decided again.
+        self.on_moved: Callable[[], None] = lambda: None
 
     @property
     def synced(self) -> bool:
@@ -37,9 +41,18 @@ class DatabaseClock:
     async def sync(self, pool: Pool) -> None:
         """Measure the offset. Waiting for a connection is no part of the measurement."""
         async with pool.acquire() as conn:
-            before = self._monotonic()
-            database: float = await conn.fetchval(Q["read_clock"])
-            after = self._monotonic()
+            await self.measure(conn)
+
+    async def measure(self, conn: Connection) -> None:
+        """Measure the offset on this connection: to be done with each before it is used.
+
+        It may lead to another server than the one before, whose clock is another.
+        """
+        before = self._monotonic()
+        database: float = await conn.fetchval(Q["read_clock"])
+        after = self._monotonic()
         expected = self.now()
         if self._offset.add(before, after, database):
             log.warning("clock.moved", seconds=round(self.now() - expected, 3))
+            self.moves += 1
+            self.on_moved()

@@ -1,5 +1,6 @@
 """Connections to Postgres, set up the same way everywhere."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 else:  # asyncpg's classes take no parameters at run time
     Pool = asyncpg.Pool
     Connection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
+
+OnConnect: TypeAlias = Callable[[Connection], Awaitable[None]]
 
 # What a lost or refused connection looks like to a person who runs a command. What is worth another
 # try is more than this: storage/error_class.py.
@@ -108,16 +111,23 @@ def _writable(dsn: str) -> dict[str, str]:
     return {} if _SESSION_ATTRS in asked else {_SESSION_ATTRS: "read-write"}
 
 
-async def open_pool(options: PoolOptions) -> Pool:
+async def open_pool(options: PoolOptions, on_connect: OnConnect | None = None) -> Pool:
     """A pool that connects lazily, so a process can start while Postgres is away.
 
-    Each connection is checked: a server whose schema is not ours is as good as away.
+    Each connection is checked: a server whose schema is not ours is as good as away. `on_connect`
+    gets each before it is used.
     """
+
+    async def init(conn: Connection) -> None:
+        await check_schema(conn)
+        if on_connect is not None:
+            await on_connect(conn)
+
     return await asyncpg.create_pool(
         min_size=0,
         max_size=options.max_size,
         reset=_keep,
-        init=check_schema,
+        init=init,
         **connect_options(options),
     )
 
@@ -137,11 +147,13 @@ async def _keep(conn: Connection) -> None:
         conn.terminate()
 
 
-async def open_connection(options: PoolOptions) -> Connection:
+async def open_connection(options: PoolOptions, on_connect: OnConnect | None = None) -> Connection:
     """One connection to hold, for a writer that flushes all the time."""
     conn: Connection = await asyncpg.connect(**connect_options(options))
     try:
         await check_schema(conn)
+        if on_connect is not None:
+            await on_connect(conn)
     except BaseException:
         conn.terminate()
         raise

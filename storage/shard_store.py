@@ -9,6 +9,7 @@ from core.spec import WaitSpec
 from core.usage_counter import UsageCounter
 from core.wait import Parked
 from storage import specs, waits
+from storage.clock import DatabaseClock
 from storage.error_class import ErrorClass, error_class, is_server_error
 from storage.journal import Change, Journal
 from storage.pool import (
@@ -24,13 +25,23 @@ from storage.usage_counts import count_changes
 T = TypeVar("T")
 
 
+class ClockMovedError(ConnectionError):
+    """Nothing was written: what is to be written was decided by a time that is not true."""
+
+
 class ShardStore:
     """Connects when first used, and again after Postgres was away."""
 
     def __init__(
-        self, options: PoolOptions, owner: str, early_ttl: float, usage: UsageCounter | None = None
+        self,
+        options: PoolOptions,
+        owner: str,
+        early_ttl: float,
+        clock: DatabaseClock,
+        usage: UsageCounter | None = None,
     ) -> None:
         self._options = options
+        self._clock = clock
         self._usage = usage or UsageCounter()
         self._journal = Journal(owner, early_ttl)
         self._writer: Connection | None = None
@@ -41,7 +52,7 @@ class ShardStore:
     async def pool(self) -> Pool:
         """The readers' pool."""
         if self._pool is None:
-            self._pool = await open_pool(self._options)
+            self._pool = await open_pool(self._options, self._clock.measure)
         return self._pool
 
     async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.Loaded]:
@@ -76,19 +87,33 @@ class ShardStore:
         await self._using(probe_waits)
 
     async def _using(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        if self._writer is None or self._writer.is_closed():
-            self._writer = await open_connection(self._options)
-            self._writer.add_termination_listener(self._is_lost)
-            # It may lead to another server, or to one that was restored.
-            self._journal.forget()
+        writer = self._writer
+        if writer is None or writer.is_closed():
+            writer = await self._connect()
         try:
-            return await work(self._writer)
+            return await work(writer)
         except BaseException as error:
             # Its state is unknown, or it leads to a server that is of no use: never again.
             if not isinstance(error, Exception) or error_class(error) is ErrorClass.SERVER:
-                self._writer.terminate()
+                writer.terminate()
                 self._writer = None
             raise
+
+    async def _connect(self) -> Connection:
+        """Open the connection to write by. It may lead to another server, or to a restored one.
+
+        Raises:
+            ClockMovedError: The clock there is another than the one that we went by until now.
+        """
+        moves = self._clock.moves
+        writer = self._writer = await open_connection(self._options, self._clock.measure)
+        writer.add_termination_listener(self._is_lost)
+        self._journal.forget()
+        if self._pool is not None:
+            await self._pool.expire_connections()  # no reader stays with the server before
+        if self._clock.moves != moves:
+            raise ClockMovedError("the database's clock was moved")
+        return writer
 
     def _is_lost(self, _conn: object) -> None:
         """Believe nothing any more that the server had: the next may have lost or regained it."""

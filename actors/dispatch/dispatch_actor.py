@@ -129,7 +129,8 @@ class DispatchActor:
 
     async def _start(self) -> None:
         config, world = self._config, self._world
-        writers = await open_pool(PoolOptions(dsn=config.dsn, name=self._process.name, max_size=4))
+        options = PoolOptions(dsn=config.dsn, name=self._process.name, max_size=4)
+        writers = await open_pool(options, world.clock.measure)
         await sync_until_done(world.clock, writers)
         owner = owner_name(self._process.name)
         queue = JobQueue(writers, self._pool_no, owner, GRACE)

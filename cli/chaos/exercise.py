@@ -21,7 +21,6 @@ from cli.chaos.books import Books, open_books
 from cli.chaos.ledger import Ack, Ledger
 from cli.chaos.load import Load, Tally
 from cli.chaos.receiver import Receiver
-from cli.chaos.story import Shape
 from cli.client import connect
 from cli.instance import Instance
 from storage.pool import CONNECTION_ERRORS
@@ -51,8 +50,6 @@ class Plan:
     floor: int = 100
     """Acknowledged requests without which the run proves nothing."""
     drain_within: float = 60.0
-    untold: frozenset[Shape] = frozenset()
-    """Stories that are left out."""
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
 
@@ -131,7 +128,6 @@ async def exercise(target: Target, plan: Plan) -> AsyncIterator[Drill]:
                 rate=plan.rate,
                 on_registered=receiver.offer,
             )
-            load.untold |= plan.untold
             drill = Drill(plan, ledger, load, receiver)
             flow = asyncio.create_task(load.flow())
             try:

@@ -69,6 +69,7 @@ class Load:
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._room = asyncio.Semaphore(STORIES_AT_ONCE)
         self._stories: set[asyncio.Task[None]] = set()
+        self.under_way: Counter[Shape] = Counter()
         self._mistakes: list[Exception] = []
         self._number = 0
 
@@ -150,7 +151,9 @@ class Load:
     def _begin(self, story: Story) -> None:
         task = asyncio.create_task(self.play(story))
         self._stories.add(task)
+        self.under_way[story.shape] += 1
         task.add_done_callback(self._ended)
+        task.add_done_callback(lambda _: self.under_way.subtract([story.shape]))
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._stories.discard(task)

@@ -18,6 +18,7 @@ import asyncpg
 
 from cli.chaos.database import SERVES_WITHIN
 from cli.chaos.exercise import Drill, Plan, Target, exercise
+from cli.chaos.load import Load
 from cli.chaos.probe import fires_again, shards_of, writes_again
 from cli.chaos.story import Shape
 from cli.client import Client, connect
@@ -40,6 +41,8 @@ class FarProduct:
     kafka: Kafka
     topic: str
     group: str
+    load: Load | None = None
+    """What `endured` sends."""
 
     @property
     def target(self) -> Target:
@@ -126,16 +129,15 @@ class Endured:
         assert max(self.kafka_after.values()) <= SERVES_WITHIN, self.kafka_after
 
 
-async def endured(
-    far: FarProduct, faults: Sequence[Fault], folder: Path, untold: frozenset[Shape] = frozenset()
-) -> Endured:
+async def endured(far: FarProduct, faults: Sequence[Fault], folder: Path) -> Endured:
     """Keep it under load before, during and after each fault; then draw up the account."""
-    plan = Plan(seed=1, folder=folder, rate=20.0, floor=2 * WARM, untold=untold)
+    plan = Plan(seed=1, folder=folder, rate=20.0, floor=2 * WARM)
     told = Endured()
     async with (
         connect(Instance(far.product.url, far.product.key)) as client,
         exercise(far.target, plan) as drill,
     ):
+        far.load = drill.load
         probes = 4 * await shards_of(client)
         before, buried = await far.processes(client), await far.buried()
         for fault in faults:
@@ -208,6 +210,7 @@ async def shifted_clock(far: FarProduct, minutes: int) -> AsyncIterator[None]:
     The product's own functions go before those of PostgreSQL in its search path. What a table
     writes by itself (`default now()`) keeps the real time.
     """
+    await no_near_deadlines(far)
     shift = f"interval '{minutes} minutes'"
     await far.admin(
         "create schema if not exists another_clock",
@@ -224,7 +227,34 @@ async def shifted_clock(far: FarProduct, minutes: int) -> AsyncIterator[None]:
         "alter role muster set search_path = another_clock, pg_catalog, public",
         END_SESSIONS,
     )
+    _near_deadlines_again(far)
     try:
         yield
+        await no_near_deadlines(far)
     finally:
         await far.admin("alter role muster reset search_path", END_SESSIONS)
+        _near_deadlines_again(far)
+
+
+_NEAR = """select count(*) from execution_wait_states
+ where status = 'waiting' and expires_at - created_at < interval '10 seconds'"""
+
+
+async def no_near_deadlines(far: FarProduct) -> None:
+    """Return once nothing waits for the clock alone: that would be another one."""
+    if far.load is None:
+        return
+    load = far.load
+    load.untold.add(Shape.UNANSWERED)
+    await until("no such story", lambda: load.under_way[Shape.UNANSWERED] == 0)
+    for _ in range(300):
+        if not await far.ask(_NEAR):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("waits whose deadline is near do not end")
+
+
+def _near_deadlines_again(far: FarProduct) -> None:
+    """From now on, without a pause: these are the deadlines that a wrong clock would set."""
+    if far.load is not None:
+        far.load.untold.discard(Shape.UNANSWERED)

@@ -1,6 +1,7 @@
 """What tenants have stored, from counters of several processes, and the limits of their own."""
 
 import asyncio
+import time
 from functools import partial
 
 import pytest
@@ -15,6 +16,7 @@ from core.turns import take
 from core.usage_counter import ROW_BYTES, UsageCounter
 from core.wait import Decision, Wait
 from storage import access, usage
+from storage.clock import DatabaseClock
 from storage.journal import NEW, Change
 from storage.pool import Pool, PoolOptions
 from storage.shard_store import ShardStore
@@ -180,7 +182,8 @@ def _change(before: Wait | None, decision: Decision, key: bytes) -> Change:
 
 async def test_a_shard_counts_what_it_stores(database: str) -> None:
     counter = UsageCounter()
-    store = ShardStore(PoolOptions(dsn=database, name="test"), "a", 60.0, counter)
+    clock = DatabaseClock(time.monotonic, time.time)
+    store = ShardStore(PoolOptions(dsn=database, name="test"), "a", 60.0, clock, counter)
     message = register(address())
     key = message.address.key
     opened = take(None, message, NOW)

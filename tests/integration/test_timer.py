@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from urllib.parse import urlsplit
+from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 
 from actors.process import mint
@@ -18,6 +16,7 @@ from core.messages import Message, Opened, Reply
 from storage.clock import DatabaseClock
 from storage.deadlines import DeadlineStore
 from storage.pool import Pool, PoolOptions, open_pool
+from tests.support.moved_clock import moved_clock
 from tests.support.shards import BOTH, address, ask, register, running_shard, statuses
 
 
@@ -28,30 +27,6 @@ async def reading(dsn: str) -> AsyncIterator[tuple[Pool, DatabaseClock]]:
     await clock.sync(pool)
     yield pool, clock
     pool.terminate()
-
-
-@contextlib.asynccontextmanager
-async def moved_clock(dsn: str) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
-    """A way to move what this database says the time is."""
-    conn = await asyncpg.connect(dsn)
-
-    async def move(seconds: float) -> None:
-        await conn.execute(
-            "create or replace function public.clock_timestamp() returns timestamptz language sql"
-            f" as $$ select pg_catalog.clock_timestamp() + interval '{seconds} seconds' $$"
-        )
-
-    # Those who connect from now on look in `public` first.
-    await conn.execute(f"alter database {dsn_name(dsn)} set search_path = public, pg_catalog")
-    await move(0.0)
-    try:
-        yield move
-    finally:
-        await conn.close()
-
-
-def dsn_name(dsn: str) -> str:
-    return str(urlsplit(dsn).path.strip("/"))
 
 
 def timer_on(dsn: str, pool: Pool, shard: Shard, now: float) -> Timer:

@@ -50,11 +50,12 @@ async def running_shard(
     """A shard with its loops running."""
     settings = Config(dsn=dsn, **config)
     options = PoolOptions(dsn=dsn, name=name, max_size=2, statement_timeout=statement_timeout)
-    store = ShardStore(options, name, settings.early_ttl)
     world = World()
+    store = ShardStore(options, name, settings.early_ttl, world.clock)
     await world.clock.sync(await store.pool())
     shard = Shard(settings, store, world)
     store.on_lost = shard.forget
+    world.clock.on_moved = shard.decide_again
     tasks = [asyncio.create_task(shard.load_forever()), asyncio.create_task(shard.write_forever())]
     try:
         yield shard
