@@ -2,7 +2,12 @@ import signal
 
 from storage.encryption import FixedKeys, KeyRing, install
 
-pytest_plugins = ["tests.support.kafka", "tests.support.postgres", "tests.support.secured_kafka"]
+pytest_plugins = [
+    "tests.support.kafka",
+    "tests.support.postgres",
+    "tests.support.secured_kafka",
+    "tests.support.instances",  # after what it imports, so that pytest explains failures there
+]
 
 # A shell ignores interrupts for what it runs in the background, and `nohup` hang-ups. Programs that
 # tests start would inherit that, and could not be stopped as people stop them.

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import asyncpg
@@ -14,19 +14,16 @@ import pytest
 from storage import embedded
 from storage.migration_files import known
 from tests.support.kafka import Kafka, unique
-from tests.support.product import Product, running_product, until
+from tests.support.product import Product, until
 
 # Told within 30 seconds; a machine that runs other tests beside this one may need longer.
 SOON = 60.0
 
 
 @pytest.fixture(scope="module")
-def product(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """An instance of its own, whose database these tests hold up."""
-    folder = tmp_path_factory.mktemp("stalls") / ".muster"
-    settings = {"kafka_bootstrap": kafka.bootstrap, "kafka_group": unique("muster")}
-    with running_product(folder, "--shards", "1", request_timeout="4", **settings) as running:
-        yield running
+def product(impatient: Product) -> Product:
+    """An instance whose database these tests hold up."""
+    return impatient
 
 
 @contextlib.asynccontextmanager
