@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from core.messages import Message, Reason
-from core.parking import Unregistered
+from core.parking import UNREGISTERED, Unregistered
 from core.passivation import Stay, judge_stay
 from core.turns import take
 from core.wait import Decision, Parked, Wait
@@ -37,6 +37,11 @@ class Activation(msgspec.Struct, gc=False):
         """Activate from what Postgres knows."""
         return cls(key, loaded.wait, loaded.sizes, loaded.refused, loaded.elsewhere, now)
 
+    @classmethod
+    def fresh(cls, key: bytes, now: float) -> "Activation":
+        """Activate what nobody has ever heard of."""
+        return cls(key, None, {}, 0, None, now)
+
     @property
     def lacks_early(self) -> bool:
         """Whether a registration would take up early events that have not been read."""
@@ -54,11 +59,12 @@ class Activation(msgspec.Struct, gc=False):
 
     def take(self, message: Message, now: float, limits: WaitLimits) -> Decision:
         """One turn: decide, and be what was decided."""
-        if self.wait is not None and not self.wait.spec.lost:
-            decision = take(self.wait, message, now, limits=limits)
+        wait = self.wait
+        if wait is not None and not wait.spec.lost:
+            decision = take(wait, message, now, UNREGISTERED, limits)
             self.wait = decision.wait
             return decision
-        decision = take(self.wait, message, now, self._unregistered(), limits)
+        decision = take(wait, message, now, self._unregistered(), limits)
         self.wait = decision.wait
         if decision.wait is None or decision.wait.spec.lost:
             for event in decision.parked:
@@ -68,6 +74,8 @@ class Activation(msgspec.Struct, gc=False):
         return decision
 
     def _unregistered(self) -> Unregistered:
+        if not (self.sizes or self.refused or self.elsewhere):
+            return UNREGISTERED
         return Unregistered(
             early=tuple(self.early.values()),
             sizes=self.sizes,
@@ -85,7 +93,8 @@ class Activation(msgspec.Struct, gc=False):
     @property
     def at_rest(self) -> bool:
         """Nothing is expected to happen to it soon: nobody registered it, or it has ended."""
-        return self.wait is None or self.wait.ending is not None or self.wait.spec.lost != b""
+        wait = self.wait
+        return wait is None or wait.ending is not None or wait.spec.lost != b""
 
 
 class Residents:

@@ -68,16 +68,19 @@ class PendingMessages:
 
 def loads_of(messages: Sequence[Message]) -> Loads:
     """Add up messages and bytes by tenant."""
-    loads: Loads = {}
+    tenants = {message.address.tenant for message in messages}
+    if len(tenants) == 1:  # as almost always, and this is for every message
+        return {tenants.pop(): _load_of(messages)}
+    by_tenant: dict[int, list[Message]] = {tenant: [] for tenant in tenants}
     for message in messages:
-        kind = type(message)
-        if kind is Offer:
-            size = MESSAGE_BYTES + len(message.payload)  # type: ignore[union-attr]
-        elif kind is Register:
-            size = MESSAGE_BYTES + len(message.spec) + len(message.asked)  # type: ignore[union-attr]
-        else:
-            size = MESSAGE_BYTES
-        tenant = message.address.tenant
-        known = loads.get(tenant)
-        loads[tenant] = (1, size) if known is None else (known[0] + 1, known[1] + size)
-    return loads
+        by_tenant[message.address.tenant].append(message)
+    return {tenant: _load_of(own) for tenant, own in by_tenant.items()}
+
+
+def _load_of(messages: Sequence[Message]) -> tuple[int, int]:
+    offered = [len(message.payload) for message in messages if isinstance(message, Offer)]
+    size = sum(offered) + MESSAGE_BYTES * len(messages)
+    if len(offered) < len(messages):
+        registered = (message for message in messages if isinstance(message, Register))
+        size += sum([len(message.spec) + len(message.asked) for message in registered])
+    return len(messages), size

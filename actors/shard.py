@@ -21,7 +21,6 @@ from core.messages import (
     Reply,
 )
 from core.wait_limits import WaitLimits
-from storage.waits import Loaded
 
 
 class Shard:
@@ -112,26 +111,27 @@ class Shard:
         return Moment(self._world.now(), self._world.monotonic())
 
     def _accept(self, turn: Turn, moment: Moment) -> None:
-        if turn.key in self._held:
-            self._held[turn.key].append(turn)
+        key, message = turn.key, turn.message
+        if key in self._held:
+            self._held[key].append(turn)
             return
-        resident = self._residents.get(turn.key, moment.monotonic)
-        if resident is None and self._is_unheard_of(turn):
-            resident = Activation.of(turn.key, Loaded(), moment.monotonic)
+        resident = self._residents.get(key, moment.monotonic)
+        if not isinstance(message, Register):
+            if resident is None:
+                self._loader.load(key, (turn,))
+            else:
+                self.run(resident, turn, moment.now)
+        elif resident is None and message.fresh and not turn.lost:
+            # Nobody else has ever seen these ids: there is no row and no early event to read.
+            resident = Activation.fresh(key, moment.monotonic)
             self._residents.add(resident)
-        if resident is None:
-            self._loader.load(turn.key, (turn,))
-        elif isinstance(turn.message, Register) and resident.lacks_early:
+            self.run(resident, turn, moment.now)
+        elif resident is None or resident.lacks_spec:
+            self._loader.load(key, (turn,))
+        elif resident.lacks_early:
             self._loader.open(resident, turn)
-        elif isinstance(turn.message, Register) and resident.lacks_spec:
-            self._loader.load(turn.key, (turn,))
         else:
             self.run(resident, turn, moment.now)
-
-    def _is_unheard_of(self, turn: Turn) -> bool:
-        """Nobody else has ever seen these ids, so there is no row and no early event to read."""
-        message = turn.message
-        return isinstance(message, Register) and message.fresh and not turn.lost
 
     def run(self, resident: Activation, turn: Turn, now: float) -> None:
         """One step of one correlation: read, decide, remember. Nothing here may wait."""

@@ -154,12 +154,13 @@ class ShardWriter:
 
     def add(self, turn: Turn, before: Wait | None, decision: Decision) -> None:
         """Store what a turn decided, with the next flush."""
+        if not self._unsaved:
+            self._to_write.set()  # else the writer knows already
         unsaved = self._unsaved.get(turn.key)
         if unsaved is None:
             unsaved = Unsaved(turn.key, turn.message.address.tenant, before)
             self._unsaved[turn.key] = unsaved
         unsaved.fold(turn, decision, changed=decision.wait is not before)
-        self._to_write.set()
 
     def answer_unchanged(self, turn: Turn, reply: Reply) -> bool:
         """Answer a turn that changed nothing; False if the answer waits for unsaved changes.

@@ -51,7 +51,9 @@ class Tally:
 
     def stored(self, before: Wait | None, after: Wait) -> None:
         """Count what a committed change means for its wait."""
-        if before is None or _first_came(before) is None:
+        # With an empty log nothing has come: most changes are told apart by that alone.
+        had_event = before is not None and before.log_length and _first_came(before) is not None
+        if after.log_length and not had_event:
             first = _first_came(after)
             if first is not None:
                 self._counts[_FIRST[after.spec.events[first].source]] += 1

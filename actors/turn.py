@@ -67,16 +67,18 @@ class Unsaved:
 
     def fold(self, turn: Turn, decision: Decision, *, changed: bool) -> None:
         """Add one decision; only the last state is ever written."""
-        change = self.change
+        change, entries = self.change, decision.entries
         if changed:
             change.outgoing += outgoing_of(change.wait or self.before, decision.wait)
             change.wait = decision.wait
         if change.entries:
             # Late and sent again before the first was stored: one line is enough.
             known = {entry.event_id for entry in change.entries}
-            change.entries += [entry for entry in decision.entries if entry.event_id not in known]
+            change.entries += [entry for entry in entries if entry.event_id not in known]
         else:
-            change.entries.extend(decision.entries)
+            change.entries.extend(entries)
+        for entry in entries:
+            self.weight += ROW_WEIGHT + len(entry.payload)
         if decision.unparked:
             # Parked and taken up again within one flush: it never needs to reach the inbox.
             taken = set(decision.unparked)
@@ -84,10 +86,8 @@ class Unsaved:
             change.unparked.extend(decision.unparked)
         if decision.parked:
             change.parked.extend(decision.parked)
-        for entry in decision.entries:
-            self.weight += ROW_WEIGHT + len(entry.payload)
-        for event in decision.parked:
-            self.weight += ROW_WEIGHT + len(event.payload)
+            for event in decision.parked:
+                self.weight += ROW_WEIGHT + len(event.payload)
         self.turns.append((turn, decision.reply))
 
     def commit(self) -> None:

@@ -222,8 +222,9 @@ def _fulfil(
         return _log_only(wait, offer, now, Verdict.LATE, Reason.DEADLINE_PASSED, expected)
     if outcome is not Outcome.PENDING:
         return _log_only(wait, offer, now, Verdict.DUPLICATE, Reason.ALREADY_RECEIVED, expected)
-    size = len(offer.payload)
-    together = size + sum([mark.size for mark in wait.marks])
+    size = together = len(offer.payload)
+    for known in wait.marks:
+        together += known.size
     if together > limits.result_bytes:
         return _too_large(wait, offer, now, Clause("bytes", limits.result_bytes, together))
     seq = wait.log_length + 1

@@ -15,25 +15,35 @@ WAITS, WAIT_EVENTS, INBOX = StoredKind.WAITS, StoredKind.WAIT_EVENTS, StoredKind
 
 def count_changes(counter: UsageCounter, changes: Sequence[Change], kept: set[bytes]) -> None:
     """Count what a flush of a shard stored: waits, lines of their logs, and the inbox."""
-    opened: dict[int, int] = {}
-    lines: dict[int, tuple[int, int]] = {}
+    by_tenant: dict[int, _Stored] = {}
     for change in changes:
-        if change.wait is not None and change.key in kept:
-            tenant = change.tenant
+        if change.wait is None:
+            count_parked(counter, change.parked)
+        elif change.key in kept:
+            stored = by_tenant.get(change.tenant)
+            if stored is None:
+                stored = by_tenant[change.tenant] = _Stored()
             if change.seen == NEW:
-                opened[tenant] = opened.get(tenant, 0) + 1
-            if change.entries:
-                rows, size = lines.get(tenant, (0, 0))
-                size += sum([len(entry.payload) for entry in change.entries])
-                lines[tenant] = (rows + len(change.entries), size)
+                stored.waits += 1
+            for entry in change.entries:
+                stored.lines += 1
+                stored.line_bytes += len(entry.payload)
             if change.unparked:
                 _count_taken_from_inbox(counter, change)
-        if change.parked and (change.wait is None or change.key in kept):
-            count_parked(counter, change.parked)
-    for tenant, rows in opened.items():
-        counter.add(tenant, WAITS, rows, 0)
-    for tenant, (rows, size) in lines.items():
-        counter.add(tenant, WAIT_EVENTS, rows, size)
+            if change.parked:
+                count_parked(counter, change.parked)
+    for tenant, stored in by_tenant.items():
+        counter.add(tenant, WAITS, stored.waits, 0)
+        counter.add(tenant, WAIT_EVENTS, stored.lines, stored.line_bytes)
+
+
+class _Stored:
+    """What one flush stored for one tenant."""
+
+    __slots__ = ("line_bytes", "lines", "waits")
+
+    def __init__(self) -> None:
+        self.waits = self.lines = self.line_bytes = 0
 
 
 def count_parked(counter: UsageCounter, events: Iterable[Parked]) -> None:
