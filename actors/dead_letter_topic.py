@@ -24,6 +24,7 @@ class DeadLetterTopic:
         self._config = config
         self._max_bytes = max_bytes
         self._producer: AIOKafkaProducer | None = None
+        self._connecting = asyncio.Lock()
 
     async def publish(self, letters: Sequence[tuple[Record, str]]) -> None:
         """Send copies, with where they were and why. A failure is told and does not hold up."""
@@ -41,14 +42,15 @@ class DeadLetterTopic:
             log.exception("kafka.dead_letter_not_copied", letters=len(letters))
 
     async def _connected(self) -> AIOKafkaProducer:
-        if self._producer is None:
-            producer = make_producer(self._config, 2 * self._max_bytes)
-            try:
-                await producer.start()
-            except BaseException:
-                await producer.stop()
-                raise
-            self._producer = producer
+        async with self._connecting:
+            if self._producer is None:
+                producer = make_producer(self._config, 2 * self._max_bytes)
+                try:
+                    await producer.start()
+                except BaseException:
+                    await producer.stop()
+                    raise
+                self._producer = producer
         return self._producer
 
     async def close(self) -> None:
