@@ -11,18 +11,20 @@ _SHARE = "{who} half of what this replica may have of {what} ({setting}); come a
 REQUESTS = ("enough requests under way", "requests under way", "MUSTER_REQUEST_LIMIT")
 STREAMS = ("enough streams open", "open streams", "MUSTER_STREAM_LIMIT")
 BODIES = ("enough request bodies in memory", "request bodies in memory", "MUSTER_BODY_BUDGET")
+ANSWERS = ("enough answers in memory", "answers that are not read yet", "MUSTER_ANSWER_BUDGET")
 
 
 class Use:
     """How much one tenant holds; or those who have not said whose they are."""
 
-    __slots__ = ("body_bytes", "requests", "streams", "tenant")
+    __slots__ = ("answer_bytes", "body_bytes", "requests", "streams", "tenant")
 
     def __init__(self, tenant: int | None) -> None:
         self.tenant = tenant
         self.requests = 0
         self.streams = 0
         self.body_bytes = 0
+        self.answer_bytes = 0
 
 
 class Gate:
@@ -33,12 +35,14 @@ class Gate:
         self._request_share = options.request_limit // 2
         self._stream_share = options.stream_limit // 2
         self._body_share = options.body_budget // 2
+        self._answer_share = options.answer_budget // 2
         self._nobody = Use(None)
         self._uses: dict[int, Use] = {}
         self.requests = 0
         self.urgent = 0
         self.streams = 0
         self.body_bytes = 0
+        self.answer_bytes = 0
 
     @property
     def tenants(self) -> int:
@@ -92,6 +96,25 @@ class Gate:
         self.body_bytes += size
         use.body_bytes += size
 
+    def hold_answer(self, use: Use, size: int, *, always: bool) -> None:
+        """Make room for an answer until it is read.
+
+        A tenant gets one in any case, however large it is. So does who must be told, `always`:
+        what was stored is not answered with a refusal.
+        """
+        if not always:
+            if self.answer_bytes and self.answer_bytes + size > self._options.answer_budget:
+                raise _full(ANSWERS)
+            if use.answer_bytes and use.answer_bytes + size > self._answer_share:
+                raise _share(use, ANSWERS)
+        self.answer_bytes += size
+        use.answer_bytes += size
+
+    def release_answer(self, use: Use, size: int) -> None:
+        """It is read, or nobody will."""
+        self.answer_bytes -= size
+        use.answer_bytes -= size
+
     def leave(self, use: Use, held: int, *, lingers: bool, urgent: bool) -> None:
         """Take back what a request had."""
         self.body_bytes -= held
@@ -119,12 +142,13 @@ class Gate:
 class Passage:
     """One request's share of the gate."""
 
-    __slots__ = ("_gate", "_held", "_urgent", "_use", "lingers")
+    __slots__ = ("_answer", "_gate", "_held", "_urgent", "_use", "lingers")
 
     def __init__(self, gate: Gate, use: Use, *, urgent: bool = False) -> None:
         self._gate = gate
         self._use = use
         self._held = 0
+        self._answer = 0
         self._urgent = urgent
         self.lingers = False
 
@@ -144,8 +168,15 @@ class Passage:
         self._gate.hold(self._use, size)
         self._held += size
 
+    def hold_answer(self, size: int, *, always: bool = False) -> None:
+        """Account for an answer until the request is over, which is when it is read."""
+        self._gate.hold_answer(self._use, size, always=always or self._urgent)
+        self._answer += size
+
     def leave(self) -> None:
         """Give everything back."""
+        if self._answer:
+            self._gate.release_answer(self._use, self._answer)
         self._gate.leave(self._use, self._held, lingers=self.lingers, urgent=self._urgent)
 
 

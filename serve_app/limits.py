@@ -11,8 +11,11 @@ from urllib.parse import unquote
 
 import structlog
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from core.errors import OverloadedError
+from serve_app.answers import PIECE, START, announced_size, discard, in_pieces
 from serve_app.gate import Gate, Passage
 from serve_app.headers import headers_in
 from serve_app.nul_check import check_address
@@ -68,10 +71,19 @@ class Guard:
         facts = _facts(scope)
         scope[REQUEST_ID] = facts.request_id
         status = 0
+        passage: Passage | None = None
 
         async def send_counted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
+            nonlocal status, send
+            if message["type"] == START:
+                size = announced_size(message)
+                if size > PIECE and passage is not None:
+                    refusal = _refuse_answer(passage, size, scope)
+                    if refusal is not None:
+                        await refusal(scope, receive, send_counted)
+                        send = discard
+                        return
+                    send = in_pieces(send)
                 status = message["status"]
                 message["headers"] = [*message["headers"], _NO_SNIFFING]
             await send(message)
@@ -140,6 +152,16 @@ class Guard:
         if problem is INTERNAL:
             log.error("request.crashed", request=facts.request_id, exc_info=error)
         return problem
+
+
+def _refuse_answer(passage: Passage, size: int, scope: Scope) -> Response | None:
+    """What is sent instead of a large answer; None if there is room for it."""
+    try:
+        # What has changed something is told so, whatever it costs.
+        passage.hold_answer(size, always=scope["method"] != "GET")
+    except OverloadedError as error:
+        return respond(problem_of(error), scope)
+    return None
 
 
 def too_large(limit: int) -> ProblemError:

@@ -12,6 +12,7 @@ class IngressOptions:
     request_limit: int = 4_000
     stream_limit: int = 10_000
     body_budget: int = 128 * 1024 * 1024
+    answer_budget: int = 128 * 1024 * 1024
     heartbeat: float = 15.0
     event_types: Admission = Admission.OPEN
     sample_receiver: bool = False

@@ -161,6 +161,11 @@ class SettingFields(BaseSettings):
         description="Most bytes of request bodies one replica holds at once; a tenant has half of "
         "them at most. More get 429.",
     )
+    answer_budget: Bytes = Field(
+        128 * 1024 * 1024,
+        description="Most bytes of answers of more than 64 kB that one replica holds until they "
+        "are read; a tenant has half of them at most. More get 429.",
+    )
     source_connections: Count | None = Field(
         None,
         description="Most connections that HAProxy takes from one address; more are closed. "

@@ -6,7 +6,7 @@ from core.errors import OverloadedError
 from serve_app.gate import Gate, Passage
 from serve_app.options import IngressOptions
 
-OPTIONS = IngressOptions(request_limit=6, stream_limit=4, body_budget=200)
+OPTIONS = IngressOptions(request_limit=6, stream_limit=4, body_budget=200, answer_budget=200)
 ACME, UMBRELLA, GLOBEX = 1, 2, 3
 
 
@@ -71,6 +71,34 @@ def test_a_tenant_has_half_of_the_bodies_by_what_has_come() -> None:
     assert gate.body_bytes == 0
 
 
+def test_a_tenant_has_half_of_the_answers_that_are_not_read() -> None:
+    gate = Gate(OPTIONS)
+    held = [*claimed(gate, ACME), *claimed(gate, UMBRELLA)]
+    for passage in held:
+        passage.hold_answer(100)
+    more = claimed(gate, ACME)[0]
+    with pytest.raises(OverloadedError, match=r"enough answers in memory"):
+        more.hold_answer(1)
+    held[1].leave()
+    with pytest.raises(OverloadedError, match=r"your tenant has half .* \(MUSTER_ANSWER_BUDGET\)"):
+        more.hold_answer(1)
+    more.hold_answer(1, always=True)
+    held[0].leave()
+    more.leave()
+    assert (gate.answer_bytes, gate.tenants) == (0, 0)
+
+
+def test_one_answer_passes_however_large_it_is() -> None:
+    gate = Gate(OPTIONS)
+    alone = claimed(gate, ACME)[0]
+    alone.hold_answer(1_000)
+    with pytest.raises(OverloadedError):
+        claimed(gate, UMBRELLA)[0].hold_answer(1)
+    gate.enter(urgent=True).hold_answer(70)  # who looks after the replica
+    alone.leave()
+    claimed(gate, UMBRELLA)[0].hold_answer(130)
+
+
 def test_bytes_that_came_before_the_key_was_known_become_the_tenants() -> None:
     gate = Gate(OPTIONS)
     claimed(gate, ACME)[0].hold(60)
@@ -104,7 +132,7 @@ def test_a_stream_of_nobody_stays_that() -> None:
     assert (gate.requests, gate.streams) == (0, 0)
 
 
-STEPS = ["enter", "look", "claim 1", "claim 2", "linger", "hold", "leave"]
+STEPS = ["enter", "look", "claim 1", "claim 2", "linger", "hold", "answer", "leave"]
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=60))
@@ -123,7 +151,7 @@ def test_whatever_happens_the_gate_ends_up_empty(steps: list[str]) -> None:
     for passage in inside:
         passage.leave()
     assert (gate.requests, gate.urgent, gate.streams, gate.body_bytes) == (0, 0, 0, 0)
-    assert gate.tenants == 0
+    assert (gate.answer_bytes, gate.tenants) == (0, 0)
     # All of both halves can be had again.
     for tenant in (ACME, UMBRELLA):
         for passage in claimed(gate, tenant, 3):
@@ -135,6 +163,8 @@ def _act(step: str, inside: list[Passage]) -> None:
         inside[-1].linger()
     elif step == "hold":
         inside[-1].hold(40)
+    elif step == "answer":
+        inside[-1].hold_answer(90)
     elif step == "leave":
         inside.pop().leave()
     else:
