@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := core actors serve_app storage handlers cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-core test-units test-edges test-parts test-product test-fast check format chaos bench clean constraints sbom audit kafka-jars chromium
+.PHONY: help run test test-core test-units test-edges test-product test-kafka test-instances test-parts test-faults test-clusters test-fast check format chaos bench clean constraints sbom audit kafka-jars chromium
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,35 +16,57 @@ help: ## Print this help
 run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (Ctrl-C stops it)
 	@$(PY) -m cli.main up
 
-test: check kafka-jars chromium ## Everything CI runs: checks, then every test
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-core test-units test-edges
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-parts test-product
-	$(PY) -m pytest tests/chaos
+# Two at a time, the longest first: whichever core is done first takes the next.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
+
+test: kafka-jars chromium ## Everything CI runs: checks, then every test
+	@$(SIDE_BY_SIDE) check test-core test-units test-edges
+	@$(SIDE_BY_SIDE) test-product test-kafka test-instances test-parts test-faults test-clusters
+
+# Whatever comes: counting lines takes longer there than all the rest, and finds no other ones.
+HOSTILE := tests/unit/core/test_hostile_events.py tests/unit/core/test_hostile_names.py
 
 test-core: $(VENV)/.installed
-	$(PY) -m pytest tests/unit/core --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
+	$(PY) -m pytest tests/unit/core $(HOSTILE:%=--ignore=%) --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 
-# In two parts, so that both cores have something to do until the end.
+# Apart, so that both cores have something to do until the end.
 EDGES := tests/unit/handlers tests/unit/telemetry
 
 test-units: $(VENV)/.installed
 	$(PY) -m pytest tests/unit --ignore=tests/unit/core $(EDGES:%=--ignore=%)
 
 test-edges: $(VENV)/.installed
-	$(PY) -m pytest $(EDGES)
+	$(PY) -m pytest $(EDGES) $(HOSTILE)
 
-# Side by side: much of both is waiting for deadlines and for processes to start. Tests of the
-# product that start instances of their own go with the parts, so that both take as long.
-ALONE := test_openapi.py test_kafka.py test_kafka_cli.py test_kafka_up.py
-ALONE := $(ALONE:%=tests/acceptance/%)
+# By the instances they need: an instance takes a while to start, and time from the others as long
+# as it runs. What shares one is together, and whoever needs others is not beside it.
+WITH_KAFKA   := test_kafka.py test_kafka_cli.py test_kafka_up.py test_restore_drill.py
+WITH_KAFKA   += test_slow_clients.py test_stalls.py
+WITH_KAFKA   := $(WITH_KAFKA:%=tests/acceptance/%)
+OWN_INSTANCE := test_cluster_front.py test_gather_faults.py test_host_lifecycle.py
+OWN_INSTANCE += test_host_running.py test_overload.py test_secrets.py test_slow_clients_bare.py
+OWN_INSTANCE := $(OWN_INSTANCE:%=tests/acceptance/%)
+# The last of these tests ends the instance.
+MORTAL       := tests/chaos/test_local.py tests/acceptance/test_faults.py
+ELSEWHERE    := $(WITH_KAFKA) $(OWN_INSTANCE) $(MORTAL)
+
+test-product: $(VENV)/.installed
+	$(PY) -m pytest tests/acceptance tests/ui $(ELSEWHERE:%=--ignore=%)
+
+test-kafka: $(VENV)/.installed
+	$(PY) -m pytest $(WITH_KAFKA)
+
+test-instances: $(VENV)/.installed
+	$(PY) -m pytest $(OWN_INSTANCE)
 
 test-parts: $(VENV)/.installed
 	$(PY) -m pytest tests/contract tests/integration tests/simulation
-	$(PY) -m pytest tests/ui
-	$(PY) -m pytest $(ALONE)
 
-test-product: $(VENV)/.installed
-	$(PY) -m pytest tests/acceptance $(ALONE:%=--ignore=%)
+test-faults: $(VENV)/.installed
+	$(PY) -m pytest $(MORTAL)
+
+test-clusters: $(VENV)/.installed
+	$(PY) -m pytest tests/chaos $(MORTAL:%=--ignore=%)
 
 test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
 	$(PY) -m pytest tests/unit tests/contract

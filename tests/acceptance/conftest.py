@@ -18,15 +18,6 @@ from tests.support.tenants import another_tenant, client, the_anchor
 
 
 @pytest.fixture(scope="session")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Muster with its defaults, but always two shards: batches have to be put together again."""
-    with running_product(
-        tmp_path_factory.mktemp("sharded") / ".muster", "--shards", "2"
-    ) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
 def dedicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """Muster with an actor for each correlation."""
     folder = tmp_path_factory.mktemp("dedicated") / ".muster"

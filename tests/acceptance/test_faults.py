@@ -4,24 +4,14 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import httpx
-import pytest
 
 from storage import embedded
 from tests.support.product import BOTH, Product, new_id, running_product, until
-
-
-@pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """An instance of its own, because these tests kill parts of it."""
-    folder = tmp_path_factory.mktemp("mortal") / "with spaces" / ".muster"
-    with running_product(folder, "--shards", "2", request_timeout="4") as running:
-        yield running
 
 
 def kill(product: Product, name: str) -> int:

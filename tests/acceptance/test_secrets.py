@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,33 +95,39 @@ def secrets_of(product: Product) -> dict[str, Any]:
     return told
 
 
-def test_secrets_are_in_no_column_log_or_open_file(tmp_path: Path) -> None:
-    data_dir = tmp_path / ".muster"
-    with running_product(data_dir, log_level="DEBUG") as product:
-        code = exercise(product)
-        until("every job is delivered", lambda: jobs_done(product))
-        server = embedded.running(data_dir)
-        assert server is not None
-        assert asyncio.run(find_plain(server.dsn, MARKER)) == []
-        (old,) = secrets_of(product)["keys"]
-        assert old["secrets"] > 4
-        told = product.cli("secrets", "rotate-key").stdout
-        assert f"Nothing is under key {old['keyId']} any more" in told
-        new, kept = secrets_of(product)["keys"]
-        assert (new["role"], kept["keyId"], kept["secrets"]) == ("encrypts", old["keyId"], 0)
-        assert new["secrets"] >= old["secrets"]
-        # Every process goes on with what was encrypted anew.
-        shown = product.http.get(f"/api/subscriptions/{code}/secret")
-        assert shown.json()["secret"] == SECRET
-        exercise(product)
-        until("every job is delivered", lambda: jobs_done(product))
-        product.cli("secrets", "remove-key", old["keyId"])
-        assert len(secrets_of(product)["keys"]) == 1
-        refused = product.cli("secrets", "remove-key", new["keyId"], check=False)
-        assert refused.returncode == 1
-        assert "rotate-key` first" in refused.stderr
-        check_files(data_dir, places_of(data_dir).run_dir)
-    check_files(data_dir)  # with Ray's logs, which are kept
+@pytest.fixture(scope="module")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """Muster that logs all it can."""
+    folder = tmp_path_factory.mktemp("secrets") / ".muster"
+    with running_product(folder, log_level="DEBUG") as running:
+        yield running
+
+
+def test_secrets_are_in_no_column_log_or_open_file(product: Product) -> None:
+    data_dir = product.data_dir
+    code = exercise(product)
+    until("every job is delivered", lambda: jobs_done(product))
+    server = embedded.running(data_dir)
+    assert server is not None
+    assert asyncio.run(find_plain(server.dsn, MARKER)) == []
+    (old,) = secrets_of(product)["keys"]
+    assert old["secrets"] > 4
+    told = product.cli("secrets", "rotate-key").stdout
+    assert f"Nothing is under key {old['keyId']} any more" in told
+    new, kept = secrets_of(product)["keys"]
+    assert (new["role"], kept["keyId"], kept["secrets"]) == ("encrypts", old["keyId"], 0)
+    assert new["secrets"] >= old["secrets"]
+    # Every process goes on with what was encrypted anew.
+    shown = product.http.get(f"/api/subscriptions/{code}/secret")
+    assert shown.json()["secret"] == SECRET
+    exercise(product)
+    until("every job is delivered", lambda: jobs_done(product))
+    product.cli("secrets", "remove-key", old["keyId"])
+    assert len(secrets_of(product)["keys"]) == 1
+    refused = product.cli("secrets", "remove-key", new["keyId"], check=False)
+    assert refused.returncode == 1
+    assert "rotate-key` first" in refused.stderr
+    check_files(data_dir, places_of(data_dir).run_dir)
 
 
 def check_files(*folders: Path) -> None:
@@ -150,11 +157,15 @@ def _files(folder: Path) -> list[Path]:
     ]
 
 
-def test_an_instance_that_lost_its_key_says_so_and_does_not_start(tmp_path: Path) -> None:
-    data_dir = tmp_path / ".muster"
+def test_an_instance_that_lost_its_key_says_so_and_does_not_start(
+    product: Product, tmp_path: Path
+) -> None:
+    """The last of its tests: the instance ends here."""
+    data_dir = product.data_dir
     key = data_dir / "secret_key"
-    with running_product(data_dir) as product:
-        (used,) = secrets_of(product)["keys"]
+    used = next(one for one in secrets_of(product)["keys"] if one["role"] == "encrypts")
+    product.cli("down")
+    check_files(data_dir)  # with Ray's logs, which are kept
     lost = key.rename(tmp_path / "lost")
     with pytest.raises(AssertionError, match=used["keyId"]), running_product(data_dir):
         pass

@@ -1,4 +1,4 @@
-"""One instance, one browser and the demo's resources for all tests of pages."""
+"""One tenant, one browser and the demo's resources for all tests of pages."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -8,7 +8,7 @@ from playwright.async_api import Browser, async_playwright, expect
 
 from cli.demo.resource import DemoResources
 from tests.support.chromium import ADVICE, find_chromium
-from tests.support.product import Product, running_product
+from tests.support.product import Product
 from tests.support.tenants import another_tenant
 from tests.ui.gather_page import GatherPage, visiting
 
@@ -38,10 +38,10 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def product(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Muster with its defaults."""
-    with running_product(tmp_path_factory.mktemp("pages") / ".muster") as running:
-        yield running
+def product(chromium: str, product: Product) -> Iterator[Product]:
+    """Muster as the admin of a tenant that nobody else has sees it."""
+    with another_tenant(product) as own:
+        yield own
 
 
 @pytest.fixture(scope="session")
