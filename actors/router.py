@@ -5,6 +5,7 @@ Asking again is safe because each message carries the id it is deduplicated by.
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -14,7 +15,8 @@ from ray.exceptions import RayActorError, RayError
 
 from actors.line import LineFailedError, LineLostError
 from actors.names import home_of
-from actors.sender import PARCEL_BYTES, Call, Parcel, Sender, weight_of
+from actors.send_lane import Parcel, weight_of
+from actors.sender import PARCEL_BYTES, Call, Sender
 from core.backoff import backoff
 from core.config import Config
 from core.errors import OverloadedError, UnavailableError
@@ -68,7 +70,9 @@ class Router:
         replies: list[Reply] = [_FULL] * len(messages)
         parcels: list[tuple[Parcel, list[int]]] = []
         portions = (
-            (target, part) for target, all_ in groups.items() for part in _cut(messages, all_)
+            (target, part)
+            for target, all_ in groups.items()
+            for part in _cut(messages, all_, self._sender(target).most_messages)
         )
         for target, indices in portions:
             parcel = Parcel([messages[index] for index in indices])
@@ -127,13 +131,13 @@ class Router:
         return call
 
 
-def _cut(messages: list[Message], indices: list[int]) -> list[list[int]]:
-    """Indices of messages in portions that are not too heavy."""
+def _cut(messages: list[Message], indices: list[int], most: int = sys.maxsize) -> list[list[int]]:
+    """Indices of messages in portions that are neither too heavy nor too many."""
     portions: list[list[int]] = [[]]
     weight = 0
     for index in indices:
         weight += weight_of(messages[index])
-        if weight > PARCEL_BYTES and portions[-1]:
+        if (weight > PARCEL_BYTES or len(portions[-1]) == most) and portions[-1]:
             portions.append([])
             weight = weight_of(messages[index])
         portions[-1].append(index)

@@ -2,19 +2,25 @@
 
 Two calls may be under way: while one is being committed, the other is being decided. A caller that
 needs an order waits for its answer first; between callers there is none.
+
+A call is answered as a whole. So where several tenants send, each call of those who send much is
+short and one tenant's, by turns, and what the others send goes past them in calls of its own.
 """
 
 import asyncio
 import contextlib
+import sys
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from actors.send_lane import Parcel, SendLane
 from core.errors import OverloadedError, UnavailableError
-from core.messages import Message, Reply, decode_replies, encode
+from core.messages import decode_replies, encode
 from core.tenant_share import SharedLimit
 
+_ALL_TENANTS = 0
 Call: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
 UNDER_WAY = 2
@@ -25,41 +31,19 @@ BATCH_BYTES = 4 * 1024 * 1024
 # A parcel travels whole; what is heavier becomes several.
 PARCEL_BYTES = 32 * 1024 * 1024
 QUEUE_BYTES = 128 * 1024 * 1024
-
-
-def weight_of(message: Message) -> int:
-    """About how many bytes it takes."""
-    return len(getattr(message, "payload", b"")) + len(getattr(message, "asked", b"")) + 300
-
-
-class Parcel:
-    """Messages that one caller sends to one target, and where their answers go.
-
-    They count as those of the first one's tenant: only the product itself mixes tenants.
-    """
-
-    __slots__ = ("future", "messages", "tenant", "weight")
-
-    def __init__(self, messages: list[Message]) -> None:
-        self.messages = messages
-        self.tenant = messages[0].address.tenant
-        self.weight = sum(map(weight_of, messages))
-        self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
-
-    def abandon(self) -> None:
-        """The caller looks no further, whether this was answered or not."""
-        if not self.future.cancel() and not self.future.cancelled():
-            self.future.exception()  # else asyncio complains that nobody looked
-
-    def fail(self, error: Exception) -> None:
-        """There will be no answer."""
-        if not self.abandoned:
-            self.future.set_exception(error)
-
-    @property
-    def abandoned(self) -> bool:
-        """Its caller has stopped waiting."""
-        return self.future.done()
+# What a call carries where several tenants send, or one parcel: a shard takes a call in one go.
+MESSAGES_BESIDE_OTHERS = 128
+BYTES_BESIDE_OTHERS = 512 * 1024
+# There, a parcel up to this size goes past the larger ones, unless its tenant has so many waiting.
+LIGHT_MESSAGES = 16
+LIGHT_BYTES = 16 * 1024
+LIGHT_QUEUED = 64
+# A tenant's first ones go at once, the next ones gather until those are answered.
+LIGHT_FIRST = 4
+LIGHT_CALLS = 16
+# When no call has begun for so long, those under way hang, and one more is tried.
+HANGS_AFTER = 1.0
+MOST_CALLS = 20
 
 
 class Sender:
@@ -68,10 +52,12 @@ class Sender:
     def __init__(self, call: Call, limit: int, most_bytes: int = QUEUE_BYTES) -> None:
         self._call = call
         self._limit = limit
-        self._queue: deque[Parcel] = deque()
+        self._lane = SendLane()
+        self._light = SendLane()
+        # Light parcels that are not answered, by tenant.
+        self._light_parcels: Counter[int] = Counter()
         self._queued = SharedLimit(limit, whole_if_alone=True)
         self._bytes = SharedLimit(most_bytes, whole_if_alone=True)
-        self._draining = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, parcel: Parcel) -> None:
@@ -82,21 +68,53 @@ class Sender:
             raise OverloadedError("too many messages wait for this shard")
         if not (has_share and self._bytes.fits(tenant, parcel.weight, now)):
             raise OverloadedError("too many messages of this tenant wait for this shard")
-        self._queue.append(parcel)
         self._queued.take(tenant, count)
         self._bytes.take(tenant, parcel.weight)
-        if not self._draining or (
-            self._draining < UNDER_WAY and self._queued.taken >= WORTH_A_CALL
+        if self._queued.is_contested(now) and self._is_light(parcel):
+            self._put_light(parcel, now)
+            return
+        lane = self._lane
+        lane.append(tenant, parcel)
+        if (
+            not lane.calls
+            or (lane.calls < UNDER_WAY and lane.messages >= WORTH_A_CALL)
+            or _hangs(lane, now)
         ):
-            self._draining += 1
-            task = asyncio.create_task(self._drain())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(lane)
+
+    def _is_light(self, parcel: Parcel) -> bool:
+        return (
+            len(parcel.messages) <= LIGHT_MESSAGES
+            and parcel.weight <= LIGHT_BYTES
+            and self._queued.held_by(parcel.tenant) <= LIGHT_QUEUED
+        )
+
+    def _put_light(self, parcel: Parcel, now: float) -> None:
+        lane = self._light
+        lane.append(_ALL_TENANTS, parcel)
+        self._light_parcels[parcel.tenant] += 1
+        is_among_first = self._light_parcels[parcel.tenant] <= LIGHT_FIRST
+        is_worth_a_call = is_among_first or lane.messages >= WORTH_A_CALL
+        if not lane.calls or (lane.calls < LIGHT_CALLS and is_worth_a_call) or _hangs(lane, now):
+            self._start(lane)
+
+    def _start(self, lane: SendLane) -> None:
+        lane.calls += 1
+        lane.began = time.monotonic()
+        task = asyncio.create_task(self._drain(lane))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @property
+    def most_messages(self) -> int:
+        """How many messages one parcel should have at most."""
+        is_contested = self._queued.is_contested(time.monotonic())
+        return MESSAGES_BESIDE_OTHERS if is_contested else sys.maxsize
 
     @property
     def idle(self) -> bool:
         """Nothing is queued or under way."""
-        return not self._queue and not self._draining
+        return not (self._queued.taken or self._lane.calls or self._light.calls)
 
     async def close(self) -> None:
         """Stop; callers still waiting are told."""
@@ -104,19 +122,21 @@ class Sender:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-        for parcel in self._queue:
+        for parcel in (*self._lane, *self._light):
             parcel.fail(UnavailableError("shutting down"))
 
-    async def _drain(self) -> None:
+    async def _drain(self, lane: SendLane) -> None:
         try:
-            while self._queue:
-                parcels = self._next_batch()
+            while lane:
+                parcels = self._next_batch(lane)
                 if parcels:
                     await self._send(parcels)
+                    if lane is self._light:
+                        self._answered(parcels)
         finally:
             # Here and not in a callback: a caller that sends again the moment it is answered runs
             # before any callback would, and would count on a task that has already ended.
-            self._draining -= 1
+            lane.calls -= 1
 
     async def _send(self, parcels: list[Parcel]) -> None:
         messages = [message for parcel in parcels for message in parcel.messages]
@@ -137,20 +157,29 @@ class Sender:
                 parcel.future.set_result(replies[start:end])
             start = end
 
-    def _next_batch(self) -> list[Parcel]:
-        parcels: list[Parcel] = []
-        messages = weight = 0
-        while self._queue:
-            parcel = self._queue[0]
-            too_much = messages + len(parcel.messages) > BATCH_MESSAGES
-            if parcels and (too_much or weight + parcel.weight > BATCH_BYTES):
-                break
-            self._queue.popleft()
+    def _next_batch(self, lane: SendLane) -> list[Parcel]:
+        lane.began = time.monotonic()
+        if self._queued.is_contested(lane.began):
+            taken = lane.take(MESSAGES_BESIDE_OTHERS, BYTES_BESIDE_OTHERS)
+        else:
+            taken = lane.take(BATCH_MESSAGES, BATCH_BYTES)
+        for parcel in taken:
             self._queued.release(parcel.tenant, len(parcel.messages))
             self._bytes.release(parcel.tenant, parcel.weight)
-            if parcel.abandoned:
-                continue  # nobody waits for it and it was never sent: it did not happen
-            parcels.append(parcel)
-            messages += len(parcel.messages)
-            weight += parcel.weight
-        return parcels
+        # Nobody waits for some of them, and they were never sent: they did not happen.
+        given_up = [parcel for parcel in taken if parcel.abandoned]
+        if not given_up:
+            return taken
+        if lane is self._light:
+            self._answered(given_up)
+        return [parcel for parcel in taken if not parcel.abandoned]
+
+    def _answered(self, light: list[Parcel]) -> None:
+        for parcel in light:
+            self._light_parcels[parcel.tenant] -= 1
+            if not self._light_parcels[parcel.tenant]:
+                del self._light_parcels[parcel.tenant]
+
+
+def _hangs(lane: SendLane, now: float) -> bool:
+    return lane.calls < MOST_CALLS and now - lane.began > HANGS_AFTER

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from actors.sender import Parcel, Sender, weight_of
+from actors.send_lane import Parcel, weight_of
+from actors.sender import Sender
 from core.address import Address
 from core.errors import OverloadedError
 from core.messages import Cancel, Message, Offer, Register
@@ -30,6 +31,7 @@ LONG = b"x" * 100_000
             100_000,
         ),
         (Register(address=ADDRESS, turn_id="t", node_id="n", spec=b"", asked=LONG), 100_000),
+        (Register(address=ADDRESS, turn_id="t", node_id="n", spec=LONG), 100_000),
     ],
 )
 def test_a_message_weighs_what_it_carries(message: Message, least: int) -> None:
