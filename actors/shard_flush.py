@@ -14,6 +14,7 @@ import structlog
 from actors.activation import Residents
 from actors.feed import Feeds
 from actors.gather_tally import GatherTally
+from actors.shared_flush import SharedFlush
 from actors.split_write import SplitWrite
 from actors.tally import Tally
 from actors.turn import Turn, Unsaved
@@ -23,7 +24,6 @@ from core.config import Config
 from core.judgement import Status
 from core.messages import RefusalKind, Refused, Reply
 from core.spec import WaitSpec
-from core.tenant_share import take_turns
 from core.wait import Decision, Parked, Wait
 from storage.error_class import ErrorClass, error_class
 from storage.journal import Change
@@ -35,8 +35,6 @@ log = structlog.get_logger("shard")
 MAX_RACES = 20
 # What one statement carries at most, if it is more than one correlation.
 FLUSH_BYTES = 8 * 1024 * 1024
-# And where several tenants send: whoever comes while a flush is under way waits for all of it.
-ROWS_BESIDE_OTHERS = 128
 
 _BROKEN = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
 _CONTENDED = Refused(
@@ -136,6 +134,7 @@ class ShardWriter:
         self.gathers = GatherTally()
         # Whether what is in flight was decided by a time that was found wrong since.
         self._is_outdated = False
+        self._shared = SharedFlush()
         # Whether several tenants send.
         self.is_contested: Callable[[], bool] = lambda: False
 
@@ -190,8 +189,9 @@ class ShardWriter:
 
     def _next_flush(self) -> dict[bytes, Unsaved]:
         """What fits in one flush, in rows and in bytes; one correlation always does."""
-        if len(self._unsaved) > ROWS_BESIDE_OTHERS and self.is_contested():
-            return self._next_shared_flush()
+        if len(self._unsaved) > 1 and self.is_contested():
+            chosen = self._shared.choose(self._unsaved.values(), self._config.flush_limit)
+            return {one.change.key: self._unsaved.pop(one.change.key) for one in chosen}
         rows = weight = 0
         for unsaved in self._unsaved.values():
             weight += unsaved.weight
@@ -199,22 +199,10 @@ class ShardWriter:
                 break
             rows += 1
         if rows == len(self._unsaved):
-            chosen, self._unsaved = self._unsaved, {}
-            return chosen
+            all_of_it, self._unsaved = self._unsaved, {}
+            return all_of_it
         keys = list(islice(self._unsaved, rows))
         return {key: self._unsaved.pop(key) for key in keys}
-
-    def _next_shared_flush(self) -> dict[bytes, Unsaved]:
-        """A short one, in which each tenant has its turn: the next to come waits for its end."""
-        waiting = ((each.change.tenant, each) for each in self._unsaved.values())
-        chosen: dict[bytes, Unsaved] = {}
-        weight = 0
-        for unsaved in take_turns(waiting, min(ROWS_BESIDE_OTHERS, self._config.flush_limit)):
-            weight += unsaved.weight
-            if chosen and weight > FLUSH_BYTES:
-                break
-            chosen[unsaved.change.key] = self._unsaved.pop(unsaved.change.key)
-        return chosen
 
     def decide_again(self) -> None:
         """Let all that is not stored be decided by the time that is true now.

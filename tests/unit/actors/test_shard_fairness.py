@@ -5,10 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from actors.shard import Shard
-from actors.shard_flush import ROWS_BESIDE_OTHERS
+from actors.shared_flush import BYTES, ROWS
 from core.address import Address
 from core.config import Config
-from core.messages import Register
+from core.messages import Offer, Register
 from core.spec import Expected, Source, WaitSpec, encode_spec
 from storage.journal import Change
 from tests.unit.actors.test_shard_memory import SlowStore, World, ended
@@ -65,10 +65,33 @@ async def test_beside_others_a_flush_is_short_and_each_tenant_has_its_turn() -> 
         await asyncio.sleep(0)
         store.let.set()
         await asyncio.gather(first, few)
-        assert [len(flush) for flush in store.flushes[:2]] == [1, ROWS_BESIDE_OTHERS]
-        assert store.flushes[1].count(3) == 2
+        assert store.flushes[:2] == [[2], [3, 3]]  # and not one row of the many
         await many
+    assert {len(flush) for flush in store.flushes[2:-1]} == {ROWS}
     assert sum(map(len, store.flushes)) == 1_003
+
+
+async def test_beside_others_large_rows_are_stored_one_after_another() -> None:
+    store = CountingStore()
+    async with at_work(store) as shard:
+        first = asyncio.create_task(shard.handle([*registrations(2, 1)]))
+        await store.is_flushing.wait()
+        large = [
+            Offer(
+                address=Address(1, f"run-{at}", "c"),
+                turn_id="o",
+                event_id="e",
+                source=Source.API,
+                label="a",
+                payload=b'"%s"' % (b"x" * (BYTES // 2 + 1)),
+            )
+            for at in range(3)
+        ]
+        many = asyncio.create_task(shard.handle([*large]))
+        await asyncio.sleep(0.01)
+        store.let.set()
+        await asyncio.gather(first, many)
+    assert store.flushes == [[2], [1], [1], [1]]
 
 
 async def test_alone_a_tenant_has_whole_flushes() -> None:
