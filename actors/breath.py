@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-STEP = 0.005
-# So many bytes are looked through in about that time.
+STEP = 0.001
+# So many bytes are looked through in a few of those.
 LARGE = 256 * 1024
 
 Given = TypeVar("Given")

@@ -11,6 +11,8 @@ from starlette.responses import Response
 from core.plain_json import MAX_DEPTH, is_deeper
 from serve_app.faults import Fault, faults_of
 from serve_app.headers import headers_of
+from serve_app.large_bodies import LARGE
+from serve_app.limits import PASSAGE
 from serve_app.nul_check import check_texts
 from serve_app.patience import within
 from serve_app.problems import Problem, ProblemError, invalid
@@ -46,10 +48,13 @@ async def read_any_body(request: Request, patience: float) -> bytes:
         ProblemError: It is too large, or too slow to come.
     """
     try:
-        return await within(patience, _receive(request))
+        raw = await within(patience, _receive(request))
     except TimeoutError:
         detail = f"the body did not come within {patience:g} s"
         raise too_late(detail) from None
+    if len(raw) > LARGE:
+        await request.scope[PASSAGE].begin_large_body(patience)
+    return raw
 
 
 def too_late(detail: str) -> ProblemError:

@@ -3,7 +3,11 @@
 Until a request has shown whose it is, it counts among those of nobody, who have half as well.
 """
 
+import time
+
 from core.errors import OverloadedError
+from core.tenant_share import CONTESTED_FOR
+from serve_app.large_bodies import LargeBodies, LargeBodyTurn
 from serve_app.options import IngressOptions
 
 _FULL = "this replica has {what} ({setting}); come again"
@@ -37,6 +41,9 @@ class Gate:
         self._body_share = options.body_budget // 2
         self._answer_share = options.answer_budget // 2
         self._nobody = Use(None)
+        self._last_tenant: int | None = None
+        self._contested_until = float("-inf")
+        self._large_bodies = LargeBodies()
         self._uses: dict[int, Use] = {}
         self.requests = 0
         self.urgent = 0
@@ -61,6 +68,10 @@ class Gate:
 
     def claim(self, use: Use, tenant: int, held: int) -> Use:
         """Turn a request of nobody, with the bytes it holds, into one of a tenant."""
+        if tenant != self._last_tenant:
+            if self._last_tenant is not None:
+                self._contested_until = time.monotonic() + CONTESTED_FOR
+            self._last_tenant = tenant
         owner = self._uses.get(tenant)
         if owner is None:
             owner = self._uses[tenant] = Use(tenant)
@@ -75,6 +86,16 @@ class Gate:
         use.body_bytes -= held
         use.requests -= 1
         return owner
+
+    async def begin_large_body(self, use: Use, patience: float) -> LargeBodyTurn | None:
+        """Wait for a turn to work on a large body; None if no turn is needed.
+
+        Raises:
+            OverloadedError: It did not come within `patience` seconds.
+        """
+        if use.tenant is None or time.monotonic() >= self._contested_until:
+            return None
+        return await self._large_bodies.begin(use.tenant, patience)
 
     def linger(self, use: Use) -> None:
         """Turn one request into a stream."""
@@ -142,7 +163,7 @@ class Gate:
 class Passage:
     """One request's share of the gate."""
 
-    __slots__ = ("_answer", "_gate", "_held", "_urgent", "_use", "lingers")
+    __slots__ = ("_answer", "_gate", "_held", "_turn", "_urgent", "_use", "lingers")
 
     def __init__(self, gate: Gate, use: Use, *, urgent: bool = False) -> None:
         self._gate = gate
@@ -150,6 +171,7 @@ class Passage:
         self._held = 0
         self._answer = 0
         self._urgent = urgent
+        self._turn: LargeBodyTurn | None = None
         self.lingers = False
 
     def claim(self, tenant: int) -> None:
@@ -157,11 +179,21 @@ class Passage:
         if self._use.tenant is None and not (self._urgent or self.lingers):
             self._use = self._gate.claim(self._use, tenant, self._held)
 
+    async def begin_large_body(self, patience: float) -> None:
+        """Wait until it is this request's turn to work on a large body; it lasts until its end.
+
+        Raises:
+            OverloadedError: It did not come within `patience` seconds.
+        """
+        if self._turn is None:
+            self._turn = await self._gate.begin_large_body(self._use, patience)
+
     def linger(self) -> None:
         """This answer will be held open: count it among the streams."""
         if not self.lingers:
             self._gate.linger(self._use)
             self.lingers = True
+            self._end_turn()
 
     def hold(self, size: int) -> None:
         """Account for bytes of the body until the request is over."""
@@ -175,9 +207,14 @@ class Passage:
 
     def leave(self) -> None:
         """Give everything back."""
+        self._end_turn()
         if self._answer:
             self._gate.release_answer(self._use, self._answer)
         self._gate.leave(self._use, self._held, lingers=self.lingers, urgent=self._urgent)
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.end()
 
 
 def _full(bound: tuple[str, str, str]) -> OverloadedError:

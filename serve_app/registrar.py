@@ -81,7 +81,7 @@ class Registrar:
         kafka = await self._told.config_of(tenant)
         plans = await in_steps(lambda request: plan_of(tenant, request, kafka), requests)
         await self._remember(tenant, plans)
-        messages: list[Message] = [plan.message() for plan in plans]
+        messages: list[Message] = [*await in_steps(Plan.message, plans)]
         replies = await self._gateway.send_many(messages)
         answers: list[tuple[int, Document] | ProblemError] = []
         breath = Breath()

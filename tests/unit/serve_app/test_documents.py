@@ -16,6 +16,8 @@ from serve_app.documents import (
     read_body,
     split_body,
 )
+from serve_app.large_bodies import LARGE
+from serve_app.limits import PASSAGE
 from serve_app.problems import Problem, ProblemError
 from serve_app.wire.requests import EventItem, WaitRequest
 
@@ -46,6 +48,36 @@ async def test_a_body_in_several_pieces_is_put_together() -> None:
         {"type": "http.request", "body": b"2]"},
     ]
     assert await read_body(request_of(pieces), patience=1) == b"[1,2]"
+
+
+class Counting:
+    """Stands for a request's share of the gate."""
+
+    def __init__(self) -> None:
+        self.large = 0
+
+    async def begin_large_body(self, _: float) -> None:
+        self.large += 1
+
+
+@pytest.mark.parametrize(("size", "turns"), [(LARGE, 0), (LARGE + 1, 1)])
+async def test_a_large_body_waits_for_its_turn_once_it_is_there(size: int, turns: int) -> None:
+    passage = Counting()
+    half = b"1" * (size // 2)
+    pieces: list[Message] = [
+        {"type": "http.request", "body": half, "more_body": True},
+        {"type": "http.request", "body": b"1" * (size - len(half))},
+    ]
+    for waiting in (pieces[:1], pieces):
+        request = request_of(waiting)
+        request.scope[PASSAGE] = passage
+        if waiting is pieces:
+            assert len(await read_body(request, patience=1)) == size
+        else:
+            with pytest.raises(ProblemError):
+                await read_body(request, patience=0.01)
+            assert passage.large == 0
+    assert passage.large == turns
 
 
 async def test_a_body_that_never_comes_is_given_up() -> None:
