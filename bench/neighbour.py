@@ -1,5 +1,14 @@
-"""A quiet tenant beside one that takes all it can get, against the same quiet tenant alone."""
+"""A quiet tenant beside one that takes all it can get, against the same quiet tenant alone.
 
+Sender, product and Postgres share the cores of one machine: the quiet tenant waits for those, too.
+How long is shown by the same load beside processes that share nothing else with it.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bench.front import front_door
@@ -17,6 +26,7 @@ RATE = 50.0
 CONNECTIONS = 8
 MATCHED = b'"verdict":"matched"'
 GOALS = {f"{kind}: p99 beside / alone": "≤ 3" for kind in Kind}
+BUSY = "busy cores"
 
 
 async def run(stage: Stage) -> Result:
@@ -28,6 +38,7 @@ async def run(stage: Stage) -> Result:
         await scene.alone(seconds / 3)
         for kind in Kind:
             await _compare(scene, result, kind, seconds, rounds)
+        await _show_floor(scene, result, seconds, rounds)
     result.ours |= {"callbacks_per_second": RATE, "connections": CONNECTIONS}
     return result
 
@@ -63,6 +74,12 @@ class Scene:
         async with noisy_tenant(noise) as heard:
             timed = await self._call_back(ids, seconds)
         return Timed(timed.amount, timed.seconds, latencies=timed.latencies, heard=heard[0])
+
+    async def beside_busy_cores(self, seconds: float) -> Timed:
+        """The same, while as many foreign processes compute as there are cores."""
+        ids = await self._registered(seconds)
+        with _busy_processes(os.cpu_count() or 1):
+            return await self._call_back(ids, seconds)
 
     async def _registered(self, seconds: float) -> list[Ids]:
         async with connected(self.door.dsn) as conn:
@@ -117,6 +134,37 @@ async def _compare(scene: Scene, result: Result, kind: Kind, seconds: float, rou
         "p50_ms": spread([run.milliseconds(0.5) for run in alone]),
         "p99_ms": spread([run.milliseconds() for run in alone]),
     }
+
+
+async def _show_floor(scene: Scene, result: Result, seconds: float, rounds: int) -> None:
+    found = await interleave(
+        {"alone": lambda: scene.alone(seconds), BUSY: lambda: scene.beside_busy_cores(seconds)},
+        rounds,
+    )
+    alone = [run for run in found["alone"] if isinstance(run, Timed)]
+    busy = [run for run in found[BUSY] if isinstance(run, Timed)]
+    result.ratios[f"{BUSY}: p99 beside / alone"] = spread(
+        [
+            there.milliseconds() / here.milliseconds()
+            for there, here in zip(busy, alone, strict=True)
+        ]
+    )
+    result.peers[BUSY] = {
+        "p50_ms": spread([run.milliseconds(0.5) for run in busy]),
+        "p99_ms": spread([run.milliseconds() for run in busy]),
+    }
+
+
+@contextmanager
+def _busy_processes(count: int) -> Iterator[None]:
+    command = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def _refused(heard: Heard) -> int:
