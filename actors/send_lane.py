@@ -28,7 +28,7 @@ class Parcel:
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
         self.tenant = messages[0].address.tenant
-        self.weight = sum(map(weight_of, messages))
+        self.weight = sum([weight_of(message) for message in messages])
         self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
     def abandon(self) -> None:

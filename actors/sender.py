@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from actors.pending import Loads
 from actors.send_lane import Parcel, SendLane
 from core.errors import OverloadedError, UnavailableError
 from core.messages import decode_replies, encode
@@ -63,14 +64,15 @@ class Sender:
     def put(self, parcel: Parcel) -> None:
         """Take a parcel, or refuse it now if too much is waiting already."""
         tenant, count, now = parcel.tenant, len(parcel.messages), time.monotonic()
-        has_share = self._queued.fits(tenant, count, now)
-        if self._queued.taken + count > self._limit:
-            raise OverloadedError("too many messages wait for this shard")
-        if not (has_share and self._bytes.fits(tenant, parcel.weight, now)):
-            raise OverloadedError("too many messages of this tenant wait for this shard")
-        self._queued.take(tenant, count)
-        self._bytes.take(tenant, parcel.weight)
-        if self._queued.is_contested(now) and self._is_light(parcel):
+        queued, size = self._queued, self._bytes
+        has_share = queued.fits(tenant, count, now) and size.fits(tenant, parcel.weight, now)
+        if not has_share or count > self._limit:
+            is_full = queued.taken + count > self._limit
+            whose = "" if is_full else " of this tenant"
+            raise OverloadedError(f"too many messages{whose} wait for this shard")
+        queued.take(tenant, count)
+        size.take(tenant, parcel.weight)
+        if queued.is_contested(now) and self._is_light(parcel):
             self._put_light(parcel, now)
             return
         lane = self._lane
@@ -78,7 +80,7 @@ class Sender:
         if (
             not lane.calls
             or (lane.calls < UNDER_WAY and lane.messages >= WORTH_A_CALL)
-            or _hangs(lane, now)
+            or (now - lane.began > HANGS_AFTER and lane.calls < MOST_CALLS)
         ):
             self._start(lane)
 
@@ -95,7 +97,11 @@ class Sender:
         self._light_parcels[parcel.tenant] += 1
         is_among_first = self._light_parcels[parcel.tenant] <= LIGHT_FIRST
         is_worth_a_call = is_among_first or lane.messages >= WORTH_A_CALL
-        if not lane.calls or (lane.calls < LIGHT_CALLS and is_worth_a_call) or _hangs(lane, now):
+        if (
+            not lane.calls
+            or (lane.calls < LIGHT_CALLS and is_worth_a_call)
+            or (now - lane.began > HANGS_AFTER and lane.calls < MOST_CALLS)
+        ):
             self._start(lane)
 
     def _start(self, lane: SendLane) -> None:
@@ -163,9 +169,9 @@ class Sender:
             taken = lane.take(MESSAGES_BESIDE_OTHERS, BYTES_BESIDE_OTHERS)
         else:
             taken = lane.take(BATCH_MESSAGES, BATCH_BYTES)
-        for parcel in taken:
-            self._queued.release(parcel.tenant, len(parcel.messages))
-            self._bytes.release(parcel.tenant, parcel.weight)
+        for tenant, (messages, weight) in _loads_of(taken).items():
+            self._queued.release(tenant, messages)
+            self._bytes.release(tenant, weight)
         # Nobody waits for some of them, and they were never sent: they did not happen.
         given_up = [parcel for parcel in taken if parcel.abandoned]
         if not given_up:
@@ -181,5 +187,9 @@ class Sender:
                 del self._light_parcels[parcel.tenant]
 
 
-def _hangs(lane: SendLane, now: float) -> bool:
-    return lane.calls < MOST_CALLS and now - lane.began > HANGS_AFTER
+def _loads_of(parcels: list[Parcel]) -> Loads:
+    loads: Loads = {}
+    for parcel in parcels:
+        messages, weight = loads.get(parcel.tenant, (0, 0))
+        loads[parcel.tenant] = (messages + len(parcel.messages), weight + parcel.weight)
+    return loads

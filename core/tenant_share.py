@@ -5,7 +5,6 @@ and so on: whoever comes next always finds room, however many are there already 
 they hold what they have.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from itertools import chain, islice, zip_longest
 from typing import TypeVar
@@ -31,7 +30,7 @@ class SharedLimit:
         self._limit = limit
         self._whole_if_alone = whole_if_alone
         self._taken = 0
-        self._by_tenant: Counter[int] = Counter()
+        self._by_tenant: dict[int, int] = {}
         self._last: int | None = None
         self._contested_until = float("-inf")
 
@@ -42,7 +41,7 @@ class SharedLimit:
 
     def held_by(self, tenant: int) -> int:
         """What one tenant holds."""
-        return self._by_tenant[tenant]
+        return self._by_tenant.get(tenant, 0)
 
     def is_contested(self, now: float) -> bool:
         """Return whether more than one tenant has asked lately."""
@@ -58,21 +57,22 @@ class SharedLimit:
             if self._last is not None:
                 self._contested_until = now + CONTESTED_FOR
             self._last = tenant
-        free = self._limit - self._taken
-        held = self._by_tenant[tenant]
-        if self._taken == 0:
+        taken = self._taken
+        if taken == 0:
             return True
+        free = self._limit - taken
         if amount > free:
             return False
+        held = self._by_tenant.get(tenant, 0)
         if held == 0:
             return True
-        is_alone = held == self._taken and now >= self._contested_until
+        is_alone = held == taken and now >= self._contested_until
         return held + amount <= free - amount or (is_alone and self._whole_if_alone)
 
     def take(self, tenant: int, amount: int) -> None:
         """Count this much more as the tenant's."""
         self._taken += amount
-        self._by_tenant[tenant] += amount
+        self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + amount
 
     def release(self, tenant: int, amount: int) -> None:
         """Give this much back."""

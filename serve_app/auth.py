@@ -98,7 +98,9 @@ class Keys:
             detail = "the Authorization header must be: Bearer mk_…"
             raise UnauthenticatedError(detail, Denial("malformed_key"))
         prefix, secret_hash = split
-        holder = await self._holder(prefix)
+        # Only a key that there is takes a place among those that are remembered.
+        is_live = self._holders.has(prefix) or await self._lookup.exists(prefix)
+        holder = await self._holders.get(prefix) if is_live else None
         if holder is None:
             raise UnauthenticatedError(_NO_SUCH_KEY, Denial("unknown_key"))
         if not hmac.compare_digest(secret_hash, holder.secret_hash):
@@ -106,12 +108,6 @@ class Keys:
             raise UnauthenticatedError(_NO_SUCH_KEY, denial)
         self._used.add(prefix)
         return holder.caller
-
-    async def _holder(self, prefix: str) -> _Holder | None:
-        """Only a key that there is takes a place among those that are remembered."""
-        if not self._holders.has(prefix) and not await self._lookup.exists(prefix):
-            return None
-        return await self._holders.get(prefix)
 
     def forget(self, prefix: str) -> None:
         """The key changed: look again at its next use."""

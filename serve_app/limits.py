@@ -70,49 +70,33 @@ class Guard:
         began = time.perf_counter()
         facts = _facts(scope)
         scope[REQUEST_ID] = facts.request_id
-        status = 0
-        passage: Passage | None = None
-
-        async def send_counted(message: Message) -> None:
-            nonlocal status, send
-            if message["type"] == START:
-                size = announced_size(message)
-                if size > PIECE and passage is not None:
-                    refusal = _refuse_answer(passage, size, scope)
-                    if refusal is not None:
-                        await refusal(scope, receive, send_counted)
-                        send = discard
-                        return
-                    send = in_pieces(send)
-                status = message["status"]
-                message["headers"] = [*message["headers"], _NO_SNIFFING]
-            await send(message)
-
+        counted = _CountedSend(scope, receive, send)
         lingers = False
         try:
             check_address(scope)
             passage = self._admit(facts, urgent=scope["path"].startswith(_URGENT))
             try:
-                scope[PASSAGE] = passage
+                scope[PASSAGE] = counted.passage = passage
                 _keep_slashes(scope)
-                await self._app(scope, self._counted(receive, facts, passage), send_counted)
+                await self._app(scope, self._counted(receive, facts, passage), counted)
             finally:
                 lingers = passage.lingers
                 passage.leave()
         except ClientDisconnect:
             log.debug("request.hung_up", request=facts.request_id)  # nobody is left to be answered
         except Exception as error:
-            if status:  # part of an answer is out: all that is left is to break it off
+            if counted.status:  # part of an answer is out: all that is left is to break it off
                 log.exception("request.broken_off", request=facts.request_id)
                 raise
             problem = self._problem(error, facts)
             note_denial(error, problem, scope, self._metrics.denials.note)
-            await respond(problem, scope)(scope, receive, send_counted)
+            await respond(problem, scope)(scope, receive, counted)
         finally:
+            status = counted.status or 499
             if status == 429:
                 self._metrics.shed()
             seconds = None if lingers else time.perf_counter() - began
-            self._metrics.http.observe(_method(scope), _route(scope), status or 499, seconds)
+            self._metrics.http.observe(_method(scope), _route(scope), status, seconds)
 
     def _admit(self, facts: _Facts, *, urgent: bool) -> Passage:
         if facts.encoding not in {"", "identity"}:
@@ -152,6 +136,37 @@ class Guard:
         if problem is INTERNAL:
             log.error("request.crashed", request=facts.request_id, exc_info=error)
         return problem
+
+
+class _CountedSend:
+    """Sends an answer, and knows its status; a large one no faster than it is read.
+
+    No closure: one that names itself is garbage that only the collector finds, with the whole
+    request behind it.
+    """
+
+    __slots__ = ("_receive", "_scope", "_send", "passage", "status")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self.passage: Passage | None = None
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == START:
+            size = announced_size(message)
+            if size > PIECE and self.passage is not None:
+                refusal = _refuse_answer(self.passage, size, self._scope)
+                if refusal is not None:
+                    await refusal(self._scope, self._receive, self)
+                    self._send = discard
+                    return
+                self._send = in_pieces(self._send)
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], _NO_SNIFFING]
+        await self._send(message)
 
 
 def _refuse_answer(passage: Passage, size: int, scope: Scope) -> Response | None:

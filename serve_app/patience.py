@@ -1,18 +1,56 @@
 """A bound in time for the hot path: a timer that cancels the task, and nothing around it."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Coroutine, Generator
+from types import CoroutineType
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 async def within(seconds: float, work: Awaitable[T]) -> T:
-    """What `work` gives. `asyncio.timeout` does the same at four times the cost.
+    """Return what `work` gives. `asyncio.timeout` does the same at four times the cost.
+
+    What need not wait at all, as most bodies need not, is done before there is a timer.
 
     Raises:
         TimeoutError: It did not come within `seconds`.
     """
+    if not isinstance(work, CoroutineType):
+        return await _bounded(seconds, work)
+    try:
+        waits_for = work.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    return await _bounded(seconds, _Begun(work, waits_for))
+
+
+class _Begun(Generic[T]):
+    """A coroutine that has run up to its first wait; awaiting it goes on from there."""
+
+    __slots__ = ("_waits_for", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], waits_for: Any) -> None:
+        self._work = work
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        waits_for = self._waits_for
+        try:
+            while True:
+                try:
+                    sent = yield waits_for
+                except BaseException as error:
+                    waits_for = self._work.throw(error)
+                else:
+                    waits_for = self._work.send(sent)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+
+async def _bounded(seconds: float, work: Awaitable[T]) -> T:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101  this is a coroutine
     before, rang = task.cancelling(), False
