@@ -116,24 +116,15 @@ async def _compare(scene: Scene, result: Result, kind: Kind, seconds: float, rou
     )
     alone = [run for run in found["alone"] if isinstance(run, Timed)]
     beside = [run for run in found[kind] if isinstance(run, Timed)]
-    result.ratios[f"{kind}: p99 beside / alone"] = spread(
-        [
-            there.milliseconds() / here.milliseconds()
-            for there, here in zip(beside, alone, strict=True)
-        ]
-    )
+    result.ratios[f"{kind}: p99 beside / alone"] = _slower(beside, alone)
     accepted = [run.heard.accepted / run.seconds for run in beside if run.heard is not None]
     refused = [_refused(run.heard) / run.seconds for run in beside if run.heard is not None]
     result.ours[str(kind)] = {
-        "p50_ms": spread([run.milliseconds(0.5) for run in beside]),
-        "p99_ms": spread([run.milliseconds() for run in beside]),
+        **_latencies(beside),
         "noise_accepted_per_second": spread(accepted),
         "noise_refused_per_second": spread(refused),
     }
-    result.peers[f"alone, before {kind}"] = {
-        "p50_ms": spread([run.milliseconds(0.5) for run in alone]),
-        "p99_ms": spread([run.milliseconds() for run in alone]),
-    }
+    result.peers[f"alone, before {kind}"] = _latencies(alone)
 
 
 async def _show_floor(scene: Scene, result: Result, seconds: float, rounds: int) -> None:
@@ -143,15 +134,20 @@ async def _show_floor(scene: Scene, result: Result, seconds: float, rounds: int)
     )
     alone = [run for run in found["alone"] if isinstance(run, Timed)]
     busy = [run for run in found[BUSY] if isinstance(run, Timed)]
-    result.ratios[f"{BUSY}: p99 beside / alone"] = spread(
-        [
-            there.milliseconds() / here.milliseconds()
-            for there, here in zip(busy, alone, strict=True)
-        ]
-    )
-    result.peers[BUSY] = {
-        "p50_ms": spread([run.milliseconds(0.5) for run in busy]),
-        "p99_ms": spread([run.milliseconds() for run in busy]),
+    result.ratios[f"{BUSY}: p99 beside / alone"] = _slower(busy, alone)
+    result.peers[BUSY] = _latencies(busy)
+
+
+def _slower(beside: list[Timed], alone: list[Timed]) -> dict[str, float]:
+    """How many times its p99, round by round."""
+    pairs = zip(beside, alone, strict=True)
+    return spread([there.milliseconds() / here.milliseconds() for there, here in pairs])
+
+
+def _latencies(runs: list[Timed]) -> dict[str, dict[str, float]]:
+    return {
+        "p50_ms": spread([run.milliseconds(0.5) for run in runs]),
+        "p99_ms": spread([run.milliseconds() for run in runs]),
     }
 
 

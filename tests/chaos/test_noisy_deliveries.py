@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import pytest
 
@@ -54,9 +55,12 @@ class Scene:
             url = self.quiet.hooks.url(self.quiet.path, host())
             began = time.monotonic()
             await self.quiet.post([number], self.actor, target_url=url)
-            await self.quiet.until(lambda: len(self.quiet.came) > number, within=10)  # noqa: B023
+            await self.quiet.until(partial(self._has_come, number), within=10)
             window.latencies.append(self.quiet.came[number].at - began)
         return window
+
+    def _has_come(self, number: int) -> bool:
+        return len(self.quiet.came) > number
 
     async def compare(
         self, noise: AbstractAsyncContextManager[None], host: Callable[[], str]
