@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PY     := $(BIN)/python
 # Every process of an instance imports the code: compiled once, not once by each of them.
 unexport PYTHONDONTWRITEBYTECODE
-SOURCES := core actors serve_app storage handlers cli telemetry
+SOURCES := core actors serve_app storage handlers services settings host tools cli telemetry
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-core test-units test-edges test-product test-kafka test-instances test-parts test-faults test-clusters test-fast check format chaos bench clean constraints sbom audit kafka-jars chromium
@@ -30,7 +30,7 @@ test-core: $(VENV)/.installed
 	$(PY) -m pytest tests/unit/core $(HOSTILE:%=--ignore=%) --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 # Apart, so that both cores have something to do until the end.
-EDGES := tests/unit/handlers tests/unit/telemetry
+EDGES := tests/unit/handlers tests/unit/telemetry tests/unit/services
 
 test-units: $(VENV)/.installed
 	$(PY) -m pytest tests/unit --ignore=tests/unit/core $(EDGES:%=--ignore=%)
@@ -40,14 +40,17 @@ test-edges: $(VENV)/.installed
 
 # By the instances they need: an instance takes a while to start, and time from the others as long
 # as it runs. What shares one is together, and whoever needs others is not beside it.
-WITH_KAFKA   := test_kafka.py test_kafka_cli.py test_kafka_up.py test_restore_drill.py
-WITH_KAFKA   += test_slow_clients.py test_stalls.py
+WITH_KAFKA   := kafka/test_kafka.py kafka/test_kafka_cli.py kafka/test_kafka_up.py
+WITH_KAFKA   += operations/test_restore_drill.py operations/test_slow_clients.py
+WITH_KAFKA   += operations/test_stalls.py
 WITH_KAFKA   := $(WITH_KAFKA:%=tests/acceptance/%)
-OWN_INSTANCE := test_cluster_front.py test_gather_faults.py test_host_lifecycle.py
-OWN_INSTANCE += test_host_running.py test_overload.py test_secrets.py test_slow_clients_bare.py
+OWN_INSTANCE := operations/test_cluster_front.py gathers/test_gather_faults.py
+OWN_INSTANCE += operations/test_host_lifecycle.py operations/test_host_running.py
+OWN_INSTANCE += operations/test_overload.py access/test_secrets.py
+OWN_INSTANCE += operations/test_slow_clients_bare.py
 OWN_INSTANCE := $(OWN_INSTANCE:%=tests/acceptance/%)
 # The last of these tests ends the instance.
-MORTAL       := tests/chaos/test_local.py tests/acceptance/test_faults.py
+MORTAL       := tests/chaos/test_local.py tests/acceptance/operations/test_faults.py
 ELSEWHERE    := $(WITH_KAFKA) $(OWN_INSTANCE) $(MORTAL)
 
 test-product: $(VENV)/.installed
@@ -82,7 +85,7 @@ format: $(VENV)/.installed ## Let ruff format and fix
 	$(PY) -m ruff format .
 
 kafka-jars: $(VENV)/.installed ## Fetch Apache Kafka for tests and `muster up --kafka embedded`, once
-	@$(PY) -m cli.host.kafka.jars
+	@$(PY) -m host.kafka.jars
 
 chromium: $(VENV)/.installed ## Install the browser that tests of pages drive, where that is allowed, once
 	@$(PY) -m tests.support.chromium

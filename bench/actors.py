@@ -7,10 +7,10 @@ from typing import Any
 
 import ray
 
-from actors.directory import find, named
-from actors.gateway import Gateway
+from actors.client import Gateway
+from actors.runtime.directory import find, named
 from bench.front import SECRET_KEY
-from core.config import Config
+from core.shared.config import Config
 
 
 @asynccontextmanager

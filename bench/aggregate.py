@@ -7,14 +7,14 @@ from functools import partial
 
 import asyncpg
 
-from actors.gateway import Gateway
+from actors.client import Gateway
 from bench.actors import actors
 from bench.harness import Arm, Measure, Result, duel, spread
 from bench.load import Load, make_load
 from bench.peers import bare, dbos, rowlock
 from bench.stage import Stage
-from core.judgement import Status
-from core.messages import Judged, Opened, Reply
+from core.waits.messages import Judged, Opened, Reply
+from core.waits.strategy import Status
 
 BATCH = 200
 LANES = 8

@@ -17,8 +17,8 @@ from bench.stage import Stage, cpu_of
 from bench.stats import percentile, poisson_schedule
 from bench.tables import connected
 from bench.wire import Door, Ids, answered, listening, new_ids
-from cli.host.ports import free_port
-from cli.host.processes import find_in
+from host.ports import free_port
+from host.processes import find_in
 
 CONNECTIONS = 64
 BATCH = 500

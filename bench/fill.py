@@ -2,10 +2,10 @@
 
 import asyncpg
 
-from actors.gateway import Gateway
+from actors.client import Gateway
 from bench.actors import actors
 from bench.load import make_load
-from core.address import correlation_prefix
+from core.shared.address import correlation_prefix
 
 CHUNK = 5_000
 BATCH = 500

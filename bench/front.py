@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 
 from bench.stage import Stage
 from bench.wire import Door
-from cli.host.serving import serve, stop_serving
-from cli.provision import prepare_database
-from cli.up import READY
-from core.secret_keys import show_key
+from cli.operations.provision import prepare_database
+from cli.operations.up import READY
+from core.access.secret_keys import show_key
+from host.ray.serving import serve, stop_serving
 from serve_app.app import make_app
-from serve_app.settings import Settings
-from storage import encryption
+from settings.settings import Settings
+from storage.encryption import cipher
 
 SECRET_KEY = b"what benchmarks encrypt under..."
 
@@ -24,7 +24,7 @@ async def front_door(stage: Stage, **settings: object) -> AsyncIterator[Door]:
     port = stage.node.options.port
     loaded = Settings.load({"port": port, "secret_key": show_key(SECRET_KEY), **settings})
     config = loaded.to_config(dsn)
-    encryption.configure(config)
+    cipher.configure(config)
     provisioned = await prepare_database(dsn, None)
     assert provisioned.new_key is not None
     app = make_app(loaded, config)

@@ -9,7 +9,7 @@ from functools import partial
 import asyncpg
 from aiokafka import AIOKafkaProducer
 
-from actors.gateway import Gateway
+from actors.client import Gateway
 from bench.actors import actors
 from bench.aggregate import SHARDS
 from bench.harness import Measure, Result, duel, err, spread
@@ -17,11 +17,11 @@ from bench.peers import consumers
 from bench.stage import Stage
 from bench.stats import percentile, poisson_schedule
 from bench.topic import Topic, broker_of, event_for, fill_topic, new_topic
-from core.address import Address
-from core.kafka_config import KafkaConfig
-from core.messages import Message, Register
-from core.spec import WaitSpec, encode_spec
-from core.wait_config import WaitConfig
+from core.shared.address import Address
+from core.shared.kafka_config import KafkaConfig
+from core.waits.config import WaitConfig
+from core.waits.messages import Message, Register
+from core.waits.spec import WaitSpec, encode_spec
 
 BATCH = 500
 Peer = Callable[[Stage, Topic, int], Awaitable[Measure]]

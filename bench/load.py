@@ -4,10 +4,10 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
-from core.address import Address
-from core.messages import Message, Offer, Register
-from core.spec import Source, encode_spec
-from core.wait_config import WaitConfig
+from core.shared.address import Address
+from core.waits.config import WaitConfig
+from core.waits.messages import Message, Offer, Register
+from core.waits.spec import Source, encode_spec
 
 CONFIG: dict[str, Any] = {
     "apiCall": {"url": "http://127.0.0.1:9/process"},

@@ -2,7 +2,7 @@
 
 import psutil
 
-from actors.gateway import Gateway
+from actors.client import Gateway
 from bench.actors import actors
 from bench.fill import register
 from bench.harness import Result, err

@@ -18,8 +18,8 @@ from bench.stage import Stage
 from bench.stats import percentile, poisson_schedule
 from bench.tables import connected
 from bench.wire import Door, Ids, answered, new_ids
-from cli.chaos.neighbour import new_tenant
-from cli.chaos.noisy_tenant import Heard, Kind, Noise, noisy_tenant
+from tools.chaos.faults.neighbour import new_tenant
+from tools.chaos.faults.noisy_tenant import Heard, Kind, Noise, noisy_tenant
 
 RATE = 50.0
 """Callbacks a second of the quiet tenant: far from all that there is."""

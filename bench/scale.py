@@ -12,9 +12,9 @@ from bench.fill import ENDED, SHARED, fill, register
 from bench.harness import Measure, Result, err, interleave, ratios_of, spread
 from bench.load import Load, make_chosen_load, make_load
 from bench.stage import Stage
-from core.config import Config
-from core.judgement import Status
-from core.messages import Judged, Reply
+from core.shared.config import Config
+from core.waits.messages import Judged, Reply
+from core.waits.strategy import Status
 
 SHARDS = (1, 2, 4)
 WARM = 200  # correlations that `warm` completes

@@ -4,8 +4,8 @@ import asyncio
 import time
 from typing import Any
 
-from actors.directory import find, named
-from actors.gateway import Gateway
+from actors.client import Gateway
+from actors.runtime.directory import find, named
 
 
 async def shards_of(gateway: Gateway) -> list[dict[str, Any]]:

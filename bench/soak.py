@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from actors.gateway import Gateway
+from actors.client import Gateway
 from bench.actors import actors
 from bench.aggregate import BATCH, SHARDS, measure_ours
 from bench.harness import Result, err, spread
@@ -25,10 +25,10 @@ from bench.shards import shards_of
 from bench.stage import Stage
 from bench.stats import slope, weighted_percentile
 from bench.tables import Tables, connected, wal_bytes
-from core.errors import MusterError
-from core.messages import Judged, Message, Opened, Register, Reply, Verdict
-from core.spec import encode_spec
-from core.wait_config import WaitConfig
+from core.shared.errors import MusterError
+from core.waits.config import WaitConfig
+from core.waits.messages import Judged, Message, Opened, Register, Reply, Verdict
+from core.waits.spec import encode_spec
 
 # Of the peak, which is of runs of a second or two: tables fit into memory and nothing is removed.
 # Over hours each correlation is also forgotten, its pages are vacuumed and go through checkpoints;

@@ -19,7 +19,7 @@ from bench.peers.resource import NOTE, resource_service
 from bench.stage import Stage
 from bench.stats import percentile
 from bench.wire import Door, told
-from cli.host.processes import find_in, name_of
+from host.processes import find_in, name_of
 
 PUBLISHES = 50
 # What a gather lasts at most, and how much of that is for publishing.

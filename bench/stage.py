@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 import asyncpg
 import psutil
 
-from cli.host.lifecycle import kill
-from cli.host.places import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
-from cli.host.ports import free_port
-from cli.host.processes import find_in
-from cli.host.ray_node import NodeOptions, RayNode
-from storage import embedded
-from storage.migrate import migrate
+from host.lifecycle import kill
+from host.paths import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
+from host.ports import free_port
+from host.postgres import embedded
+from host.processes import find_in
+from host.ray.node import NodeOptions, RayNode
+from storage.postgres.migrate import migrate
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 
 import asyncpg
 
-from actors.gateway import Gateway
+from actors.client import Gateway
 from bench.actors import actors
 from bench.fill import fill, register
 from bench.harness import Result, err, spread

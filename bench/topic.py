@@ -13,10 +13,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench.harness import err
 from bench.stage import Stage
-from cli.host.kafka import embedded
-from cli.host.kafka.apache import ApacheOptions
-from cli.host.kafka.broker import Broker, stop
-from core.address import Address
+from core.shared.address import Address
+from host.kafka import embedded
+from host.kafka.apache import ApacheOptions
+from host.kafka.broker import Broker, stop
 
 PARTITIONS = 4
 

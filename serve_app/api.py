@@ -10,66 +10,57 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from actors.gateway import Gateway
-from actors.process import settle_memory
-from core.config import Config
-from serve_app import openapi, problems
-from serve_app.aliases import aliased
-from serve_app.express import Express, short_ways
-from serve_app.gate import Gate
-from serve_app.lean import LeanRoute
-from serve_app.limits import Guard
-from serve_app.options import IngressOptions
-from serve_app.replica import Replica
-from serve_app.routes import (
-    aggregate,
-    audit_log,
-    cloud_events,
-    dead_letters,
+from actors.client import Gateway
+from actors.runtime.actor import settle_memory
+from core.shared.config import Config
+from serve_app.access import audit_log, keys, quotas
+from serve_app.container import Replica
+from serve_app.dispatch import (
     declarations,
-    dispatch_groups,
-    dispatch_jobs,
-    dispatch_pools,
-    dispatch_verbs,
+    groups,
+    job_actions,
+    jobs,
+    pools,
+    sample_webhook,
+    subscriptions,
+    webhook_secrets,
+)
+from serve_app.events import event_type_sync, event_types, events, schemas
+from serve_app.gathers import gathers, journals, resources
+from serve_app.http import openapi, problems
+from serve_app.http.aliases import aliased
+from serve_app.http.fast_path import Express, short_ways
+from serve_app.http.raw_route import LeanRoute
+from serve_app.kafka import dead_letters, kafka
+from serve_app.limits.load_limiter import Gate
+from serve_app.limits.middleware import Guard
+from serve_app.operations import (
     docs,
-    event_type_sync,
-    event_types,
-    events,
-    gathers,
     health,
-    inbox,
-    kafka,
-    keys,
     metrics,
     monitoring,
     monitoring_overview,
-    monitoring_warnings,
     pages,
-    quotas,
-    resources,
-    sample_webhook,
-    schemas,
     status,
-    stream,
-    subscriptions,
-    waits,
-    webhook_secrets,
+    warnings,
 )
-from telemetry.metrics import Metrics
+from serve_app.waits import callbacks, inbox, stream, waits
+from settings.ingress import IngressOptions
+from telemetry.registry import Metrics
 
 OpenGateway = Callable[[], Awaitable[Gateway]]
 
 # Routes are tried in this order: the busiest first.
 _ROUTERS = (
-    events.router,
-    cloud_events.lean,
+    callbacks.router,
+    events.lean,
     waits.lean,
     waits.router,
     stream.router,
-    aggregate.router,
+    journals.router,
     gathers.router,
     resources.router,
-    cloud_events.router,
+    events.router,
     event_types.router,
     event_type_sync.router,
     schemas.router,
@@ -78,17 +69,17 @@ _ROUTERS = (
     aliased(subscriptions.router, "/api/subscriptions", "/api/admin/subscriptions"),
     aliased(webhook_secrets.router, "/api/subscriptions", "/api/admin/subscriptions"),
     webhook_secrets.own,
-    dispatch_pools.router,
-    aliased(dispatch_pools.router, "/api/dispatch-pools", "/api/admin/dispatch-pools"),
+    pools.router,
+    aliased(pools.router, "/api/dispatch-pools", "/api/admin/dispatch-pools"),
     declarations.router,
-    dispatch_jobs.router,
-    dispatch_verbs.router,
-    aliased(dispatch_jobs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
-    aliased(dispatch_verbs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
-    dispatch_groups.router,
+    jobs.router,
+    job_actions.router,
+    aliased(jobs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
+    aliased(job_actions.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
+    groups.router,
     monitoring.router,
     monitoring_overview.router,
-    monitoring_warnings.router,
+    warnings.router,
     sample_webhook.router,
     inbox.router,
     dead_letters.lean,
@@ -169,7 +160,7 @@ def create_app(
 
 def express(app: Api) -> ASGIApp:
     """The app as a replica serves it: events go the short way, within the same bounds."""
-    busy = [*events.router.routes, *cloud_events.lean.routes]
+    busy = [*callbacks.router.routes, *events.lean.routes]
     routes = [route for route in busy if isinstance(route, LeanRoute)]
     bound = partial(Guard, gate=app.gate, max_body=app.max_body, metrics=app.counters)
     return Express(app, short_ways(routes), bound)

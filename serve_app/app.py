@@ -4,10 +4,10 @@ import structlog
 from ray.serve import Application
 from ray.serve.config import BackpressureConfig
 
-from core.config import Config
-from core.errors import InvalidError
+from core.shared.config import Config
+from core.shared.errors import InvalidError
 from serve_app.ingress import DEPLOYMENT
-from serve_app.settings import Settings
+from settings.settings import Settings
 
 log = structlog.get_logger("serve")
 

@@ -7,11 +7,11 @@ from typing import Any
 from ray import serve
 from starlette.types import ASGIApp
 
-from actors.gateway import Gateway
-from core.config import Config
+from actors.client import Gateway
+from core.shared.config import Config
 from serve_app.api import create_app, express
-from serve_app.options import IngressOptions
-from storage import encryption
+from settings.ingress import IngressOptions
+from storage.encryption import cipher
 from telemetry.logging import configure_logging
 
 
@@ -22,7 +22,7 @@ class Ingress:
         # Serve takes what is written to stderr for its own log at INFO, which it does not keep.
         sys.stderr = sys.__stderr__
         configure_logging(config.log_level, as_json=config.log_json)
-        encryption.configure(config)
+        cipher.configure(config)
         self._config = config
         self._options = options
 

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 from structlog.typing import ExcInfo, Processor
 
-from core.address import Address
+from core.shared.address import Address
 
 # Fields that would carry what senders sent or what opens doors. They are hidden, not dropped, so
 # that whoever added one sees why it does not show.

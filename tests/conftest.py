@@ -1,8 +1,9 @@
 import signal
 
-from storage.encryption import FixedKeys, KeyRing, install
+from storage.encryption.cipher import FixedKeys, KeyRing, install
 
 pytest_plugins = [
+    "tests.support.command_line",
     "tests.support.kafka",
     "tests.support.postgres",
     "tests.support.secured_kafka",

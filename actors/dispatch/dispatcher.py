@@ -11,22 +11,22 @@ from typing import Any
 
 import structlog
 
+from actors.dispatch.counters import Tally
+from actors.dispatch.job_loader import GROUPS_AT_ONCE, Reader
 from actors.dispatch.ports import Listener, Queue, World
-from actors.dispatch.reader import GROUPS_AT_ONCE, Reader
-from actors.dispatch.scribe import Kept, Outcome, Scribe
-from actors.dispatch.sites import Sites
-from actors.dispatch.starter import AHEAD, Starter, Terms
-from actors.dispatch.tally import Tally
-from actors.dispatch.unsent import crashed, given_back, put_off, without_sending
-from actors.progress import Progress
-from core.backoff import backoff
-from core.dispatch.board import Board
-from core.dispatch.claimed import Claimed
+from actors.dispatch.result_writer import Kept, Outcome, Scribe
+from actors.dispatch.skipped import crashed, given_back, put_off, without_sending
+from actors.dispatch.start_queue import AHEAD, Starter, Terms
+from actors.dispatch.targets import Sites
+from core.dispatch.attempt import Sent, Step, decide
+from core.dispatch.claim import Claimed
 from core.dispatch.job import JobKey, JobStatus, Mode, Pointer
-from core.dispatch.outcome import Sent, Step, decide
-from core.dispatch.site import Site, site_at
-from storage.dispatch_queue import Result
-from storage.error_class import SERVER_ERRORS
+from core.dispatch.scheduler import Board
+from core.dispatch.target import Site, site_at
+from core.shared.backoff import backoff
+from services.shared.progress import Progress
+from storage.dispatch.job_queue import Result
+from storage.postgres.error_class import SERVER_ERRORS
 
 log = structlog.get_logger("dispatch")
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.dispatch.claimed import Claimed
+from core.dispatch.attempt import Sent, Step
+from core.dispatch.claim import Claimed
 from core.dispatch.job import JobKey
-from core.dispatch.outcome import Sent, Step
-from core.dispatch.site import Site
-from storage.dispatch_queue import Result
+from core.dispatch.target import Site
+from storage.dispatch.job_queue import Result
 
 
 class Queue(Protocol):

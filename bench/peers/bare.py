@@ -5,11 +5,11 @@ import time
 from bench.harness import Measure
 from bench.load import make_load
 from bench.stage import Stage
-from core.messages import Message
-from core.turns import take
-from core.wait import Wait
-from storage.journal import NEW, Change, Journal
-from storage.pool import PoolOptions, open_connection
+from core.waits.messages import Message
+from core.waits.state import Wait
+from core.waits.transitions import take
+from storage.postgres.pool import PoolOptions, open_connection
+from storage.waits.flush import NEW, Change, Journal
 
 
 async def measure(stage: Stage, correlations: int, batch: int) -> Measure:

@@ -18,12 +18,12 @@ import uvloop
 
 from bench.peers.receiver import receiver_service
 from bench.peers.senders import marked, signed
-from core.destinations import LOOPBACK, Destinations
-from core.dispatch.claimed import Claimed, Profile
+from core.dispatch.claim import Claimed, Profile
 from core.dispatch.job import Kind
-from handlers.outbound import Answer, Outbound, Request
-from handlers.quick_calls import QuickCalls
-from handlers.webhooks import KEEP, Caller, Webhooks
+from core.shared.call_policy import LOOPBACK, Destinations
+from handlers.http.client import Answer, Outbound, Request
+from handlers.http.fast_client import QuickCalls
+from handlers.http.webhooks import KEEP, Caller, Webhooks
 
 PLACES = 64
 ROUNDS = 5

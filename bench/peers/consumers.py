@@ -15,12 +15,12 @@ from bench.peers import rowlock
 from bench.peers.bare import changes_of
 from bench.stage import Stage
 from bench.topic import Topic, event_for
-from core.address import Address
-from core.messages import Message, Offer
-from core.spec import Source
-from core.wait import Wait
-from storage.journal import Change, Journal
-from storage.pool import PoolOptions, open_connection
+from core.shared.address import Address
+from core.waits.messages import Message, Offer
+from core.waits.spec import Source
+from core.waits.state import Wait
+from storage.postgres.pool import PoolOptions, open_connection
+from storage.waits.flush import Change, Journal
 
 
 async def raw(stage: Stage, topic: Topic, count: int) -> Measure:

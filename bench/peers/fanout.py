@@ -24,7 +24,7 @@ import psutil
 from bench.peers import asgi
 from bench.peers.process import serving
 from bench.wire import Door
-from cli.host.ports import free_port
+from host.ports import free_port
 
 TIMEOUT = 10.0
 CONNECTIONS = 8  # for each resource

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from bench.stage import Stage
 from bench.wire import Door
-from cli.host.instance import Stage as Reached
-from cli.host.instance import read_instance
-from cli.host.lifecycle import announce, claim, kill, ray_up, watch
-from cli.host.places import Places, places_of
-from cli.host.ports import free_port
-from cli.host.ray_node import NodeOptions
-from cli.host.serving import QUIET, serve
-from cli.host.signals import StopRequested, stop_on_signals
-from serve_app.settings import Settings
+from host.instance import Stage as Reached
+from host.instance import read_instance
+from host.lifecycle import announce, claim, kill, ray_up, watch
+from host.paths import Places, places_of
+from host.ports import free_port
+from host.ray.node import NodeOptions
+from host.ray.serving import QUIET, serve
+from host.signals import StopRequested, stop_on_signals
+from settings.settings import Settings
 
 START_WITHIN = 180.0
 

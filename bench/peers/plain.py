@@ -21,7 +21,7 @@ from bench.peers.process import serving
 from bench.peers.rowlock import LOCK, SCHEMA
 from bench.stage import Stage
 from bench.wire import Door
-from cli.host.ports import free_port
+from host.ports import free_port
 
 CONNECTIONS = 16
 LOG_SCHEMA = """

@@ -19,7 +19,7 @@ import uvloop
 from bench.peers.process import serving
 from bench.peers.resource import request_length
 from bench.wire import Door, told
-from cli.host.ports import free_port
+from host.ports import free_port
 
 FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}'
 BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"

@@ -15,7 +15,7 @@ import psutil
 import uvloop
 
 from bench.peers.process import serving
-from cli.host.ports import free_port
+from host.ports import free_port
 
 NOTE = {"date": "2026-03-14T09:26:53", "doctorId": "Doctor-7", "note": "Seen, and sent home well."}
 DOCUMENT = orjson.dumps({"status": "ok", "notes": [{"id": n, **NOTE} for n in range(3)]})

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from cli.dispatch.monitoring_views import breakers_view
-from cli.dispatch.words import missing_told, path_of
-from cli.errors import InputError
-from cli.lazy import SETTINGS, example
-from cli.shell import Shell, command, out, print_json
-from cli.tables import print_page
+from cli.dispatch.parsing import missing_told, path_of
+from cli.shell.context import Shell, command, out, print_json
+from cli.shell.errors import InputError
+from cli.shell.lazy import SETTINGS, example
+from cli.shell.tables import print_page
 from core.dispatch.breaker import BreakerState
 
 PATH = "/monitoring/circuit-breakers"

@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
-from cli.client import Client
 from cli.dispatch.job_views import refusals_view
-from cli.progress import progress
-from cli.shell import Shell, complain, out, print_json
+from cli.shell.client import Client
+from cli.shell.context import Shell, complain, out, print_json
+from cli.shell.progress import progress
 
 MOST_IDS = 500
 COUNTED_TO = 10_000

@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.dispatch.job_views import job_status
-from cli.durations import format_duration
-from cli.tables import Document, number, plain_table
-from cli.wait_views import local_time, pairs
+from cli.shell.durations import format_duration
+from cli.shell.tables import Document, number, plain_table
+from cli.waits.views import local_time, pairs
 
 STATE_STYLES = {
     "parked": "yellow",

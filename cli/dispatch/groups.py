@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Client
 from cli.dispatch.group_views import group_view, groups_view, standing
-from cli.dispatch.words import Cursor, missing_told, path_of
-from cli.lazy import SETTINGS, example
-from cli.shell import Shell, command, out, print_json
-from cli.tables import print_page
+from cli.dispatch.parsing import Cursor, missing_told, path_of
+from cli.shell.client import Client
+from cli.shell.context import Shell, command, out, print_json
+from cli.shell.lazy import SETTINGS, example
+from cli.shell.tables import print_page
 from core.dispatch.groups import GroupState
 
 PATH = "/api/dispatch-groups"

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Client
+from cli.dispatch.parsing import moment_of, path_of
 from cli.dispatch.subscriptions import subscription_id
-from cli.dispatch.words import moment_of, path_of
-from cli.errors import InputError
+from cli.shell.client import Client
+from cli.shell.errors import InputError
 from core.dispatch.job import JobStatus, Kind
-from core.tsid import PATTERN
+from core.shared.tsid import PATTERN
 
 PATH = "/api/dispatch-jobs"
 JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="ID")]

@@ -6,15 +6,15 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from cli.client import Client
-from cli.confirm import confirm
 from cli.dispatch.bulk import by_ids, carry_out, counted, tell
 from cli.dispatch.job_choice import PATH, JobFilter, JobId, checked_id, job_path, params_of
 from cli.dispatch.job_views import job_status
-from cli.errors import InputError
-from cli.shell import Shell, command, out, print_json
-from cli.tables import Document
-from core.dispatch.verbs import Verb
+from cli.shell.client import Client
+from cli.shell.confirm import confirm
+from cli.shell.context import Shell, command, out, print_json
+from cli.shell.errors import InputError
+from cli.shell.tables import Document
+from core.dispatch.job_actions import Verb
 
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of jobs.", metavar="ID")]
 _DONE = {

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cli.durations import format_duration
-from cli.tables import Document, plain_table
-from cli.tail import clock
-from cli.wait_views import local_time, pairs
+from cli.shell.durations import format_duration
+from cli.shell.tables import Document, plain_table
+from cli.waits.tail import clock
+from cli.waits.views import local_time, pairs
 
 STATUS_STYLES = {
     "PENDING": "cyan",

@@ -5,19 +5,19 @@ from typing import Annotated
 
 import typer
 
-from cli.credentials import auth_of, headers_of
 from cli.dispatch import job_verbs
 from cli.dispatch.job_choice import PATH, JobFilter, JobId, job_path, params_of
 from cli.dispatch.job_views import job_view, jobs_view
+from cli.dispatch.parsing import Cursor, Limit, pairs_of, seconds_of, with_raw
 from cli.dispatch.recover import recover
 from cli.dispatch.secrets import own_secret
-from cli.dispatch.words import Cursor, Limit, pairs_of, seconds_of, with_raw
-from cli.documents import read_json_text
-from cli.lazy import SETTINGS, example
-from cli.shell import Shell, command, out, print_json
-from cli.tables import print_page
+from cli.shell.context import Shell, command, out, print_json
+from cli.shell.credentials import auth_of, headers_of
+from cli.shell.json_input import read_json_text
+from cli.shell.lazy import SETTINGS, example
+from cli.shell.tables import print_page
 from core.dispatch.job import Mode
-from core.subscription import Signature
+from core.dispatch.subscription import Signature
 
 SOURCE = "muster-cli"
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cli.durations import format_duration
-from cli.tables import Document, number, plain_table
-from cli.wait_views import local_time
+from cli.shell.durations import format_duration
+from cli.shell.tables import Document, number, plain_table
+from cli.waits.views import local_time
 
 SEVERITY_STYLES = {"INFO": "cyan", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
 BREAKER_STYLES = {"CLOSED": "green", "HALF_OPEN": "yellow", "OPEN": "bold red"}

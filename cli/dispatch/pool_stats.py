@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.text import Text
 
 from cli.dispatch.pool_views import stats_view
-from cli.errors import CommandError
-from cli.looks import looks
-from cli.shell import Shell, command, complain, out, print_json, print_json_line
+from cli.shell.context import Shell, command, complain, out, print_json, print_json_line
+from cli.shell.errors import CommandError
+from cli.shell.polling import looks
 
 PATH = "/monitoring/pool-stats"
 Stats = Mapping[str, Any]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cli.tables import Document, number, plain_table
-from cli.wait_views import local_time, pairs
+from cli.shell.tables import Document, number, plain_table
+from cli.waits.views import local_time, pairs
 
 STATUS_STYLES = {"ACTIVE": "green", "SUSPENDED": "yellow", "ARCHIVED": "dim"}
 _UNLIMITED = "no limit"

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Client
+from cli.dispatch.parsing import Cursor, Limit, checked_code, missing_told, path_of
 from cli.dispatch.pool_stats import stats
 from cli.dispatch.pool_views import pool_view, pools_view
-from cli.dispatch.words import Cursor, Limit, checked_code, missing_told, path_of
-from cli.errors import InputError
-from cli.lazy import SETTINGS, example
-from cli.problems import ProblemError
-from cli.shell import Shell, command, out, print_json
-from cli.tables import print_page
+from cli.shell.client import Client
+from cli.shell.context import Shell, command, out, print_json
+from cli.shell.errors import InputError
+from cli.shell.lazy import SETTINGS, example
+from cli.shell.problems import ProblemError
+from cli.shell.tables import print_page
 from core.dispatch.pool import MOST_CONCURRENCY, MOST_RATE, PoolStatus
 
 PATH = "/api/dispatch-pools"

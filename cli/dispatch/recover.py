@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Client
-from cli.confirm import confirm
 from cli.dispatch.bulk import COUNTED_TO, carry_out, counted, tell
 from cli.dispatch.job_choice import PATH, Pool, Subscription
 from cli.dispatch.job_views import jobs_view
+from cli.dispatch.parsing import moment_of
 from cli.dispatch.subscriptions import subscription_id
-from cli.dispatch.words import moment_of
-from cli.shell import Shell, command, out, print_json
+from cli.shell.client import Client
+from cli.shell.confirm import confirm
+from cli.shell.context import Shell, command, out, print_json
 from core.dispatch.job import JobStatus
 
 _PAGE = 500

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Client
-from cli.dispatch.words import seconds_of
-from cli.shell import Shell, command, err, print_json
-from cli.wait_views import local_time
+from cli.dispatch.parsing import seconds_of
+from cli.shell.client import Client
+from cli.shell.context import Shell, command, err, print_json
+from cli.waits.views import local_time
 
 OWN = "/api/webhook-secret"
 Overlap = Annotated[

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cli.durations import format_duration
-from cli.tables import Document, plain_table
-from cli.wait_views import local_time, pairs
+from cli.shell.durations import format_duration
+from cli.shell.tables import Document, plain_table
+from cli.waits.views import local_time, pairs
 
 STATUS_STYLES = {"ACTIVE": "green", "PAUSED": "yellow"}
 

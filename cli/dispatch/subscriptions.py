@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Client
-from cli.credentials import auth_of, headers_of
+from cli.dispatch.parsing import Cursor, Limit, checked_code, missing_told, path_of, seconds_of
 from cli.dispatch.secrets import Overlap, rotated, tell_secrets
 from cli.dispatch.subscription_views import subscription_view, subscriptions_view
-from cli.dispatch.words import Cursor, Limit, checked_code, missing_told, path_of, seconds_of
-from cli.errors import InputError
-from cli.lazy import SETTINGS, example
-from cli.shell import Shell, command, err, out, print_json
-from cli.tables import print_page
+from cli.shell.client import Client
+from cli.shell.context import Shell, command, err, out, print_json
+from cli.shell.credentials import auth_of, headers_of
+from cli.shell.errors import InputError
+from cli.shell.lazy import SETTINGS, example
+from cli.shell.tables import print_page
 from core.dispatch.job import Mode
-from core.subscription import Signature, SubscriptionStatus, is_code
+from core.dispatch.subscription import Signature, SubscriptionStatus, is_code
 
 PATH = "/api/subscriptions"
 ID_PREFIX = "sub_"

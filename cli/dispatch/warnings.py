@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from cli.dispatch.monitoring_views import warnings_view
-from cli.dispatch.words import Cursor, Limit
-from cli.errors import InputError
-from cli.lazy import SETTINGS, example
-from cli.shell import Shell, command, out, print_json
-from cli.tables import print_page
+from cli.dispatch.parsing import Cursor, Limit
+from cli.shell.context import Shell, command, out, print_json
+from cli.shell.errors import InputError
+from cli.shell.lazy import SETTINGS, example
+from cli.shell.tables import print_page
 
 PATH = "/monitoring/warnings"
 _PAGE = 500

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from cli.errors import CommandError
-from cli.host.errors import HostError
-from cli.host.instance import KafkaLink, read_instance
-from cli.host.places import places_of
-from core.errors import InvalidError
-from core.kafka_config import KafkaConfig
-from serve_app.settings import Settings
+from cli.shell.errors import CommandError
+from core.shared.errors import InvalidError
+from core.shared.kafka_config import KafkaConfig
+from host.errors import HostError
+from host.instance import KafkaLink, read_instance
+from host.paths import places_of
+from settings.settings import Settings
 
 
 def find_broker(bootstrap: str | None, data_dir: Path) -> KafkaConfig:

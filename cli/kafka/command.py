@@ -2,7 +2,7 @@
 
 import typer
 
-from cli.lazy import SETTINGS, Entry, group_of
+from cli.shell.lazy import SETTINGS, Entry, group_of
 
 _PANEL = "Kafka"
 
@@ -23,7 +23,7 @@ COMMANDS = (
     ),
     Entry(
         name="dead-letters",
-        target="cli.kafka.letters:app",
+        target="cli.kafka.dead_letters:app",
         summary="List, show and delete records that could not be handled.",
         example="muster kafka dead-letters list --topic payments",
         panel=_PANEL,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli.documents import read_json_text
-from cli.errors import InputError
+from cli.shell.errors import InputError
+from cli.shell.json_input import read_json_text
 
 NUMBER = b"{n}"
 

@@ -17,14 +17,14 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from actors.kafka_client import make_producer
-from cli.errors import CommandError, InputError
+from actors.kafka.client import make_producer
 from cli.kafka.broker import find_broker
 from cli.kafka.message import Draft, Message
-from cli.progress import progress
-from cli.shell import DATA_DIR, DataDir, JsonFlag, command, out, print_json
-from core.kafka_config import KafkaConfig
-from core.topics import NAME
+from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, out, print_json
+from cli.shell.errors import CommandError, InputError
+from cli.shell.progress import progress
+from core.kafka.topic_routing import NAME
+from core.shared.kafka_config import KafkaConfig
 
 # So many are on their way before any is waited for.
 WINDOW = 1_000

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Client
-from cli.errors import InputError
 from cli.kafka.views import failures_view, redriven_line
-from cli.progress import progress
-from cli.shell import Shell, command, complain, out, print_json
+from cli.shell.client import Client
+from cli.shell.context import Shell, command, complain, out, print_json
+from cli.shell.errors import InputError
+from cli.shell.progress import progress
 
 PATH = "/api/dead-letters/redrive"
 MOST_IDS = 500

@@ -13,13 +13,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 
-from actors.kafka_client import client_options
-from cli.dispatch.words import moment_of
-from cli.errors import CommandError
+from actors.kafka.client import client_options
+from cli.dispatch.parsing import moment_of
 from cli.kafka.broker import find_broker
-from cli.shell import DATA_DIR, DataDir, JsonFlag, command, out, print_json
-from cli.tables import number, plain_table
-from core.kafka_config import KafkaConfig
+from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, out, print_json
+from cli.shell.errors import CommandError
+from cli.shell.tables import number, plain_table
+from core.shared.kafka_config import KafkaConfig
 
 CONNECT_WITHIN = 60.0
 # Longer than the session of a consumer that was killed.

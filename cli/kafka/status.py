@@ -9,10 +9,10 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from cli.errors import CommandError
 from cli.kafka.views import kafka_view, lag_view
-from cli.looks import looks
-from cli.shell import Shell, command, complain, out, print_json, print_json_line
+from cli.shell.context import Shell, command, complain, out, print_json, print_json_line
+from cli.shell.errors import CommandError
+from cli.shell.polling import looks
 
 PATH = "/api/kafka"
 Kafka = Mapping[str, Any]

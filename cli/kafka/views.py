@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cli.durations import format_duration
-from cli.tables import number, plain_table
-from cli.wait_views import local_time, pairs
+from cli.shell.durations import format_duration
+from cli.shell.tables import number, plain_table
+from cli.waits.views import local_time, pairs
 
 Document = Mapping[str, Any]
 STATE_STYLES = {"followed": "green", "missing": "yellow", "not_yours": "red", "unknown": "yellow"}

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from core.dispatch.claimed import Claimed, ClaimedEvent, Profile
+from core.dispatch.claim import Claimed, ClaimedEvent, Profile
 from core.dispatch.headers import added, fact, facts, joined, plain
-from core.dispatch.instant import to_micros, to_millis
 from core.dispatch.job import Kind
+from core.dispatch.sent_at import to_micros, to_millis
 from core.dispatch.signature import sign_classic, sign_standard
-from core.event import BYTES, JSON, is_json
-from core.subscription import Signature
+from core.dispatch.subscription import Signature
+from core.events.event import BYTES, JSON, is_json
 
 LONGEST_FACT = 4_000
 """Receivers take so much of a header at least. What is longer, once encoded, is left out."""

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from core.dispatch.job import ANCHOR, JobKey, Mode, Pointer, group_name
-from core.event import Event
-from core.subscription import Subscription
+from core.dispatch.subscription import Subscription
+from core.events.event import Event
 
 
 class EventJob(NamedTuple):

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 
-from core.dispatch.instant import to_millis
+from core.dispatch.sent_at import to_millis
 
 PREFIX = "whsec_"
 _BLOCK = 64

@@ -4,7 +4,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from core.event_type import SchemaType
+from core.events.event_type import SchemaType
 
 MOST_SCHEMA = 256 * 1024
 MOST_MISMATCHES = 20

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from core.event_type import SchemaType
+from core.events.event_type import SchemaType
 from handlers.schemas.interface import (
     MOST_MISMATCHES,
     Check,
@@ -19,7 +19,7 @@ from handlers.schemas.interface import (
     mismatch,
     unusable,
 )
-from handlers.schemas.json_weight import weigh
+from handlers.schemas.json_cost import weigh
 
 MOST_NESTING = 64
 # All mismatches are found before the first is handed out, so in a larger payload one must do.

@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError
 
-from core.event_type import SchemaType
+from core.events.event_type import SchemaType
 from handlers.schemas.interface import (
     MOST_MISMATCHES,
     Check,

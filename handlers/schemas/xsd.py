@@ -5,7 +5,7 @@ from typing import Any
 
 from lxml import etree
 
-from core.event_type import SchemaType
+from core.events.event_type import SchemaType
 from handlers.schemas.interface import (
     MOST_MISMATCHES,
     Check,

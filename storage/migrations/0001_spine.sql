@@ -29,7 +29,7 @@ create table signing_secrets (
 );
 
 -- One row per correlation: what the per-correlation actor is rebuilt from.
--- wait_key is a hash of (tenant, correlation, execution); see core/address.py.
+-- wait_key is a hash of (tenant, correlation, execution); see core/shared/address.py.
 -- Only created rows touch the indexes: an update changes no indexed column, so it stays on its
 -- page (HOT), and fillfactor leaves it the room. No foreign key: a share lock on the tenant's
 -- row for each registration would cost more than it guards.

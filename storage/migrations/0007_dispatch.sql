@@ -4,7 +4,7 @@
 -- its pools serve every tenant's subscriptions. No tenant can be given a slug with an @.
 insert into tenants (tenant_id, slug) overriding system value values (0, '@anchor');
 
--- Each process that makes ids draws a number, so that no two make the same one (core/tsid.py).
+-- Each process that makes ids draws a number, so that no two make the same one (core/shared/tsid.py).
 create sequence id_makers minvalue 0 maxvalue 1023 cycle;
 
 create table events (

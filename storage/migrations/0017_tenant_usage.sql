@@ -10,5 +10,5 @@ create table tenant_usage (
 ) with (fillfactor = 50);
 create index tenant_usage_day on tenant_usage (day);
 
--- Limits of one tenant that differ from those of all, by the names of core/quotas.py; 0 is none.
+-- Limits of one tenant that differ from those of all, by the names of core/shared/quotas.py; 0 is none.
 alter table tenants add column quotas jsonb not null default '{}';

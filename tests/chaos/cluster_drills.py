@@ -10,11 +10,11 @@ from typing import Any
 
 import ray
 
-from cli.chaos.account import Flaw
-from cli.chaos.exercise import Drill
 from tests.chaos.cluster_load import acknowledged, serves_again, under_load
 from tests.chaos.cluster_nodes import Node
 from tests.chaos.cluster_stage import WARM, Stage
+from tools.chaos.exercise import Drill
+from tools.chaos.reconcile import Flaw
 
 Told = dict[str, Any]
 

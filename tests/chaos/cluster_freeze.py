@@ -10,10 +10,9 @@ from typing import Any
 import asyncpg
 import psutil
 
-from actors.names import home_of
-from cli.chaos.story import Door
-from core.address import Address
-from storage.journal import park
+from actors.runtime.names import home_of
+from core.shared.address import Address
+from storage.waits.flush import park
 from tests.chaos.cluster_drills import Told, account, back_elsewhere, served_again
 from tests.chaos.cluster_load import (
     Crowd,
@@ -25,6 +24,7 @@ from tests.chaos.cluster_load import (
 )
 from tests.chaos.cluster_nodes import Node, send
 from tests.chaos.cluster_stage import CROWD, WARM, Stage
+from tools.chaos.scenario import Door
 
 
 async def freeze_node(stage: Stage, seconds: float, *, whole: bool = True) -> Told:

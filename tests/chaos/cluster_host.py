@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from cli.host.places import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
-from storage import embedded
-from storage.migrate import migrate
+from host.paths import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
+from host.postgres import embedded
+from storage.postgres.migrate import migrate
 from tests.chaos.cluster_nodes import Nodes, running_nodes
 
 NODES = 3

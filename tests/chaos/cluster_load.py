@@ -10,22 +10,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
-from actors.names import home_of
-from cli.chaos.books import Books
-from cli.chaos.exercise import Drill, Plan
-from cli.chaos.ledger import Ledger
-from cli.chaos.load import Load
-from cli.chaos.receiver import Receiver
-from cli.chaos.story import SERVICE, TOPIC, Door, Shape, Step, Story
-from cli.problems import ProblemError
-from core.address import Address
-from core.config import Config
-from core.errors import OverloadedError, TransientError
-from core.messages import Judged, Message, Opened, Refused, Reply
-from core.turns import take
-from core.wait import Parked
-from storage.pool import Pool
+from actors.runtime.names import home_of
+from cli.shell.problems import ProblemError
+from core.shared.address import Address
+from core.shared.config import Config
+from core.shared.errors import OverloadedError, TransientError
+from core.waits.messages import Judged, Message, Opened, Refused, Reply
+from core.waits.state import Parked
+from core.waits.transitions import take
+from storage.postgres.pool import Pool
 from tests.support.shards import api, kafka, register
+from tools.chaos.ack_log import Ledger
+from tools.chaos.database_audit import Books
+from tools.chaos.exercise import Drill, Plan
+from tools.chaos.load import Load
+from tools.chaos.receiver import Receiver
+from tools.chaos.scenario import SERVICE, TOPIC, Door, Shape, Step, Story
 
 TENANT = 1
 Send: TypeAlias = Callable[[Message], Awaitable[Reply]]

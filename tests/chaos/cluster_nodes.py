@@ -15,10 +15,11 @@ from typing import Any
 
 import psutil
 
-from cli.host import flags, ports
-from cli.host.instance import write_private
-from cli.host.places import Places
-from cli.host.processes import end_all, find_in
+from host import ports
+from host.instance import write_private
+from host.paths import Places
+from host.processes import end_all, find_in
+from host.ray import flags
 
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 

@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.directory import Directory
-from actors.gateway import Gateway
-from actors.names import SUPERVISOR, TIMER, shard_name
-from actors.router import Router
-from cli.chaos.exercise import Drill, Plan
-from cli.host.places import Places
-from core.config import Config
-from core.errors import UnavailableError
+from actors.client import Gateway
+from actors.messaging.router import Router
+from actors.runtime.directory import Directory
+from actors.runtime.names import SUPERVISOR, TIMER, shard_name
+from core.shared.config import Config
+from core.shared.errors import UnavailableError
+from host.paths import Places
 from tests.chaos.cluster_load import Crowd, RouterLoad
 from tests.chaos.cluster_nodes import Node, Nodes
 from tests.chaos.cluster_witness import Witness, ports_of
+from tools.chaos.exercise import Drill, Plan
 
 WARM = 150  # acknowledged requests before and after each fault
 CROWD = 20  # correlations a shard

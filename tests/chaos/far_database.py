@@ -16,17 +16,17 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from cli.chaos.database import SERVES_WITHIN
-from cli.chaos.exercise import Drill, Plan, Target, exercise
-from cli.chaos.load import Load
-from cli.chaos.probe import fires_again, shards_of, writes_again
-from cli.chaos.story import Shape
-from cli.client import Client, connect
-from cli.instance import Instance
+from cli.shell.client import Client, connect
+from cli.shell.instance import Instance
 from tests.chaos.cluster_load import until
 from tests.support.kafka import Kafka, Sent, unique
 from tests.support.product import Product, new_id, running_product
 from tests.support.replica import Pair, running_pair
+from tools.chaos.exercise import Drill, Plan, Target, exercise
+from tools.chaos.faults.database import SERVES_WITHIN
+from tools.chaos.load import Load
+from tools.chaos.probe import fires_again, shards_of, writes_again
+from tools.chaos.scenario import Shape
 
 WARM = 50  # acknowledged requests before and after
 LISTENERS = 12  # waits for Kafka events that come during the fault

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cli.host.places import discard_run_dir, places_of
-from cli.host.processes import end_all, find_in
-from storage import embedded
+from host.paths import discard_run_dir, places_of
+from host.postgres import embedded
+from host.processes import end_all, find_in
 
 FLAWS = ("lost", "twice", "contaminated", "unfinished", "wrong")
 

@@ -16,19 +16,19 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from actors.names import shard_name
-from actors.router import Router
-from cli.chaos.exercise import Drill, Plan, Target, exercise
-from cli.chaos.story import Shape
-from core.config import Config
-from core.messages import decode_messages, encode
-from storage import embedded
-from storage.embedded_place import Place
-from storage.migrate import migrate
-from storage.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
+from actors.messaging.router import Router
+from actors.runtime.names import shard_name
+from core.shared.config import Config
+from core.waits.messages import decode_messages, encode
+from host.postgres import embedded
+from host.postgres.paths import Place
+from storage.postgres.migrate import migrate
+from storage.postgres.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 from tests.chaos.cluster_load import Send, under_load, until
 from tests.support.product import running_product
 from tests.support.shards import running_shard
+from tools.chaos.exercise import Drill, Plan, Target, exercise
+from tools.chaos.scenario import Shape
 
 MEGABYTES = 128
 WARM = 100  # acknowledged requests before and after

@@ -11,11 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from cli.chaos.database import SERVES_WITHIN
-from cli.chaos.exercise import Plan, exercise
-from cli.chaos.probe import fires_again, shards_of, writes_again
-from cli.client import Client, connect, wait_path
-from cli.instance import Instance
+from cli.shell.client import Client, connect, wait_path
+from cli.shell.instance import Instance
 from tests.chaos.far_database import (
     WARM,
     FarProduct,
@@ -24,6 +21,9 @@ from tests.chaos.far_database import (
     tell,
 )
 from tests.support.product import new_id
+from tools.chaos.exercise import Plan, exercise
+from tools.chaos.faults.database import SERVES_WITHIN
+from tools.chaos.probe import fires_again, shards_of, writes_again
 
 CALL = {"url": "http://127.0.0.1:9/process"}
 NOBODY = 1_000_000_000  # follows each so-manieth wait

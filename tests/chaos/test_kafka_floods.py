@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from cli.chaos.database import SERVES_WITHIN
-from cli.client import Client, connect, wait_path
-from cli.instance import Instance
+from cli.shell.client import Client, connect, wait_path
+from cli.shell.instance import Instance
 from tests.chaos.cluster_load import until
 from tests.chaos.far_database import FarProduct, listen, record_for, tell
 from tests.support.kafka import Sent
 from tests.support.product import new_id
+from tools.chaos.faults.database import SERVES_WITHIN
 
 EVENTS = 10_000
 EARLY = 2_000

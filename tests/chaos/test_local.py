@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cli.chaos.catalogue import FAULTS
-from cli.chaos.ledger import read_ledger
-from storage.pool import Pool
+from storage.postgres.pool import Pool
 from tests.support.commands import refused
 from tests.support.product import Product, run_cli, until
 from tests.support.tenants import in_database
+from tools.chaos.ack_log import read_ledger
+from tools.chaos.catalogue import FAULTS
 
 LONG = os.environ.get("MUSTER_CHAOS") == "long"
 SHORT = {

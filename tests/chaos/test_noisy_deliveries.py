@@ -13,13 +13,13 @@ from functools import partial
 
 import pytest
 
-from actors.dispatch.dispatch_actor import DispatchActor
-from cli.chaos.neighbour import SLOWER, Window
+from actors.dispatch.pool_actor import DispatchActor
 from core.dispatch.job import ANCHOR
-from handlers.lookups import AT_ONCE
-from storage import access, dispatch_pools
-from storage.dispatch_pools import PoolRow
-from storage.pool import Pool, PoolOptions, open_pool
+from handlers.http.dns import AT_ONCE
+from storage.access import keys
+from storage.dispatch import pools
+from storage.dispatch.pools import PoolRow
+from storage.postgres.pool import Pool, PoolOptions, open_pool
 from tests.support.dispatch import DEFAULT_POOL, Jobs
 from tests.support.loopback_resolver import (
     PATIENCE,
@@ -29,6 +29,7 @@ from tests.support.loopback_resolver import (
     loopback_resolver,
 )
 from tests.support.pool_at_work import Hooks, Shop, receiving_hooks, working
+from tools.chaos.faults.neighbour import SLOWER, Window
 
 DELIVERIES = 120
 FLOOD = 400
@@ -78,7 +79,7 @@ class Scene:
 async def a_shop(dsn: str, database: Pool, hooks: Hooks, name: str, row: PoolRow) -> Shop:
     """A tenant whose deliveries go by the anchor's pool."""
     shop = Shop(dsn, database, hooks, row)
-    shop.tenant = await access.create_tenant(database, name)
+    shop.tenant = await keys.create_tenant(database, name)
     shop.path = name
     shop.jobs = Jobs(database, shop.tenant, row.pool_no)
     return shop
@@ -91,7 +92,7 @@ async def two_tenants(dsn: str, concurrency: int) -> AsyncIterator[Scene]:
     await database.execute(
         "update dispatch_pools set concurrency = $1 where pool_no = $2", concurrency, DEFAULT_POOL
     )
-    row = await dispatch_pools.read_no(database, DEFAULT_POOL)
+    row = await pools.read_no(database, DEFAULT_POOL)
     assert row is not None
     assert row.tenant == ANCHOR
     async with receiving_hooks() as hooks:
@@ -150,7 +151,7 @@ async def test_names_that_nobody_resolves_take_half_of_the_lookups_at_most(
         assert asked >= AT_ONCE // 2, asked
 
     async with loopback_resolver() as resolver, two_tenants(database, concurrency=200) as scene:
-        monkeypatch.setattr("handlers.lookups._addresses", resolver.addresses)
+        monkeypatch.setattr("handlers.http.dns._addresses", resolver.addresses)
         # A new name each time: what is known is not asked for.
         await scene.compare(unresolved(scene, resolver), lambda: f"q{secrets.token_hex(4)}.{QUICK}")
         assert resolver.asked

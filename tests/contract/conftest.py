@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from storage import access
-from storage.pool import Pool, PoolOptions, open_pool
+from storage.access import keys
+from storage.postgres.pool import Pool, PoolOptions, open_pool
 from tests.support.dispatch import DEFAULT_POOL, Jobs
 
 
@@ -18,12 +18,12 @@ async def pool(database: str) -> AsyncIterator[Pool]:
 
 @pytest.fixture
 async def tenant(pool: Pool) -> int:
-    return await access.create_tenant(pool, "own")
+    return await keys.create_tenant(pool, "own")
 
 
 @pytest.fixture
 async def other(pool: Pool) -> int:
-    return await access.create_tenant(pool, "other")
+    return await keys.create_tenant(pool, "other")
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ async def api_pool(database: str) -> AsyncIterator[Pool]:
 
 @pytest.fixture
 async def jobs(api_pool: Pool) -> Jobs:
-    return Jobs(api_pool, await access.create_tenant(api_pool, "acme"), DEFAULT_POOL)
+    return Jobs(api_pool, await keys.create_tenant(api_pool, "acme"), DEFAULT_POOL)
 
 
 @pytest.fixture
 async def others(api_pool: Pool) -> Jobs:
-    return Jobs(api_pool, await access.create_tenant(api_pool, "other"), DEFAULT_POOL)
+    return Jobs(api_pool, await keys.create_tenant(api_pool, "other"), DEFAULT_POOL)

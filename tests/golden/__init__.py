@@ -13,8 +13,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from cli.commands import app as cli_app
-from cli.lazy import LazyCommand
-from core.config import Config
+from cli.shell.lazy import LazyCommand
+from core.shared.config import Config
 from serve_app.api import create_app
 
 FOLDER = Path(__file__).parent

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.embedded import EmbeddedServer
-from storage.pool import PoolOptions, open_pool
+from host.postgres.embedded import EmbeddedServer
+from storage.postgres.pool import PoolOptions, open_pool
 from tests.support.pool_at_work import receiving_hooks
 from tests.support.postgres import database_dsn, drop_database, execute
 from tests.support.town import Town

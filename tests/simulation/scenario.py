@@ -13,11 +13,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from actors.shard import Shard
-from core.address import Address
-from core.config import Config
-from core.judgement import Outcome, Status
-from core.messages import (
+from actors.waits.shard import Shard
+from core.shared.address import Address
+from core.shared.config import Config
+from core.waits.config import WaitConfig
+from core.waits.messages import (
     Cancel,
     Expire,
     Judged,
@@ -30,9 +30,9 @@ from core.messages import (
     Reply,
     Verdict,
 )
-from core.spec import Source, encode_spec
-from core.wait import Wait
-from core.wait_config import WaitConfig
+from core.waits.spec import Source, encode_spec
+from core.waits.state import Wait
+from core.waits.strategy import Outcome, Status
 from tests.simulation.store import SimStore, Tables, Trouble
 
 CONFIG = Config(dsn="", hot_limit=2, idle_after=0.5, flush_limit=3, early_limit=3)

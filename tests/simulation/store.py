@@ -1,16 +1,16 @@
-"""Postgres as the simulation has it: the same promises as storage/journal.py, plus bad luck."""
+"""Postgres as the simulation has it: the same promises as storage/waits/flush.py, plus bad luck."""
 
 import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from core.address import Address
-from core.judgement import Outcome
-from core.outgoing import Outgoing
-from core.spec import WaitSpec
-from core.wait import Entry, Parked, Wait
-from storage.journal import NEW, Change
-from storage.waits import Loaded, LoadRequest
+from core.shared.address import Address
+from core.waits.outgoing import Outgoing
+from core.waits.spec import WaitSpec
+from core.waits.state import Entry, Parked, Wait
+from core.waits.strategy import Outcome
+from storage.waits.flush import NEW, Change
+from storage.waits.waits import Loaded, LoadRequest
 
 
 class LostError(ConnectionError):

@@ -7,19 +7,19 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-import actors.turn
-import core.turns
-from core.messages import Cancel
-from core.outgoing import Outgoing, outgoing_of
-from core.wait import Decision, Wait
-from storage.journal import Change
+import actors.waits.turn
+import core.waits.transitions
+from core.waits.messages import Cancel
+from core.waits.outgoing import Outgoing, outgoing_of
+from core.waits.state import Decision, Wait
+from storage.waits.flush import Change
 from tests.simulation.clockwork import simulate
 from tests.simulation.scenario import play
 from tests.simulation.store import SimStore, Tables
 
 SEEDS = 300
 
-commit, flush, cancel = Tables.commit, SimStore.flush, core.turns._cancel
+commit, flush, cancel = Tables.commit, SimStore.flush, core.waits.transitions._cancel
 
 
 def blind_commit(self: Tables, changes: Sequence[Change]) -> set[bytes]:
@@ -66,9 +66,14 @@ def never_told(before: Wait | None, after: Wait | None) -> tuple[Outgoing, ...]:
         (Tables, "commit", blind_commit, "versions grow"),
         (Tables, "commit", torn_commit, "an end is told once"),
         (SimStore, "flush", forgetful_flush, "acknowledged"),
-        (core.turns, "_cancel", cancel_again, "an ended wait never ends again"),
-        (actors.turn, "outgoing_of", told_at_every_step, "an end and its event commit together"),
-        (actors.turn, "outgoing_of", never_told, "an end and its event commit together"),
+        (core.waits.transitions, "_cancel", cancel_again, "an ended wait never ends again"),
+        (
+            actors.waits.turn,
+            "outgoing_of",
+            told_at_every_step,
+            "an end and its event commit together",
+        ),
+        (actors.waits.turn, "outgoing_of", never_told, "an end and its event commit together"),
     ],
 )
 def test_a_mistake_is_found(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.dispatch.claimed import Claimed, ClaimedEvent
+from core.dispatch.claim import Claimed, ClaimedEvent
 from core.dispatch.job import Kind
 
 MADE_AT = 1_772_366_400.25  # 2026-03-01T12:00:00.250Z

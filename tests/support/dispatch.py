@@ -5,10 +5,10 @@ from itertools import count
 from typing import Any
 
 from core.dispatch.job import JobStatus, Mode
-from core.tsid import IdMaker
-from storage import dispatch_jobs
-from storage.dispatch_jobs import NewJob
-from storage.pool import Pool
+from core.shared.tsid import IdMaker
+from storage.dispatch import jobs
+from storage.dispatch.jobs import NewJob
+from storage.postgres.pool import Pool
 
 NOW = 1_700_000_000.0
 DEFAULT_POOL = 1
@@ -42,7 +42,7 @@ class Jobs:
 
     async def post(self, **fields: Any) -> str:
         """Post one; its id."""
-        (made,) = await dispatch_jobs.create(self.pool, self.tenant, [self.new(**fields)])
+        (made,) = await jobs.create(self.pool, self.tenant, [self.new(**fields)])
         return made.job_id
 
     async def grouped(self, group: str, mode: Mode = Mode.BLOCK_ON_ERROR, **fields: Any) -> str:

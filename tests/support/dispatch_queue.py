@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from core.dispatch.claimed import Claimed
+from core.dispatch.attempt import ErrorType, Sent, Step
+from core.dispatch.attempt import Result as Came
+from core.dispatch.claim import Claimed
 from core.dispatch.job import JobKey, JobStatus
-from core.dispatch.outcome import ErrorType, Sent, Step
-from core.dispatch.outcome import Result as Came
-from storage import dispatch_queue
-from storage.dispatch_queue import Result
-from storage.pool import Pool
+from storage.dispatch import job_queue
+from storage.dispatch.job_queue import Result
+from storage.postgres.pool import Pool
 
 POOL = 1
 GRACE = 5.0
@@ -46,13 +46,13 @@ async def claim(pool: Pool, *keys: JobKey, owner: str = "me") -> list[str]:
 
 
 async def claimed(pool: Pool, *keys: JobKey, owner: str = "me") -> list[Claimed]:
-    return await dispatch_queue.claim(pool, POOL, keys, owner, GRACE)
+    return await job_queue.claim(pool, POOL, keys, owner, GRACE)
 
 
 async def finish(
     pool: Pool, key: JobKey, step: Step = DONE, sent: Sent | None = OK, send_no: int = 1
 ) -> dict[JobKey, float]:
-    return await dispatch_queue.finish(pool, [Result(key, send_no, step, sent)])
+    return await job_queue.finish(pool, [Result(key, send_no, step, sent)])
 
 
 async def field(pool: Pool, key: JobKey, name: str) -> Any:

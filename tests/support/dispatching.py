@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from storage import dispatch_pools
-from storage.dispatch_pools import NewPool, PoolRow
-from storage.pool import Pool
+from storage.dispatch import pools
+from storage.dispatch.pools import NewPool, PoolRow
+from storage.postgres.pool import Pool
 from tests.support.product import Product, new_id, until
 from tests.support.receiver import Receiver, Target
 from tests.support.tenants import in_database
@@ -104,7 +104,7 @@ class Shipper:
 
     def suspend(self, pool: str) -> None:
         """Let a pool of its own wait."""
-        in_database(self.product, lambda db: self._set(db, pool, dispatch_pools.suspend))
+        in_database(self.product, lambda db: self._set(db, pool, pools.suspend))
 
     async def _set(self, db: Pool, pool: str, how: Any) -> None:
         assert isinstance(await how(db, await tenant_of(db, self.product), pool), PoolRow)
@@ -123,7 +123,7 @@ def make_pool(product: Product, **fields: Any) -> str:
 
     async def make(db: Pool) -> None:
         new = NewPool(pool_id=f"dpl_{secrets.token_hex(6)}", code=code, name=code, **fields)
-        made = await dispatch_pools.create(db, await tenant_of(db, product), new, 1_000)
+        made = await pools.create(db, await tenant_of(db, product), new, 1_000)
         assert isinstance(made, PoolRow)
 
     in_database(product, make)

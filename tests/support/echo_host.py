@@ -5,12 +5,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from cli.host.errors import HostError
-from cli.host.lifecycle import announce, claim, kill, ray_up, watch
-from cli.host.places import places_of
-from cli.host.ray_node import NodeOptions
-from cli.host.serving import serve
-from cli.host.signals import StopRequested, stop_on_signals
+from host.errors import HostError
+from host.lifecycle import announce, claim, kill, ray_up, watch
+from host.paths import places_of
+from host.ray.node import NodeOptions
+from host.ray.serving import serve
+from host.signals import StopRequested, stop_on_signals
 
 
 def say(line: str) -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from core.subscription import is_code
+from core.dispatch.subscription import is_code
 
 NOWHERE = "http://127.0.0.1:9/"
 _URL = re.compile(r"https?://[^\s/?#@\\]+(/[^\s#\\]*)?(\?[^\s#\\]*)?")

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 
-from cli.demo.behaviour import Behaviour
-from cli.demo.records import Call, Callback
-from cli.demo.resource import DemoResources
 from tests.support.product import Product, new_id
+from tools.demo.gathers.behaviour import Behaviour
+from tools.demo.gathers.call_log import Call, Callback
+from tools.demo.gathers.resource import DemoResources
 
 JOURNALS = ("resource-1", "resource-2", "resource-3")
 # Those are for journals; tests that need a resource of their own take the next.

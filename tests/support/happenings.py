@@ -4,9 +4,9 @@ from itertools import count
 from typing import Any
 
 from core.dispatch.event_job import EventJob, job_of
-from core.event import Event
-from core.subscription import Binding, Subscription
-from core.tsid import IdMaker
+from core.dispatch.subscription import Binding, Subscription
+from core.events.event import Event
+from core.shared.tsid import IdMaker
 
 NOW = 1_750_000_000.0
 new_id = IdMaker(0, lambda: NOW)

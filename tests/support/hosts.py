@@ -16,9 +16,9 @@ from urllib.request import urlopen
 
 import psutil
 
-from cli.host.places import places_of
-from cli.host.ports import free_port
-from cli.host.processes import Mark, find, find_in, mark_of
+from host.paths import places_of
+from host.ports import free_port
+from host.processes import Mark, find, find_in, mark_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "support" / "echo_host.py"

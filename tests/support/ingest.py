@@ -9,18 +9,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from actors.addressing import Addressing
-from actors.ingest import Ingest, Means
-from actors.kafka_reader import KafkaReader
-from actors.kafka_tally import KafkaTally
-from actors.profiles import Profiles
-from core.kafka_config import KafkaConfig
-from core.messages import Message, Reply
-from core.record import Record
-from core.wait import Parked
-from storage import access, dead_letters, journal, waits
-from storage.pool import Pool, PoolOptions, open_pool
-from storage.probe import probe_waits
+from actors.kafka.counters import KafkaTally
+from actors.kafka.reader import KafkaReader
+from core.kafka.message import Record
+from core.shared.kafka_config import KafkaConfig
+from core.waits.messages import Message, Reply
+from core.waits.state import Parked
+from services.kafka.ingest import Ingest, Means
+from services.waits.correlation_resolver import Addressing
+from services.waits.id_fields import Profiles
+from storage.access import keys
+from storage.kafka import dead_letters
+from storage.postgres.pool import Pool, PoolOptions, open_pool
+from storage.postgres.probe import probe_waits
+from storage.waits import flush, waits
 
 TENANT = 1
 SendMany = Callable[[list[Message]], Awaitable[list[Reply]]]
@@ -34,7 +36,7 @@ class Store:
 
     async def park(self, events: Sequence[Parked]) -> None:
         async with self._pool.acquire() as conn:
-            await journal.park(conn, [(b"", event) for event in events], 3600.0)
+            await flush.park(conn, [(b"", event) for event in events], 3600.0)
 
     async def probe(self) -> None:
         async with self._pool.acquire() as conn:
@@ -75,7 +77,7 @@ async def ingesting(
 ) -> AsyncIterator[Member]:
     """A member that follows `topics` and gives what it reads to `send_many`."""
     pool = await open_pool(PoolOptions(dsn=dsn, name="ingest", max_size=3))
-    profiles = Profiles(partial(access.list_profiles, pool), partial(access.create_profile, pool))
+    profiles = Profiles(partial(keys.list_profiles, pool), partial(keys.create_profile, pool))
     means = Means(
         addressing=Addressing(profiles, partial(waits.load, pool)),
         send_many=send_many,

@@ -19,12 +19,12 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
-from cli.host.kafka import apache, mock
-from cli.host.kafka.apache import ApacheOptions
-from cli.host.kafka.broker import Broker, Kind, answers, kill, stop
-from cli.host.kafka.embedded import Runtime, find_runtime
-from cli.host.kafka.missing import MissingPartError
-from serve_app.settings import Settings
+from host.kafka import apache, mock
+from host.kafka.apache import ApacheOptions
+from host.kafka.broker import Broker, Kind, answers, kill, stop
+from host.kafka.embedded import Runtime, find_runtime
+from host.kafka.missing import MissingPartError
+from settings.settings import Settings
 
 IN_TESTS = ApacheOptions(auto_create_topics=False, heap="256m")
 ADVICE = "`make kafka-jars` fetches them."

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from itertools import count
 
-from core.record import Record
-from storage import access, dead_letters
-from storage.pool import Pool
+from core.kafka.message import Record
+from storage.access import keys
+from storage.kafka import dead_letters
+from storage.postgres.pool import Pool
 from tests.support.product import Product, new_id
 from tests.support.tenants import in_database
 
@@ -37,7 +38,7 @@ def bury(
     """Bury them for a tenant; their ids in the order of the records."""
 
     async def work(pool: Pool) -> list[int]:
-        number = await access.create_tenant(pool, tenant)
+        number = await keys.create_tenant(pool, tenant)
         await dead_letters.bury(pool, number, [(one, error) for one in records])
         ids = {}
         for topic in {one.topic for one in records}:

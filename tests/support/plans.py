@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from storage.queries import Q
+from storage.postgres.queries import Q
 
 
 async def plan_by_index(dsn: str, query: str, arguments: tuple[object, ...]) -> str:

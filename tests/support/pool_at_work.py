@@ -12,16 +12,17 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from actors.dispatch.dispatch_actor import DispatchActor
-from actors.names import dispatch_pool
-from core.config import Config
-from core.destinations import LOOPBACK
+from actors.dispatch.pool_actor import DispatchActor
+from actors.runtime.names import dispatch_pool
 from core.dispatch.job import JobStatus, Pointer, encode_pointers
-from core.dispatch.verbs import Verb
-from storage import access, dispatch_jobs, dispatch_pools, dispatch_verbs
-from storage.dispatch_jobs import Attempt
-from storage.dispatch_pools import NewPool, PoolRow
-from storage.pool import Pool
+from core.dispatch.job_actions import Verb
+from core.shared.call_policy import LOOPBACK
+from core.shared.config import Config
+from storage.access import keys
+from storage.dispatch import job_actions, jobs, pools
+from storage.dispatch.jobs import Attempt
+from storage.dispatch.pools import NewPool, PoolRow
+from storage.postgres.pool import Pool
 from tests.support.dispatch import Jobs
 
 Answer = tuple[int, Any]
@@ -125,9 +126,9 @@ class Shop:
 
     @classmethod
     async def open(cls, dsn: str, database: Pool, hooks: Hooks, name: str, **terms: Any) -> "Shop":
-        tenant = await access.create_tenant(database, name)
+        tenant = await keys.create_tenant(database, name)
         new = NewPool(pool_id=f"dpl_{name}", code=name, name=name, **terms)
-        row = await dispatch_pools.create(database, tenant, new, 1_000)
+        row = await pools.create(database, tenant, new, 1_000)
         assert isinstance(row, PoolRow)
         return cls(dsn, database, hooks, row)
 
@@ -150,7 +151,7 @@ class Shop:
             self.jobs.new(payload=json.dumps({"n": number}).encode(), **usual | fields)
             for number in numbers
         ]
-        made = await dispatch_jobs.create(self.database, self.tenant, new)
+        made = await jobs.create(self.database, self.tenant, new)
         if to is not None:
             pointers: list[Pointer] = [
                 one.to_pointer(self.tenant, its.position)
@@ -161,13 +162,13 @@ class Shop:
 
     async def change(self, **fields: Any) -> None:
         """Give the pool other terms."""
-        changed = await dispatch_pools.change(
+        changed = await pools.change(
             self.database, self.tenant, self.row.code, lambda held: replace(held, **fields)
         )
         assert isinstance(changed, PoolRow)
 
     async def do(self, verb: Verb, *job_ids: str) -> None:
-        await dispatch_verbs.apply(self.database, self.tenant, verb, job_ids)
+        await job_actions.apply(self.database, self.tenant, verb, job_ids)
 
     async def statuses(self) -> Counter[str]:
         rows = await self.database.fetch(
@@ -180,7 +181,7 @@ class Shop:
         return (await self.jobs.status(job_id))[0]
 
     async def attempts(self, job_id: str) -> list[Attempt]:
-        return await dispatch_jobs.attempts(self.database, self.tenant, job_id, 0, 100)
+        return await jobs.attempts(self.database, self.tenant, job_id, 0, 100)
 
     async def until(self, what: Callable[[], Awaitable[bool] | bool], within: float = 30) -> None:
         """Wait for it; say how jobs stand if it never comes."""

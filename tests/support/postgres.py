@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from storage import embedded
-from storage.embedded import EmbeddedServer
-from storage.embedded_place import Place
-from storage.embedded_postmaster import find_postmaster
+from host.postgres import embedded
+from host.postgres.embedded import EmbeddedServer
+from host.postgres.paths import Place
+from host.postgres.postmaster import find_postmaster
 
 _TEMPLATE = "muster_template"
 
@@ -83,7 +83,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
 @pytest.fixture(scope="session")
 async def template_database(postgres_server: EmbeddedServer) -> str:
     """Migrated once; every test's database is a copy of it."""
-    from storage.migrate import migrate
+    from storage.postgres.migrate import migrate
 
     await execute(postgres_server.dsn, f"create database {_TEMPLATE}")
     await migrate(database_dsn(postgres_server, _TEMPLATE))

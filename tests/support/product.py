@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from cli.host.ports import free_port
+from host.ports import free_port
 
 BOTH: dict[str, Any] = {
     "apiCall": {"url": "http://127.0.0.1:9/process"},

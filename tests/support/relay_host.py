@@ -3,10 +3,10 @@
 import asyncio
 import sys
 
-from actors import relay
-from actors.publisher import Publisher
-from core.kafka_config import KafkaConfig
-from storage.pool import PoolOptions, open_pool
+from actors.kafka import relay
+from actors.kafka.publisher import Publisher
+from core.shared.kafka_config import KafkaConfig
+from storage.postgres.pool import PoolOptions, open_pool
 
 
 async def main(dsn: str, bootstrap: str) -> None:

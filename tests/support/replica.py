@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from cli.host.ports import free_port
-from storage import embedded
-from storage.embedded_place import Place, last_words
-from storage.embedded_user import Account, choose_account, run
-from storage.pool import Connection
+from host.ports import free_port
+from host.postgres import embedded
+from host.postgres.account import Account, choose_account, run
+from host.postgres.paths import Place, last_words
+from storage.postgres.pool import Connection
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
 _TIMEOUT = 120.0

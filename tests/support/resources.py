@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cli.demo.resource import DemoResources
+from tools.demo.gathers.resource import DemoResources
 
 
 @contextmanager

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from cli.host.kafka import apache
-from cli.host.kafka.apache import ApacheOptions
-from cli.host.kafka.broker import kill
-from cli.host.kafka.embedded import Runtime
-from cli.host.ports import LOOPBACK, free_port
-from core.kafka_config import KafkaConfig
+from core.shared.kafka_config import KafkaConfig
+from host.kafka import apache
+from host.kafka.apache import ApacheOptions
+from host.kafka.broker import kill
+from host.kafka.embedded import Runtime
+from host.ports import LOOPBACK, free_port
 from tests.support.kafka import IN_TESTS, Kafka
 
 USER, PASSWORD = "muster", "only-for-tests"

@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp.abc import ResolveResult
 
-from handlers.lookups import Look
-from handlers.outbound import Failure, Outbound, Request
-from handlers.quick_calls import QuickCalls
+from handlers.http.client import Failure, Outbound, Request
+from handlers.http.dns import Look
+from handlers.http.fast_client import QuickCalls
 
 LARGEST = 100_000
 Client = Outbound | QuickCalls

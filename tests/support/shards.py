@@ -8,15 +8,15 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from actors.shard import Shard
-from core.address import Address
-from core.config import Config
-from core.messages import Message, Offer, Register, Reply
-from core.spec import Source, encode_spec
-from core.wait_config import WaitConfig
-from storage.clock import DatabaseClock
-from storage.pool import Pool, PoolOptions
-from storage.shard_store import ShardStore
+from actors.waits.shard import Shard
+from core.shared.address import Address
+from core.shared.config import Config
+from core.waits.config import WaitConfig
+from core.waits.messages import Message, Offer, Register, Reply
+from core.waits.spec import Source, encode_spec
+from storage.postgres.clock import DatabaseClock
+from storage.postgres.pool import Pool, PoolOptions
+from storage.waits.shard_store import ShardStore
 
 BOTH: dict[str, Any] = {
     "apiCall": {"url": "http://127.0.0.1:9/process"},

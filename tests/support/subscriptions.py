@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from core.subscription import Binding, Subscription
-from storage import dispatch_pools, subscriptions
-from storage.dispatch_pools import NewPool, PoolRow
-from storage.pool import Pool
+from core.dispatch.subscription import Binding, Subscription
+from storage.dispatch import pools, subscriptions
+from storage.dispatch.pools import NewPool, PoolRow
+from storage.postgres.pool import Pool
 from tests.support.product import new_id
 
 CREATED = "shop:orders:order:created"
@@ -39,7 +39,7 @@ async def made(pool: Pool, tenant: int, code: str = "orders", **fields: Any) -> 
 async def slow_pool(pool: Pool, tenant: int) -> PoolRow:
     """A pool of the tenant's own."""
     new = NewPool(pool_id="dpl_slow", code="slow", name="Slow")
-    created = await dispatch_pools.create(pool, tenant, new, 20)
+    created = await pools.create(pool, tenant, new, 20)
     assert isinstance(created, PoolRow)
     return created
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import httpx
 
+from core.access.permissions import ALL_PERMISSIONS
 from core.dispatch.job import ANCHOR
-from core.permissions import ALL_PERMISSIONS
-from storage import access, embedded, encryption
-from storage.encryption import FileKeys, KeyRing
-from storage.pool import Pool, PoolOptions, open_pool
+from host.postgres import embedded
+from storage.access import keys
+from storage.encryption import cipher
+from storage.encryption.cipher import FileKeys, KeyRing
+from storage.postgres.pool import Pool, PoolOptions, open_pool
 from tests.support.product import Product
 
 
@@ -20,8 +22,8 @@ def in_database(product: Product, work: Callable[[Pool], Awaitable[Any]]) -> Any
     """Do something in the instance's own PostgreSQL, with its keys."""
     server = embedded.running(product.data_dir)
     assert server is not None
-    before = encryption.key_ring()
-    encryption.install(KeyRing(FileKeys(str(product.data_dir / "secret_key"))))
+    before = cipher.key_ring()
+    cipher.install(KeyRing(FileKeys(str(product.data_dir / "secret_key"))))
 
     async def run() -> Any:
         pool = await open_pool(PoolOptions(dsn=server.dsn, name="test", max_size=1))
@@ -33,14 +35,14 @@ def in_database(product: Product, work: Callable[[Pool], Awaitable[Any]]) -> Any
     try:
         return asyncio.run(run())
     finally:
-        encryption.install(before)
+        cipher.install(before)
 
 
 @contextmanager
 def another_tenant(product: Product) -> Iterator[Product]:
     """The same instance, as the admin of a new tenant sees it."""
     slug = f"tenant-{secrets.token_hex(4)}"
-    with _admin(product, lambda pool: access.create_tenant(pool, slug)) as admin:
+    with _admin(product, lambda pool: keys.create_tenant(pool, slug)) as admin:
         yield admin
 
 
@@ -58,14 +60,14 @@ def the_anchor(product: Product) -> Iterator[Product]:
 @contextmanager
 def _admin(product: Product, find: Callable[[Pool], Awaitable[int]]) -> Iterator[Product]:
     async def work(pool: Pool) -> str:
-        key = access.NewKey(
+        key = keys.NewKey(
             tenant=await find(pool),
             name="admin",
             prefix=secrets.token_hex(6),
             secret=secrets.token_hex(16),
             permissions=ALL_PERMISSIONS,
         )
-        return await access.create_key(pool, key)
+        return await keys.create_key(pool, key)
 
     key: str = in_database(product, work)
     with client(product, key) as http:

@@ -6,7 +6,7 @@ Each has a tenant, a pool and a path of the receiver of its own.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from storage.pool import Pool
+from storage.postgres.pool import Pool
 from tests.support.pool_at_work import Hooks, Shop
 
 Story = Callable[["Town"], Awaitable[None]]

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from handlers.connections import Connection, Reply
+from handlers.http.connection import Connection, Reply
 
 KEY = ("http", "a.example", 80)
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello"

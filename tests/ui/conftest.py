@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from playwright.async_api import Browser, async_playwright, expect
 
-from cli.demo.resource import DemoResources
 from tests.support.chromium import ADVICE, find_chromium
 from tests.support.product import Product
 from tests.support.tenants import another_tenant
 from tests.ui.gather_page import GatherPage, visiting
+from tools.demo.gathers.resource import DemoResources
 
 # A busy machine is no failure of the page.
 expect.set_options(timeout=15_000)

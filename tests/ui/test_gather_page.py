@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, expect
 
-from cli.demo.resource import DemoResources
 from tests.support.product import Product, until
 from tests.ui.gather_page import GatherPage, visiting
 from tests.ui.way import Way
+from tools.demo.gathers.resource import DemoResources
 
 # Delays of the demo's resources: at once, refused, accepted and then nothing.
 NOW, NO, NEVER = "0", "-1", "-12"

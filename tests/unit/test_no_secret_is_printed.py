@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from core.config import Config
-from core.gather import Ask, Asked, Call, Errand, Resource
-from core.kafka_config import KafkaConfig
-from serve_app.settings import Settings
-from serve_app.wire.base import SECRET_FIELDS, Wire
-from serve_app.wire.gathers import BasicAuth, BearerAuth, ResourceRequest
-from storage.pool import PoolOptions
+from core.gathers.gather import Ask, Asked, Call, Errand, Resource
+from core.shared.config import Config
+from core.shared.kafka_config import KafkaConfig
+from serve_app.gathers.models import BasicAuth, BearerAuth, ResourceRequest
+from serve_app.http.models import SECRET_FIELDS, Wire
+from settings.settings import Settings
+from storage.postgres.pool import PoolOptions
 from tests.support.shards import address
 
 MARKER = "hunter22"
@@ -30,14 +30,14 @@ _SECRET = re.compile(
 )
 # Not secret, though they are called so.
 _OPEN = {
-    ("storage.embedded", "EmbeddedServer", "dsn"),  # a private socket, without a password
-    ("core.messages", "Offer", "by_token"),  # whether it came by one
-    ("core.record", "Record", "headers"),  # of Kafka: data, as the payload is
-    ("core.completion", "Completion", "headers"),
+    ("host.postgres.embedded", "EmbeddedServer", "dsn"),  # a private socket, without a password
+    ("core.waits.messages", "Offer", "by_token"),  # whether it came by one
+    ("core.kafka.message", "Record", "headers"),  # of Kafka: data, as the payload is
+    ("core.waits.completion_event", "Completion", "headers"),
     ("cli.kafka.message", "Message", "headers"),
-    ("serve_app.problems", "Problem", "headers"),  # Retry-After
-    ("handlers.connections", "Reply", "headers"),  # what others answered
-    ("handlers.outbound", "Answer", "headers"),
+    ("serve_app.http.problems", "Problem", "headers"),  # Retry-After
+    ("handlers.http.connection", "Reply", "headers"),  # what others answered
+    ("handlers.http.client", "Answer", "headers"),
 }
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import asyncpg
 
-from storage import embedded
-from storage.migrate import migrate
+from host.postgres import embedded
+from storage.postgres.migrate import migrate
+from storage.postgres.queries import sql_files
 from tests.contract.previous_release import STATEMENTS, TYPES, composite_types
 
 HEAD = """\
@@ -33,7 +34,7 @@ async def _types(folder: Path) -> dict[str, list[str]]:
 
 def main() -> None:
     """Write both files anew."""
-    sources = sorted(Path("storage/sql").glob("*.sql"))
+    sources = sql_files("storage")
     parts = [f"\n-- file: {one.name}\n{one.read_text(encoding='utf-8')}" for one in sources]
     STATEMENTS.write_text(HEAD + "".join(parts), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:

@@ -80,7 +80,7 @@ values ($1, $2, $3, $4, $5)
     on conflict do nothing;
 
 -- file: audit.sql
--- `any(array[…])`: how writers keep to keys; see storage/pool.py.
+-- `any(array[…])`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: audit_waits
 -- These waits with what only their rows know, for whoever holds them against an account of his own.
@@ -128,7 +128,7 @@ select pg_notify('muster_changes', $1);
 select tenant_id from tenants where tenant_id = $1 for no key update;
 
 -- file: dead_letters.sql
--- `any(array(…))`: how writers keep to keys; see storage/pool.py.
+-- `any(array(…))`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: bury
 -- Keep records that could not be handled. One that fails again counts its attempts. Another one at
@@ -502,7 +502,7 @@ delete from dispatch_parked_groups
 returning message_group;
 
 -- file: dispatch_jobs.sql
--- `any(array(…))`: how writers keep to keys; see storage/pool.py.
+-- `any(array(…))`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: create_jobs
 -- Store jobs that somebody posted, in their order. Each comes back as it is kept: one whose key is
@@ -766,7 +766,7 @@ delete from dispatch_jobs
 returning job_id;
 
 -- file: dispatch_pools.sql
--- `offset 0`: how writers keep to keys; see storage/pool.py.
+-- `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: open_pools
 -- Every pool that has an actor: also one that was archived in the moment somebody gave it a job.
@@ -901,7 +901,7 @@ select code from dispatch_pools
  order by code;
 
 -- file: dispatch_queue.sql
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: claim_jobs
 -- Take jobs to send them: $1 tenants, $2 job ids, for pool $3, by $4, for their time-out and $5
@@ -1571,7 +1571,7 @@ select distinct aggregate as segment
  order by 1 limit $4;
 
 -- file: events.sql
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: flush_events
 -- Events ($1) and the jobs that bring them to subscriptions ($2), which are made only if their
@@ -1716,7 +1716,7 @@ returning e.event_id;
 select nextval('id_makers');
 
 -- file: inbox.sql
--- `any(array(…))`, `offset 0`: how writers keep to keys; see storage/pool.py.
+-- `any(array(…))`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: list_inbox
 -- A page of a tenant's inbox, newest first.
@@ -1928,7 +1928,7 @@ delete from dispatch_parked_groups p
                       and o.mode <> 'IMMEDIATE');
 
 -- file: resources.sql
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: put_resource
 -- Register a resource or change it; true if it is new.
@@ -2034,7 +2034,7 @@ select schema_id, name, description, mime_type, schema_type, event_type_id, vers
 delete from schemas where tenant_id = $1 and schema_id = $2 returning schema_id;
 
 -- file: subscriptions.sql
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/pool.py.
+-- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: read_subscriptions
 -- These subscriptions in this order, each with all its bindings.
@@ -2275,7 +2275,7 @@ select topic
 delete from wait_topics where last_deadline < now() - $1 * interval '1 second' - interval '1 day';
 
 -- file: waits.sql
--- `any(array[…])`: how writers keep to keys; see storage/pool.py.
+-- `any(array[…])`: how writers keep to keys; see storage/postgres/pool.py.
 
 -- name: load_waits
 -- The rows to rebuild these correlations from.

@@ -10,7 +10,7 @@ import pytest
 
 from cli.commands import COMMANDS
 from cli.kafka.command import COMMANDS as KAFKA_COMMANDS
-from tests.unit.cli.conftest import Muster
+from tests.support.command_line import Muster
 
 OPENED = {
     "waitStateId": "e:c",

@@ -8,15 +8,15 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.address import Address
-from core.arrival import Arrival, offer_of, unplaced
-from core.cloud_event import Birth, read_batch, read_binary, read_event
-from core.errors import InvalidError
-from core.event import EXTENSION_LENGTH, MOST_EXTENSIONS, Event
-from core.event_data import Data, from_base64, from_body, from_json
-from core.intake import ids_of
-from core.messages import decode_messages, encode
-from core.record import STRUCTURED, Record, Undecodable, arrival_of
+from core.events.cloud_event import Birth, read_batch, read_binary, read_event
+from core.events.cloud_event_data import Data, from_base64, from_body, from_json
+from core.events.event import EXTENSION_LENGTH, MOST_EXTENSIONS, Event
+from core.kafka.message import STRUCTURED, Record, Undecodable, arrival_of
+from core.shared.address import Address
+from core.shared.errors import InvalidError
+from core.waits.correlation_ids import ids_of
+from core.waits.incoming_event import Arrival, offer_of, unplaced
+from core.waits.messages import decode_messages, encode
 from tests.support.hostile_input import (
     RAW,
     TEXTS,

@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.address import Address
-from core.errors import InvalidError
-from core.paths import MISSING, find, parse_path, without, without_path
-from core.spec import decode_spec, encode_spec
-from core.tokens import Holder, sign, verify
-from core.wait_config import WaitConfig
+from core.access.tokens import Holder, sign, verify
+from core.shared.address import Address
+from core.shared.errors import InvalidError
+from core.shared.json_path import MISSING, find, parse_path, without, without_path
+from core.waits.config import WaitConfig
+from core.waits.spec import decode_spec, encode_spec
 from tests.support.hostile_input import RAW, TEXTS, VALUES, damaged, is_storable, nearly
 
 EVENT: dict[str, Any] = {

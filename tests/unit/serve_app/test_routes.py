@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from fastapi.routing import APIRoute
 
-from core.config import Config
-from core.permissions import Permission
-from core.tokens import CALLBACK, STREAM
+from core.access.permissions import Permission
+from core.access.tokens import CALLBACK, STREAM
+from core.shared.config import Config
 from serve_app.api import Api, create_app
-from serve_app.guards import RequiresOrToken
-from serve_app.openapi import permit_of
+from serve_app.http.openapi import permit_of
+from serve_app.http.permissions import RequiresOrToken
 
 PUBLIC = {
     "/actuator/health",

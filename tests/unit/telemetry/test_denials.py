@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from core.denial import Denial
+from core.access.denial import Denial
 from telemetry.denials import EVERY, MANY, MOST_KEYS, MOST_SOURCES, Denials
 
 UNKNOWN = Denial("unknown_key")

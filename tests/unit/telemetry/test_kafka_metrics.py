@@ -1,9 +1,9 @@
 from typing import Any
 
-from actors.kafka_tally import KafkaTally
+from actors.kafka.counters import KafkaTally
 from telemetry.kafka_metrics import Lag
-from telemetry.metrics import Metrics, Snapshot
-from tests.unit.telemetry.test_metrics import page, value
+from telemetry.registry import Metrics, Snapshot
+from tests.unit.telemetry.test_registry import page, value
 
 ACTOR = "kafka-ingest-0"
 

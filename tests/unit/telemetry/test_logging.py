@@ -3,7 +3,7 @@ import json
 import pytest
 import structlog
 
-from core.address import Address
+from core.shared.address import Address
 from telemetry.logging import HIDDEN, about, configure_logging
 
 

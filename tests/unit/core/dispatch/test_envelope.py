@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.cloud_event import Birth, read_binary
-from core.dispatch.claimed import Claimed, Profile
+from core.dispatch.claim import Claimed, Profile
 from core.dispatch.envelope import body_of, headers_of, idempotency_key
 from core.dispatch.signature import sign_classic, sign_standard
-from core.subscription import Signature
+from core.dispatch.subscription import Signature
+from core.events.cloud_event import Birth, read_binary
 from tests.support.deliveries import EVENT, MADE_AT, delivery, task
 
 NOW = MADE_AT + 60

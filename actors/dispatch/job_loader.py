@@ -1,0 +1,239 @@
+"""How jobs come onto a pool's board: handed over, found in Postgres, or looked up by group.
+
+Handing over is only the quick way. What it missed is found by the next look: after a start from
+the beginning, then in what was stored lately, because rows can come to light out of order. From
+time to time everything is read once more.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
+
+import structlog
+
+from core.dispatch.job import GroupKey, JobKey, Pointer
+from core.dispatch.scheduler import GROUP_LIMIT, Board, fill
+
+log = structlog.get_logger("dispatch")
+
+PAGE = 1_000
+PAGES_AT_ONCE = 5
+GROUPS_AT_ONCE = 200
+# Of a group, however crowded the board is.
+FEWEST = 5
+# No statement that stores jobs takes longer than this to commit.
+WINDOW = 15.0
+READ_ALL_EVERY = 900.0
+# Seconds until jobs are read again that found no room because they could not go.
+COME_BACK = 5.0
+
+
+class Jobs(Protocol):
+    """Postgres as a reader sees it: the jobs of one pool."""
+
+    async def scan(self, after: int, limit: int) -> list[Pointer]:
+        """All there is to do, in the order it was stored."""
+        ...
+
+    async def again(self, after: int, limit: int) -> list[Pointer]:
+        """What no pool has."""
+        ...
+
+    async def read_groups(
+        self, groups: list[GroupKey], limit: int
+    ) -> dict[GroupKey, list[Pointer]]:
+        """The first jobs of these groups."""
+        ...
+
+    async def find(self, keys: Sequence[JobKey]) -> list[Pointer]:
+        """Those of these jobs that are still to be done."""
+        ...
+
+    async def not_failed(self, keys: Sequence[JobKey]) -> list[JobKey]:
+        """Those of these jobs that hold nobody any more."""
+        ...
+
+    async def expire(self, limit: int) -> list[JobKey]:
+        """End jobs whose time is over and that nobody is sending; which."""
+        ...
+
+    async def parked_groups(self) -> set[GroupKey]:
+        """Groups that people hold back."""
+        ...
+
+
+class Reader:
+    """Keeps a board filled, up to so many jobs."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        board: Board,
+        limit: int,
+        now: Callable[[], float],
+        monotonic: Callable[[], float],
+        read_all_every: float = READ_ALL_EVERY,
+    ) -> None:
+        self._jobs = jobs
+        self._board = board
+        self.limit = limit
+        self._now = now
+        self._monotonic = monotonic
+        self._read_all_every = read_all_every
+        # Everything after this is still to be read.
+        self._cursor = 0
+        self.is_behind = True
+        self._read_all_at = monotonic() + read_all_every
+        # How far reading had come, and when: the window begins where it was some time ago.
+        self._trail: deque[tuple[float, int]] = deque()
+        self._again_after = 0
+        self._looks_back_at = 0.0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it is worth reading on."""
+        return self.limit - len(self._board) >= max(1, min(PAGE, self.limit // 2))
+
+    def offer(self, jobs: Iterable[Pointer]) -> None:
+        """Take over what was stored just now; what finds no room is read later."""
+        left = fill(self._board, jobs, self._now(), self.limit)
+        if left:
+            self._fall_behind(min(job.position for job in left))
+
+    async def read_on(self) -> bool:
+        """Read the next page, if there is room; whether there was anything to do."""
+        if not self.is_behind or not self.has_room:
+            return False
+        cursor = self._cursor
+        found, fresh = await self._read(self._jobs.scan(cursor, PAGE))
+        left = fill(self._board, fresh, self._now(), self.limit)
+        if self._cursor < cursor:  # somebody fell further behind meanwhile
+            return True
+        if left:
+            self._cursor = max(self._cursor, left[0].position - 1)
+            return True
+        if found:
+            self._cursor = max(self._cursor, found[-1].position)
+        self.is_behind = len(found) == PAGE
+        return True
+
+    def come_back(self) -> None:
+        """Some jobs were let go because they could not go: read them again in a while."""
+        self._read_all_at = min(self._read_all_at, self._monotonic() + COME_BACK)
+
+    async def park(self) -> None:
+        """Hold back what people hold back."""
+        self._board.park(await self._jobs.parked_groups(), self._now())
+
+    async def expire(self) -> int:
+        """End what is past its time; how many. Groups go on without it.
+
+        Most of it would be found when it is taken. What stands behind a job that blocks its
+        group, or in a group that is parked, never is.
+        """
+        ended = 0
+        for _ in range(PAGES_AT_ONCE):
+            keys = await self._jobs.expire(PAGE)
+            for key in keys:
+                self._board.lose(key, self._now())
+            ended += len(keys)
+            if len(keys) < PAGE:
+                break
+        return ended
+
+    async def look(self) -> None:
+        """Find what was not handed over, and what people have changed."""
+        await self.park()
+        await self._look_again()
+        await self._look_back()
+        await self._look_at_blocked()
+        now = self._monotonic()
+        if now >= self._read_all_at and not self.is_behind:
+            self._read_all_at = now + self._read_all_every
+            self._fall_behind(1)
+
+    async def look_where(self) -> None:
+        """See where the jobs on the board go now: somebody has changed a target."""
+        keys = self._board.keys()
+        for at in range(0, len(keys), PAGE):
+            _, fresh = await self._read(self._jobs.find(keys[at : at + PAGE]))
+            self.offer(job for job in fresh if job.key in self._board)
+
+    async def find(self, keys: Sequence[JobKey]) -> None:
+        """Read what is true of these jobs; those of groups are read with their group."""
+        _, fresh = await self._read(self._jobs.find(keys))
+        self.offer(job for job in fresh if job.group_key is None)
+
+    async def settle(self, groups: list[GroupKey]) -> None:
+        """Read what is true of these groups."""
+        if not groups:
+            return
+        share = (self.limit - len(self._board)) // len(groups)
+        most = min(max(share, FEWEST), GROUP_LIMIT)
+        with self._board.reading() as changed:
+            found = await self._jobs.read_groups(groups, most)
+        now = self._now()
+        for group, jobs in found.items():
+            is_all = len(jobs) < most
+            self._board.settle(group, jobs, now, is_all=is_all, changed=changed)
+
+    async def _look_again(self) -> None:
+        """What no pool has: a few pages each time. Of a group there may be more than that."""
+        for _ in range(PAGES_AT_ONCE):
+            found, fresh = await self._read(self._jobs.again(self._again_after, PAGE))
+            rest = [job for job in fresh if not self._doubts(job)]
+            if left := fill(self._board, rest, self._now(), self.limit):
+                self._again_after = left[0].position - 1
+                return
+            self._again_after = found[-1].position if len(found) == PAGE else 0
+            if not self._again_after:
+                return
+
+    def _doubts(self, job: Pointer) -> bool:
+        """Have the group of a job read, if nothing is known of it and there is room for it."""
+        group = job.group_key
+        if group is None or self._board.knows(group) or len(self._board) >= self.limit:
+            return False
+        self._board.doubt(group)
+        return True
+
+    async def _look_back(self) -> None:
+        """Read what was stored lately once more; not while all of it is still to be read.
+
+        Whoever has much to do looks less often: most of what it finds, it knows.
+        """
+        now = self._monotonic()
+        if self.is_behind or (len(self._board) > PAGE and now < self._looks_back_at):
+            return
+        self._looks_back_at = now + WINDOW / 2
+        while len(self._trail) > 1 and self._trail[1][0] <= now - WINDOW:
+            self._trail.popleft()
+        after = self._trail[0][1] if self._trail else self._cursor
+        found, fresh = await self._read(self._jobs.scan(after, PAGE))
+        if len(found) == PAGE:
+            self._fall_behind(after + 1)
+            return
+        if found:
+            self._cursor = max(self._cursor, found[-1].position)
+        self._trail.append((now, self._cursor))
+        self.offer(fresh)
+
+    async def _look_at_blocked(self) -> None:
+        """Groups go on when a person has seen to the job that holds them."""
+        blocked = {key: group for group, key in self._board.blocked()}
+        keys = list(blocked)
+        for at in range(0, len(keys), PAGE):
+            for key in await self._jobs.not_failed(keys[at : at + PAGE]):
+                self._board.doubt(blocked[key])
+
+    async def _read(self, reading: Awaitable[list[Pointer]]) -> tuple[list[Pointer], list[Pointer]]:
+        """What is read; and without those jobs of which something became meanwhile."""
+        with self._board.reading() as changed:
+            found = await reading
+        return found, [job for job in found if job.key not in changed]
+
+    def _fall_behind(self, position: int) -> None:
+        if not self.is_behind:
+            log.info("dispatch.behind", jobs=len(self._board))
+        self._cursor = min(self._cursor, position - 1) if self.is_behind else position - 1
+        self.is_behind = True

@@ -1,0 +1,130 @@
+"""Everything around a pool's deliveries: the way out, what it is sent with, and who is told."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Self
+from urllib.parse import urlsplit
+
+import structlog
+
+from actors.dispatch.delivery_sender import Courier, ProfileKey
+from actors.dispatch.subscription_health import EndpointWatch, SubscriptionKey
+from actors.dispatch.system_events import OperatorEvents
+from actors.runtime.directory import Directory
+from core.dispatch.attempt import ErrorType, Sent, Step
+from core.dispatch.claim import Claimed, Profile
+from core.dispatch.job import JobStatus
+from core.dispatch.target import Site
+from core.shared.call_policy import Destinations
+from core.shared.config import Config
+from handlers.http.fast_client import QuickCalls
+from handlers.http.webhooks import Webhooks
+from services.operations.warning_writer import WarningBook
+from services.shared.change_listener import Notices
+from storage.dispatch import subscriptions
+from storage.operations import warnings
+from storage.operations.warnings import NewWarning, Severity
+from storage.postgres.change_notifications import Topic
+from storage.postgres.clock import DatabaseClock
+from storage.postgres.pool import Pool
+
+log = structlog.get_logger("dispatch")
+
+
+class Bureau:
+    """A pool's dealings with everybody but its queue."""
+
+    def __init__(
+        self, config: Config, pool: Pool, clock: DatabaseClock, directory: Directory | None = None
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._notices = Notices()
+        quick = QuickCalls(Destinations(config.call_networks, config.call_ports), config.max_body)
+        self._quick = quick
+        courier = Courier(
+            self._profiles, Webhooks(quick, clock.now).send, clock.now, time.monotonic
+        )
+        self.send, self.prepare = courier.send, courier.prepare
+        self._notices.on_tenants(Topic.SUBSCRIPTIONS, courier.forget)
+        self._watch = EndpointWatch(
+            self._failing, self._well, self._disable, clock.now, config.disable_after
+        )
+        self._events = OperatorEvents(
+            config, pool, clock, self._notices, directory or Directory(config)
+        )
+        self._warnings = WarningBook(partial(warnings.warn, pool))
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._quick)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def on_pools_changed(self, call: Callable[[], None]) -> None:
+        """Call this when some pool's terms have changed."""
+        self._notices.on(Topic.POOLS, call)
+
+    def on_targets_changed(self, call: Callable[[], None]) -> None:
+        """Call this when some subscription has another target."""
+        self._notices.on(Topic.TARGETS, call)
+
+    async def run_forever(self) -> None:
+        """Listen, watch, and write warnings down."""
+        await asyncio.gather(
+            self._notices.run_forever(self._config.dsn),
+            self._watch.run_forever(),
+            self._warnings.run_forever(),
+        )
+
+    def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
+        """This became of a job."""
+        self._watch.saw(job, sent)
+        source = job.subscription_id or job.code
+        if sent is not None and sent.error_type is ErrorType.CONFIGURATION:
+            self._warn(job.tenant, "CONFIGURATION", source, f"held back: {sent.error}", grave=True)
+        if step.status is JobStatus.ERROR:
+            host = urlsplit(job.target_url).hostname
+            self._warn(job.tenant, "PROCESSING", source, f"{job.code} to {host}: {step.error}")
+
+    def left_alone(self, site: Site) -> None:
+        """A target fails too often."""
+        tenant, target = site
+        log.warning("dispatch.target_left_alone", tenant=tenant)
+        host = urlsplit(target).hostname or ""
+        self._warn(tenant, "CIRCUIT_OPEN", host, f"{host} fails too often and is left alone")
+
+    def _warn(
+        self, tenant: int, category: str, source: str, message: str, grave: bool = False
+    ) -> None:
+        severity = Severity.CRITICAL if grave else Severity.WARNING
+        self._warnings.note(
+            NewWarning(
+                tenant=tenant, category=category, severity=severity, source=source, message=message
+            )
+        )
+
+    async def _profiles(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Profile | None]:
+        named = {key: subscriptions.SubscriptionKey(*key[:2]) for key in keys}
+        found = await subscriptions.profiles(self._pool, set(named.values()))
+        return {key: found.get(name) for key, name in named.items()}
+
+    async def _failing(self, key: SubscriptionKey) -> float | None:
+        found = await subscriptions.mark_failing(self._pool, [key])
+        return next(iter(found.values()), None)
+
+    async def _well(self, key: SubscriptionKey) -> None:
+        await subscriptions.mark_well(self._pool, [key])
+
+    async def _disable(self, key: SubscriptionKey, reason: str, version: int | None) -> None:
+        """Pause one that is active, if it still is of this version; only then is it told."""
+        tenant, subscription_id = key
+        if not await self._events.subscription_disabled(tenant, subscription_id, reason, version):
+            return
+        if await subscriptions.disable(self._pool, tenant, subscription_id, reason, version):
+            self._warn(tenant, "CONFIGURATION", subscription_id, f"paused: {reason}", grave=True)

@@ -1,0 +1,104 @@
+"""Notices subscriptions that have failed for too long, or whose target is gone; they are paused.
+
+Since when one fails is a fact in Postgres: written when it begins and when it ends, not with each
+delivery.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import structlog
+
+from core.dispatch.attempt import Sent
+from core.dispatch.claim import Claimed
+
+log = structlog.get_logger("dispatch")
+
+SubscriptionKey: TypeAlias = tuple[int, str]
+MOST = 10_000
+# One that is seldom used is not judged by its first and its last failure.
+FEWEST = 10
+GONE = 410
+"""What a receiver says that wants no more of it, ever."""
+
+
+class EndpointWatch:
+    """Told of every delivery; asks Postgres only where something has changed."""
+
+    def __init__(
+        self,
+        mark_failing: Callable[[SubscriptionKey], Awaitable[float | None]],
+        mark_well: Callable[[SubscriptionKey], Awaitable[None]],
+        disable: Callable[[SubscriptionKey, str, int | None], Awaitable[None]],
+        now: Callable[[], float],
+        patience: float,
+    ) -> None:
+        self._mark_failing = mark_failing
+        self._mark_well = mark_well
+        self._disable = disable
+        self._now = now
+        self._patience = patience
+        # Since when each fails; None if it is well.
+        self._since: dict[SubscriptionKey, float | None] = {}
+        self._failures: dict[SubscriptionKey, int] = {}
+        self._todo: dict[SubscriptionKey, bool] = {}
+        # Those whose target said that it is gone, and which version of them led there.
+        self._gone: dict[SubscriptionKey, int] = {}
+        self._wakes = asyncio.Event()
+
+    def saw(self, job: Claimed, sent: Sent | None) -> None:
+        """One delivery was made. A receiver that asks for patience is neither well nor ill."""
+        if job.subscription_id is None or sent is None or sent.delay is not None:
+            return
+        key = (job.tenant, job.subscription_id)
+        is_well = sent.error_type is None
+        self._failures[key] = 0 if is_well else self._failures.get(key, 0) + 1
+        if sent.code == GONE and job.subscription_version is not None:
+            self._gone[key] = job.subscription_version
+            self._todo[key] = False
+            self._wakes.set()
+            return
+        known = self._since.get(key, 0.0)
+        if is_well and known is None:
+            return  # as it was
+        if not is_well and known and self._now() - known < self._patience:
+            return  # still failing, and not for too long
+        self._todo[key] = is_well
+        self._wakes.set()
+
+    async def run_forever(self) -> None:
+        """Write down what has changed."""
+        while True:
+            await self._wakes.wait()
+            self._wakes.clear()
+            todo, self._todo = self._todo, {}
+            for key, is_well in todo.items():
+                try:
+                    await self._note(key, is_well=is_well)
+                except Exception:  # the next delivery says it again
+                    log.exception("dispatch.endpoint_not_noted", subscription=key[1])
+                    await asyncio.sleep(1.0)
+
+    async def _note(self, key: SubscriptionKey, *, is_well: bool) -> None:
+        if len(self._since) > MOST:
+            self._since.clear()
+            self._failures.clear()
+        gone = self._gone.pop(key, None)
+        if is_well:
+            await self._mark_well(key)
+            self._since[key] = None
+            return
+        failing = await self._mark_failing(key)
+        if failing is None:  # it is gone
+            self._since.pop(key, None)
+            return
+        self._since[key] = self._now() - failing
+        too_long = failing >= self._patience and self._failures.get(key, 0) >= FEWEST
+        if gone is not None or too_long:
+            log.warning("dispatch.subscription_disabled", tenant=key[0], subscription=key[1])
+            reason = f"nothing but failures for {failing / 3600:.1f} hours"
+            if gone is not None:
+                reason = "its target answered 410: it is gone and wants no more"
+            await self._disable(key, reason, gone)
+            self._since.pop(key, None)

@@ -1,0 +1,106 @@
+"""What operators are told by an event of their own, stored and delivered like any other."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from actors.dispatch.job_notifier import HandOver
+from actors.runtime.directory import Directory
+from core.dispatch.job import Pointer
+from core.dispatch.subscription import SubscriptionStatus
+from core.events.event import JSON, Event
+from core.shared.config import Config
+from handlers.filters.cel import wanted
+from services.events.subscription_cache import SubscriptionCache
+from services.events.writer import EventWriter
+from services.shared.change_listener import Notices
+from services.shared.ids import IdLeases, Ids
+from storage.dispatch import job_queue, subscriptions
+from storage.events.event_store import EventStore
+from storage.postgres.change_notifications import Topic
+from storage.postgres.clock import DatabaseClock
+from storage.postgres.pool import Pool, PoolOptions
+
+SOURCE = "muster"
+SUBSCRIPTION_DISABLED = "muster:dispatch:subscription:disabled"
+
+
+class OperatorEvents:
+    """Puts events in. Its writer is made with the first: few pools ever have one."""
+
+    def __init__(
+        self,
+        config: Config,
+        pool: Pool,
+        clock: DatabaseClock,
+        notices: Notices,
+        directory: Directory,
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._directory = directory
+        self._clock = clock
+        self._wishes = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
+        notices.on_tenants(Topic.SUBSCRIPTIONS, self._wishes.clear)
+        self._ids = Ids(IdLeases(pool, "operator events"), clock.now)
+        self._writer: EventWriter | None = None
+        self._putting = asyncio.Lock()
+
+    async def subscription_disabled(
+        self, tenant: int, subscription_id: str, reason: str, version: int | None = None
+    ) -> bool:
+        """A subscription is about to be paused: told once, however often it is said.
+
+        It is said before it is done, so that a crash in between leaves nobody without the news.
+        False if it is not to be paused: it is already, or well, or not of this version any more.
+        """
+        found = await subscriptions.read(self._pool, tenant, subscription_id)
+        if found is None or found.failing_since is None or version not in (None, found.version):
+            return False
+        if found.status is not SubscriptionStatus.ACTIVE:
+            return False
+        data = {"subscriptionId": subscription_id, "code": found.code, "reason": reason}
+        once = f"{subscription_id}/{found.failing_since:.0f}"
+        await self._put(tenant, SUBSCRIPTION_DISABLED, f"subscription:{found.code}", data, once)
+        return True
+
+    async def _put(
+        self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
+    ) -> None:
+        async with self._putting:
+            # For this one only: pools are many, and numbers are few.
+            await self._ids.start()
+            try:
+                await self._put_now(tenant, type_, subject, data, once)
+            finally:
+                await self._ids.close()
+
+    async def _put_now(
+        self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
+    ) -> None:
+        writer = self._writer = self._writer or self._make_writer()
+        event = Event(
+            tenant=tenant,
+            event_id=self._ids(),
+            type=type_,
+            source=SOURCE,
+            subject=subject,
+            time=self._clock.now(),
+            data=msgspec.json.encode(data),
+            content_type=JSON,
+            deduplication_id=f"{SOURCE}/{once}",
+        )
+        await writer.put([event])
+
+    def _make_writer(self) -> EventWriter:
+        mark_pending = partial(job_queue.mark_pending, self._pool)
+        hand = HandOver(self._directory.handle, self._directory.forget, mark_pending)
+
+        async def hand_over(jobs: Mapping[int, Sequence[Pointer]]) -> None:
+            hand(jobs)
+
+        store = EventStore(PoolOptions(dsn=self._config.dsn, name="operator events"))
+        return EventWriter(store, self._wishes, self._ids, hand_over, wanted)

@@ -1,0 +1,107 @@
+"""One resource as a pool sees it: so many calls at once, so many a minute, and how it fares."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from actors.gathers.admission import Places
+from core.gathers.gather import Resource, State
+from core.shared.rate_limit import Allowance
+
+MINUTE = 60.0
+# A resource is judged by its latest calls, as far as they are not too long ago.
+RECENT_CALLS = 10
+RECENT = 300.0
+
+_FAILED = frozenset({State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR})
+
+
+class Lane:
+    """Calls wait here for their turn, in the order they came."""
+
+    def __init__(self, monotonic: Callable[[], float], places: Places, tenant: int) -> None:
+        self._monotonic = monotonic
+        self._places = places
+        self._tenant = tenant
+        self._allowance: Allowance | None = None
+        self._door = asyncio.Lock()
+        self._somebody_left = asyncio.Event()
+        self._room = 0
+        self._waiting = 0
+        self.under_way = 0
+        self.last_used = monotonic()
+        self._counts: dict[str, int] = {}
+        self._seconds = 0.0
+        self._recent: deque[tuple[float, bool]] = deque(maxlen=RECENT_CALLS)
+
+    @contextlib.asynccontextmanager
+    async def turn(self, resource: Resource, weight: int = 0) -> AsyncIterator[None]:
+        """Hold one of the resource's places and one of the pool's, with room for so many bytes.
+
+        The resource's limits are those it has now.
+        """
+        self._room = resource.concurrency
+        self._somebody_left.set()  # there may be more room than before
+        self.last_used = self._monotonic()
+        await self._enter(resource.rate_per_minute, weight)
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            self._places.leave(self._tenant, weight)
+            self._somebody_left.set()
+
+    def count(self, state: State, seconds: float) -> None:
+        """Remember how a call went."""
+        self._counts[state] = self._counts.get(state, 0) + 1
+        self._seconds += seconds
+        self._recent.append((self._monotonic(), state not in _FAILED))
+
+    @property
+    def is_up(self) -> bool | None:
+        """Whether most of its latest calls were answered; None if there were none lately."""
+        horizon = self._monotonic() - RECENT
+        answered = [ok for at, ok in self._recent if at > horizon]
+        return None if not answered else sum(answered) * 2 > len(answered)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is here, nor waits to be."""
+        return not (self.under_way or self._waiting)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All numbers, as they are now."""
+        return {
+            "calls": dict(self._counts),
+            "seconds": self._seconds,
+            "under_way": self.under_way,
+            "waiting": self._waiting,
+            "up": self.is_up,
+        }
+
+    async def _enter(self, rate: int | None, weight: int) -> None:
+        """One after another, so that nobody overtakes; what a start uses up, it uses at once."""
+        self._waiting += 1
+        try:
+            async with self._door:
+                if rate is not None:
+                    await self._keep_rate(rate)
+                while self.under_way >= self._room:
+                    self._somebody_left.clear()
+                    await self._somebody_left.wait()
+                await self._places.take(self._tenant, weight)
+                self.under_way += 1
+                if rate is not None and self._allowance is not None:
+                    self._allowance.take(self._monotonic())
+        finally:
+            self._waiting -= 1
+
+    async def _keep_rate(self, rate: int) -> None:
+        allowance = self._allowance = self._allowance or Allowance(rate, MINUTE)
+        allowance.resize(rate)
+        pause = allowance.wait(self._monotonic())
+        while pause > 0:
+            await asyncio.sleep(pause)
+            pause = allowance.wait(self._monotonic())  # a timer may be a moment early

@@ -1,0 +1,219 @@
+"""The Ray face of Kafka ingest: one consumer, its topics, what it stores."""
+
+import asyncio
+import random
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from aiokafka.errors import KafkaError
+
+from actors.kafka.client import words_of
+from actors.kafka.counters import KafkaTally
+from actors.kafka.dead_letter_topic import DeadLetterTopic
+from actors.kafka.reader import KafkaReader
+from actors.messaging.router import Router
+from actors.runtime.actor import Process, mint, settle_memory, sync_until_done
+from actors.runtime.directory import Directory
+from core.kafka.message import Record
+from core.kafka.topic_routing import TopicBook
+from core.shared.config import Config
+from core.shared.quotas import Quota
+from core.shared.usage_counter import UsageCounter
+from core.waits.state import Parked
+from services.access.quota_monitor import EVERY as READ_USAGE_EVERY
+from services.access.quota_monitor import QuotaWatch, usage_source
+from services.access.usage_writer import EVERY as TELL_USAGE_EVERY
+from services.access.usage_writer import UsageWriter
+from services.kafka.ingest import Ingest, Means
+from services.waits.correlation_resolver import Addressing
+from services.waits.id_fields import Profiles
+from storage.access import keys, usage
+from storage.access.usage_counts import count_buried, count_parked
+from storage.kafka import dead_letters, named_topics
+from storage.operations import warnings
+from storage.operations.warnings import NewWarning, Severity
+from storage.postgres.clock import DatabaseClock
+from storage.postgres.pool import Pool, PoolOptions, open_pool
+from storage.postgres.probe import probe_waits
+from storage.waits import flush, waits
+
+log = structlog.get_logger("kafka")
+
+LOOK_FOR_TOPICS_EVERY = 2.0
+
+
+class _Store:
+    """Postgres as ingest sees it."""
+
+    def __init__(self, pool: Pool, early_ttl: float, usage: UsageCounter) -> None:
+        self._pool = pool
+        self._early_ttl = early_ttl
+        self._usage = usage
+
+    async def park(self, events: Sequence[Parked]) -> None:
+        async with self._pool.acquire() as conn:
+            await flush.park(conn, [(b"", event) for event in events], self._early_ttl)
+        count_parked(self._usage, events)
+
+    async def probe(self) -> None:
+        async with self._pool.acquire() as conn:
+            await probe_waits(conn)
+
+    async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+        await dead_letters.bury(self._pool, tenant, failed)
+        count_buried(self._usage, tenant, failed)
+
+
+class KafkaIngestActor:
+    """Reads its share of the partitions. Holds nothing that is not in Kafka or in Postgres."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        if config.kafka is None:
+            raise ValueError("Kafka is not configured")
+        self._process = Process(name, config)
+        self._config = config
+        self._kafka = config.kafka
+        self._book = TopicBook.of(self._kafka)
+        self._tally = KafkaTally()
+        self._tenants: dict[str, int] = {}
+        self._following: list[str] = []
+        self._held: frozenset[str] = frozenset()
+        self._usage = UsageCounter()
+        self._error: str | None = None
+        self._reader: KafkaReader | None = None
+        self._starting: asyncio.Task[None] | None = None
+
+    async def report(self) -> dict[str, Any]:
+        """Where it runs and how far it is. The first question starts it."""
+        if self._starting is None:
+            self._starting = self._process.launch(self._start())
+        reader = self._reader
+        stats = {
+            **self._tally.snapshot(),
+            "connected": reader is not None,
+            "error": self._error,
+            "in_flight": reader.under_way if reader else 0,
+            "held_back": self._ingest.held_back if reader else 0,
+            "partitions": reader.partitions() if reader else [],
+            "assigned_at": reader.assigned_at if reader else None,
+            "following": self._following,
+            "held_by_quota": len(self._held),
+            "polled_ago": reader.polled_ago if reader else None,
+        }
+        return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}
+
+    async def _start(self) -> None:
+        clock = DatabaseClock(time.monotonic, time.time)
+        options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=3)
+        self._pool = await open_pool(options, clock.measure)
+        await sync_until_done(clock, self._pool)
+        self._ingest = Ingest(self._means(clock), self._config.max_body)
+        self._dead_letter_topic = DeadLetterTopic(self._kafka, self._config.max_body)
+        reader = await self._connected()
+        await self._process.insist(partial(self._look_for_topics, reader))
+        self._reader = reader
+        self._keep_to_quotas(reader)
+        self._process.measure("poll", lambda: reader.polled_ago)
+        self._process.measure("store_batch", lambda: reader.stored_ago)
+        self._process.measure("commit", lambda: reader.committing.stalled_seconds)
+        self._process.spawn(reader.read_forever())
+        self._process.every(LOOK_FOR_TOPICS_EVERY, partial(self._look_for_topics, reader))
+        self._process.every(5.0, partial(clock.sync, self._pool))
+        settle_memory()
+
+    def _keep_to_quotas(self, reader: KafkaReader) -> None:
+        tell = UsageWriter(self._usage, partial(usage.add, self._pool)).flush
+        self._process.every(TELL_USAGE_EVERY, tell)
+        watch = QuotaWatch(self._config.quotas, usage_source(self._pool, self._config))
+        self._process.every(READ_USAGE_EVERY, partial(self._hold_topics, reader, watch))
+
+    async def _hold_topics(self, reader: KafkaReader, watch: QuotaWatch) -> None:
+        """Leave topics of tenants that may store nothing more where they are: in Kafka."""
+        tenants = self._tenants
+        owners = {topic: tenants.get(self._book.tenant_of(topic)) for topic in self._following}
+        for owner in owners.values():
+            if owner is not None:
+                watch.watch(owner)
+        await watch.refresh()
+        held = frozenset(topic for topic, tenant in owners.items() if tenant in watch.exhausted)
+        reader.hold(held)
+        for topic in held - self._held:
+            tenant = owners[topic]
+            if tenant is not None:
+                await self._warn(tenant, topic, *watch.exhausted[tenant])
+        self._held = held
+
+    async def _warn(self, tenant: int, topic: str, quota: Quota, limit: int) -> None:
+        log.warning("kafka.held_by_quota", topic=topic, tenant=tenant, quota=quota)
+        warning = NewWarning(
+            tenant=tenant,
+            category="QUOTA",
+            severity=Severity.WARNING,
+            source=f"{quota}/{topic}",
+            message=f"topic {topic} is not read: the quota {quota} ({limit}) is used up; nothing is"
+            " lost, it goes on when there is room",
+        )
+        await warnings.warn(self._pool, warning)
+
+    def _means(self, clock: DatabaseClock) -> Means:
+        profiles = Profiles(
+            partial(keys.list_profiles, self._pool), partial(keys.create_profile, self._pool)
+        )
+        router = Router(self._config, Directory(self._config).take)
+        return Means(
+            addressing=Addressing(profiles, partial(waits.load_waits, self._pool)),
+            send_many=router.send_many,
+            store=_Store(self._pool, self._config.early_ttl, self._usage),
+            now=clock.now,
+            chance=random.random,
+            mint=mint,
+        )
+
+    async def _connected(self) -> KafkaReader:
+        """A consumer that has reached a broker, however long that takes."""
+        while True:
+            reader = KafkaReader(self._kafka, self._handle, self._tally, time.monotonic)
+            try:
+                await reader.start()
+            except (KafkaError, OSError) as error:
+                self._error = words_of(error)
+                log.warning("kafka.unreachable", error=self._error)
+                await reader.stop()
+                await asyncio.sleep(1.0)
+            else:
+                self._error = None
+                return reader
+
+    async def _look_for_topics(self, reader: KafkaReader) -> None:
+        """Follow what is configured and what waits name, as far as it exists."""
+        self._tenants = await keys.tenants(self._pool)
+        named = await named_topics.named_topics(self._pool)
+        try:
+            existing = await reader.existing_topics()
+        except KafkaError as error:
+            self._error = words_of(error)
+            log.warning("kafka.topics_unknown", error=self._error)
+            return
+        self._error = None
+        wanted = self._book.wanted(existing, named, self._tenants)
+        self._following = sorted(wanted)
+        reader.follow(wanted)
+
+    async def _handle(self, records: list[Record]) -> None:
+        by_tenant: dict[int, list[Record]] = {}
+        for record in records:
+            tenant = self._tenants[self._book.tenant_of(record.topic)]
+            by_tenant.setdefault(tenant, []).append(record)
+        # Side by side: nobody's few records wait for the many that another tenant has before them.
+        # Those of one correlation are one tenant's, and stay in their order.
+        async with asyncio.TaskGroup() as tenants:
+            for tenant, group in by_tenant.items():
+                tenants.create_task(self._handle_of(tenant, group))
+
+    async def _handle_of(self, tenant: int, records: list[Record]) -> None:
+        done = await self._ingest.handle(tenant, records)
+        await self._dead_letter_topic.publish(done.buried)
+        self._tally.handled(done)

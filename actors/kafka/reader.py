@@ -1,0 +1,340 @@
+"""One member of the consumer group: reads batches, sees them stored, then commits their offsets.
+
+Two batches may be under way: while one is being committed to Postgres, the next is being read. An
+offset is committed to Kafka only after everything before it is in Postgres; whatever is delivered
+again after a crash or a rebalance is recognised by its place in its topic.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+
+from actors.kafka.client import client_options
+from actors.kafka.counters import KafkaTally
+from actors.kafka.tolerant_fetch import salvage
+from core.kafka.message import Record
+from core.shared.kafka_config import KafkaConfig
+from services.shared.progress import Progress
+
+log = structlog.get_logger("kafka")
+
+UNDER_WAY = 2
+POLL_MS = 200
+COMMIT_EVERY = 0.2
+# A batch that takes longer than this means that shards are behind: stop reading, keep answering
+# the group's coordinator.
+PAUSE_AFTER = 1.0
+# What is not stored by then is left to whoever gets the partition.
+LET_GO_WITHIN = 8.0
+
+Handle = Callable[[list[Record]], Coroutine[Any, Any, None]]
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A batch under way, and where its partitions stand once it is stored."""
+
+    task: asyncio.Task[None]
+    positions: dict[TopicPartition, int]
+    began: float
+
+
+class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Owns one consumer."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        handle: Handle,
+        tally: KafkaTally,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._handle = handle
+        self._tally = tally
+        self._monotonic = monotonic
+        self._flights: deque[_Flight] = deque()
+        self._stored: dict[TopicPartition, int] = {}
+        # The next record of each partition to hand on. The consumer's own position may be further.
+        self._next: dict[TopicPartition, int] = {}
+        self._uncommitted: dict[TopicPartition, int] = {}
+        self._committed_at = 0.0
+        self._topics: frozenset[str] = frozenset()
+        self._held: frozenset[str] = frozenset()
+        # When there was first something to read, by the machine's clock.
+        self.assigned_at: float | None = None
+        self._polled_at = monotonic()
+        self.committing = Progress(monotonic)
+        self._consumer = AIOKafkaConsumer(
+            **client_options(config),
+            group_id=config.group,
+            enable_auto_commit=False,
+            auto_offset_reset=config.start.value,
+            max_poll_records=config.batch,
+            fetch_max_wait_ms=POLL_MS,
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=2_000,
+            rebalance_timeout_ms=20_000,
+            metadata_max_age_ms=5_000,
+            isolation_level="read_committed",
+        )
+
+    async def start(self) -> None:
+        """Connect; nothing is read before `follow`."""
+        await self._consumer.start()
+
+    async def stop(self) -> None:
+        """Let go of everything; the group moves the partitions at once."""
+        await self._finish_all()
+        await self._consumer.stop()
+
+    async def existing_topics(self) -> set[str]:
+        """The topics this cluster has now."""
+        return set(await self._consumer.topics())
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Read these topics from now on."""
+        wanted = frozenset(topics)
+        if wanted == self._topics:
+            return
+        log.info("kafka.following", topics=sorted(wanted))
+        self._topics = wanted
+        if wanted:
+            self._consumer.subscribe(sorted(wanted), listener=self)
+        else:
+            self._consumer.unsubscribe()
+
+    def hold(self, topics: Iterable[str]) -> None:
+        """Read exactly these topics no further for now; Kafka keeps what comes."""
+        before, self._held = self._held, frozenset(topics)
+        if before - self._held:
+            self._resume()
+        self._pause_held()
+
+    def _pause_held(self) -> None:
+        self._consumer.pause(*self._places_held())
+
+    def _resume(self) -> None:
+        """Go on with all that is not held."""
+        self._consumer.resume(*(self._consumer.paused() - self._places_held()))
+
+    def _places_held(self) -> set[TopicPartition]:
+        return {place for place in self._consumer.assignment() if place.topic in self._held}
+
+    async def read_forever(self) -> None:
+        """Read, hand on, commit."""
+        while True:
+            self._polled_at = self._monotonic()
+            if not self._topics:
+                await asyncio.sleep(POLL_MS / 1000)
+                continue
+            found = await self._poll(POLL_MS)
+            self._begin(found)
+            while len(self._flights) >= UNDER_WAY:
+                await self._await_oldest()
+                await self._reap()
+            await self._reap()
+            if not found and not self._flights:
+                await self._skip_what_nobody_sees()
+
+    @property
+    def polled_ago(self) -> float:
+        """Seconds since it last looked for records."""
+        return self._monotonic() - self._polled_at
+
+    def partitions(self) -> list[dict[str, Any]]:
+        """Where each assigned partition stands. `lag` is what is there and not stored yet."""
+        rows = []
+        for place in sorted(self._consumer.assignment()):
+            end = self._consumer.highwater(place)
+            stored = self._stored.get(place)
+            lag = None if end is None or stored is None else max(0, end - stored)
+            rows.append(
+                {"topic": place.topic, "partition": place.partition, "stored": stored,
+                 "end": end, "lag": lag, "held": place.topic in self._held}
+            )  # fmt: skip
+        return rows
+
+    @property
+    def stored_ago(self) -> float:
+        """Seconds since the oldest batch under way was read; 0 without any."""
+        return self._monotonic() - self._flights[0].began if self._flights else 0.0
+
+    @property
+    def under_way(self) -> int:
+        """Batches that are being stored."""
+        return len(self._flights)
+
+    # The group
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Finish or drop what is under way before somebody else reads it."""
+        await self._finish_all()
+        for place in list(revoked):
+            self._stored.pop(place, None)
+            self._next.pop(place, None)
+            # Who comes after us commits what is further; if it comes back, this would undo that.
+            self._uncommitted.pop(place, None)
+        self._tally.rebalances += 1
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Begin where the group has committed."""
+        places = list(assigned)
+        if places and self.assigned_at is None:
+            self.assigned_at = self._monotonic()
+        for place in places:
+            position = await self._consumer.position(place)
+            self._stored[place] = self._next[place] = position
+        self._pause_held()
+        log.info("kafka.assigned", partitions=len(self._consumer.assignment()))
+
+    # Batches
+
+    async def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
+        try:
+            try:
+                found: dict[TopicPartition, list[Any]] = await self._consumer.getmany(
+                    timeout_ms=timeout_ms, max_records=self._config.batch
+                )
+            except UnicodeDecodeError as error:
+                log.warning("kafka.header_unreadable", error=str(error))
+                self._go_back()
+                found = await self._read_carefully()
+        except KafkaError as error:
+            log.warning("kafka.read_failed", error=repr(error))
+            self._go_back()
+            await asyncio.sleep(0.5)
+            return {}
+        return found
+
+    def _go_back(self) -> None:
+        """To what was handed on last: a read that fails takes along what it read elsewhere."""
+        for place in self._consumer.assignment():
+            if place in self._next:
+                self._consumer.seek(place, self._next[place])
+
+    async def _read_carefully(self) -> dict[TopicPartition, list[Any]]:
+        """Partition by partition; what aiokafka cannot read there, from its bytes."""
+        found: dict[TopicPartition, list[Any]] = {}
+        for place in sorted(self._consumer.assignment()):
+            end = self._consumer.highwater(place)
+            if end is not None and end <= self._next.get(place, -1):
+                continue  # nothing there
+            try:
+                found |= await self._consumer.getmany(
+                    place, timeout_ms=POLL_MS, max_records=self._config.batch
+                )
+            except UnicodeDecodeError:
+                start = await self._consumer.position(place)
+                messages, behind = await salvage(self._consumer, place, start)
+                self._consumer.seek(place, behind)
+                if messages:
+                    found[place] = messages
+                break  # the others are read as usual
+        return found
+
+    async def _skip_what_nobody_sees(self) -> None:
+        """Past aborted transactions and markers, so that they are not counted as lag."""
+        try:
+            async with asyncio.timeout(POLL_MS / 1000):
+                for place in self._consumer.assignment():
+                    position = await self._consumer.position(place)
+                    if place in self._next and position > self._next[place]:
+                        self._next[place] = self._stored[place] = position
+                        self._uncommitted[place] = position
+        except (TimeoutError, KafkaError) as error:
+            log.debug("kafka.position_unknown", error=repr(error))
+
+    def _begin(self, found: dict[TopicPartition, list[Any]]) -> None:
+        if not found:
+            return
+        records = [
+            Record(
+                topic=place.topic,
+                partition=place.partition,
+                offset=message.offset,
+                value=message.value,
+                key=message.key,
+                headers=tuple(message.headers),
+            )
+            for place, messages in found.items()
+            for message in messages
+        ]
+        positions = {place: messages[-1].offset + 1 for place, messages in found.items()}
+        self._next |= positions
+        self._tally.batch(len(records))
+        task = asyncio.create_task(self._handle(records))
+        self._flights.append(_Flight(task, positions, self._monotonic()))
+
+    async def _await_oldest(self) -> None:
+        """Wait for the oldest batch; if it takes long, stop reading but stay in the group."""
+        task = self._flights[0].task
+        await asyncio.wait({task}, timeout=PAUSE_AFTER)
+        if task.done():
+            return
+        self._tally.pauses += 1
+        log.warning("kafka.paused", partitions=len(self._consumer.assignment()))
+        while not task.done():
+            # Each time: partitions that were assigned meanwhile are not paused. At most one batch
+            # of them comes before they are.
+            self._consumer.pause(*self._consumer.assignment())
+            self._begin(await self._poll(POLL_MS))
+        self._resume()
+
+    async def _reap(self) -> None:
+        """Take note of what is stored; tell Kafka now and then."""
+        while self._flights and self._flights[0].task.done():
+            flight = self._flights.popleft()
+            flight.task.result()  # a bug: the process ends and the batch is delivered again
+            self._stored |= flight.positions
+            self._uncommitted |= flight.positions
+        if self._monotonic() - self._committed_at > COMMIT_EVERY:
+            await self._commit()
+
+    async def _commit(self) -> None:
+        self._committed_at = self._monotonic()
+        ours = self._consumer.assignment()
+        offsets = {p: o for p, o in self._uncommitted.items() if p in ours}
+        if not offsets:
+            return
+        self.committing.waits()
+        try:
+            await self._consumer.commit(offsets)
+        except (CommitFailedError, IllegalStateError) as error:
+            # The partitions have moved: their new owner sees the records again, as duplicates.
+            log.warning("kafka.commit_lost", error=type(error).__name__)
+        except KafkaError as error:
+            log.warning("kafka.commit_failed", error=repr(error))
+            return  # tried again with the next batch
+        else:
+            self._tally.commits += 1
+        self.committing.done()
+        for place, offset in offsets.items():
+            if self._uncommitted.get(place) == offset:  # no later one has been added meanwhile
+                del self._uncommitted[place]
+
+    async def _finish_all(self) -> None:
+        tasks = [flight.task for flight in self._flights]
+        if tasks:
+            await asyncio.wait(tasks, timeout=LET_GO_WITHIN)
+        while self._flights:
+            flight = self._flights.popleft()
+            if flight.task.done() and not flight.task.cancelled() and not flight.task.exception():
+                self._uncommitted |= flight.positions
+            else:
+                flight.task.cancel()
+                log.warning("kafka.batch_dropped", partitions=len(flight.positions))
+                self._abandon_later()
+                break
+        await self._commit()
+
+    def _abandon_later(self) -> None:
+        """Nothing after a dropped batch may be committed."""
+        while self._flights:
+            self._flights.popleft().task.cancel()

@@ -1,0 +1,185 @@
+"""The outbox, published: in the order it was written, removed when the broker has it.
+
+Each topic has a lane of its own: one that takes nothing holds up nobody else. What is not taken
+stays in the outbox and is tried again, ever more rarely; it is counted and told until it is gone. A
+crash between publishing and removing publishes a row again, under the same event id.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from actors.kafka.topic_batch import Lane, Made, Pair, Publish
+from core.shared.backoff import backoff
+from services.shared.progress import Progress
+from storage.kafka.outbox import OutgoingRow
+
+log = structlog.get_logger("relay")
+
+BATCH = 500
+IDLE = 0.1
+# How soon to look again while something is held: each look passes all of it.
+IDLE_HELD = 0.5
+MAX_LANES = 64
+TOPIC_CAP, ROW_CAP = 5.0, 60.0
+
+
+class Outbox(Protocol):
+    """Postgres as the relay sees it."""
+
+    async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[OutgoingRow]:
+        """The next rows behind `after`, in the order they were written, but for these topics."""
+        ...
+
+    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
+        """The events that the first of these rows stand for; None where the wait is gone.
+
+        As many as are not too large together, and one at least.
+        """
+        ...
+
+    async def confirm(self, outbox_ids: Sequence[int]) -> None:
+        """The broker has these."""
+        ...
+
+
+@dataclass(slots=True)
+class RelayTally:
+    """What the relay counts. The last two are how it stands now."""
+
+    published: int = 0
+    batches: int = 0
+    failures: int = 0
+    vanished: int = 0
+    held_topics: int = 0
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class _Hold:
+    """Something is left alone for a while."""
+
+    attempts: int = 0
+    until: float = 0.0
+
+
+class Relay:
+    """Publishes batch after batch."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        publish: Publish,
+        sleep: Callable[[float], Awaitable[None]],
+        monotonic: Callable[[], float],
+        tally: RelayTally | None = None,
+    ) -> None:
+        self._outbox = outbox
+        self._publish = publish
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._topics: dict[str, _Hold] = {}
+        self._rows: dict[str, dict[str, _Hold]] = {}
+        self._lanes: dict[str, tuple[Lane, asyncio.Task[None]]] = {}
+        self._after = 0
+        self.tally = tally or RelayTally()
+        self.progress = Progress(monotonic)
+
+    async def run_forever(self) -> None:
+        """Publish what there is, then look again soon."""
+        try:
+            while True:
+                if not await self.publish_some():
+                    await self._sleep(IDLE_HELD if self._topics or self._rows else IDLE)
+        finally:
+            for _, task in self._lanes.values():
+                task.cancel()
+
+    async def publish_some(self) -> int:
+        """Publish a batch, or go on with those under way; how many rows left the outbox."""
+        if len(self._lanes) < MAX_LANES:
+            await self._open_lanes()
+        if not self._lanes:
+            self.progress.done()
+            return 0
+        self.progress.waits()
+        tasks = [task for _, task in self._lanes.values()]
+        await asyncio.wait(tasks, timeout=IDLE_HELD, return_when=asyncio.FIRST_COMPLETED)
+        ended = [topic for topic, (_, task) in self._lanes.items() if task.done()]
+        done: list[int] = []
+        for topic in ended:
+            lane, task = self._lanes.pop(topic)
+            task.result()
+            self._settle(topic, lane)
+            done += [row.outbox_id for row in (*lane.published, *lane.vanished)]
+        if done:
+            await self._outbox.confirm(done)
+        if ended:  # what was refused is counted, and told by other means
+            self.progress.done()
+        return len(done)
+
+    async def _open_lanes(self) -> None:
+        now = self._monotonic()
+        held = [topic for topic, hold in self._topics.items() if hold.until > now]
+        rows = await self._outbox.upcoming(self._after, BATCH, [*held, *self._lanes])
+        due = [row for row in rows if not self._is_put_off(row, now)]
+        made = await self._outbox.completions(due) if due else []
+        # Past the refused ones to the end of the outbox, then from its beginning again.
+        self._after = _read_to(rows, due[: len(made)], due) if self._rows else 0
+        if not due:
+            return
+        self.tally.batches += 1
+        by_topic: dict[str, list[Pair]] = {}
+        for row, one in zip(due, made, strict=False):
+            by_topic.setdefault(row.topic, []).append((row, one))
+        for topic, pairs in by_topic.items():
+            lane = Lane(self._publish, self._rows.get(topic, {}))
+            self._lanes[topic] = (lane, asyncio.create_task(lane.run(pairs)))
+
+    def _is_put_off(self, row: OutgoingRow, now: float) -> bool:
+        hold = self._rows.get(row.topic, {}).get(row.record_key)
+        return hold is not None and hold.until > now
+
+    def _settle(self, topic: str, lane: Lane) -> None:
+        tally = self.tally
+        tally.published += len(lane.published)
+        tally.vanished += len(lane.vanished)
+        tally.failures += len(lane.refused) + (lane.trouble is not None)
+        rows = self._rows.pop(topic, {})
+        for row in (*lane.published, *lane.vanished):
+            rows.pop(row.record_key, None)
+        for row in lane.vanished:
+            log.error("relay.vanished", topic=topic, key=row.record_key, type=row.event_type)
+        for row, error in lane.refused:
+            hold = rows.setdefault(row.record_key, _Hold())
+            self._put_off(hold, ROW_CAP)
+            about = {"topic": topic, "key": row.record_key, "attempts": hold.attempts}
+            log.warning("relay.not_published", error=repr(error), **about)
+        if rows:
+            self._rows[topic] = rows
+        self._judge(topic, lane)
+        tally.held_topics = len(self._topics)
+        tally.refused = sum(len(held) for held in self._rows.values())
+
+    def _judge(self, topic: str, lane: Lane) -> None:
+        if lane.trouble is not None:
+            hold = self._topics.setdefault(topic, _Hold())
+            self._put_off(hold, TOPIC_CAP)
+            about = {"topic": topic, "attempts": hold.attempts}
+            log.warning("relay.topic_held", error=repr(lane.trouble), **about)
+        elif self._topics.pop(topic, None) is not None:
+            log.info("relay.topic_goes_on", topic=topic)
+
+    def _put_off(self, hold: _Hold, cap: float) -> None:
+        hold.until = self._monotonic() + backoff(hold.attempts, base=0.5, cap=cap, jitter=1.0)
+        hold.attempts += 1
+
+
+def _read_to(rows: list[OutgoingRow], taken: list[OutgoingRow], due: list[OutgoingRow]) -> int:
+    """Behind which row to go on; 0 if there was none behind them."""
+    if len(taken) < len(due):
+        return taken[-1].outbox_id
+    return rows[-1].outbox_id if len(rows) == BATCH else 0

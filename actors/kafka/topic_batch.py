@@ -1,0 +1,100 @@
+"""One topic's part of a batch on its way to the broker."""
+
+import asyncio
+from collections.abc import Awaitable, Container, Iterable
+from typing import Protocol
+
+import structlog
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+
+from core.waits.completion_event import Completion
+from storage.kafka.outbox import OutgoingRow
+
+log = structlog.get_logger("relay")
+
+# A producer that keeps order tries for ever; after this the topic is in trouble.
+CONFIRM_WITHIN = 30.0
+# Errors of the event itself; whatever else Kafka says is about the topic.
+TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+# The event that a row stands for, why there is none, or None where its wait is gone.
+Made = Completion | Exception | None
+Pair = tuple[OutgoingRow, Made]
+
+
+class Publish(Protocol):
+    """Kafka as the relay sees it."""
+
+    async def __call__(self, completion: Completion) -> Awaitable[object]:
+        """Hand an event over; what is returned ends when the broker has it."""
+        ...
+
+
+class Lane:
+    """Publishes rows in their order and remembers what became of them.
+
+    Of each key only what comes before its first failure is done: the rest goes again, in its order.
+    """
+
+    def __init__(self, publish: Publish, suspects: Container[str]) -> None:
+        self._publish = publish
+        # Keys that were refused before. They go alone, so that others are not refused with them.
+        self._suspects = suspects
+        self._handed: list[tuple[OutgoingRow, asyncio.Future[object]]] = []
+        self._failed: set[str] = set()
+        self.published: list[OutgoingRow] = []
+        self.vanished: list[OutgoingRow] = []
+        self.refused: list[tuple[OutgoingRow, BaseException]] = []
+        self.trouble: BaseException | None = None
+
+    async def run(self, pairs: Iterable[Pair]) -> None:
+        """See the rows through, or as far as the topic takes them."""
+        for row, made in pairs:
+            if row.record_key in self._failed:
+                continue
+            if made is None:
+                self.vanished.append(row)
+                continue
+            try:
+                await self._hand_over(row, made)
+            except Exception as error:
+                self._note(row, error)
+                if self.trouble is not None:
+                    break
+        await self._confirm_all()
+
+    async def _hand_over(self, row: OutgoingRow, made: Completion | Exception) -> None:
+        if isinstance(made, Exception):
+            raise made
+        is_suspect = row.record_key in self._suspects
+        if is_suspect:
+            await self._confirm_all()
+        self._handed.append((row, asyncio.ensure_future(await self._publish(made))))
+        if is_suspect:
+            await self._confirm_all()
+
+    async def _confirm_all(self) -> None:
+        handed, self._handed = self._handed, []
+        if handed:
+            await asyncio.wait([future for _, future in handed], timeout=CONFIRM_WITHIN)
+        for row, future in handed:
+            error = _error_of(future)
+            if error is not None:
+                self._note(row, error)
+            elif row.record_key not in self._failed:
+                self.published.append(row)
+
+    def _note(self, row: OutgoingRow, error: BaseException) -> None:
+        self._failed.add(row.record_key)
+        is_about_kafka = isinstance(error, KafkaError | OSError | TimeoutError)
+        if is_about_kafka and not isinstance(error, TOO_LARGE):
+            self.trouble = error
+        else:
+            self.refused.append((row, error))
+
+
+def _error_of(future: asyncio.Future[object]) -> BaseException | None:
+    if future.cancelled() or not future.done():
+        future.cancel()
+        return TimeoutError(f"not confirmed within {CONFIRM_WITHIN:g} s")
+    return future.exception()

@@ -1,0 +1,114 @@
+"""Quiet housekeeping: re-offers stranded events, forgets what is past its time, counts the rest."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import structlog
+
+from core.shared.config import Config
+from core.shared.quotas import days_kept
+from core.waits.messages import Judged, Message, Reply, Verdict
+from core.waits.state import Parked
+from storage.access import audit_log, keys, usage
+from storage.dispatch import jobs
+from storage.events import events
+from storage.kafka import dead_letters, named_topics
+from storage.operations import warnings
+from storage.postgres.pool import Pool
+from storage.waits import inbox, waits
+
+log = structlog.get_logger("sweeper")
+
+BATCH = 500
+# What the events that are offered at once have together.
+BATCH_BYTES = 8 * 1024 * 1024
+# How much of the inbox a round looks at. That is all of it, unless something is wrong: then a round
+# costs no more than this, and the next one goes on from there.
+SLICE = 50_000
+# A warning that nobody has looked at, and that has not come again since, is of no use any more.
+SEEN_AFTER = 8 * 3_600.0
+
+
+class Sweeper:
+    """Everything here may run twice or not at all; a later round makes up for it."""
+
+    def __init__(
+        self,
+        config: Config,
+        pool: Pool,
+        send_many: Callable[[list[Message]], Awaitable[list[Reply]]],
+        now: Callable[[], float],
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._send_many = send_many
+        self._now = now
+        self._looked_at = 0  # of the inbox, up to this number
+
+    async def reoffer(self) -> int:
+        """Give stranded events of the next slice to the wait that exists by now; how many went."""
+        after = self._looked_at
+        size, last = await inbox.slice_after(self._pool, after, SLICE)
+        # From the beginning once the end is reached, and not when nothing is new: the wait of an
+        # old event may have come since, and some event is always new.
+        self._looked_at = last if size == SLICE else 0
+        taken = 0
+        while found := await inbox.stranded(self._pool, after, last, BATCH, BATCH_BYTES):
+            taken += await self._offer(found)
+            after = found[-1][0]
+        return taken
+
+    async def _offer(self, found: list[tuple[int, Parked]]) -> int:
+        replies = await self._send_many([event.to_offer() for _, event in found])
+        taken = [
+            inbox_id
+            for (inbox_id, _), reply in zip(found, replies, strict=True)
+            if isinstance(reply, Judged)
+            and reply.verdict in {Verdict.MATCHED, Verdict.DUPLICATE, Verdict.LATE}
+        ]
+        await inbox.settle(self._pool, taken)
+        log.info("sweeper.reoffered", found=len(found), taken=len(taken))
+        return len(taken)
+
+    async def forget(self) -> int:
+        """Remove events, waits, dead letters and deliveries past their time; how many rows."""
+        pool, retention = self._pool, self._config.retention
+        gone = await _all_of(lambda: inbox.expire(pool, BATCH))
+        gone += await _all_of(lambda: waits.forget_ended(pool, retention, BATCH))
+        gone += await _all_of(lambda: dead_letters.forget(pool, retention, BATCH))
+        audited = self._config.audit_retention
+        gone += await _all_of(lambda: audit_log.forget(pool, audited, BATCH))
+        await waits.forget_specs(pool, retention)
+        await named_topics.forget_topics(pool, retention)
+        longest = max(days_kept(self._config.early_ttl, retention).values())
+        await usage.forget(pool, longest + 1)
+        return gone + await self._forget_deliveries()
+
+    async def _forget_deliveries(self) -> int:
+        """The same for jobs that have ended, tenant by tenant: their ids grow with time."""
+        pool, before, gone = self._pool, self._now() - self._config.retention, 0
+        for tenant in (await keys.tenants(pool)).values():
+            gone += await _all_of(partial(jobs.forget, pool, tenant, before, BATCH))
+        # Once no job brings it anywhere, an event goes as well.
+        gone += await _all_of(lambda: events.forget(pool, before, BATCH))
+        await warnings.acknowledge_old(pool, SEEN_AFTER)
+        await warnings.forget(pool, self._config.retention)
+        return gone
+
+
+async def _all_of(forget_some: Callable[[], Awaitable[int]]) -> int:
+    """Batch by batch, until there was none left; how many went.
+
+    After each it rests for as long as that took. What is forgotten came with the traffic of
+    another day, and must not take more than its share from that of today.
+    """
+    gone = 0
+    while True:
+        began = time.monotonic()
+        some = await forget_some()
+        gone += some
+        if some == 0:
+            return gone
+        await asyncio.sleep(time.monotonic() - began)

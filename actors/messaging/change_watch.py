@@ -1,0 +1,144 @@
+"""Watching correlations: one feed per actor for the whole process, fanned out here."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import structlog
+from ray.exceptions import RayError
+
+from actors.runtime.directory import Directory
+from actors.runtime.names import home_of
+from core.shared.address import Address
+from core.shared.config import Config
+from core.shared.errors import TransientError
+
+log = structlog.get_logger("watch")
+
+LISTEN_FOR = 20.0
+
+
+class Watch:
+    """One watcher of one correlation."""
+
+    def __init__(self) -> None:
+        # Set at first: what happened before the watch began has to be read as well.
+        self._event = asyncio.Event()
+        self._event.set()
+
+    def wake(self) -> None:
+        """The correlation may have changed."""
+        self._event.set()
+
+    async def changed(self, timeout: float) -> bool:
+        """Wait until it may have changed since the last call; False if nothing did in time."""
+        try:
+            # Not wait_for: in Python 3.11 it can swallow that its task is cancelled.
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+
+class _Feed:
+    """The watches of this process on one actor, and the loop that listens for them."""
+
+    def __init__(self) -> None:
+        self.watches: dict[bytes, set[Watch]] = {}
+        self.added: set[bytes] = set()
+        self.removed: set[bytes] = set()
+        self.task: asyncio.Task[None] | None = None
+
+    def wake(self, key: bytes) -> None:
+        for watch in self.watches.get(key, ()):
+            watch.wake()
+
+
+class Watches:
+    """All watches of this process."""
+
+    def __init__(self, config: Config, directory: Directory, feed: str) -> None:
+        self._config = config
+        self._directory = directory
+        self._name = feed
+        self._feeds: dict[str, _Feed] = {}
+        self._adding: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def watch(self, address: Address) -> AsyncIterator[Watch]:
+        """Watch a correlation for as long as the context lasts."""
+        key = address.key
+        target = home_of(key, self._config)
+        feed = self._feeds.setdefault(target, _Feed())
+        watch = Watch()
+        feed.watches.setdefault(key, set()).add(watch)
+        feed.added.add(key)
+        feed.removed.discard(key)
+        self._restart(target, feed)
+        try:
+            yield watch
+        finally:
+            watches = feed.watches[key]
+            watches.discard(watch)
+            if not watches:
+                del feed.watches[key]
+                feed.added.discard(key)
+                feed.removed.add(key)
+
+    def renew(self, address: Address) -> None:
+        """Say once more that this correlation is watched, if it is: its actor may not know."""
+        target = home_of(address.key, self._config)
+        feed = self._feeds.get(target)
+        if feed is not None and address.key in feed.watches:
+            feed.added.add(address.key)
+            self._restart(target, feed)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        for feed in self._feeds.values():
+            if feed.task is not None:
+                feed.task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await feed.task
+
+    def _restart(self, target: str, feed: _Feed) -> None:
+        """A new key must reach the actor now, not when the running call returns."""
+        if feed.task is None or feed.task.done():
+            feed.task = asyncio.create_task(self._listen(target, feed))
+        else:
+            task = asyncio.create_task(self._add(target, feed))
+            self._adding.add(task)
+            task.add_done_callback(self._adding.discard)
+
+    async def _add(self, target: str, feed: _Feed) -> None:
+        """A short call beside the long one; the actor then wakes the long one itself."""
+        with contextlib.suppress(RayError, TransientError, ValueError):
+            await self._call(target, feed, wait=0.0)
+
+    async def _listen(self, target: str, feed: _Feed) -> None:
+        while feed.watches or feed.removed:
+            try:
+                await self._call(target, feed, wait=LISTEN_FOR if feed.watches else 0.0)
+            except (RayError, TransientError, ValueError) as error:
+                # The actor is gone and has forgotten us: begin anew, and let everyone look.
+                log.warning("watch.feed_lost", target=target, error=type(error).__name__)
+                self._directory.forget(target)
+                feed.added |= set(feed.watches)
+                feed.removed.clear()
+                await asyncio.sleep(0.2)
+        self._feeds.pop(target, None)
+
+    async def _call(self, target: str, feed: _Feed, wait: float) -> None:
+        added, feed.added = feed.added, set()
+        removed, feed.removed = feed.removed, set()
+        try:
+            handle = await self._directory.handle(target)
+            changed = await handle.listen.remote(self._name, list(added), list(removed), wait)
+        except BaseException:
+            feed.added |= added & set(feed.watches)
+            feed.removed |= removed
+            raise
+        for key in changed:
+            feed.wake(key)

@@ -1,0 +1,147 @@
+"""Where actors are found and made: the only module that applies `ray.remote`.
+
+Get-or-create is one atomic call, so whoever misses an actor may bring it back.
+"""
+
+import asyncio
+import time
+from importlib import import_module
+from typing import Any
+
+import ray
+
+from actors.messaging.shard_connections import Lines
+from actors.runtime.names import CALLS, DEDICATED, DISPATCH, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
+from core.shared.config import Config
+from core.shared.errors import OverloadedError, UnavailableError
+
+Handle = Any  # Ray's handles have no static type
+
+ANSWER_WITHIN = 5.0
+
+# By name prefix; imported when first made, because actors use the directory themselves.
+_CLASSES = {
+    SHARD: "actors.waits.shard_actor:ShardActor",
+    DEDICATED: "actors.waits.shard_actor:ShardActor",
+    TIMER: "actors.timers.timer_actor:TimerActor",
+    INGEST: "actors.kafka.ingest_actor:KafkaIngestActor",
+    RELAY: "actors.kafka.relay_actor:RelayActor",
+    CALLS: "actors.gathers.call_pool_actor:PoolActor",
+    DISPATCH: "actors.dispatch.pool_actor:DispatchActor",
+    SUPERVISOR: "actors.runtime.supervisor:SupervisorActor",
+}
+
+
+def ensure(name: str, config: Config) -> Handle:
+    """The actor of this name, made if there is none. Blocks on Ray's control store."""
+    return _remote(name, config).remote(name, config)
+
+
+def find(name: str, namespace: str) -> Handle | None:
+    """The actor of this name, if there is one."""
+    try:
+        return ray.get_actor(name, namespace=namespace)
+    except ValueError:
+        return None
+
+
+def named(namespace: str) -> list[str]:
+    """The names of all actors of this Muster."""
+    rows = ray.util.list_named_actors(all_namespaces=True)
+    return sorted(row["name"] for row in rows if row["namespace"] == namespace)
+
+
+def _remote(name: str, config: Config) -> Any:
+    path = next(path for prefix, path in _CLASSES.items() if name.startswith(prefix))
+    module, _, kind = path.partition(":")
+    return ray.remote(getattr(import_module(module), kind)).options(
+        name=name,
+        namespace=config.namespace,
+        lifetime="detached",
+        get_if_exists=True,
+        max_restarts=-1,
+        # A call that failed may have run: routers retry with the same ids, Ray must not.
+        max_task_retries=0,
+        max_concurrency=1_000,
+        num_cpus=0,
+        # One node's end must not take all shards. Ray ignores SPREAD for an actor that asks for
+        # nothing and picks a node by chance; one byte of memory makes it deal them out in turn.
+        scheduling_strategy="SPREAD",
+        memory=1,
+        enable_task_events=False,
+    )
+
+
+class Directory:
+    """A process's handles, looked up off the event loop and kept until their actor dies."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._handles: dict[str, Handle] = {}
+        self._looking: dict[str, asyncio.Task[Handle]] = {}
+        self._lines = Lines(self.handle, self.forget)
+        self._dedicated_seen = (0.0, 0)
+
+    async def handle(self, name: str) -> Handle:
+        """The actor of this name; many askers share one look-up."""
+        found = self._handles.get(name)
+        if found is not None:
+            return found
+        task = self._looking.get(name)
+        if task is None:
+            task = asyncio.create_task(self._look(name))
+            self._looking[name] = task
+            task.add_done_callback(lambda _: self._looking.pop(name, None))
+        return await asyncio.shield(task)
+
+    async def take(self, name: str, batch: bytes) -> bytes:
+        """Let this actor handle one batch."""
+        return await self._lines.take(name, batch)
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        await self._lines.close()
+
+    async def report(self, name: str) -> dict[str, Any]:
+        """What this actor tells of itself.
+
+        Raises:
+            UnavailableError: It is away.
+        """
+        handle = await self.handle(name)
+        try:
+            told: dict[str, Any] = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
+        except (ray.exceptions.RayError, TimeoutError) as error:
+            self.forget(name)
+            raise UnavailableError(f"{name} does not answer") from error
+        return told
+
+    def forget(self, name: str) -> None:
+        """The handle did not work; look it up again next time."""
+        self._handles.pop(name, None)
+
+    async def _look(self, name: str) -> Handle:
+        loop = asyncio.get_running_loop()
+        handle = await loop.run_in_executor(None, self._find_or_make, name)
+        self._handles[name] = handle
+        return handle
+
+    def _find_or_make(self, name: str) -> Handle:
+        handle = find(name, self._config.namespace)
+        if handle is not None:
+            return handle
+        if name.startswith(DEDICATED):
+            self._check_room()
+        return ensure(name, self._config)
+
+    def _check_room(self) -> None:
+        """A dedicated actor is a process: there can only be so many."""
+        checked_at, count = self._dedicated_seen
+        if time.monotonic() - checked_at > 1.0:
+            count = sum(name.startswith(DEDICATED) for name in named(self._config.namespace))
+        self._dedicated_seen = (time.monotonic(), count + 1)
+        if count >= self._config.dedicated_limit:
+            raise OverloadedError(
+                f"{count} correlations have an actor of their own; the limit is "
+                f"{self._config.dedicated_limit} (MUSTER_DEDICATED_LIMIT)"
+            )

@@ -1,0 +1,57 @@
+"""What the actors are called, and which of them a correlation lives in."""
+
+import zlib
+from functools import lru_cache
+
+from core.shared.address import shard_of
+from core.shared.config import Config, Placement
+
+SUPERVISOR = "supervisor"
+TIMER = "timer"
+SHARD = "shard-"
+INGEST = "kafka-ingest-"
+RELAY = "kafka-relay"
+POOL = "pool-"
+CALLS = "pool-calls-"
+DISPATCH = "pool-dispatch-"
+DEDICATED = "correlation:"
+
+
+@lru_cache(maxsize=1024)
+def shard_name(index: int) -> str:
+    """The name of one shard."""
+    return f"{SHARD}{index}"
+
+
+def expected_actors(config: Config) -> list[str]:
+    """Every actor that must run all the time."""
+    names = [TIMER]
+    if config.placement is not Placement.DEDICATED:
+        names = [*(shard_name(index) for index in range(config.shards)), TIMER]
+    names += call_pools(config)
+    if config.kafka is not None:
+        names += [*(f"{INGEST}{index}" for index in range(config.kafka.ingest)), RELAY]
+    return names
+
+
+def call_pools(config: Config) -> list[str]:
+    """The pools that call resources."""
+    return [f"{CALLS}{index}" for index in range(config.call_pools)]
+
+
+def dispatch_pool(pool_no: int) -> str:
+    """The actor that keeps a dispatch pool: one only, so that its rate has one keeper."""
+    return f"{DISPATCH}{pool_no}"
+
+
+def pool_of(tenant: int, resource: str, config: Config) -> str:
+    """The pool that calls this resource: one only, so that its rate has one keeper."""
+    place = zlib.crc32(f"{tenant}/{resource}".encode()) % config.call_pools
+    return f"{CALLS}{place}"
+
+
+def home_of(key: bytes, config: Config) -> str:
+    """The actor that hosts this correlation: the whole difference between the two placements."""
+    if config.placement is Placement.DEDICATED:
+        return f"{DEDICATED}{key.hex()}"
+    return shard_name(shard_of(key, config.shards))

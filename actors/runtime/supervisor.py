@@ -1,0 +1,177 @@
+"""Brings all actors up, notices when one does not answer, and tells how they are."""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import ray
+import structlog
+
+from actors.runtime.actor import Process
+from actors.runtime.directory import Directory, find, named
+from actors.runtime.names import (
+    DEDICATED,
+    DISPATCH,
+    INGEST,
+    POOL,
+    RELAY,
+    SHARD,
+    dispatch_pool,
+    expected_actors,
+)
+from actors.runtime.stall_monitor import StallWatch
+from core.shared.config import Config
+from storage.dispatch import pools
+from storage.operations import warnings
+from storage.operations.warnings import NewWarning
+from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.pool import Pool, PoolOptions, open_pool
+
+log = structlog.get_logger("supervisor")
+
+CHECK_EVERY = 1.0
+ANSWER_WITHIN = 5.0
+# Restarting a process that is only slow makes things worse: it must stay silent this long.
+SILENT_CHECKS = 6
+
+
+class SupervisorActor:
+    """Owns the list of actors; holds no state that a restart could lose."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._process = Process(name, config)
+        self._config = config
+        self._directory = Directory(config)
+        self._reports: dict[str, dict[str, Any]] = {}
+        self._silent: dict[str, int] = {}
+        self._restarts: dict[str, int] = {}
+        self._pids: dict[str, int] = {}
+        self._checked = asyncio.Event()
+        self._guests: list[str] = []
+        self._database: Pool | None = None
+        # None until Postgres has said which there are: till then none of them is too many.
+        self._dispatch: list[str] | None = None
+        self._stalls = StallWatch(self._warn)
+        self._started = False
+
+    async def adopt(self, config: Config) -> bool:
+        """Return True once every actor runs with this configuration and has answered.
+
+        False: this supervisor was made for another one and has let its actors go. The caller
+        replaces it, so that a restart by Ray brings back the new configuration, not the old.
+        """
+        if config != self._config:
+            log.info("supervisor.config_changed")
+            await asyncio.to_thread(self._dismiss, self._expected())
+            return False
+        self._ensure_started()
+        while not all(self._is_up(name) for name in self._expected()):
+            self._checked.clear()
+            await self._checked.wait()
+        return True
+
+    async def report(self) -> dict[str, Any]:
+        """How every actor is, as of the last check. Asking also starts the checks, if need be."""
+        self._ensure_started()
+        rows = [self._row(name) for name in [*self._expected(), *self._guests]]
+        return {
+            "placement": self._config.placement.value,
+            "actors": [{**self._process.describe(), "kind": "supervisor", "alive": True}, *rows],
+        }
+
+    def _ensure_started(self) -> None:
+        """Ray runs a constructor without an event loop: loops begin with the first call."""
+        if not self._started:
+            self._started = True
+            self._process.every(CHECK_EVERY, self._check)
+
+    def _expected(self) -> list[str]:
+        return [*expected_actors(self._config), *(self._dispatch or ())]
+
+    def _is_up(self, name: str) -> bool:
+        return name in self._reports and not self._silent.get(name, 0)
+
+    def _row(self, name: str) -> dict[str, Any]:
+        report = self._reports.get(name, {"name": name, "kind": name.rstrip("0123456789-")})
+        return {
+            **report,
+            "alive": self._is_up(name),
+            "restarts": self._restarts.get(name, 0),
+        }
+
+    async def _warn(self, warning: NewWarning) -> None:
+        if self._database is not None:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                await warnings.warn(self._database, warning)
+
+    async def _count_pools(self) -> None:
+        """Dispatch pools come and go with their rows. While Postgres is away, those known stay."""
+        if self._database is None:
+            options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=1)
+            self._database = await open_pool(options)
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN):
+                rows = await pools.all_open(self._database)
+        except SERVER_ERRORS as error:
+            log.warning("supervisor.database_away", error=type(error).__name__)
+            return
+        self._dispatch = [dispatch_pool(row.pool_no) for row in rows]
+
+    async def _check(self) -> None:
+        await self._count_pools()
+        await asyncio.gather(*(self._check_one(name) for name in self._expected()))
+        self._checked.set()
+        self._stalls.look(self._reports.values())
+        names = await asyncio.to_thread(named, self._config.namespace)
+        kinds = (SHARD, INGEST, RELAY, POOL)
+        surplus = [n for n in names if n.startswith(kinds) and n not in self._expected()]
+        if self._dispatch is None:
+            surplus = [name for name in surplus if not name.startswith(DISPATCH)]
+        # Shards beyond the configured number only slow the others down.
+        await asyncio.to_thread(self._dismiss, surplus)
+        await self._visit([name for name in names if name.startswith(DEDICATED)])
+
+    async def _visit(self, guests: list[str]) -> None:
+        """Correlations with an actor of their own come and go by themselves: only look."""
+        for name in set(self._guests) - set(guests):
+            self._reports.pop(name, None)
+        self._guests = guests
+        await asyncio.gather(*(self._look(name) for name in guests))
+
+    async def _look(self, name: str) -> None:
+        with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
+            handle = await asyncio.to_thread(find, name, self._config.namespace)
+            if handle is not None:
+                report = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
+                self._reports[name] = report
+
+    async def _check_one(self, name: str) -> None:
+        try:
+            handle = await self._directory.handle(name)
+            report = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
+        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
+            self._directory.forget(name)
+            self._silent[name] = self._silent.get(name, 0) + 1
+            log.warning("supervisor.no_answer", actor=name, error=type(error).__name__)
+            if self._silent[name] >= SILENT_CHECKS:
+                await asyncio.to_thread(self._restart, name)
+            return
+        if self._pids.get(name, report["pid"]) != report["pid"]:
+            self._restarts[name] = self._restarts.get(name, 0) + 1
+            log.warning("supervisor.restarted", actor=name, pid=report["pid"])
+        self._pids[name] = report["pid"]
+        self._reports[name] = report
+        self._silent[name] = 0
+
+    def _restart(self, name: str) -> None:
+        handle = find(name, self._config.namespace)
+        if handle is not None:
+            ray.kill(handle, no_restart=False)
+        self._silent[name] = 1
+
+    def _dismiss(self, names: list[str]) -> None:
+        for name in names:
+            handle = find(name, self._config.namespace)
+            if handle is not None:
+                ray.kill(handle, no_restart=True)
+            self._reports.pop(name, None)

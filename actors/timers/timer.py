@@ -1,0 +1,175 @@
+"""The timer's mind: near deadlines in memory, all deadlines in Postgres, none missed.
+
+It reads ahead by index, shards tell it of deadlines nearer than it has read, and a slow pass looks
+again at everything since the mark: the time up to which every deadline has been answered.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol
+
+import structlog
+
+from actors.timers.deadline_heap import Wheel
+from core.shared.address import Address
+from core.shared.config import Config
+from core.shared.errors import TransientError
+from core.waits.messages import Expire, Message, RefusalKind, Refused, Reply
+from storage.waits.deadlines import Due
+
+log = structlog.get_logger("timer")
+
+FIRE_CHUNK = 500
+# Chunks under way: past this a crowd only fills the queues before the shards.
+UNDER_WAY = 8
+# A row can be committed this much later than its deadline was computed.
+SLACK = 60.0
+# The mark is ahead of the clock: it was put back, by nobody knows how much, and deadlines may have
+# passed unseen on it since. So much of the past is looked at again.
+PUT_BACK = 3_600.0
+# Before a deadline fires again whose own wait cannot be read or written, while others can.
+ITS_OWN_PAUSE = 5.0
+
+
+class Deadlines(Protocol):
+    """What the timer reads and writes."""
+
+    def due_between(self, after: float, until: float) -> AsyncIterator[list[Due]]:
+        """Yield pages of waiting correlations with a deadline in (after, until], soonest first."""
+        ...
+
+    async def read_mark(self) -> float | None:
+        """Up to where everything has fired."""
+        ...
+
+    async def write_mark(self, swept_until: float) -> None:
+        """Move the mark, back as well."""
+        ...
+
+
+class Timer:
+    """Fires each deadline once it has passed on the database's clock."""
+
+    def __init__(
+        self,
+        config: Config,
+        deadlines: Deadlines,
+        send_many: Callable[[list[Message]], Awaitable[list[Reply]]],
+        now: Callable[[], float],
+        mint: Callable[[], str],
+    ) -> None:
+        self._config = config
+        self._deadlines = deadlines
+        self._send_many = send_many
+        self._now = now
+        self._mint = mint
+        self._wheel = Wheel()
+        self._firing: dict[bytes, float] = {}
+        # With when each was sent off, the oldest first.
+        self._tasks: dict[asyncio.Task[None], float] = {}
+        self._read_until = 0.0
+        self._counts = {"fired": 0, "retried": 0, "skew_sum": 0.0, "skew_max": 0.0}
+
+    def arm(self, due: list[tuple[Address, float]]) -> None:
+        """Deadlines that a shard has just committed."""
+        for address, due_at in due:
+            self._put(address, due_at)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Counters, and how much is near."""
+        return {**self._counts, "near": len(self._wheel), "firing": len(self._firing)}
+
+    @property
+    def stalled_seconds(self) -> float:
+        """How long the oldest of the deadlines that were sent off has gone unanswered."""
+        oldest = next(iter(self._tasks.values()), None)
+        return 0.0 if oldest is None else asyncio.get_running_loop().time() - oldest
+
+    async def start(self) -> None:
+        """Read everything since the mark, then go on reading ahead."""
+        mark = await self._deadlines.read_mark()
+        await self._read(0.0 if mark is None else self._since(mark))
+
+    async def read_ahead(self) -> None:
+        """Extend the horizon."""
+        await self._read(self._read_until)
+
+    async def sweep(self) -> None:
+        """Look again at what may have been committed behind the horizon; move the mark."""
+        mark = await self._deadlines.read_mark()
+        await self._read(self._since(mark or self._now()), keep_horizon=True)
+        open_since = [self._now(), *self._firing.values()]
+        earliest = self._wheel.earliest()
+        if earliest is not None:
+            open_since.append(earliest)
+        await self._deadlines.write_mark(min(open_since))
+
+    def tick(self) -> None:
+        """Send off what is due now, as much as shards can take at once; the rest as they answer."""
+        while len(self._tasks) < UNDER_WAY:
+            due = self._wheel.take_due(self._now(), FIRE_CHUNK)
+            if not due:
+                return
+            for address, due_at in due:
+                self._firing[address.key] = due_at
+            task = asyncio.create_task(self._fire(due))
+            self._tasks[task] = asyncio.get_running_loop().time()
+            task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled():
+            self.tick()
+
+    async def settled(self) -> None:
+        """Wait until everything that is due by now is answered."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    async def _read(self, after: float, *, keep_horizon: bool = False) -> None:
+        until = self._now() + self._config.timer_horizon
+        async for page in self._deadlines.due_between(after, until):
+            for due in page:
+                self._put(due.address, due.due_at)
+        if not keep_horizon:
+            self._read_until = until
+
+    def _since(self, mark: float) -> float:
+        """Return the time from which on a deadline may not have been answered."""
+        now = self._now()
+        return max(0.0, (mark if mark <= now else now - PUT_BACK) - SLACK)
+
+    def _put(self, address: Address, due_at: float) -> None:
+        if self._firing.get(address.key) != due_at:
+            self._wheel.put(address, due_at)
+
+    async def _fire(self, due: list[tuple[Address, float]]) -> None:
+        now = self._now()
+        messages: list[Message] = [
+            Expire(address=address, turn_id=self._mint(), at=now) for address, _ in due
+        ]
+        try:
+            replies = await self._send_many(messages)
+        except TransientError as error:
+            log.warning("timer.fire_failed", error=str(error), waits=len(due))
+            replies = [_AGAIN] * len(due)
+        except Exception:
+            # Whatever it was: a deadline that is under way for ever would never fire.
+            log.exception("timer.fire_crashed", waits=len(due))
+            replies = [_AGAIN] * len(due)
+        for (address, due_at), reply in zip(due, replies, strict=True):
+            self._firing.pop(address.key, None)
+            if isinstance(reply, Refused) and reply.is_passing:
+                self._counts["retried"] += 1
+                is_its_own = reply.kind is RefusalKind.FAILED
+                self._wheel.put(address, self._now() + (ITS_OWN_PAUSE if is_its_own else 0.2))
+            else:
+                self._record(now - due_at)
+
+    def _record(self, skew: float) -> None:
+        self._counts["fired"] += 1
+        self._counts["skew_sum"] += skew
+        self._counts["skew_max"] = max(self._counts["skew_max"], skew)
+
+
+_AGAIN = Refused(kind=RefusalKind.OVERLOADED, detail="no answer; fires again")

@@ -1,0 +1,212 @@
+"""One correlation in memory: its state as of the last turn, whether or not it is stored yet."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from core.waits.inbox import UNREGISTERED, Unregistered
+from core.waits.limits import WaitLimits
+from core.waits.messages import Message, Reason
+from core.waits.passivation import Stay, judge_stay
+from core.waits.state import Decision, Parked, Wait
+from core.waits.transitions import take
+from storage.waits.waits import Loaded
+
+# What a wait holds in memory besides its spec, with its place among the others; and each mark.
+WAIT_BYTES, MARK_BYTES = 1_000, 400
+
+
+class Activation(msgspec.Struct, gc=False):
+    """The cache of a row, or of what the inbox keeps for an address while there is no wait."""
+
+    key: bytes
+    wait: Wait | None
+    sizes: dict[str, int]
+    """The bytes of each early event."""
+    refused: int
+    elsewhere: str | None
+    last_used: float
+    early: dict[str, Parked] = {}
+    """Those of the early events that are in memory: the others are in Postgres only."""
+    weight: int = 0
+    """What it was counted for among the residents, besides its spec."""
+
+    @classmethod
+    def of(cls, key: bytes, loaded: Loaded, now: float) -> "Activation":
+        """Activate from what Postgres knows."""
+        return cls(key, loaded.wait, loaded.sizes, loaded.refused, loaded.elsewhere, now)
+
+    @classmethod
+    def fresh(cls, key: bytes, now: float) -> "Activation":
+        """Activate what nobody has ever heard of."""
+        return cls(key, None, {}, 0, None, now)
+
+    @property
+    def lacks_early(self) -> bool:
+        """Whether a registration would take up early events that have not been read."""
+        return self.wait is None and len(self.sizes) > len(self.early)
+
+    @property
+    def lacks_spec(self) -> bool:
+        """Whether Postgres did not have its spec, which a registration may bring back."""
+        return self.wait is not None and self.wait.spec.lost != b""
+
+    def add_early(self, events: Iterable[Parked]) -> None:
+        """These are in Postgres, and as many as a registration takes up."""
+        self.early = {event.event_id: event for event in events} | self.early
+        self.sizes = {name: len(event.payload) for name, event in self.early.items()}
+
+    def take(self, message: Message, now: float, limits: WaitLimits) -> Decision:
+        """One turn: decide, and be what was decided."""
+        wait = self.wait
+        if wait is not None and not wait.spec.lost:
+            decision = take(wait, message, now, UNREGISTERED, limits)
+            self.wait = decision.wait
+            return decision
+        decision = take(wait, message, now, self._unregistered(), limits)
+        self.wait = decision.wait
+        if decision.wait is None or decision.wait.spec.lost:
+            for event in decision.parked:
+                self._park(event)
+        elif self.sizes:
+            self.early, self.sizes = {}, {}
+        return decision
+
+    def _unregistered(self) -> Unregistered:
+        if not (self.sizes or self.refused or self.elsewhere):
+            return UNREGISTERED
+        return Unregistered(
+            early=tuple(self.early.values()),
+            sizes=self.sizes,
+            refused=self.refused,
+            elsewhere=self.elsewhere,
+        )
+
+    def _park(self, event: Parked) -> None:
+        if event.reason is Reason.TOO_MANY_EARLY:
+            self.refused += 1
+        else:
+            self.early[event.event_id] = event
+            self.sizes[event.event_id] = len(event.payload)
+
+    @property
+    def at_rest(self) -> bool:
+        """Nothing is expected to happen to it soon: nobody registered it, or it has ended."""
+        wait = self.wait
+        return wait is None or wait.ending is not None or wait.spec.lost != b""
+
+
+class Residents:
+    """The correlations in memory, the longest unused first, never many more than the limit."""
+
+    def __init__(self, limit: int, idle_after: float, most_bytes: int) -> None:
+        self._by_key: OrderedDict[bytes, Activation] = OrderedDict()
+        self._limit = limit
+        self._idle_after = idle_after
+        self._most_bytes = most_bytes
+        # Many waits share one spec, which counts once.
+        self._spec_users: dict[int, int] = {}
+        # About how many bytes they hold together.
+        self.weight = 0
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, key: bytes, now: float) -> Activation | None:
+        """The activation, which counts as used now."""
+        found = self._by_key.get(key)
+        if found is not None:
+            found.last_used = now
+            self._by_key.move_to_end(key)
+        return found
+
+    def add(self, activation: Activation) -> None:
+        """Take one in."""
+        known = self._by_key.get(activation.key)
+        if known is not activation:
+            if known is not None:
+                self._release(known)
+            self._by_key[activation.key] = activation
+            self.weigh(activation)
+
+    def weigh(self, activation: Activation) -> None:
+        """Count what a wait holds, once there is one."""
+        wait = activation.wait
+        if wait is None or activation.weight:
+            return
+        activation.weight = WAIT_BYTES + MARK_BYTES * len(wait.marks)
+        self.weight += activation.weight
+        users = self._spec_users.get(id(wait.spec), 0)
+        self._spec_users[id(wait.spec)] = users + 1
+        if not users:
+            self.weight += wait.spec.weight
+
+    def _release(self, activation: Activation) -> None:
+        wait = activation.wait
+        if wait is None or not activation.weight:
+            return
+        self.weight -= activation.weight
+        activation.weight = 0
+        users = self._spec_users.pop(id(wait.spec)) - 1
+        if users:
+            self._spec_users[id(wait.spec)] = users
+        else:
+            self.weight -= wait.spec.weight
+
+    def drop(self, key: bytes) -> None:
+        """Forget one, whatever its state: the row is the truth."""
+        found = self._by_key.pop(key, None)
+        if found is not None:
+            self._release(found)
+
+    def forget(self, unsaved: frozenset[bytes]) -> int:
+        """Forget all but those whose changes are not stored; return how many."""
+        kept = OrderedDict((key, one) for key, one in self._by_key.items() if key in unsaved)
+        gone, self._by_key = len(self._by_key) - len(kept), kept
+        return gone
+
+    def leave_if_at_rest(self, key: bytes) -> bool:
+        """Let a stored correlation go at once if it has ended."""
+        found = self._by_key.get(key)
+        if found is None or not found.at_rest:
+            return False
+        del self._by_key[key]
+        self._release(found)
+        return True
+
+    def passivate(self, unsaved: frozenset[bytes], now: float) -> int:
+        """Let idle and crowded-out correlations go; how many went."""
+        gone = list(self._leaving(unsaved, now))
+        for key in gone:
+            self.drop(key)
+        if len(gone) > len(self._by_key):
+            # A dict keeps the size of its fullest hour; a copy has the size it needs.
+            self._by_key = OrderedDict(self._by_key)
+        return len(gone)
+
+    def _leaving(self, unsaved: frozenset[bytes], now: float) -> Iterator[bytes]:
+        excess = len(self._by_key) - self._limit
+        excess_bytes = self.weight - self._most_bytes
+        for key, activation in self._by_key.items():
+            idle = now - activation.last_used
+            crowded = excess > 0 or excess_bytes > 0
+            if idle < self._idle_after and not crowded:
+                return
+            stay = judge_stay(
+                unsaved=key in unsaved,
+                ended=activation.at_rest,
+                idle=idle,
+                idle_after=self._idle_after,
+                crowded=crowded,
+            )
+            if stay is Stay.LEAVE:
+                excess -= 1
+                excess_bytes -= self._freed_by(activation)
+                yield key
+
+    def _freed_by(self, activation: Activation) -> int:
+        """What is free at least when this one has gone."""
+        wait = activation.wait
+        is_last = wait is not None and self._spec_users.get(id(wait.spec)) == 1
+        return activation.weight + (wait.spec.weight if wait is not None and is_last else 0)

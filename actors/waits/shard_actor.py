@@ -1,0 +1,177 @@
+"""The Ray face of a shard. Everything interesting is in `Shard`."""
+
+import asyncio
+import os
+import random
+import time
+from functools import partial
+from typing import Any
+
+import ray
+import structlog
+
+from actors.messaging.shard_socket import Endpoint, Exchange, LineLostError
+from actors.runtime.actor import Process, owner_name, settle_memory, sync_until_done
+from actors.runtime.directory import find
+from actors.runtime.names import DEDICATED, TIMER, call_pools
+from actors.waits.shard import Shard
+from core.shared.address import Address
+from core.shared.config import Config
+from core.shared.usage_counter import UsageCounter
+from core.waits.messages import decode_messages, encode
+from services.access.usage_writer import EVERY as TELL_USAGE_EVERY
+from services.access.usage_writer import UsageWriter
+from storage.access import usage
+from storage.postgres.clock import DatabaseClock
+from storage.postgres.pool import PoolOptions
+from storage.waits.shard_store import ShardStore
+
+log = structlog.get_logger("shard")
+
+# Not for ever: a caller that dies cannot take its call back.
+HOLD_FOR = 30.0
+
+
+class _World:
+    """The real time, chance, timer and pools."""
+
+    def __init__(self, config: Config) -> None:
+        self.clock = DatabaseClock(time.monotonic, time.time)
+        self.now = self.clock.now
+        self.monotonic = time.monotonic
+        self.chance = random.random
+        self._config = config
+        self._timer: Any = None
+        self._pools: list[Any] = []
+
+    def alarm(self, due: list[tuple[Address, float]]) -> None:
+        # One way: if the timer is away it reads these rows when it is back.
+        if self._timer is not None:
+            self._timer.arm.remote(due, self.now())
+
+    def call_off(self, gathers: list[bytes]) -> None:
+        # One way: a call that goes on for nobody ends at its deadline.
+        for pool in self._pools:
+            pool.call_off.remote(gathers)
+
+    async def find_others(self) -> None:
+        """Ray's look-up blocks, so it runs in a thread."""
+        if self._timer is None:
+            self._timer = await asyncio.to_thread(find, TIMER, self._config.namespace)
+        names = call_pools(self._config)
+        if len(self._pools) < len(names):
+            found = [await asyncio.to_thread(find, n, self._config.namespace) for n in names]
+            self._pools = [pool for pool in found if pool is not None]
+
+
+class ShardActor:
+    """Hosts many correlations, or with placement `dedicated` a single one."""
+
+    def __init__(self, name: str, config: Config) -> None:
+        self._process = Process(name, config)
+        self._config = config
+        self._dedicated = name.startswith(DEDICATED)
+        self._options = PoolOptions(
+            dsn=config.dsn,
+            name=name.partition(":")[0],
+            max_size=1 if self._dedicated else 2,
+            statement_timeout=10.0,
+        )
+        self._usage = UsageCounter()
+        self._world = _World(config)
+        self._store = ShardStore(
+            self._options, owner_name(name), config.early_ttl, self._world.clock, self._usage
+        )
+        self._shard: Shard | None = None
+        self._starting: asyncio.Task[Shard] | None = None
+        self._endpoint: Endpoint | None = None
+        self._opening = asyncio.Lock()
+        self._idle_since: float | None = None
+
+    async def take(self, batch: bytes) -> bytes:
+        """Handle one batch of messages; the answers, after commit."""
+        shard = self._shard or await self._started()
+        return encode(await shard.handle(decode_messages(batch)))
+
+    async def endpoint(self) -> Endpoint | None:
+        """Where batches can come in past Ray. Nowhere if Ray's own traffic is to be encrypted."""
+        self._begin()
+        if self._endpoint is None and os.environ.get("RAY_USE_TLS", "0") == "0":
+            async with self._opening:
+                if self._endpoint is None:
+                    self._endpoint = await self._listen()
+        return self._endpoint
+
+    async def _listen(self) -> Endpoint | None:
+        try:
+            return await Exchange(self.take).listen(ray.util.get_node_ip_address())
+        except OSError as error:
+            log.warning("shard.no_line", actor=self._process.name, error=str(error))
+            return None
+
+    async def hold(self, secret: bytes) -> None:
+        """Return only after a while: until then Ray tells the caller if this actor is gone.
+
+        Raises:
+            LineLostError: The line of this secret was another incarnation's.
+        """
+        if self._endpoint is None or self._endpoint.secret != secret:
+            raise LineLostError("another incarnation")
+        await asyncio.sleep(HOLD_FOR)
+
+    async def listen(
+        self, feed: str, watch: list[bytes], unwatch: list[bytes], wait: float
+    ) -> list[bytes]:
+        """The correlations of this feed that changed since it was last asked."""
+        shard = self._shard or await self._started()
+        return await shard.feeds.listen(feed, watch, unwatch, wait)
+
+    async def report(self) -> dict[str, Any]:
+        """Where it runs and what it counted. Answers while Postgres is away, too."""
+        stats = self._shard.snapshot() if self._shard else {"hot": 0, "pending": 0}
+        return {**self._process.describe(), "kind": "shard", "stats": stats}
+
+    async def _started(self) -> Shard:
+        return await asyncio.shield(self._begin())
+
+    def _begin(self) -> "asyncio.Task[Shard]":
+        if self._starting is None:
+            self._starting = self._process.launch(self._start())
+        return self._starting
+
+    async def _start(self) -> Shard:
+        pool = await self._store.pool()
+        await sync_until_done(self._world.clock, pool)
+        # Before the first turn: a deadline nearer than the timer has read must reach it.
+        await self._world.find_others()
+        shard = Shard(self._config, self._store, self._world)
+        self._store.on_lost = shard.forget
+        self._world.clock.on_moved = shard.decide_again
+        self._process.spawn(shard.load_forever())
+        self._process.spawn(shard.write_forever())
+        self._process.every(1.0, self._rest)
+        tell = UsageWriter(self._usage, partial(usage.add, pool)).flush
+        self._process.every(TELL_USAGE_EVERY, tell)
+        self._process.every(5.0, lambda: self._world.clock.sync(pool))
+        self._process.every(2.0, self._world.find_others)
+        settle_memory()
+        self._process.measure("commit", lambda: shard.stalled_seconds)
+        self._shard = shard
+        return shard
+
+    async def _rest(self) -> None:
+        if self._shard is None:
+            return
+        self._shard.rest()
+        if self._dedicated:
+            self._leave_if_idle(self._shard)
+
+    def _leave_if_idle(self, shard: Shard) -> None:
+        """An actor of its own goes when its correlation has gone from memory."""
+        now = time.monotonic()
+        if not shard.idle:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = now
+        elif now - self._idle_since > min(5.0, self._config.idle_after):
+            ray.kill(ray.get_runtime_context().current_actor, no_restart=True)

@@ -1,0 +1,223 @@
+"""Activation: read what Postgres knows of correlations that are not in memory, many in one query.
+
+Events that came before a registration are read apart, so many bytes at a time: whose early events
+are large holds up nobody else.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol, TypeAlias, TypeVar
+
+import structlog
+
+from actors.waits.activation import Activation, Residents
+from actors.waits.shard_flush import ShardWriter, Store
+from actors.waits.turn import Moment, Turn
+from core.waits.messages import Offer, RefusalKind, Refused, Register
+from core.waits.spec import WaitSpec, decode_spec
+from services.shared.split_write import SplitWrite
+from storage.waits.waits import Loaded, LoadRequest
+from telemetry.logging import about
+
+log = structlog.get_logger("shard")
+
+# Early events of so many bytes are read at a time, or those of one correlation.
+EARLY_CHUNK = 4 * 1024 * 1024
+
+_NOT_LOADED = Refused(kind=RefusalKind.OVERLOADED, detail="could not be loaded; try again")
+_UNREADABLE = Refused(kind=RefusalKind.FAILED, detail="what is stored here cannot be read now")
+T = TypeVar("T")
+_Taken: TypeAlias = dict[tuple[bytes, str], Refused]
+
+
+class Host(Protocol):
+    """The shard that a loader works for."""
+
+    def moment(self) -> Moment:
+        """The time of the turns that follow."""
+        ...
+
+    def run(self, resident: Activation, turn: Turn, now: float) -> None:
+        """Let an active correlation have its turn."""
+        ...
+
+
+class ShardLoader:
+    """Holds the turns of correlations that are being read, in the order they came."""
+
+    def __init__(self, store: Store, residents: Residents, writer: ShardWriter, host: Host) -> None:
+        self._store = store
+        self._residents = residents
+        self._writer = writer
+        self._host = host
+        self._to_load: list[bytes] = []
+        self._to_open: dict[bytes, Activation] = {}
+        self._work = asyncio.Event()
+        # By key; whoever has a turn for one of these adds it here.
+        self.held: dict[bytes, list[Turn]] = {}
+
+    def load(self, key: bytes, turns: Iterable[Turn]) -> None:
+        """Read a correlation, then let it have these turns."""
+        if key in self.held:
+            self.held[key].extend(turns)
+            return
+        self.held[key] = list(turns)
+        self._to_load.append(key)
+        self._work.set()
+
+    def open(self, resident: Activation, turn: Turn) -> None:
+        """Read the early events of a correlation that is about to be registered."""
+        self.held[resident.key] = [turn]
+        self._to_open[resident.key] = resident
+        self._work.set()
+
+    async def load_forever(self) -> None:
+        """Read all that gathered, and a part of the early events that are asked for, by turns."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._to_load or self._to_open:
+                keys, self._to_load = self._to_load, []
+                if keys:
+                    await self._or_refuse(keys, self._load_once)
+                chunk = self._next_chunk()
+                if chunk:
+                    await self._or_refuse(chunk, self._open_once)
+
+    def _next_chunk(self) -> list[bytes]:
+        chunk: list[bytes] = []
+        size = 0
+        for key, resident in self._to_open.items():
+            size += sum(resident.sizes.values())
+            if chunk and size > EARLY_CHUNK:
+                break
+            chunk.append(key)
+        return chunk
+
+    async def _or_refuse(
+        self, keys: list[bytes], read: Callable[[list[bytes]], Awaitable[None]]
+    ) -> None:
+        try:
+            await read(keys)
+        except Exception:
+            log.exception("shard.load_failed", correlations=len(keys))
+            for key in keys:
+                self._to_open.pop(key, None)
+                for turn in self.held.pop(key, ()):
+                    turn.answer(_NOT_LOADED)
+
+    async def _load_once(self, keys: list[bytes]) -> None:
+        loaded = await self._read(keys, self._load)
+        self._writer.tally.add("loads", len(loaded))
+        taken = await self._nodes_taken(loaded)
+        moment = self._host.moment()
+        for key, found in loaded.items():
+            self._run(Activation.of(key, found, moment.monotonic), taken, moment.now)
+
+    async def _load(self, keys: list[bytes]) -> dict[bytes, Loaded]:
+        requests = [_load_request(key, self.held[key]) for key in keys]
+        loaded = await self._store.load(requests)
+        restored = [request for request in requests if await self._restore(loaded[request.key])]
+        return loaded | await self._store.load(restored) if restored else loaded
+
+    async def _open_once(self, keys: list[bytes]) -> None:
+        early = await self._read(keys, self._store.load_early)
+        moment = self._host.moment()
+        for key in keys:
+            resident = self._to_open.pop(key, None)
+            if resident is None:
+                continue  # refused
+            resident.add_early(early.get(key, ()))
+            self._run(resident, {}, moment.now)
+
+    async def _read(
+        self, keys: list[bytes], read: Callable[[list[bytes]], Awaitable[dict[bytes, T]]]
+    ) -> dict[bytes, T]:
+        """Read by keys, for as long as Postgres is away; who waits for unreadable ones is told."""
+        found: dict[bytes, T] = {}
+
+        async def keep(_: list[bytes], more: dict[bytes, T]) -> None:
+            found.update(more)
+
+        async def refuse(key: bytes, error: Exception) -> None:
+            log.error("shard.row_unreadable", wait=key.hex(), exc_info=error)
+            self._to_open.pop(key, None)
+            for turn in self.held.pop(key, ()):
+                turn.answer(_UNREADABLE)
+
+        await SplitWrite(
+            write=read,
+            settle=keep,
+            refuse=refuse,
+            probe=self._read_nothing,
+            pause=self._writer.pause,
+        ).run(keys)
+        return found
+
+    async def _read_nothing(self) -> None:
+        await self._store.load([])
+
+    def _run(self, resident: Activation, taken: _Taken, now: float) -> None:
+        key = resident.key
+        turns = self.held.pop(key)
+        for index, turn in enumerate(turns):
+            refusal = taken.get((key, turn.message.turn_id)) or _refuse_impostor(resident, turn)
+            if refusal is not None:
+                turn.answer(refusal)
+            elif isinstance(turn.message, Register) and resident.lacks_early:
+                self.held[key] = turns[index:]
+                self._to_open[key] = resident
+                return
+            else:
+                # Each time: one at rest leaves after a turn that changed nothing, and what the
+                # next turn then decided would be unknown to those that come after it.
+                self._residents.add(resident)
+                self._host.run(resident, turn, now)
+
+    async def _restore(self, found: Loaded) -> bool:
+        """Bring back a spec that Postgres has lost, if a registration has it; whether one had."""
+        wait = found.wait
+        if wait is None or not wait.spec.lost:
+            return False
+        spec = _spec_in(self.held[wait.address.key], wait.spec.lost)
+        if spec is None:
+            return False
+        log.warning("wait.spec_restored", **about(wait.address))
+        tenant, expires_at = wait.address.tenant, wait.opened_at + spec.timeout
+        await self._store.restore_spec(tenant, spec, expires_at)
+        return True
+
+    async def _nodes_taken(self, loaded: dict[bytes, Loaded]) -> _Taken:
+        """Registrations that lost although there is no such wait: their node is another's."""
+        taken: _Taken = {}
+        strangers = [key for key, found in loaded.items() if found.wait is None]
+        lost = [turn for key in strangers for turn in self.held[key] if turn.lost]
+        for turn in lost:
+            message = turn.message
+            if not isinstance(message, Register):
+                continue
+            existing = await self._store.correlation_of_node(message.address, message.node_id)
+            if existing is not None:
+                detail = f"node {message.node_id} of {message.address.execution_id} waits already"
+                taken[turn.key, message.turn_id] = Refused(
+                    kind=RefusalKind.CONFLICT, detail=detail, existing=existing
+                )
+        return taken
+
+
+def _load_request(key: bytes, turns: list[Turn]) -> LoadRequest:
+    has_event = any(isinstance(turn.message, Offer) for turn in turns)
+    return LoadRequest(key, turns[0].message.address.tenant, has_event)
+
+
+def _refuse_impostor(resident: Activation, turn: Turn) -> Refused | None:
+    """Two addresses can share a key only by a forged hash collision: let neither in."""
+    if resident.wait is None or resident.wait.address == turn.message.address:
+        return None
+    return Refused(kind=RefusalKind.CONFLICT, detail="these ids collide with others")
+
+
+def _spec_in(turns: list[Turn], digest: bytes) -> WaitSpec | None:
+    """The spec of this digest, if one of these registers it."""
+    specs = [decode_spec(t.message.spec) for t in turns if isinstance(t.message, Register)]
+    return next((spec for spec in specs if spec.digest == digest), None)

@@ -1,0 +1,101 @@
+"""A message on its way through a shard, and the batch it came in."""
+
+import asyncio
+from typing import NamedTuple
+
+from core.waits.messages import Message, Refused, Reply
+from core.waits.outgoing import outgoing_of
+from core.waits.state import Decision, Wait
+from storage.waits.flush import NEW, Change
+
+# What a row weighs besides its payload, in bytes.
+ROW_WEIGHT = 300
+
+
+class Moment(NamedTuple):
+    """The database's time, and a local clock that never jumps."""
+
+    now: float
+    monotonic: float
+
+
+class Batch:
+    """One call of a router: answered as a whole, once every message in it is committed."""
+
+    __slots__ = ("_open", "_replies", "done")
+
+    def __init__(self, size: int) -> None:
+        self._replies: list[Reply | None] = [None] * size
+        self._open = size
+        self.done: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+
+    def answer(self, index: int, reply: Reply) -> None:
+        """Settle one message; the last one settles the batch."""
+        self._replies[index] = reply
+        self._open -= 1
+        if self._open == 0 and not self.done.done():
+            self.done.set_result([r for r in self._replies if r is not None])
+
+
+class Turn:
+    """One message and where its answer goes. `lost` counts the races it lost."""
+
+    __slots__ = ("batch", "index", "key", "lost", "message")
+
+    def __init__(self, message: Message, batch: Batch, index: int) -> None:
+        self.message = message
+        self.key = message.address.key
+        self.batch = batch
+        self.index = index
+        self.lost = 0
+
+    def answer(self, reply: Reply) -> None:
+        """Tell the caller."""
+        self.batch.answer(self.index, reply)
+
+
+class Unsaved:
+    """A correlation's turns since its last flush, folded to one change of about `weight` bytes."""
+
+    __slots__ = ("before", "change", "turns", "weight")
+
+    def __init__(self, key: bytes, tenant: int, before: Wait | None) -> None:
+        self.before = before
+        self.weight = ROW_WEIGHT
+        self.change = Change(key, tenant, NEW if before is None else before.version)
+        self.turns: list[tuple[Turn, Reply]] = []
+
+    def fold(self, turn: Turn, decision: Decision, *, changed: bool) -> None:
+        """Add one decision; only the last state is ever written."""
+        change, entries = self.change, decision.entries
+        if changed:
+            change.outgoing += outgoing_of(change.wait or self.before, decision.wait)
+            change.wait = decision.wait
+        if change.entries:
+            # Late and sent again before the first was stored: one line is enough.
+            known = {entry.event_id for entry in change.entries}
+            change.entries += [entry for entry in entries if entry.event_id not in known]
+        else:
+            change.entries.extend(entries)
+        for entry in entries:
+            self.weight += ROW_WEIGHT + len(entry.payload)
+        if decision.unparked:
+            # Parked and taken up again within one flush: it never needs to reach the inbox.
+            taken = set(decision.unparked)
+            change.parked = [event for event in change.parked if event.event_id not in taken]
+            change.unparked.extend(decision.unparked)
+        if decision.parked:
+            change.parked.extend(decision.parked)
+            for event in decision.parked:
+                self.weight += ROW_WEIGHT + len(event.payload)
+        self.turns.append((turn, decision.reply))
+
+    def commit(self) -> None:
+        """It is in Postgres: answer everyone."""
+        for turn, reply in self.turns:
+            turn.answer(reply)
+
+    def refuse(self, refusal: Refused) -> None:
+        """It cannot be stored: say so to everyone."""
+        for turn, _ in self.turns:
+            turn.answer(refusal)

@@ -1,0 +1,42 @@
+"""The keys that stored secrets are encrypted under, for commands that work on the database."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.shell.errors import CommandError
+from core.shared.errors import MusterError
+from host.paths import places_of
+from settings.settings import Settings
+from storage.encryption import cipher
+from storage.encryption.cipher import SETTING, FileKeys, FixedKeys, KeyRing
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKeys:
+    """The keys at hand, and the file they are in if they are in one."""
+
+    ring: KeyRing
+    file: Path | None
+
+
+def use_secret_keys(data_dir: Path) -> SecretKeys:
+    """Let this process encrypt and decrypt as the instance does that has this data folder."""
+    try:
+        found = _find(data_dir)
+    except MusterError as error:
+        raise CommandError(f"{error}.") from error
+    cipher.install(found.ring)
+    return found
+
+
+def _find(data_dir: Path) -> SecretKeys:
+    given = Settings.load().secret_keys()
+    if given:
+        return SecretKeys(KeyRing(FixedKeys(given)), None)
+    file = places_of(data_dir).secret_key
+    if not file.exists():
+        raise CommandError(
+            f"There is no key for secrets: set {SETTING}, or name the data folder of the instance "
+            "with --data-dir."
+        )
+    return SecretKeys(KeyRing(FileKeys(str(file))), file)

@@ -1,1 +1,0 @@
-"""`muster gather`: one question to many, and their answers."""

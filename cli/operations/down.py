@@ -1,0 +1,34 @@
+"""`muster down`: stop the Muster of a data folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.shell.context import DATA_DIR, complain, out
+from core.shared.errors import MusterError
+from host import lifecycle
+from host.errors import HostError
+from host.kafka.selection import stop_kafka
+from host.paths import places_of
+from host.postgres import embedded
+
+
+def down(
+    data_dir: Annotated[
+        Path, typer.Option(envvar="MUSTER_DATA_DIR", help="Data folder of the instance to stop.")
+    ] = DATA_DIR,
+) -> None:
+    """Stop a Muster that was started here, and whatever a killed one left behind."""
+    try:
+        sentence = lifecycle.down(data_dir)
+        # What is left now had its host killed before it could stop it.
+        if stop_kafka(places_of(data_dir)):
+            sentence += " Stopped its Kafka."
+        if embedded.running(data_dir) is not None:
+            embedded.stop(data_dir)
+            sentence += " Stopped its PostgreSQL."
+    except (HostError, MusterError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+    out.print(sentence, markup=False, soft_wrap=True)

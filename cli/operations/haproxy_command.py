@@ -1,0 +1,66 @@
+"""`muster haproxy`: HAProxy on the machines of a cluster, bounded and closed as on one machine."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.shell.context import complain, out
+from cli.shell.errors import CommandError
+from core.shared.errors import MusterError
+from host.proxy.haproxy import LAUNCHER, Front, find_program, write_launcher
+from host.proxy.haproxy_limits import FrontBounds
+from settings.settings import Settings
+
+# Ray puts a folder named by the node (56 characters) below this one, and HAProxy a socket into it,
+# whose path may have 97 bytes.
+LONGEST_PATH = 97 - len("/admin.sock") - 57
+
+
+def bounds_of(settings: Settings) -> FrontBounds:
+    """What the settings say of HAProxy."""
+    return FrontBounds(
+        body_seconds=settings.request_timeout,
+        body_bytes=settings.max_body,
+        source_connections=settings.source_connections,
+    )
+
+
+def haproxy(
+    folder: Annotated[Path, typer.Argument(help="Folder for HAProxy's files, made private.")],
+) -> None:
+    """Write the program that Ray is to start as HAProxy (RAY_SERVE_HAPROXY_BINARY_PATH)."""
+    try:
+        out.print(str(_write(folder.expanduser().absolute(), Settings.load())), soft_wrap=True)
+    except (MusterError, CommandError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+
+
+def _write(folder: Path, settings: Settings) -> Path:
+    if len(os.fsencode(folder)) > LONGEST_PATH:
+        raise CommandError(
+            f"{folder} is too long for the sockets in it: use a path of at most "
+            f"{LONGEST_PATH} characters."
+        )
+    _make_private(folder)
+    program = find_program(but=folder / LAUNCHER)
+    if program is None:
+        raise CommandError("HAProxy was not found: install ray[serve] on Linux, or haproxy.")
+    launcher = write_launcher(folder, program, Front(bounds=bounds_of(settings)))
+    if launcher is None:
+        raise CommandError(f"{folder} may not execute programs: choose another folder.")
+    return launcher
+
+
+def _make_private(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise CommandError(f"{folder} is not a folder of yours: choose another one.")
+        folder.chmod(0o700)
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be made: {error.strerror}.") from error

@@ -1,0 +1,87 @@
+"""`muster status`: how the instance is doing."""
+
+import asyncio
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.live import Live
+from rich.status import Status
+from rich.text import Text
+
+from cli.operations.status_view import status_view
+from cli.shell.client import Client
+from cli.shell.context import Shell, command, complain, err, out, print_json, print_json_line
+from cli.shell.errors import CommandError
+from cli.shell.polling import looks
+from cli.shell.rates import Sample, rates_by_actor, total
+
+_LOOKS = 3
+
+
+@command
+async def status(
+    shell: Shell,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")] = 1.0,
+) -> None:
+    """Show actors, hot correlations, flush rate and backlog.
+
+    Rates are what happened between two looks. With --watch and --json each look is one line.
+    """
+    async with shell.connect() as client:
+        if watch and shell.as_json:
+            await _watch_as_lines(client, every)
+        elif watch:
+            await _watch_live(client, every)
+        else:
+            with Status("Looking twice …", console=err):
+                before, after = await _look_twice(client, every)
+            if shell.as_json:
+                print_json(_document(before, after))
+            else:
+                out.print(status_view(client.instance.url, after, rates_by_actor(before, after)))
+
+
+async def _watch_live(client: Client, every: float) -> None:
+    before = await _look(client)
+    with Live(Text("Looking …"), console=out, auto_refresh=False) as live:
+        async for after in looks(partial(_look, client), every):
+            if isinstance(after, CommandError):
+                live.update(Text(after.sentence, style="bold red"), refresh=True)
+                continue
+            rates = rates_by_actor(before, after)
+            live.update(status_view(client.instance.url, after, rates), refresh=True)
+            before = after if rates else before
+
+
+async def _watch_as_lines(client: Client, every: float) -> None:
+    before = await _look(client)
+    async for after in looks(partial(_look, client), every):
+        if isinstance(after, CommandError):
+            complain(after.sentence)
+            continue
+        print_json_line(_document(before, after))
+        before = after
+
+
+async def _look_twice(client: Client, every: float) -> tuple[Sample, Sample]:
+    """Two samples between which the actors have spoken, if they speak at all."""
+    before = after = await _look(client)
+    for _ in range(_LOOKS):
+        await asyncio.sleep(every)
+        after = await _look(client)
+        if rates_by_actor(before, after):
+            break
+    return before, after
+
+
+async def _look(client: Client) -> Sample:
+    return Sample(await client.get("/api/status"))
+
+
+def _document(before: Sample, after: Sample) -> dict[str, object]:
+    rates = rates_by_actor(before, after)
+    by_actor = {name: asdict(rate) for name, rate in rates.items()}
+    return {**after.report, "rates": {"total": asdict(total(rates)), "actors": by_actor}}

@@ -1,0 +1,235 @@
+"""`muster up`: PostgreSQL, schema, first key, Kafka, Ray, the actors and the HTTP API, in order."""
+
+import asyncio
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from cli.operations.haproxy_command import bounds_of
+from cli.operations.provision import prepare_database
+from cli.shell.context import JsonFlag, complain, err, out, print_json_line
+from cli.shell.errors import CommandError
+from cli.shell.instance import KEY_FILE
+from cli.shell.options import spread
+from core.shared.config import Config, Placement
+from core.shared.errors import MusterError
+from host.detach import spawn_detached
+from host.errors import HostError
+from host.instance import Instance, write_private
+from host.kafka.selection import EMBEDDED, fetch_ahead, kafka_up, kill_kafka, load_settings
+from host.lifecycle import announce, claim, kill, ray_up, watch
+from host.paths import Places, places_of
+from host.postgres import embedded
+from host.ray.node import NodeOptions, RayNode
+from host.ray.serving import serve
+from host.signals import StopRequested, stop_on_signals
+from settings.settings import Settings
+from storage.encryption import cipher, key_file
+from storage.encryption.keys import WrongKeyError
+
+Greet: TypeAlias = Callable[[Instance, str | None], None]
+READY = "/actuator/health/readiness"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpFlags:
+    """What may be given on the command line; everything else is a MUSTER_* variable."""
+
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; 127.0.0.1 if not given.")
+    ] = None
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 if not given.")] = None
+    data_dir: Annotated[Path | None, typer.Option(help="Data folder; .muster if not given.")] = None
+    shards: Annotated[int | None, typer.Option(help="Shards; one per two cores if not given.")] = (
+        None
+    )
+    placement: Annotated[
+        Placement | None, typer.Option(help="Where a correlation lives; sharded if not given.")
+    ] = None
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="embedded|off|HOST:PORT",
+            help="A broker of our own, none, or this one; MUSTER_KAFKA_BOOTSTRAP if not given.",
+        ),
+    ] = None
+    dashboard: Annotated[
+        bool | None, typer.Option("--dashboard", help="Start Ray's dashboard, on loopback.")
+    ] = None
+
+
+@spread
+def up(
+    flags: UpFlags,
+    detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
+    as_json: JsonFlag = False,
+    quiet: Annotated[bool, typer.Option("--quiet", hidden=True)] = False,
+) -> None:
+    """Start Muster here: PostgreSQL, Ray, the actors and the HTTP API. Ctrl-C stops it."""
+    try:
+        given = asdict(flags)
+        settings = load_settings(given, given.pop("kafka"))
+        if detach:
+            _run_detached(settings, flags, as_json=as_json)
+        else:
+            greet = _quiet if quiet else partial(_greet, as_json=as_json)
+            _run_here(settings, flags.kafka, greet)
+    except StopRequested:
+        err.print("Stopped.")
+    except (HostError, MusterError, CommandError) as error:
+        complain(str(error))
+        raise typer.Exit(1) from None
+
+
+def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
+    if flags.kafka == EMBEDDED:
+        fetch_ahead(settings, _say)
+    # Quiet: what it prints goes to a log file, and the key has no place there.
+    command = [sys.executable, "-m", "cli.main", "up", "--quiet"]
+    for name, value in asdict(flags).items():
+        if value is True:
+            command.append(f"--{name.replace('_', '-')}")
+        elif value is not None:
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    instance = spawn_detached(command, settings.data_dir)
+    _greet(instance, _key_of(places_of(settings.data_dir)), as_json=as_json)
+
+
+def _run_here(settings: Settings, kafka: str | None, greet: Greet) -> None:
+    options = NodeOptions(
+        host=settings.host,
+        port=settings.port,
+        dashboard=settings.dashboard,
+        bounds=bounds_of(settings),
+    )
+    places = places_of(settings.data_dir)
+    if settings.plain_text_warning is not None:
+        _say(settings.plain_text_warning)
+    with (
+        stop_on_signals(partial(_kill, places)) as signals,
+        claim(settings.data_dir, options, _say),
+        _database(settings, places) as dsn,
+    ):
+        with _keys(settings.to_config(dsn, places.secret_key)):
+            _provision(dsn, places)
+        with (
+            kafka_up(settings, places, kafka, _say) as (connected, link),
+            ray_up(places, options, signals, _say) as node,
+        ):
+            _serve(connected, connected.to_config(dsn, places.secret_key), node)
+            greet(announce(places, node, link), _key_of(places))
+            watch(node)
+
+
+def _serve(settings: Settings, config: Config, node: RayNode) -> None:
+    started = time.monotonic()
+    from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
+
+    serve(node, make_app(settings, config), probe=READY)
+    _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
+
+
+def _kill(places: Places) -> None:
+    """A second Ctrl-C: end everything now. Postgres recovers from its log at the next start."""
+    kill(places)
+    kill_kafka(places)
+    with suppress(MusterError):
+        embedded.stop(places.data_dir, mode="immediate")
+
+
+@contextmanager
+def _database(settings: Settings, places: Places) -> Iterator[str]:
+    """The configured PostgreSQL, or one of our own for as long as we run."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    started = time.monotonic()
+    server = embedded.start(places.data_dir)
+    try:
+        _say(f"PostgreSQL is up ({time.monotonic() - started:.1f} s)")
+        yield server.dsn
+    finally:
+        embedded.stop(places.data_dir)
+        _say("PostgreSQL is down")
+
+
+@contextmanager
+def _keys(config: Config) -> Iterator[None]:
+    """Have the keys that secrets are encrypted under; the file of a new instance is made here.
+
+    It is taken back if the database turns out to be somebody's with another key.
+    """
+    file = config.secret_key_file
+    is_new = file is not None and key_file.ensure(Path(file))
+    cipher.configure(config)
+    try:
+        yield
+    except WrongKeyError:
+        if file is not None and is_new:
+            Path(file).unlink()
+        raise
+    if is_new:
+        _say(f"Secrets are encrypted under a new key: back up {file} apart from the database")
+
+
+def _provision(dsn: str, places: Places) -> None:
+    done = asyncio.run(prepare_database(dsn, _key_of(places), err.print))
+    if done.migrations:
+        _say(f"The schema is up to date ({', '.join(done.migrations)})")
+    if done.new_key is not None:
+        write_private(places.data_dir / KEY_FILE, done.new_key + "\n")
+        _say(f"The first tenant and its admin key are there ({places.data_dir / KEY_FILE})")
+
+
+def _key_of(places: Places) -> str | None:
+    try:
+        return (places.data_dir / KEY_FILE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+
+
+def _quiet(instance: Instance, key: str | None) -> None:
+    """Say nothing."""
+
+
+def _greet(instance: Instance, key: str | None, *, as_json: bool) -> None:
+    url = instance.url
+    if as_json:
+        kafka = instance.kafka and instance.kafka.bootstrap
+        print_json_line({"url": url, "key": key, "pid": instance.pid, "kafka": kafka})
+        return
+    body = '{"nodeId":"pay","data":{"apiCall":{"url":"http://127.0.0.1:9000/pay"},"timeout":60}}'
+    out.print(f"\n  Muster   {url}   (API: {url}/docs)", markup=False, soft_wrap=True)
+    if instance.kafka is not None:
+        which = f"   ({instance.kafka.broker})" if instance.kafka.broker else ""
+        out.print(f"  Kafka    {instance.kafka.bootstrap}{which}", markup=False, soft_wrap=True)
+    out.print(f"  Key      {key}\n", markup=False, soft_wrap=True)
+    out.print("  Register a wait state:\n", markup=False)
+    out.print(
+        f"  curl -s {url}/api/wait-states -H 'Authorization: Bearer {key}' "
+        f"-H 'Content-Type: application/json' -d '{body}'\n",
+        markup=False,
+        soft_wrap=True,
+    )
+    out.print(f"  Or see it at work:  {_command()} demo\n", markup=False, soft_wrap=True)
+
+
+def _command() -> str:
+    """How the person at this terminal calls us."""
+    if shutil.which("muster"):
+        return "muster"
+    return shlex.quote(os.path.relpath(Path(sys.executable).with_name("muster")))
+
+
+def _say(sentence: str) -> None:
+    err.print(f"• {sentence}", markup=False, soft_wrap=True)

@@ -1,0 +1,139 @@
+"""A thin client of Muster's HTTP API."""
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from cli.shell.errors import CommandError
+from cli.shell.instance import Instance
+from cli.shell.problems import problem_of
+
+_ANSWER, _CONNECT = 30.0, 5.0
+Value = str | int | float | Sequence[str]
+Params = Mapping[str, Value | None]
+
+
+class UnreachableError(CommandError):
+    """Nobody answered at the address, or the answer broke off."""
+
+
+class Client:
+    """Requests to one instance; every refusal is a `CommandError` with its sentence."""
+
+    def __init__(self, instance: Instance, http: httpx.AsyncClient) -> None:
+        self.instance = instance
+        self._http = http
+
+    async def get(self, path: str, params: Params | None = None, *, patience: float = 0) -> Any:
+        """Read something; `patience` is how long the server may hold the answer back."""
+        return await self._send("GET", path, params=_given(params), patience=patience)
+
+    async def post(
+        self,
+        path: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        *,
+        params: Params | None = None,
+        patience: float = 0,
+    ) -> Any:
+        """Send a JSON document; bytes are one already and go as they are."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        typed = {"Content-Type": "application/json", **(headers or {})}
+        sent = {"content": content, "headers": typed, "params": _given(params) or None}
+        return await self._send("POST", path, patience=patience, **sent)
+
+    async def put(self, path: str, body: Any) -> Any:
+        """Make or change what has this name."""
+        return await self._send("PUT", path, json=body)
+
+    async def patch(self, path: str, body: Any) -> Any:
+        """Change some of what has this name."""
+        return await self._send("PATCH", path, json=body)
+
+    async def delete(self, path: str) -> Any:
+        """Remove or end something."""
+        return await self._send("DELETE", path)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, headers: Mapping[str, str], *, quiet: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """An endless answer, chunk by chunk; `quiet` is the longest silence it may keep."""
+        timeout = httpx.Timeout(_ANSWER, connect=_CONNECT, read=quiet)
+        with _troubles_told(self.instance.url):
+            async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise _problem(response)
+                yield response.aiter_bytes()
+
+    async def _send(self, method: str, path: str, *, patience: float = 0, **options: Any) -> Any:
+        timeout = httpx.Timeout(_ANSWER + patience, connect=_CONNECT)
+        with _troubles_told(self.instance.url):
+            response = await self._http.request(method, path, timeout=timeout, **options)
+        if not response.is_success:
+            raise _problem(response)
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError as error:
+            raise UnreachableError(
+                f"{self.instance.url} does not answer like Muster: another program may use it."
+            ) from error
+
+
+@asynccontextmanager
+async def connect(instance: Instance) -> AsyncIterator[Client]:
+    """A client for as long as the block lasts."""
+    headers = {"User-Agent": "muster-cli", "Accept": "application/json, application/problem+json"}
+    if instance.key:
+        headers["Authorization"] = f"Bearer {instance.key}"
+    async with httpx.AsyncClient(
+        base_url=instance.url,
+        headers=headers,
+        # Proxies of the environment are for the outside, never for this machine.
+        trust_env=not instance.is_local,
+    ) as http:
+        yield Client(instance, http)
+
+
+def wait_path(execution_id: str, correlation_id: str, *rest: str) -> str:
+    """The path of one wait state; ids may hold any printable character."""
+    parts = ["", "api", "wait-states", quote(execution_id, safe=""), quote(correlation_id, safe="")]
+    return "/".join([*parts, *rest])
+
+
+def _given(params: Params | None) -> dict[str, Any]:
+    return {name: value for name, value in (params or {}).items() if value is not None}
+
+
+def _problem(response: httpx.Response) -> CommandError:
+    retry_after = response.headers.get("Retry-After")
+    return problem_of(response.status_code, response.content, retry_after)
+
+
+@contextmanager
+def _troubles_told(url: str) -> Iterator[None]:
+    try:
+        yield
+    except httpx.ConnectError as error:
+        if isinstance(error.__cause__, ssl.SSLError) or "SSL" in str(error):
+            raise UnreachableError(f"No safe connection to {url}: {error}.") from error
+        raise UnreachableError(
+            f"Muster is not running at {url}: start it with `muster up`, or name another "
+            "address with --url."
+        ) from error
+    except httpx.TimeoutException as error:
+        raise UnreachableError(f"{url} did not answer in time.") from error
+    except httpx.InvalidURL as error:
+        raise UnreachableError(f"{url} is not an address: {error}.") from error
+    except httpx.TransportError as error:
+        what = str(error) or type(error).__name__
+        raise UnreachableError(f"The connection to {url} broke: {what}.") from error

@@ -1,0 +1,75 @@
+"""A refused request in one sentence."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cli.shell.errors import CommandError
+
+_HINTS = {
+    401: "Give a key with --key or MUSTER_KEY.",
+    403: "Use a key that has it (`muster keys create --allow …`).",
+}
+
+# Others are refusals of their own, which no permission would change; what stands in front of Muster
+# has no codes.
+_ABOUT_KEYS = {None, "unauthenticated", "forbidden"}
+
+
+class ProblemError(CommandError):
+    """The server answered with a problem; `document` is its body."""
+
+    def __init__(self, status: int, document: Mapping[str, Any]) -> None:
+        super().__init__(sentence_of(status, document))
+        self.status = status
+        self.document = dict(document)
+
+    @property
+    def code(self) -> str:
+        """The problem's code, stable for scripts."""
+        return str(self.document.get("code") or "")
+
+
+def problem_of(status: int, body: bytes, retry_after: str | None = None) -> ProblemError:
+    """Read an answer that is not a success, problem+json or not."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        # Something in front of Muster answered: a proxy, or another program on the port.
+        document = {"title": f"The server answered {status} without saying why"}
+    if retry_after is not None:
+        document.setdefault("retryAfter", retry_after)
+    return ProblemError(status, document)
+
+
+def sentence_of(status: int, document: Mapping[str, Any]) -> str:
+    """Detail, the fields at fault, when to come back and what to do."""
+    text = str(document.get("detail") or document.get("title") or f"status {status}").rstrip(".")
+    faults = [fault for fault in document.get("errors") or () if isinstance(fault, Mapping)]
+    if faults:
+        # A detail that names the first of them would say it twice.
+        first = f"{faults[0].get('field')}: {faults[0].get('expected')}"
+        opening = text.partition(first)[0].rstrip(" :") if first in text else text
+        if not opening or text.startswith(str(faults[0].get("field"))):
+            opening = "not valid"
+        text = f"{opening}: {'; '.join(_fault(fault) for fault in faults)}"
+    if (wait := document.get("retryAfter")) is not None:
+        text += f" (try again in {wait} s)"
+    if status >= 500 and document.get("requestId"):
+        text += f" (request {document['requestId']})"
+    is_about_keys = status in _HINTS and document.get("code") in _ABOUT_KEYS
+    hint = f" {_HINTS[status]}" if is_about_keys else ""
+    return f"{_begun(text)}.{hint}"
+
+
+def _begun(text: str) -> str:
+    """A sentence begins with a capital letter; a name at its beginning stays as it is."""
+    is_word = text.partition(" ")[0].rstrip(",:").isalpha()
+    return f"{text[:1].upper()}{text[1:]}" if is_word else text
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    got = f", got {json.dumps(fault['got'], ensure_ascii=False)}" if "got" in fault else ""
+    return f"{fault.get('field', 'body')}: {fault.get('expected', 'not valid')}{got}"

@@ -1,0 +1,130 @@
+"""Following a log over broken connections, without a gap and without a repeat."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cli.shell.client import Client, UnreachableError, wait_path
+from cli.shell.problems import ProblemError
+from cli.shell.sse import EventDecoder, ServerEvent
+
+ENDED = "ended"
+_QUIET = 60.0  # the server says something every 15 s
+_FIRST_DELAY, _LONGEST_DELAY = 0.25, 5.0
+_TRIES = 20
+_AWAY = {429, 502, 503, 504}
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a stream was read: decides what is new, where to go on, and when to give up."""
+
+    last_id: str | None = None
+    last_kind: str = ENDED
+    has_begun: bool = False
+    """Whether the server ever answered."""
+    ended: bool = False
+    retry: float | None = None
+    failures: int = 0
+    seen: set[str] = field(default_factory=set)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the next request has to say."""
+        accept = {"Accept": "text/event-stream"}
+        return accept if self.last_id is None else accept | {"Last-Event-ID": self.last_id}
+
+    def take(self, event: ServerEvent) -> bool:
+        """Note an event; False if it was there before."""
+        if event.event_id is not None:
+            if event.event_id in self.seen:
+                return False
+            self.seen.add(event.event_id)
+            self.last_id = event.event_id
+        self.failures = 0
+        self.ended = self.ended or event.kind == self.last_kind
+        return True
+
+    def pause(self) -> float | None:
+        """How long to wait before the next try; None when there were enough of them."""
+        self.failures += 1
+        if self.failures > _TRIES:
+            return None
+        first = _FIRST_DELAY if self.retry is None else self.retry
+        return min(_LONGEST_DELAY, first * float(1 << (self.failures - 1)))
+
+
+def follow(
+    client: Client,
+    execution_id: str,
+    correlation_id: str,
+    *,
+    on_break: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[ServerEvent]:
+    """Every entry of a wait state's log, the past ones first, until the wait has ended."""
+    path = wait_path(execution_id, correlation_id, "stream")
+    return follow_stream(client, path, last_kind=ENDED, on_break=on_break)
+
+
+async def follow_stream(
+    client: Client,
+    path: str,
+    *,
+    last_kind: str,
+    on_break: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[ServerEvent]:
+    """Every event of the stream at `path`, up to one of the kind that is the last."""
+    progress = Progress(last_kind=last_kind)
+    while True:
+        reason = f"{client.instance.url} closed the stream."
+        try:
+            async for event in _read_once(client, path, progress):
+                yield event
+        except (UnreachableError, ProblemError) as error:
+            if not _is_passing(error, progress):
+                raise
+            reason = error.sentence
+        if progress.ended:
+            return
+        pause = progress.pause()
+        if pause is None:
+            raise UnreachableError(f"Gave up following after {_TRIES} tries: {reason}")
+        on_break(reason)
+        await asyncio.sleep(pause)
+
+
+async def _read_once(client: Client, path: str, progress: Progress) -> AsyncIterator[ServerEvent]:
+    decoder = EventDecoder()
+    async with client.stream(path, progress.headers, quiet=_QUIET) as chunks:
+        progress.has_begun = True
+        async for chunk in chunks:
+            for event in decoder.feed(chunk):
+                progress.retry = decoder.retry or progress.retry
+                if progress.take(event):
+                    yield event
+                if progress.ended:
+                    return
+
+
+def _is_passing(error: UnreachableError | ProblemError, progress: Progress) -> bool:
+    """Whether the same request may succeed soon. Nobody there at the first try is no hiccup."""
+    if isinstance(error, ProblemError):
+        return error.status in _AWAY
+    return progress.has_begun
+
+
+def sentence_of(kind: str, entry: dict[str, Any]) -> str:
+    """One line of the log in words."""
+    origin = " ".join(str(part) for part in (entry.get("source"), entry.get("label")) if part)
+    match kind:
+        case "registered":
+            return f"waiting for {', '.join(entry.get('enabledEvents') or ['nothing'])}"
+        case "ended":
+            return f"{entry.get('status')}: {entry.get('reason')}"
+        case "timed_out":
+            return f"{entry.get('event')} did not come in time"
+        case "late" | "duplicate" | "rejected":
+            return f"{entry.get('event') or 'event'} from {origin} does not count: {kind}"
+        case _:
+            return f"{entry.get('event')} from {origin}".removesuffix(" from ")

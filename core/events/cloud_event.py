@@ -1,0 +1,216 @@
+"""CloudEvents 1.0 as they come in: plain JSON, structured mode, binary mode, and batches of them.
+
+In plain JSON only `type` and `source` are needed, and names may be written as elsewhere in this
+API (`correlationId`). A field that is not known is kept if it is named as extensions are.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from core.events.cloud_event_attributes import CHECKS, extension
+from core.events.cloud_event_data import Data, from_base64, from_body, from_json
+from core.events.event import AHEAD, MOST_EXTENSIONS, Event, once_id
+from core.shared.errors import InvalidError
+
+PREFIX = "ce-"
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+
+_ATTRIBUTES = {
+    "specversion": "spec_version",
+    "id": "id",
+    "type": "type",
+    "source": "source",
+    "subject": "subject",
+    "time": "time",
+    "datacontenttype": "content_type",
+    "dataschema": "data_schema",
+    "typeversion": "type_version",
+    "executionid": "execution_id",
+    "correlationid": "correlation_id",
+    "causationid": "causation_id",
+    "deduplicationid": "deduplication_id",
+    "messagegroup": "message_group",
+    "contextdata": "context",
+}
+_FIELDS = _ATTRIBUTES | {
+    "specVersion": "spec_version",
+    "dataContentType": "content_type",
+    "dataSchema": "data_schema",
+    "typeVersion": "type_version",
+    "executionId": "execution_id",
+    "correlationId": "correlation_id",
+    "causationId": "causation_id",
+    "deduplicationId": "deduplication_id",
+    "messageGroup": "message_group",
+    "contextData": "context",
+}
+_BASE64 = ("data_base64", "dataBase64")
+_NEEDED = ("type", "source")
+_NEEDED_OF_CLOUD_EVENTS = ("specversion", "id", "source", "type")
+# …/order/1.0, urn:shop:order:1.0, …/order-v1.0.json
+_TRAILING_VERSION = re.compile(r"[/:#@=_-]v?([0-9]{1,9})\.([0-9]{1,9})(?:\.[a-z]+)?/?$")
+_ESCAPED = re.compile(r"\\(.)")
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode = msgspec.json.Decoder().decode
+_SHOWN = 100
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What an event does not bring: whose it is, when it came, and the id that it gets."""
+
+    tenant: int
+    now: float
+    new_id: Callable[[], str]
+
+
+def read_event(raw: bytes | msgspec.Raw, birth: Birth, *, structured: bool = False) -> Event:
+    """An event in one JSON object. One with `specversion` is in structured mode anyway.
+
+    Raises:
+        InvalidError: It breaks a rule; the error names the field.
+    """
+    try:
+        members = _members(raw)
+    except _NOT_JSON as error:
+        raise InvalidError("body", f"an event as a JSON object: {error}") from None
+    structured = structured or "specversion" in members
+    data = members.pop("data", None)
+    encoded = {name: members.pop(name) for name in _BASE64 if name in members}
+    known, extensions = _sorted((name, _value(name, raw)) for name, raw in members.items())
+    _refuse_missing(known, _NEEDED_OF_CLOUD_EVENTS if structured else _NEEDED)
+    declared = known.pop("content_type", None)
+    if encoded:
+        if data is not None or len(encoded) > 1:
+            raise InvalidError("data", "data or data_base64, one of them")
+        ((name, member),) = encoded.items()
+        found = from_base64(name, bytes(member), declared)
+    elif data is None:
+        found = Data(None, declared)
+    else:
+        found = from_json(bytes(data), declared, structured=structured)
+    return _born(known, extensions, found, birth)
+
+
+def read_binary(headers: Mapping[str, str], body: bytes, birth: Birth) -> Event:
+    """An event in binary mode: attributes in headers, whose names are in lower case.
+
+    Raises:
+        InvalidError: It breaks a rule; the error names the header.
+    """
+    given = [
+        (name.removeprefix(PREFIX), _header(name, value))
+        for name, value in headers.items()
+        if name.startswith(PREFIX)
+    ]
+    known, extensions = _sorted(given, PREFIX, _ATTRIBUTES)
+    _refuse_missing(known, _NEEDED_OF_CLOUD_EVENTS, PREFIX)
+    if "content_type" in known:
+        raise InvalidError(f"{PREFIX}datacontenttype", "Content-Type says what the data is")
+    declared = headers.get("content-type")
+    if declared is not None:
+        declared = CHECKS["content_type"]("content-type", declared)
+    found = from_body("body", body, declared) if body else Data(None, declared)
+    return _born(known, extensions, found, birth)
+
+
+def read_batch(raw: bytes, birth: Birth, most: int, *, structured: bool = False) -> list[Event]:
+    """The events of a JSON array, each plain or in structured mode.
+
+    Raises:
+        InvalidError: One of them breaks a rule; the error names its index and the field.
+    """
+    try:
+        items = _items(raw)
+    except _NOT_JSON as error:
+        raise InvalidError("body", f"a JSON array of events: {error}") from None
+    if not 1 <= len(items) <= most:
+        raise InvalidError("body", f"1 to {most} events, not {len(items)}")
+    events: list[Event] = []
+    for item in items:
+        try:
+            events.append(read_event(item, birth, structured=structured))
+        except InvalidError as error:
+            field = "" if error.field == "body" else f".{error.field}"
+            raise InvalidError(f"[{len(events)}]{field}", error.expected) from None
+    return events
+
+
+def _sorted(
+    given: Iterable[tuple[str, Any]], prefix: str = "", fields: Mapping[str, str] = _FIELDS
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Attributes by our own names, and all that are none of ours; each is checked."""
+    known: dict[str, Any] = {}
+    extensions: dict[str, Any] = {}
+    for name, value in given:
+        if value is None:
+            continue
+        field = fields.get(name)
+        if field is None:
+            extensions[name] = extension(name, value, prefix)
+        elif field in known:
+            raise InvalidError(prefix + name, "in one spelling only")
+        else:
+            known[field] = CHECKS[field](prefix + name, value)
+    if len(extensions) > MOST_EXTENSIONS:
+        raise InvalidError("extensions", f"at most {MOST_EXTENSIONS} attributes of your own")
+    return known, extensions
+
+
+def _refuse_missing(known: Mapping[str, Any], needed: Iterable[str], prefix: str = "") -> None:
+    for name in needed:
+        if _FIELDS[name] not in known:
+            raise InvalidError(prefix + name, "is required")
+
+
+def _born(known: dict[str, Any], extensions: dict[str, Any], data: Data, birth: Birth) -> Event:
+    """The event, with what follows from its attributes."""
+    time = known.setdefault("time", birth.now)
+    if not 0 <= time <= birth.now + AHEAD:
+        raise InvalidError("time", f"a time since 1970, at most {AHEAD:.0f} seconds ahead of now")
+    own_id = known.pop("id", None)
+    if own_id is not None:
+        known.setdefault("deduplication_id", once_id(known["source"], own_id))
+    schema = known.get("data_schema")
+    if schema is not None and "type_version" not in known:
+        known["type_version"] = version_in(schema)
+    return Event(
+        tenant=birth.tenant,
+        event_id=birth.new_id(),
+        data=data.content,
+        content_type=data.content_type,
+        extensions=extensions,
+        **known,
+    )
+
+
+def version_in(schema: str) -> str | None:
+    """The version that the address of a schema ends in."""
+    found = _TRAILING_VERSION.search(schema)
+    return f"{int(found[1])}.{int(found[2])}" if found else None
+
+
+def _value(name: str, member: msgspec.Raw) -> Any:
+    try:
+        return _decode(member)
+    except _NOT_JSON as error:
+        raise InvalidError(name[:_SHOWN], f"JSON: {error}") from None
+
+
+def _header(name: str, value: str) -> str:
+    """A header's value: it may be quoted, and what is not ASCII is percent-encoded."""
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        value = _ESCAPED.sub(r"\1", value[1:-1])
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidError(name, "percent-encoded UTF-8") from None

@@ -1,0 +1,91 @@
+"""The data of an event, in each of the forms that it travels in: the bytes, and what they are."""
+
+import base64
+import binascii
+from typing import Any, NamedTuple
+
+import msgspec
+
+from core.events.event import BYTES, JSON, is_json
+from core.shared.errors import InvalidError
+from core.shared.json_limits import MAX_DEPTH, is_deeper
+
+_decode = msgspec.json.Decoder().decode
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Data(NamedTuple):
+    """Bytes as they came, and their media type; None where there is nothing."""
+
+    content: bytes | None
+    content_type: str | None
+
+
+def from_json(member: bytes, declared: str | None, *, structured: bool) -> Data:
+    """The `data` of a JSON object.
+
+    A text is data itself where that is declared to be something else than JSON. In plain JSON it
+    may also be a JSON document that its sender has put into a text.
+    """
+    if member == b"null":
+        return Data(None, declared)
+    if declared is not None and not is_json(declared):
+        return Data(_text(member, declared).encode(), declared)
+    content = member
+    if not structured and member[:1] == b'"':
+        inner = _document_in(_checked("data", member))
+        content = member if inner is None else inner
+    _checked("data", content)
+    return Data(content, declared or JSON)
+
+
+def from_base64(name: str, member: bytes, declared: str | None) -> Data:
+    """The `data_base64` of a JSON object."""
+    try:
+        content = base64.b64decode(msgspec.json.decode(member, type=str), validate=True)
+    except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, ValueError):
+        raise InvalidError(name, "bytes in base64") from None
+    return from_body(name, content, declared)
+
+
+def from_body(name: str, content: bytes, declared: str | None) -> Data:
+    """Bytes by themselves: JSON if they say so or say nothing and are, else whatever they say."""
+    if declared is None:
+        try:
+            _checked(name, content)
+        except InvalidError:
+            return Data(content, BYTES)
+        return Data(content, JSON)
+    if is_json(declared):
+        _checked(name, content)
+    return Data(content, declared)
+
+
+def _text(member: bytes, declared: str) -> str:
+    document = _checked("data", member)
+    if not isinstance(document, str):
+        raise InvalidError("data", f"a text, since datacontenttype is {declared}; or data_base64")
+    return document
+
+
+def _document_in(text: str) -> bytes | None:
+    """The object or list that a text consists of, as bytes."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        _decode(text)
+    except _NOT_JSON:
+        return None
+    return text.encode()
+
+
+def _checked(name: str, content: bytes) -> Any:
+    """What the JSON says; raises if it is none that everybody on its way can read."""
+    try:
+        document = _decode(content)
+    except _NOT_JSON as error:
+        raise InvalidError(name, f"JSON: {error}") from None
+    # Counting brackets is much cheaper than a walk, and settles all but odd documents.
+    if content.count(b"[") + content.count(b"{") > MAX_DEPTH and is_deeper(document, MAX_DEPTH):
+        raise InvalidError(name, f"JSON that is nested at most {MAX_DEPTH} levels deep")
+    return document

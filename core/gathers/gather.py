@@ -1,0 +1,295 @@
+"""Gathering: whom Muster asks, how, and what their answers amount to."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from core.shared.address import Address
+from core.waits.spec import Expected, Source, Strategy, WaitSpec
+from core.waits.state import Mark, Wait
+from core.waits.strategy import Outcome
+
+NODE = "gather"
+DEFAULT_TIMEOUT_MS = 10_000
+LONGEST_TIMEOUT_MS = 27_000
+DEFAULT_GRACE_MS = 2_000
+NO_BODY = msgspec.Raw()
+
+
+class ReplyBy(StrEnum):
+    """How a resource answers: by calling back later, or in its reply to the call."""
+
+    CALLBACK = "callback"
+    DIRECT = "direct"
+
+
+class Mode(StrEnum):
+    """How the caller gets the answers: one by one, or all at once."""
+
+    STREAM = "stream"
+    WAIT = "wait"
+
+
+class OnDisconnect(StrEnum):
+    """What becomes of a gather that nobody reads any more."""
+
+    CANCEL = "cancel"
+    DETACH = "detach"
+
+
+class State(StrEnum):
+    """How one resource stands, in the words that callers see."""
+
+    CALLING = "calling"
+    ACCEPTED = "accepted"
+    OK = "ok"
+    REJECTED = "REJECTED"
+    TIMEOUT = "TIMEOUT"
+    CONNECTION_CLOSED = "CONNECTION_CLOSED"
+    ERROR = "ERROR"
+
+
+class Completeness(StrEnum):
+    """How many of the resources answered."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    EMPTY = "empty"
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody who can be asked. Times are in seconds; `authorization` is a secret."""
+
+    url: str
+    method: str = "POST"
+    headers: dict[str, str] = {}
+    authorization: str | None = None
+    encrypted: str | None = None
+    """Headers and authorization as they are stored, until they are decrypted."""
+    connect_timeout: float = 5.0
+    read_timeout: float = 30.0
+    rate_per_minute: int | None = None
+    concurrency: int = 200
+    reply: ReplyBy = ReplyBy.CALLBACK
+
+    def __repr__(self) -> str:
+        """Without address, headers and authorization: they may be secret."""
+        return f"Resource({self.method}, reply={self.reply.value!r})"
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One resource of a gather: a registered one by name, or one that came with the request."""
+
+    name: str
+    inline: Resource | None = None
+    path: str = ""
+    """Goes behind the address, for those that have a place of their own for this."""
+    reply: ReplyBy | None = None
+    body: msgspec.Raw = NO_BODY
+    """JSON to send; without any, a resource is told what every resource is told."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A whole request: the first line of the correlation's log."""
+
+    asks: tuple[Ask, ...]
+    context: msgspec.Raw = msgspec.Raw(b"null")
+    mode: Mode = Mode.STREAM
+    on_disconnect: OnDisconnect = OnDisconnect.CANCEL
+    grace: float = DEFAULT_GRACE_MS / 1000
+    journals: bool = False
+    """Asked in the words of the journals interface, and answered in them."""
+    trace: str = ""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call to make: everything that the one who makes it needs to know."""
+
+    address: Address
+    expires_at: float
+    name: str
+    resource: Resource
+    callback_url: str
+    trace: str = ""
+    body: bytes = b""
+    """What came with the request for this one; without any, the gather's context is sent."""
+    journals: bool = False
+    inline: bool = False
+    """Whether its resource came with the request: another one may have the same name."""
+
+    def __repr__(self) -> str:
+        """Without the callback's address, which has a token in it, and the body."""
+        return f"Call({self.name!r}, {self.address!r}, {self.resource!r})"
+
+    @property
+    def place(self) -> tuple[bytes, str]:
+        """What it is known by."""
+        return self.address.key, self.name
+
+
+class Errand(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Calls of one gather. What all who are called are told stands here once, not in each call."""
+
+    calls: tuple[Call, ...]
+    context: bytes = b"null"
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """What the answers amount to. A rejection is neither a respondent nor an error."""
+
+    expected: int
+    respondents: int
+    errors: int
+    received: int
+
+    @property
+    def completeness(self) -> Completeness:
+        """All, some or none."""
+        if self.respondents == self.expected:
+            return Completeness.FULL
+        return Completeness.PARTIAL if self.respondents else Completeness.EMPTY
+
+
+def is_inline(ask: Ask, *, journals: bool) -> bool:
+    """Whether the name is this request's own; those of the journals are the instance's."""
+    return ask.inline is not None and not journals
+
+
+def spec_of(asks: Iterable[Ask], timeout: float, *, journals: bool = False) -> WaitSpec:
+    """What the correlation waits for: an answer of any kind from each of them."""
+    return WaitSpec(
+        events=tuple(
+            Expected(
+                name=ask.name,
+                source=Source.API,
+                label=ask.name,
+                inline=is_inline(ask, journals=journals),
+            )
+            for ask in asks
+        ),
+        strategy=Strategy.SETTLED,
+        timeout=timeout,
+        gather=True,
+    )
+
+
+def tally_of(wait: Wait) -> Tally:
+    """Count the answers so far."""
+    outcomes = [mark.outcome for mark in wait.marks]
+    return Tally(
+        expected=len(outcomes),
+        respondents=outcomes.count(Outcome.RECEIVED),
+        errors=outcomes.count(Outcome.TIMED_OUT) + outcomes.count(Outcome.FAILED),
+        received=len(outcomes) - outcomes.count(Outcome.PENDING),
+    )
+
+
+_STATES = {
+    Outcome.RECEIVED: State.OK,
+    Outcome.REJECTED: State.REJECTED,
+    Outcome.TIMED_OUT: State.TIMEOUT,
+    Outcome.FAILED: State.ERROR,
+}
+
+
+def state_of(mark: Mark, document: Any = None) -> State:
+    """The state of one resource; `document` is what came for it."""
+    if mark.outcome is Outcome.PENDING:
+        return State.ACCEPTED if mark.at else State.CALLING
+    return state_of_outcome(mark.outcome, document)
+
+
+def state_of_outcome(outcome: Outcome, document: Any) -> State:
+    """The state that an outcome is told as."""
+    if outcome is Outcome.FAILED and said_status(document) == State.CONNECTION_CLOSED:
+        return State.CONNECTION_CLOSED
+    return _STATES[outcome]
+
+
+def outcome_said(document: Any) -> Outcome:
+    """What an answer says about itself in its field `status`."""
+    match said_status(document):
+        case State.REJECTED:
+            return Outcome.REJECTED
+        case State.TIMEOUT:
+            return Outcome.TIMED_OUT
+        case State.CONNECTION_CLOSED | State.ERROR:
+            return Outcome.FAILED
+        case _:
+            return Outcome.RECEIVED
+
+
+def said_status(document: Any) -> str:
+    """The field `status` in upper case, if there is one."""
+    status = document.get("status") if isinstance(document, dict) else None
+    return status.upper() if isinstance(status, str) else ""
+
+
+def failure(state: State, detail: str) -> bytes:
+    """What is stored for a resource that did not answer."""
+    return msgspec.json.encode({"status": state, "detail": detail})
+
+
+def callback_url(public_url: str, ask: str, token: str, *, journals: bool) -> str:
+    """Where a resource sends its answer."""
+    path = "/aggregate/callback" if journals else f"/api/internal/callbacks/{ask}"
+    return f"{public_url}{path}?token={token}"
+
+
+def errand_of(
+    asked: Asked,
+    address: Address,
+    expires_at: float,
+    known: dict[str, Resource],
+    urls: Sequence[str],
+) -> Errand:
+    """The calls of a gather; one whose resource was removed meanwhile is left out."""
+    calls: list[Call] = []
+    for ask, url in zip(asked.asks, urls, strict=True):
+        resource = ask.inline or known.get(ask.name)
+        if resource is None:
+            continue
+        changes: dict[str, Any] = {"url": _below(resource.url, ask.path)}
+        if ask.reply is not None:
+            changes["reply"] = ask.reply
+        calls.append(
+            Call(
+                address=address,
+                expires_at=expires_at,
+                name=ask.name,
+                resource=msgspec.structs.replace(resource, **changes),
+                callback_url=url,
+                trace=asked.trace,
+                body=bytes(ask.body),
+                journals=asked.journals,
+                inline=is_inline(ask, journals=asked.journals),
+            )
+        )
+    if all(call.body for call in calls):
+        return Errand(tuple(calls))
+    return Errand(tuple(calls), bytes(asked.context))
+
+
+def body_of(call: Call, context: bytes) -> bytes:
+    """What to send: what came with the request as it is, else what a resource needs to know."""
+    if call.body and not call.journals:
+        return call.body
+    document: dict[str, Any] = {"correlationId": call.address.correlation_id}
+    if call.resource.reply is ReplyBy.CALLBACK:
+        document["callbackUrl"] = call.callback_url
+    if call.body:
+        return msgspec.json.encode(msgspec.json.decode(call.body) | document)
+    return msgspec.json.encode({"resource": call.name, "context": msgspec.Raw(context)} | document)
+
+
+def _below(url: str, path: str) -> str:
+    base, mark, query = url.partition("?")
+    return (base.rstrip("/") + path if path else base) + mark + query
+
+
+encode_asked = msgspec.json.Encoder().encode
+decode_asked = msgspec.json.Decoder(Asked).decode
+encode_errand = msgspec.msgpack.Encoder().encode
+decode_errand = msgspec.msgpack.Decoder(Errand).decode

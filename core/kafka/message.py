@@ -1,0 +1,136 @@
+"""A Kafka record as it was read, and the event in it: plain, or a CloudEvent in either mode."""
+
+import base64
+import binascii
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from core.events.cloud_event_attributes import is_content_type
+from core.waits.incoming_event import JSON, Arrival
+from core.waits.spec import Source
+
+BYTES = "application/octet-stream"
+STRUCTURED = "application/cloudevents+json"
+DOOR = "kafka"
+
+# The CloudEvents attributes that carry the two ids, and the header each stands for.
+_ID_ATTRIBUTES = {"ce_correlationid": "x-correlation-id", "ce_executionid": "x-execution-id"}
+_ENVELOPE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One message of one partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def place(self) -> str:
+        """What it is known by for good."""
+        return f"{self.partition}/{self.offset}"
+
+
+class Undecodable(msgspec.Struct, frozen=True):
+    """A record that cannot be read as what it says it is."""
+
+    error: str
+
+
+def arrival_of(record: Record) -> Arrival | Undecodable:
+    """Read the record once: headers, CloudEvents attributes, data.
+
+    Data is JSON unless the record says otherwise. What is not JSON and does not claim to be is
+    kept as it is: its ids can only be in headers then. A content type that can be none says
+    nothing: the event is as good without it, and many producers never looked at theirs.
+    """
+    headers = _headers(record)
+    declared = _media_type(headers.get("content-type", ""))
+    if declared == STRUCTURED:
+        return _from_envelope(record, headers)
+    _name_ids(headers)
+    raw = b"null" if record.value is None else record.value
+    if declared and not _is_json(declared):
+        return _arrival(record, headers, raw, None, declared)
+    try:
+        return _arrival(record, headers, raw, msgspec.json.decode(raw), JSON)
+    except _NOT_JSON as error:
+        if declared:
+            return Undecodable(f"not the JSON it is said to be: {error}")
+        return _arrival(record, headers, raw, None, BYTES)
+
+
+def _from_envelope(record: Record, headers: dict[str, str]) -> Arrival | Undecodable:
+    """A CloudEvent in structured mode: attributes and data in one JSON object."""
+    try:
+        envelope = _ENVELOPE.decode(record.value or b"")
+        for name, value in envelope.items():
+            if not name.startswith("data") or name == "datacontenttype":
+                headers[f"ce_{name.lower()}"] = _attribute(value)
+        _name_ids(headers)
+        declared = _media_type(headers.get("ce_datacontenttype", JSON)) or JSON
+        if "data_base64" in envelope:
+            raw = base64.b64decode(
+                msgspec.json.decode(envelope["data_base64"], type=str), None, True
+            )
+        else:
+            raw = bytes(envelope.get("data", msgspec.Raw(b"null")))
+        body = msgspec.json.decode(raw) if _is_json(declared) else None
+    except (*_NOT_JSON, binascii.Error) as error:
+        return Undecodable(f"not the CloudEvent it is said to be: {error}")
+    return _arrival(record, headers, raw, body, JSON if _is_json(declared) else declared)
+
+
+def _arrival(
+    record: Record, headers: dict[str, str], raw: bytes, body: Any, content_type: str
+) -> Arrival:
+    return Arrival(
+        source=Source.KAFKA,
+        door=DOOR,
+        label=record.topic,
+        raw=raw,
+        body=body,
+        headers=headers,
+        event_id=record.place,
+        content_type=content_type,
+    )
+
+
+def _headers(record: Record) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in record.headers:
+        if value is None:
+            continue  # a name alone says nothing
+        try:
+            headers.setdefault(name.lower(), value.decode())
+        except UnicodeDecodeError:
+            continue  # bytes can be no id
+    return headers
+
+
+def _name_ids(headers: dict[str, str]) -> None:
+    for attribute, header in _ID_ATTRIBUTES.items():
+        if attribute in headers:
+            headers.setdefault(header, headers[attribute])
+
+
+def _attribute(raw: msgspec.Raw) -> str:
+    value = msgspec.json.decode(raw)
+    return value if isinstance(value, str) else bytes(raw).decode()
+
+
+@lru_cache(maxsize=256)
+def _media_type(content_type: str) -> str:
+    """The media type without parameters; empty if it can be none."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type if is_content_type(media_type) else ""
+
+
+def _is_json(media_type: str) -> bool:
+    return media_type == JSON or media_type.endswith("+json")

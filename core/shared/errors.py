@@ -1,0 +1,101 @@
+"""Every error the product raises on purpose.
+
+MusterError
+├── InvalidError          the caller must change the request (names the field)
+├── NotFoundError
+├── ConflictError         the request contradicts what is stored
+├── QuotaExceededError    the tenant has as much as it may
+├── DeniedError           the caller is not let in
+│   ├── ForbiddenError        the key lacks the permission
+│   └── UnauthenticatedError  no key, or one we do not know
+└── TransientError        the same request may succeed later
+    ├── OverloadedError   a bound was reached
+    └── UnavailableError  a part we need is away
+
+Constructors pass their arguments up unchanged, so an error keeps its type when Ray pickles it.
+"""
+
+from core.access.denial import Denial
+
+
+class MusterError(Exception):
+    """Root of the tree."""
+
+    retryable = False
+
+
+class InvalidError(MusterError):
+    """The request breaks a rule; `field` names where, `expected` says what would be right."""
+
+    def __init__(self, field: str, expected: str, status: int = 422) -> None:
+        super().__init__(field, expected, status)
+        self.field, self.expected, self.status = field, expected, status
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.expected}"
+
+
+class NotFoundError(MusterError):
+    """No such thing for this tenant."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.what} does not exist"
+
+
+class ConflictError(MusterError):
+    """What is stored contradicts the request."""
+
+
+class DeniedError(MusterError):
+    """The caller may not do this; `detail` is for the caller, `denial` for the operator."""
+
+    def __init__(self, detail: str, denial: Denial = Denial("other")) -> None:  # noqa: B008  a constant
+        super().__init__(detail, denial)
+        self.detail, self.denial = detail, denial
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+class UnauthenticatedError(DeniedError):
+    """The caller did not prove who it is."""
+
+
+class ForbiddenError(DeniedError):
+    """The caller is known and may not do this."""
+
+
+class QuotaExceededError(MusterError):
+    """A tenant has stored, or set up, as much as it may; `quota` names the limit."""
+
+    def __init__(self, quota: str, limit: int, retry_after: int | None = None) -> None:
+        super().__init__(quota, limit, retry_after)
+        self.quota, self.limit, self.retry_after = quota, limit, retry_after
+
+    def __str__(self) -> str:
+        return f"this tenant has used up its quota {self.quota}, which is {self.limit}"
+
+
+class TransientError(MusterError):
+    """Try the same request again after `retry_after` seconds."""
+
+    retryable = True
+
+    def __init__(self, detail: str, retry_after: int = 1) -> None:
+        super().__init__(detail, retry_after)
+        self.detail, self.retry_after = detail, retry_after
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+class OverloadedError(TransientError):
+    """A queue is full; nothing was taken."""
+
+
+class UnavailableError(TransientError):
+    """A part we need did not answer in time; the request may or may not have been taken."""

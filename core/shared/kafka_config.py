@@ -1,0 +1,44 @@
+"""How Muster talks to Kafka: plain and frozen, as every process gets it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Start(StrEnum):
+    """Where a topic is read from that has never been read before."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class Completions(StrEnum):
+    """Which waits tell Kafka of their end."""
+
+    ASKED = "asked"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaConfig:
+    """One cluster, one consumer group."""
+
+    bootstrap: str
+    group: str = "muster"
+    client_id: str = "muster"
+    topics: tuple[str, ...] = ()
+    """What to read beside the topics that waits name; see core/kafka/topic_routing.py."""
+    tenant: str = "default"
+    """Whose events they are on a topic that names no tenant."""
+    start: Start = Start.EARLIEST
+    ingest: int = 1
+    batch: int = 2_000
+    completions: Completions = Completions.ASKED
+    completion_topic: str = "muster.correlation.completed"
+    dead_letter_topic: str | None = None
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+    tls_ca: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None

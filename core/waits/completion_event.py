@@ -1,0 +1,74 @@
+"""The event that tells of a correlation's end, as a CloudEvent in binary mode."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from core.shared.timestamps import moment
+from core.waits.incoming_event import JSON
+from core.waits.output import aggregate
+from core.waits.state import Entry, Wait
+from core.waits.strategy import Outcome, Status
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One record to publish."""
+
+    topic: str
+    key: str
+    type: str
+    event_id: str
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+
+def completion_of(
+    wait: Wait, counted: Sequence[Entry], topic: str, type_: str, source: str
+) -> Completion:
+    """What the world is told. The id is the same however often it is sent: receivers keep one."""
+    address = wait.address
+    event_id = f"{address.scoped_id}/{wait.ending.seq if wait.ending else 0}"
+    attributes = {
+        "ce_specversion": "1.0",
+        "ce_id": event_id,
+        "ce_source": source,
+        "ce_type": type_,
+        "ce_subject": address.scoped_id,
+        "ce_correlationid": address.correlation_id,
+        "ce_executionid": address.execution_id,
+        "content-type": JSON,
+    }
+    return Completion(
+        topic=topic,
+        key=address.scoped_id,
+        type=type_,
+        event_id=event_id,
+        value=msgspec.json.encode(_document(wait, counted)),
+        headers=tuple((name, value.encode()) for name, value in attributes.items()),
+    )
+
+
+def _document(wait: Wait, counted: Sequence[Entry]) -> dict[str, Any]:
+    received = [name for name, outcome in wait.outcomes.items() if outcome is Outcome.RECEIVED]
+    document: dict[str, Any] = {
+        "executionId": wait.address.execution_id,
+        "correlationId": wait.address.correlation_id,
+        "nodeId": wait.node_id,
+        "status": wait.status,
+        "receivedEvents": received,
+        "registeredAt": moment(wait.opened_at),
+    }
+    if wait.ending is not None:
+        document |= {
+            "endedAt": moment(wait.ending.at),
+            "reason": wait.ending.reason,
+            "partial": wait.ending.partial,
+            "missingEvents": wait.ending.missing,
+        }
+    if wait.status is Status.COMPLETED:
+        by_seq = {entry.seq: entry.payload for entry in counted}
+        marks = zip(wait.spec.names, wait.marks, strict=True)
+        payloads = {name: by_seq[mark.seq] for name, mark in marks if mark.seq in by_seq}
+        document["output"] = aggregate(wait, payloads)
+    return document

@@ -1,0 +1,76 @@
+"""Which expected event an incoming one fulfils, or the clause that it failed."""
+
+from typing import Any
+
+import msgspec
+
+from core.shared.json_path import MISSING, document_of, find, same
+from core.waits.messages import Clause, Offer, Reason
+from core.waits.spec import Place, WaitSpec
+
+_UNREAD = object()
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """The nearest miss."""
+
+    reason: Reason
+    clause: Clause
+
+
+def candidates(spec: WaitSpec, offer: Offer) -> list[Place] | Mismatch:
+    """Every expected event this offer could fulfil: the most particular first."""
+    by_source = spec.by_source.get(offer.source)
+    if by_source is None:
+        expected = sorted(source.value for source in spec.by_source)
+        return Mismatch(Reason.SOURCE_NOT_EXPECTED, Clause("source", expected, offer.source.value))
+    by_label = [at for at in by_source if at[1].label is None or at[1].label == offer.label]
+    if offer.by_token:
+        # Whoever was given one event's URL fulfils that one, not also the one that anybody may.
+        by_label = [at for at in by_label if at[1].label is not None] or by_label
+    if not by_label:
+        rule = "topic" if offer.source == "kafka" else "service"
+        labels = sorted(event.label for _, event in by_source if event.label is not None)
+        return Mismatch(Reason.LABEL_NOT_EXPECTED, Clause(rule, labels, offer.label))
+    return _filtered(by_label, offer)
+
+
+def _filtered(places: list[Place], offer: Offer) -> list[Place] | Mismatch:
+    document: Any = _UNREAD
+    passed: list[Place] = []
+    nearest: Clause | None = None
+    for place in places:
+        filter_ = place[1].filter
+        if not filter_:
+            passed.append(place)
+            continue
+        if document is _UNREAD:
+            document = document_of(offer.payload)
+        clause = failed_clause(filter_, document)
+        if clause is None:
+            passed.append(place)
+        else:
+            nearest = nearest or clause
+    if passed or nearest is None:
+        return passed
+    return Mismatch(Reason.FILTERED_OUT, nearest)
+
+
+def failed_clause(filter_: dict[str, Any], document: Any) -> Clause | None:
+    """The first key of the filter that the document does not equal."""
+    for path, expected in filter_.items():
+        actual = find(document, path)
+        if actual is MISSING:
+            return Clause(f"filter.{path}", expected, None)
+        if not same(expected, actual):
+            return Clause(f"filter.{path}", expected, _brief(actual))
+    return None
+
+
+def _brief(value: Any) -> Any:
+    """The value as an explanation shows it: enough to see the difference, never a megabyte."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        value = str(value)  # a reply travels as msgpack, which has no longer numbers
+    if isinstance(value, str) and len(value) > 200:
+        return value[:200] + "…"
+    return value if isinstance(value, str | int | float | bool | None) else type(value).__name__

@@ -1,0 +1,231 @@
+"""What a correlation waits for. Built once from configuration, then never changed."""
+
+import hashlib
+from collections import OrderedDict
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from core.waits.spec_size import weigh_spec
+
+
+class Strategy(StrEnum):
+    """Which of the expected events are enough."""
+
+    ALL = "all"
+    ANY = "any"
+    REQUIRED_ONLY = "required_only"
+    CUSTOM = "custom"
+    QUORUM = "quorum"
+    SETTLED = "settled"
+
+
+class TimeoutPolicy(StrEnum):
+    """What happens when the events that are needed can no longer all come."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+    CONTINUE_WITH_PARTIAL = "continue_with_partial"
+
+
+class Source(StrEnum):
+    """The path an event came by."""
+
+    API = "api"
+    KAFKA = "kafka"
+
+
+class IdFields(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a sender puts the two ids: names of headers, and paths into the body."""
+
+    correlation_field: str = "correlation_id"
+    execution_field: str = "execution_id"
+    correlation_header: str = "X-Correlation-Id"
+    execution_header: str = "X-Execution-Id"
+
+
+DEFAULT_IDS = IdFields()
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One event that may come. `label` is a topic or a service; None accepts any."""
+
+    name: str
+    source: Source
+    label: str | None = None
+    required: bool = True
+    timeout: float | None = None
+    filter: dict[str, Any] = {}
+    ids: IdFields = DEFAULT_IDS
+    inline: bool = False
+    """Of a gather: who is asked came with the request, and has this name there only."""
+
+
+NO_CALL = msgspec.Raw()
+
+# An expected event and its index in the configuration.
+Place: TypeAlias = tuple[int, Expected]
+
+
+class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """The enabled events and the rules that decide over them. Times are in seconds.
+
+    Many waits share one spec, so what follows from it is worked out once and kept beside it.
+    """
+
+    events: tuple[Expected, ...]
+    strategy: Strategy = Strategy.ALL
+    listed: tuple[str, ...] = ()
+    quorum: int = 0
+    timeout: float = 300.0
+    on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
+    output: dict[str, str] = {}
+    call: msgspec.Raw = NO_CALL
+    """The API call as JSON: what it sends can be large, and no shard looks into it."""
+    publish: str | None = None
+    """The topic that is told of the end."""
+    gather: bool = False
+    """Whether Muster itself asks for the events: the correlation's log begins with whom and how."""
+    lost: bytes = b""
+    """The digest of the spec in whose place this one stands, because Postgres does not have it."""
+
+    def __repr__(self) -> str:
+        # A call has headers, which may be secret.
+        return f"WaitSpec({', '.join(self.names)}; {self.digest.hex()})"
+
+    @cached_property
+    def staggered(self) -> bool:
+        """Whether some event has an earlier deadline than the whole."""
+        return any(e.timeout is not None and e.timeout < self.timeout for e in self.events)
+
+    @cached_property
+    def by_source(self) -> dict[Source, tuple[Place, ...]]:
+        """What each path may bring, the most particular first.
+
+        An event that names its origin or filters more takes precedence over one that takes
+        anything, so that a particular event is not used up where a general one would have done.
+        """
+        places = sorted(
+            enumerate(self.events), key=lambda at: (at[1].label is None, -len(at[1].filter))
+        )
+        found: dict[Source, tuple[Place, ...]] = {}
+        for place in places:
+            source = place[1].source
+            found[source] = (*found.get(source, ()), place)
+        return found
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All events, in the order of the configuration."""
+        return tuple(event.name for event in self.events)
+
+    @cached_property
+    def needed(self) -> tuple[tuple[int, ...], int]:
+        """Which events the strategy looks at, and how many of them must be received."""
+        every = tuple(range(len(self.events)))
+        match self.strategy:
+            case Strategy.ALL | Strategy.SETTLED:
+                return every, len(every)
+            case Strategy.ANY:
+                return every, min(1, len(every))
+            case Strategy.REQUIRED_ONLY:
+                required = tuple(index for index in every if self.events[index].required)
+                return required, len(required)
+            case Strategy.CUSTOM:
+                return tuple(self.names.index(name) for name in self.listed), len(self.listed)
+            case Strategy.QUORUM:
+                return every, self.quorum
+            case other:
+                assert_never(other)
+
+    @property
+    def needed_names(self) -> list[str]:
+        """The names of the events the strategy looks at."""
+        return [self.names[index] for index in self.needed[0]]
+
+    @property
+    def text(self) -> str:
+        """The JSON that Postgres keeps, once for all waits that share it."""
+        return encode_spec(self).decode()
+
+    @cached_property
+    def weight(self) -> int:
+        """About how many bytes of memory it holds."""
+        return weigh_spec(encode_spec(self), bytes(self.call))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Sixteen bytes that stand for the text."""
+        return hashlib.sha256(self.text.encode()).digest()[:16]
+
+
+def encode_spec(spec: WaitSpec) -> bytes:
+    """The spec as JSON: in a registration, and in Postgres."""
+    return msgspec.json.encode(spec)
+
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def same_spec(one: WaitSpec, other: WaitSpec) -> bool:
+    """Whether two specs mean the same, in whatever order their maps were written."""
+    return _in_order(one) == _in_order(other)
+
+
+def _in_order(spec: WaitSpec) -> tuple[bytes, bytes]:
+    call = bytes(spec.call)
+    decoded = msgspec.json.decode(call) if call else None
+    rest = msgspec.structs.replace(spec, call=NO_CALL)
+    return _canonical.encode(rest), _canonical.encode(decoded)
+
+
+_SPEC_DECODER = msgspec.json.Decoder(WaitSpec)
+
+
+def stand_in_for(digest: bytes, events: int) -> WaitSpec:
+    """What is known of a wait whose spec is not in Postgres: how many events it has.
+
+    Nothing matches it, and at its deadline it ends.
+    """
+    names = [f"unknown_{number}" for number in range(1, events + 1)]
+    return WaitSpec(
+        events=tuple(Expected(name=name, source=Source.API, label=name) for name in names),
+        lost=digest,
+    )
+
+
+class SpecCache:
+    """Specs by their text, the longest unused forgotten first: bounded in number and bytes."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._specs: OrderedDict[bytes, WaitSpec] = OrderedDict()
+        self.weight = 0
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def decode(self, raw: bytes) -> WaitSpec:
+        """The spec of this text."""
+        found = self._specs.get(raw)
+        if found is not None:
+            self._specs.move_to_end(raw)
+            return found
+        spec = _SPEC_DECODER.decode(raw)
+        self._specs[raw] = spec
+        self.weight += spec.weight
+        while len(self._specs) > self._most or self.weight > self._most_bytes:
+            _, forgotten = self._specs.popitem(last=False)
+            self.weight -= forgotten.weight
+        return spec
+
+
+_cache = SpecCache(4096, 32 * 1024 * 1024)
+
+
+def decode_spec(raw: bytes | str) -> WaitSpec:
+    """The spec of a row. Waits of one node share one object, however many there are."""
+    return _cache.decode(raw.encode() if isinstance(raw, str) else raw)

@@ -1,0 +1,163 @@
+"""Strategy and outcomes decide; the timeout policy has the last word when they cannot."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+from core.waits.spec import Strategy, TimeoutPolicy, WaitSpec
+
+
+class Outcome(StrEnum):
+    """How one expected event stands."""
+
+    PENDING = "pending"
+    RECEIVED = "received"
+    TIMED_OUT = "timed_out"
+    FAILED = "failed"
+    REJECTED = "rejected"
+
+
+class Judgement(StrEnum):
+    """What the outcomes so far mean for the wait."""
+
+    WAIT = "wait"
+    COMPLETE = "complete"
+    IMPOSSIBLE = "impossible"
+
+
+class Status(StrEnum):
+    """The life of a wait; everything but WAITING is final."""
+
+    WAITING = "waiting"
+    COMPLETED = "completed"
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """How a wait ended and why; `seq` is its place in the correlation's log."""
+
+    status: Status
+    reason: str
+    at: float = 0.0
+    seq: int = 0
+    timed_out: bool = False
+    partial: bool = False
+    missing: tuple[str, ...] = ()
+    warning: str | None = None
+    turn_id: str = ""
+    """The request that asked for this end, if it was one."""
+
+
+_BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
+_SATISFIED = {strategy: f"strategy {strategy} is satisfied" for strategy in Strategy}
+
+
+def judge(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Judgement:
+    """Decide from strategy and outcomes alone. Outcomes stand in the order of `spec.events`."""
+    places, enough = spec.needed
+    pending = received = 0
+    for place in places:
+        outcome = outcomes[place]
+        if outcome is Outcome.RECEIVED:
+            received += 1
+        elif outcome is Outcome.PENDING:
+            pending += 1
+    if spec.strategy is Strategy.SETTLED:
+        return Judgement.WAIT if pending else Judgement.COMPLETE
+    if received >= enough:
+        return Judgement.COMPLETE
+    return Judgement.WAIT if received + pending >= enough else Judgement.IMPOSSIBLE
+
+
+def conclude(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending | None:
+    """The ending these outcomes lead to, or None while the wait goes on."""
+    match judge(spec, outcomes):
+        case Judgement.WAIT:
+            return None
+        case Judgement.COMPLETE:
+            return _complete(spec, outcomes)
+        case Judgement.IMPOSSIBLE:
+            return None if _undecided(spec, outcomes) else _apply_policy(spec, outcomes)
+        case other:
+            assert_never(other)
+
+
+def _complete(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
+    if not spec.events:
+        return Ending(status=Status.COMPLETED, reason="nothing to wait for")
+    reason = _SATISFIED[spec.strategy]
+    if spec.strategy is not Strategy.SETTLED:
+        return Ending(status=Status.COMPLETED, reason=reason)
+    missing = _missing(spec, outcomes)
+    return Ending(
+        status=Status.COMPLETED,
+        reason=reason,
+        timed_out=Outcome.TIMED_OUT in outcomes,
+        partial=bool(missing),
+        missing=missing,
+    )
+
+
+def _undecided(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
+    """Whether the policy's answer still depends on events that can come.
+
+    `all` with `continue` asks for the required events only: when an optional one is lost, it
+    goes on waiting for them, so that the order of arrival does not decide.
+    """
+    if (spec.strategy, spec.on_timeout) != (Strategy.ALL, TimeoutPolicy.CONTINUE):
+        return False
+    required = _required(spec, outcomes)
+    return Outcome.PENDING in required and set(required) <= {Outcome.PENDING, Outcome.RECEIVED}
+
+
+def _apply_policy(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
+    places, enough = spec.needed
+    missing = _missing(spec, outcomes)
+    stands = dict(zip(spec.names, outcomes, strict=True))
+    lost = ", ".join(f"{name} {stands[name]}" for name in missing)
+    why = f"strategy {spec.strategy} needs {enough} of {len(places)}; {lost}"
+    timed_out = Outcome.TIMED_OUT in outcomes
+    if not _may_continue(spec, outcomes):
+        broken = any(outcomes[place] in _BROKEN for place in places)
+        return Ending(
+            status=Status.FAILED if broken else Status.TIMEOUT,
+            reason=f"{why}; onTimeout {spec.on_timeout} ends the wait",
+            timed_out=timed_out,
+            missing=missing,
+        )
+    lenient = spec.on_timeout is TimeoutPolicy.CONTINUE_WITH_PARTIAL
+    return Ending(
+        status=Status.COMPLETED,
+        reason=f"{why}; onTimeout {spec.on_timeout} goes on",
+        timed_out=timed_out,
+        partial=bool(missing),
+        missing=missing,
+        warning=f"continued without {', '.join(missing)}" if lenient else None,
+    )
+
+
+def _may_continue(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
+    """Whether the policy lets the workflow go on although the strategy is out of reach."""
+    if spec.on_timeout is not TimeoutPolicy.CONTINUE:
+        return spec.on_timeout is TimeoutPolicy.CONTINUE_WITH_PARTIAL
+    match spec.strategy:
+        case Strategy.ALL:
+            return all(outcome is Outcome.RECEIVED for outcome in _required(spec, outcomes))
+        case Strategy.ANY | Strategy.REQUIRED_ONLY:
+            return True
+        case _:  # custom and quorum are unmet by definition; settled never gets here
+            return False
+
+
+def _required(spec: WaitSpec, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    pairs = zip(spec.events, outcomes, strict=True)
+    return [outcome for event, outcome in pairs if event.required]
+
+
+def _missing(spec: WaitSpec, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    pairs = zip(spec.names, outcomes, strict=True)
+    return tuple(name for name, outcome in pairs if outcome is not Outcome.RECEIVED)

@@ -1,0 +1,237 @@
+"""Filters of subscriptions: CEL expressions on an event, compiled once and bounded.
+
+`event` has the attributes of the event, `data` its payload if that is JSON, else null. An event
+passes if the expression says `true`: anything else, an error included, is a mismatch. That matters
+because the library hands out an error as a text, which a careless reader takes for true.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, cached_property, lru_cache
+from typing import Any
+
+import msgspec
+import structlog
+from cel_expr_python import cel
+
+from core.dispatch.subscription import Subscription, takes
+from core.events.event import Event
+from core.shared.timestamps import moment
+from handlers.filters.cost import TooMuchError, weigh
+from handlers.filters.tree import read_tree
+
+log = structlog.get_logger("filters")
+
+LONGEST_TEXT = 4_000
+LARGEST_EVENT = 262_144
+"""Bytes. A larger event passes no filter."""
+BUDGET = 40_000_000.0
+"""Nanoseconds that an evaluation may take where it goes worst."""
+SMALLEST_REACH = 16_384
+"""An expression that could not be evaluated for events of this size is of no use."""
+REMEMBERED = 2_000
+_FRAME = re.compile(r" \[[A-Z_]+\]$| expecting \{.*| \(in container ''\)")
+
+
+class Judgement(StrEnum):
+    """What a filter says of an event, and why if it says no without being asked."""
+
+    PASSES = "passes"
+    DIFFERS = "differs"
+    FAILED = "failed"
+    TOO_LARGE = "too_large"
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """An expression that is no filter."""
+
+    reason: str
+
+
+class Filter:
+    """A compiled expression."""
+
+    def __init__(self, text: str, expression: Any, largest: int, *, grows: bool) -> None:
+        self.text = text
+        self.largest = largest
+        """The size of the largest event it is evaluated for, in bytes."""
+        self._expression = expression
+        self._grows = grows
+
+    def allows(self, event: Event) -> bool:
+        """Whether the event passes."""
+        return self.judge(event) is Judgement.PASSES
+
+    def judge(self, event: Event) -> Judgement:
+        """The same with its reason."""
+        material = _memory.material(event)
+        if material.size > self.largest:
+            return Judgement.TOO_LARGE
+        try:
+            # What is made on the way lives as long as the activation: it is not shared by those
+            # that make much.
+            result = (
+                self._expression.eval(data=material.variables)
+                if self._grows
+                else self._expression.eval(material.activation)
+            )
+            value = result.value()
+        except Exception:  # the library does not say what it raises; no event fails because of it
+            return Judgement.FAILED
+        if value is True:
+            return Judgement.PASSES
+        return Judgement.DIFFERS if value is False else Judgement.FAILED
+
+
+class Material:
+    """An event as CEL reads it. Made readable once for all the filters that ask."""
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+        words = (len(key) + len(value) for key, value in event.context)
+        more = (len(key) + len(str(value)) for key, value in event.extensions.items())
+        self.size = len(event.data or b"") + sum(words) + sum(more)
+
+    @cached_property
+    def variables(self) -> dict[str, Any]:
+        """`event` and `data`."""
+        return {"event": _attributes(self.event), "data": _payload(self.event)}
+
+    @cached_property
+    def activation(self) -> Any:
+        """The same, as the library keeps it."""
+        return _environment().Activation(self.variables)
+
+
+class Tally:
+    """How often filters said what, in this process."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(Judgement, 0)
+        self._oversized: dict[tuple[int, str], str] = {}
+
+    def take(self, judgement: Judgement, subscription: Subscription, event: Event) -> None:
+        """One more."""
+        self.counts[judgement] += 1
+        if judgement is Judgement.TOO_LARGE and len(self._oversized) < REMEMBERED:
+            self._oversized[subscription.tenant, subscription.subscription_id] = event.type
+
+    def oversized(self) -> dict[tuple[int, str], str]:
+        """Subscriptions, by tenant and id, that missed an event too large for their filter.
+
+        Each with the type of the last; what is told once is not told again.
+        """
+        told, self._oversized = self._oversized, {}
+        return told
+
+
+tally = Tally()
+
+
+def compile_filter(text: str) -> Filter | Unusable:
+    """The expression ready for use, or what is wrong with it; remembered, for there are few."""
+    if not 0 < len(text) <= LONGEST_TEXT:
+        return Unusable(f"an expression of 1 to {LONGEST_TEXT} characters")
+    return _compiled(text)
+
+
+def wanted(subscription: Subscription, event: Event) -> bool:
+    """Whether a subscription takes this event: by its bindings, and by its filter if it has one."""
+    if not any(takes(b, event.type, event.type_version) for b in subscription.bindings):
+        return False
+    if subscription.filter is None:
+        return True
+    judgement = _judge(subscription.filter, event)
+    tally.take(judgement, subscription, event)
+    return judgement is Judgement.PASSES
+
+
+def _judge(text: str, event: Event) -> Judgement:
+    found = compile_filter(text)
+    if isinstance(found, Unusable):  # it was fine when it was saved, with another version
+        return Judgement.FAILED
+    return found.judge(event)
+
+
+@cache
+def _environment() -> Any:
+    return cel.NewEnv(variables={"event": cel.Type.DYN, "data": cel.Type.DYN})
+
+
+@lru_cache(REMEMBERED)
+def _compiled(text: str) -> Filter | Unusable:
+    try:
+        expression = _environment().compile(text)
+    except Exception as error:  # the library does not say what it raises
+        return Unusable(_plain(str(error)))
+    kind = expression.return_type()
+    if kind not in (cel.Type.BOOL, cel.Type.DYN):
+        return Unusable(f"an expression that says true or false, not one of type {kind.name()}")
+    try:
+        weight = weigh(read_tree(expression.serialize()))
+    except TooMuchError as error:
+        return Unusable(str(error))
+    except ValueError:
+        log.exception("filters.unreadable")
+        return Unusable("an expression that can be weighed")
+    largest = min(LARGEST_EVENT, weight.largest(BUDGET))
+    if largest < SMALLEST_REACH:
+        return Unusable("less work: this could take too long on a large event")
+    return Filter(text, expression, largest, grows=weight.grows)
+
+
+def _plain(error: str) -> str:
+    """The library's sentence without its frame."""
+    line = _FRAME.sub("", error.splitlines()[0]).partition("ERROR: <input>:")
+    place, _, sentence = (line[2] or line[0]).partition(": ")
+    row, _, column = place.partition(":")
+    if row.isdigit() and column.isdigit():
+        return f"line {row}, column {column}: {sentence}"
+    return sentence or line[0]
+
+
+class _Memory:
+    """The last event, for the filters of many subscriptions look at one after the other."""
+
+    def __init__(self) -> None:
+        self._material: Material | None = None
+
+    def material(self, event: Event) -> Material:
+        if self._material is None or self._material.event is not event:
+            self._material = Material(event)
+        return self._material
+
+
+_memory = _Memory()
+
+
+def _payload(event: Event) -> Any:
+    if event.data is None or not event.is_json:
+        return None
+    try:
+        return msgspec.json.decode(event.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _attributes(event: Event) -> dict[str, Any]:
+    return {
+        "id": event.event_id,
+        "specVersion": event.spec_version,
+        "type": event.type,
+        "source": event.source,
+        "subject": event.subject,
+        "time": moment(event.time),
+        "dataContentType": event.content_type,
+        "dataSchema": event.data_schema,
+        "typeVersion": event.type_version,
+        "executionId": event.execution_id,
+        "correlationId": event.correlation_id,
+        "causationId": event.causation_id,
+        "deduplicationId": event.deduplication_id,
+        "messageGroup": event.message_group,
+        "contextData": dict(event.context),
+        "extensions": dict(event.extensions),
+    }

@@ -1,0 +1,113 @@
+"""A process apart that compiles and checks for us. Calls block: they belong into a thread."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+
+from handlers.schemas.sandbox_protocol import (
+    LENGTH,
+    Answer,
+    Errand,
+    Task,
+    decode_answer,
+    encode,
+    framed,
+)
+
+MOST_ANSWER = 4 << 20
+
+_ROOT = Path(__file__).resolve().parents[2]
+_COMMAND = (sys.executable, "-s", "-P", "-m", "handlers.schemas.sandbox_process")
+
+
+class ExaminerDiedError(Exception):
+    """The task broke it, most likely by needing more memory than there is."""
+
+
+class TooLongError(Exception):
+    """The task needed more processor time than it was given."""
+
+
+class Examiner:
+    """One process. It is of no more use once a call has raised."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="muster-examiner-")
+        self._pipe, theirs = socket.socketpair()
+        environment = {
+            "PYTHONPATH": str(_ROOT),
+            "TMPDIR": self._folder.name,
+            "GRPC_PYTHON_DISABLE_DYNAMIC_STUBS": "1",
+        }
+        with theirs:
+            self._process = subprocess.Popen(
+                _COMMAND,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                cwd=self._folder.name,
+                env=environment,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
+    def ask(self, task: Task, seconds: float, patience: float) -> Answer:
+        """What comes of a task that may take so many seconds of processor time.
+
+        A busy machine may let it wait for much longer before it has had them.
+
+        Raises:
+            TooLongError: It took more.
+            ExaminerDiedError: It broke the process.
+            TimeoutError: The machine is too busy to say.
+        """
+        deadline = time.monotonic() + patience
+        try:
+            self._pipe.settimeout(patience)
+            self._pipe.sendall(framed(encode(Errand(task, seconds))))
+            size = int.from_bytes(self._receive(LENGTH, deadline), "big")
+            if size > MOST_ANSWER:
+                raise ExaminerDiedError("it answered more than it may")
+            return decode_answer(self._receive(size, deadline))
+        except (BrokenPipeError, ConnectionResetError, EOFError):
+            raise self._cause() from None
+
+    def close(self) -> None:
+        """End the process and remove what it left behind."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+        with contextlib.suppress(OSError):
+            self._folder.cleanup()
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        parts: list[bytes] = []
+        while size:
+            self._pipe.settimeout(max(0.001, deadline - time.monotonic()))
+            part = self._pipe.recv(min(size, 1 << 16))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _cause(self) -> Exception:
+        code = self._process.wait()
+        if code == -signal.SIGPROF:
+            return TooLongError("more processor time than it was given")
+        return ExaminerDiedError(signal.strsignal(-code) if code < 0 else f"exit code {code}")

@@ -1,0 +1,120 @@
+"""The program of an examiner: a process that may break, and can reach nothing worth breaking.
+
+It has no environment, no open files but its pipe, and an empty folder of its own. It is bounded in
+memory once, and in processor time anew for each task: the kernel ends it where native code would
+never look at a clock.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import time
+from typing import BinaryIO
+
+from msgspec.structs import replace
+
+from handlers.schemas.dialects import family
+from handlers.schemas.interface import Check, Compiled
+from handlers.schemas.sandbox_protocol import (
+    LENGTH,
+    Answer,
+    Compile,
+    Errand,
+    Examine,
+    Load,
+    answer_of,
+    decode_errand,
+    encode,
+    framed,
+)
+
+MEMORY = 512 << 20
+FILE_SIZE = 8 << 20
+FILES = 64
+READY_LIMIT = 32
+
+# A schema that needs more than this to become ready is never loaded beside an event loop.
+LIGHT_SECONDS = 0.05
+LIGHT_MEMORY = 8 << 20
+LIGHT_FORM = 64 * 1024
+
+_BOUNDS = (
+    (resource.RLIMIT_AS, MEMORY),
+    (resource.RLIMIT_FSIZE, FILE_SIZE),
+    (resource.RLIMIT_NOFILE, FILES),
+    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_NPROC, 0),
+)
+
+
+class Desk:
+    """The schemas that are ready, and the work on them."""
+
+    def __init__(self) -> None:
+        self._ready: dict[bytes, Check] = {}
+
+    def work(self, task: Compile | Load | Examine) -> Answer:
+        """Do what is asked."""
+        match task:
+            case Compile():
+                return _compile(task)
+            case Load(compiled):
+                self._ready[compiled.key] = family(compiled.kind).load(compiled.form)
+                while len(self._ready) > READY_LIMIT:
+                    del self._ready[next(iter(self._ready))]
+                return Answer()
+            case Examine(key, payload, content_type):
+                check = self._ready.pop(key, None)
+                if check is None:
+                    return Answer(unknown=True)
+                self._ready[key] = check  # behind the others: the last to be dropped
+                return Answer(mismatches=check(payload, content_type))
+
+
+def _compile(task: Compile) -> Answer:
+    chosen = family(task.kind)
+    began, size = time.process_time(), _peak()
+    outcome = chosen.compile(task.text)
+    took, grew = time.process_time() - began, _peak() - size
+    if isinstance(outcome, Compiled) and (
+        took > LIGHT_SECONDS or grew > LIGHT_MEMORY or len(outcome.form) > LIGHT_FORM
+    ):
+        outcome = replace(outcome, weight=None)
+    return answer_of(outcome)
+
+
+def _peak() -> int:
+    """The most memory this process ever had."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
+    """Work until nobody is there to ask any more."""
+    desk = Desk()
+    while length := incoming.read(LENGTH):
+        errand: Errand = decode_errand(incoming.read(int.from_bytes(length, "big")))
+        # Nobody handles the signal, so it ends the process, whatever runs.
+        signal.setitimer(signal.ITIMER_PROF, errand.seconds)
+        answer = desk.work(errand.task)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        outgoing.write(framed(encode(answer)))
+        outgoing.flush()
+
+
+def main() -> None:
+    """Bound this process, keep the pipe to itself, and serve."""
+    for bound, most in _BOUNDS:
+        with contextlib.suppress(ValueError, OSError):  # not every system has every bound
+            resource.setrlimit(bound, (most, most))
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(nothing, stream)
+    serve(incoming, outgoing)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""A host in the background: started in a session of its own, with its output in a file."""
+
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from host.errors import HostError
+from host.instance import Instance, Stage, is_locked, read_instance, taken
+from host.paths import Places, places_of, prepare_data_dir
+
+LINES_SHOWN = 15
+STOP_WITHIN = 15.0
+
+
+def spawn_detached(command: Sequence[str], data_dir: Path, *, within: float = 180.0) -> Instance:
+    """Start `command` in the background and return once its host says that it is up."""
+    places = places_of(data_dir)
+    prepare_data_dir(places)
+    if is_locked(places):
+        raise taken(places)
+    pid = spawn(command, places.log, os.environ)
+    try:
+        return _wait_until_up(places, pid, within)
+    except BaseException:
+        _give_up(pid)
+        raise
+
+
+def tail(path: Path, lines: int = LINES_SHOWN) -> str:
+    """The last lines of a log file."""
+    try:
+        with path.open(errors="replace") as file:
+            return "".join(deque(file, maxlen=lines)).rstrip()
+    except FileNotFoundError:
+        return ""
+
+
+def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
+    """Start `command` in a session of its own, its output in a fresh `log`; its process number."""
+    # Not subprocess.Popen: it wants to own the child, and this one outlives us.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+    return os.posix_spawnp(
+        command[0],
+        list(command),
+        environment,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+
+
+def _wait_until_up(places: Places, pid: int, within: float) -> Instance:
+    deadline = time.monotonic() + within
+    while (instance := _up(places, pid)) is None:
+        if has_ended(pid):
+            raise HostError(f"Muster did not start.\n{tail(places.log)}")
+        if time.monotonic() > deadline:
+            raise HostError(f"Muster was not up after {within:.0f} s.\n{tail(places.log)}")
+        time.sleep(0.1)
+    return instance
+
+
+def _up(places: Places, pid: int) -> Instance | None:
+    instance = read_instance(places)
+    ours = instance is not None and instance.pid == pid and instance.stage is Stage.UP
+    return instance if ours else None
+
+
+def _give_up(pid: int) -> None:
+    if has_ended(pid):
+        return
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_WITHIN
+    while not has_ended(pid):
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child of ours has ended; takes note of its end."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True  # its end has been taken note of already

@@ -1,0 +1,122 @@
+"""Who runs on a data folder: the lock that admits one host, and the file that describes it."""
+
+import fcntl
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from host.errors import HostError
+from host.paths import Places
+from host.processes import Mark
+
+
+class Stage(StrEnum):
+    """How far a host has come."""
+
+    STARTING = "starting"
+    UP = "up"
+    STOPPING = "stopping"
+
+
+class KafkaLink(BaseModel, frozen=True):
+    """The Kafka that a host works with; `broker` tells which one it is where the host runs it."""
+
+    bootstrap: str
+    broker: str | None = None
+
+
+class Instance(BaseModel, frozen=True):
+    """A running host, as other commands see it."""
+
+    host: Mark
+    stage: Stage
+    url: str
+    port: int
+    started_at: datetime
+    data_dir: Path
+    run_dir: Path
+    ray_address: str | None = None
+    ray_session: str | None = None
+    dashboard_url: str | None = None
+    kafka: KafkaLink | None = None
+    processes: tuple[Mark, ...] = ()
+
+    @property
+    def pid(self) -> int:
+        """The host's process number."""
+        return self.host.pid
+
+
+def read_instance(places: Places) -> Instance | None:
+    """What the last host wrote; None where there is none, or no whole one."""
+    try:
+        return Instance.model_validate_json(places.instance.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+    except PermissionError as error:
+        raise HostError(f"{places.instance} belongs to another user.") from error
+
+
+def write_instance(places: Places, instance: Instance) -> None:
+    """Replace the file in one step, readable by its owner only."""
+    write_private(places.instance, instance.model_dump_json(indent=2))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read; a reader sees the old text or the new."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)
+
+
+@contextmanager
+def sole_host(places: Places) -> Iterator[None]:
+    """Hold the data folder's lock; the system drops it when the process ends, however it ends."""
+    try:
+        descriptor = os.open(places.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise HostError(f"Cannot open {places.lock}: {error.strerror}.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise taken(places) from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(places: Places) -> bool:
+    """Whether a host lives on this data folder."""
+    try:
+        descriptor = os.open(places.lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except PermissionError as error:
+        raise HostError(f"{places.lock} belongs to another user.") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def taken(places: Places) -> HostError:
+    """Why a second host may not start here."""
+    found = read_instance(places)
+    who = f"pid {found.pid}, {found.url}" if found else "still starting"
+    return HostError(
+        f"Muster already runs on {places.data_dir} ({who}). "
+        f"Stop it with: muster down --data-dir {shlex.quote(str(places.data_dir))}"
+    )

@@ -1,0 +1,193 @@
+"""A real Apache Kafka on one folder: formatted once, started, and waited for until it answers."""
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from host.detach import spawn
+from host.errors import HostError
+from host.kafka.broker import Broker, Kind, answers, await_ready, mark_child, note, running, stop
+from host.kafka.jars import Jars
+from host.kafka.java import Java
+from host.kafka.properties import LOG4J, server_properties
+from host.ports import LOOPBACK, all_free, free_port, usual_port
+
+PORTS = range(12_000, 20_000)  # below the ports that clients are given
+START_WITHIN = 120.0
+FORMAT_WITHIN = 120.0
+_TRIES = 3
+_ENVIRONMENT = ("PATH", "HOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
+_EXCEPTION = re.compile(
+    r"^(?:Caused by: )?[\w.$]+(?:Exception|Error): (?P<message>.+)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApacheOptions:
+    """What may differ between two brokers.
+
+    Topics are made by the first who names them unless `auto_create_topics` is off: handy where
+    things are tried out, but in a test it would hide a misspelt name and make every topic early.
+    """
+
+    port: int | None = None  # none given: the folder's usual one
+    auto_create_topics: bool = True
+    heap: str = "384m"
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A folder with what runs there."""
+
+    folder: Path
+    java: Java
+    jars: Jars
+    options: ApacheOptions
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "kafka.log"
+
+    def command(self, main: str, *arguments: str) -> list[str]:
+        """Java with little memory and a quick start: no second compiler, no parallel collector."""
+        return [
+            str(self.java.program),
+            f"-Xmx{self.options.heap}",
+            "-Xms64m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+ExitOnOutOfMemoryError",
+            "-XX:-UsePerfData",  # else it leaves a file in the shared temporary folder
+            f"-XX:ErrorFile={self.folder / 'java-crash.log'}",
+            f"-Djava.io.tmpdir={self.folder / 'tmp'}",
+            "-Djava.awt.headless=true",
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}",
+            "-cp",
+            str(self.jars.folder / "*"),
+            main,
+            *arguments,
+        ]
+
+
+class _PortTakenError(HostError):
+    """Another process bound a port between our choice and the broker's start."""
+
+
+def start(folder: Path, options: ApacheOptions, java: Java, jars: Jars) -> Broker:
+    """The broker on `folder`, answering; what it kept from earlier runs is there again."""
+    site = _Site(folder.expanduser().resolve(), java, jars, options)
+    if (left := running(site.folder)) is not None:
+        stop(left)
+    if options.port is not None and not all_free([options.port]):
+        raise HostError(f"Port {options.port} on {LOOPBACK} is taken.")
+    try:
+        _make_folders(site)
+        for _ in range(_TRIES - 1):
+            try:
+                return _start(site)
+            except _PortTakenError:
+                continue
+        return _start(site)
+    except OSError as error:
+        raise HostError(f"Apache Kafka cannot use {site.folder}: {error.strerror}.") from error
+
+
+def _start(site: _Site) -> Broker:
+    port = site.options.port or usual_port(site.folder, PORTS)
+    _write_properties(site, site.data, port)
+    if not (site.data / "meta.properties").exists():
+        _format(site, port)
+    if site.log.exists():
+        site.log.replace(site.log.with_suffix(".log.1"))
+    pid = spawn(site.command("kafka.Kafka", str(site.properties)), site.log, _environment())
+    broker = Broker(
+        kind=Kind.APACHE,
+        name=f"Apache Kafka {site.jars.version}",
+        bootstrap=f"{LOOPBACK}:{port}",
+        process=mark_child(pid),
+        folder=site.folder,
+    )
+    note(broker)
+    try:
+        await_ready(broker, lambda: answers(broker.bootstrap), within=START_WITHIN)
+    except HostError as error:
+        said = site.log.read_text(errors="replace")
+        kind = _PortTakenError if "Address already in use" in said else HostError
+        raise kind(f"{error} {reason_in(said)} (log: {site.log})") from None
+    return broker
+
+
+def reason_in(log: str) -> str:
+    """Why a Java program ended: what its first exception says, else its last word."""
+    if (exception := _EXCEPTION.search(log)) is not None:
+        return exception["message"].strip()
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return lines[-1] if lines else "It gave no reason."
+
+
+def _make_folders(site: _Site) -> None:
+    site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.rmtree(site.folder / "tmp", ignore_errors=True)  # libraries that a killed one unpacked
+    (site.folder / "tmp").mkdir(mode=0o700)
+    (site.folder / "log4j2.properties").write_text(LOG4J)
+
+
+def _write_properties(site: _Site, data: Path, port: int) -> None:
+    text = server_properties(
+        data,
+        port=port,
+        controller_port=free_port(),
+        auto_create_topics=site.options.auto_create_topics,
+        extra=site.options.extra,
+    )
+    site.properties.write_text(text, encoding="ascii")
+
+
+def _format(site: _Site, port: int) -> None:
+    """Build the data folder beside its place and rename it last: a half-made one never counts."""
+    fresh = site.folder / "data.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    _write_properties(site, fresh, port)
+    # With "=": one id in 64 begins with a dash and would be taken for an option.
+    arguments = ["format", f"--cluster-id={_cluster_id()}", f"--config={site.properties}"]
+    try:
+        done = subprocess.run(
+            site.command("kafka.tools.StorageTool", *arguments),
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=FORMAT_WITHIN,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise HostError(f"Apache Kafka did not format {site.data} in time.") from None
+    if done.returncode != 0:
+        raise HostError(
+            f"Apache Kafka could not format {site.data}: {reason_in(done.stderr + done.stdout)}"
+        )
+    fresh.rename(site.data)
+    _write_properties(site, site.data, port)
+
+
+def _cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _environment() -> dict[str, str]:
+    """Only what a Java program needs: no option that bends it, no secret that leaks."""
+    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}

@@ -1,0 +1,162 @@
+"""A broker that runs on a folder: who it is, whether it answers, and how it is ended."""
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from host.detach import has_ended
+from host.errors import HostError
+from host.instance import write_private
+from host.processes import Mark, end_all, find, mark_of
+
+RECORD = "broker.json"
+STOP_GRACE = (
+    15.0  # closing its logs takes Apache Kafka a second or two; killed, it would recover them
+)
+BURY_WITHIN = 5.0
+POLL = 0.05
+
+
+class Kind(StrEnum):
+    """Which program it is."""
+
+    APACHE = "apache"
+    MOCK = "mock"
+
+
+class Broker(BaseModel, frozen=True):
+    """A broker that was started here, as others see it."""
+
+    kind: Kind
+    name: str
+    bootstrap: str
+    process: Mark
+    folder: Path
+    reason: str | None = None  # why it is not Apache Kafka
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+        return self.process.pid
+
+    @property
+    def port(self) -> int:
+        """The port that clients dial."""
+        return int(self.bootstrap.rpartition(":")[2])
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process still runs."""
+        return find(self.process) is not None
+
+    def describe(self) -> str:
+        """Which broker it is; where it stands in for Apache Kafka, why and what it lacks."""
+        if self.reason is None:
+            return self.name
+        return f"{self.name}, because {self.reason} It lacks: {'; '.join(self.lacks)}."
+
+
+def running(folder: Path) -> Broker | None:
+    """The broker that runs on a folder, if there is one."""
+    try:
+        broker = Broker.model_validate_json((folder / RECORD).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValidationError):
+        return None
+    except PermissionError as error:
+        raise HostError(f"{folder / RECORD} belongs to another user.") from error
+    return broker if broker.alive else None
+
+
+def stop(broker: Broker) -> None:
+    """Ask it to end, kill it if it does not, and return when it is gone."""
+    _end(broker, grace=STOP_GRACE)
+
+
+def kill(broker: Broker) -> None:
+    """End it as a power cut would: it gets no chance to close anything."""
+    _end(broker, grace=0.0)
+
+
+def await_ready(broker: Broker, ready: Callable[[], bool], *, within: float) -> None:
+    """Wait until a broker that was just spawned is ready; ends it if it never is."""
+    try:
+        came_up = _await(broker, ready, time.monotonic() + within)
+    except BaseException:
+        kill(broker)
+        raise
+    if not came_up:
+        kill(broker)
+        raise HostError(f"{broker.name} did not answer within {within:.0f} s, or ended before.")
+
+
+def _await(broker: Broker, ready: Callable[[], bool], deadline: float) -> bool:
+    while not has_ended(broker.pid) and time.monotonic() < deadline:
+        if ready():
+            return True
+        time.sleep(POLL)
+    return False
+
+
+def note(broker: Broker) -> None:
+    """Write down who runs on its folder, for `running`."""
+    write_private(broker.folder / RECORD, broker.model_dump_json(indent=2))
+
+
+def mark_child(pid: int) -> Mark:
+    """Mark a process that was just spawned, and whose end nobody has taken note of."""
+    mark = mark_of(pid)
+    if mark is None:
+        raise HostError("Cannot read /proc: an embedded Kafka needs Linux with /proc mounted.")
+    return mark
+
+
+def answers(bootstrap: str) -> bool:
+    """Whether a broker answers a metadata request there, not only takes the connection."""
+    host, _, port = bootstrap.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return asyncio.run(_knows_itself(bootstrap))
+
+
+async def _knows_itself(bootstrap: str) -> bool:
+    from aiokafka.client import AIOKafkaClient  # noqa: PLC0415  slow to import, and only needed here
+    from aiokafka.errors import KafkaError  # noqa: PLC0415
+
+    client = AIOKafkaClient(bootstrap_servers=bootstrap, request_timeout_ms=5_000)
+    try:
+        await client.bootstrap()
+        return bool(client.cluster.brokers())
+    except KafkaError:
+        return False
+    finally:
+        await client.close()
+
+
+def _end(broker: Broker, *, grace: float) -> None:
+    left = end_all(lambda: filter(None, [find(broker.process)]), grace=grace)
+    if left:
+        raise HostError(f"Could not end {broker.name} (pid {broker.pid}).")
+    _bury(broker)
+    (broker.folder / RECORD).unlink(missing_ok=True)
+
+
+def _bury(broker: Broker) -> None:
+    """Wait until nothing of it is left: a zombie's last threads may still hold its port and files.
+
+    A child of ours goes when we take note of its end, any other one when its parent does.
+    """
+    deadline = time.monotonic() + BURY_WITHIN
+    while mark_of(broker.pid) == broker.process and time.monotonic() < deadline:
+        with suppress(ChildProcessError):
+            os.waitpid(broker.pid, os.WNOHANG)
+        time.sleep(POLL / 10)

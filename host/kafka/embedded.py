@@ -1,0 +1,46 @@
+"""Which embedded broker can run here: Apache Kafka if it can, else the mock, and why."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from host.kafka import apache, mock
+from host.kafka.apache import ApacheOptions
+from host.kafka.broker import Broker
+from host.kafka.jars import Jars, Say, cache_folder, fetch_jars, find_jars
+from host.kafka.java import Java, find_java
+from host.kafka.missing import MissingPartError
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What Apache Kafka runs on."""
+
+    java: Java
+    jars: Jars
+
+
+def find_runtime(jars_folder: Path | None, fetch: Callable[[Path], Jars] | None = None) -> Runtime:
+    """Java and the jars as they are on this machine, or as `fetch` brings them.
+
+    Raises:
+        MissingPartError: Apache Kafka cannot run here; it says what is missing.
+    """
+    java = find_java(os.environ)
+    folder = (jars_folder or cache_folder(os.environ)).expanduser()
+    return Runtime(java, find_jars(folder) or (fetch or _refuse)(folder))
+
+
+def start(folder: Path, options: ApacheOptions, *, jars_folder: Path | None, say: Say) -> Broker:
+    """The best broker that this machine can run, answering."""
+    try:
+        runtime = find_runtime(jars_folder, partial(fetch_jars, say=say))
+    except MissingPartError as missing:
+        return mock.start(folder, reason=str(missing))
+    return apache.start(folder, options, runtime.java, runtime.jars)
+
+
+def _refuse(folder: Path) -> Jars:
+    raise MissingPartError(f"the jars of Apache Kafka are not in {folder}.")

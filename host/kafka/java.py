@@ -1,0 +1,65 @@
+"""Finds a Java that Apache Kafka runs on."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from host.kafka.missing import MissingPartError
+
+OLDEST = 17
+INSTALLED = (
+    Path("/usr/lib/jvm"),
+    Path("/Library/Java/JavaVirtualMachines"),
+)
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java program and its major version."""
+
+    program: Path
+    version: int
+
+
+def find_java(environment: Mapping[str, str]) -> Java:
+    """The first that is new enough: JAVA_HOME's, then the one on the path, then any installed."""
+    found: list[Java] = []
+    for program in _candidates(environment):
+        version = _ask(program)
+        if version is None:
+            continue
+        if version >= OLDEST:
+            return Java(program, version)
+        found.append(Java(program, version))
+    old = "".join(f" {java.program} is Java {java.version}." for java in found)
+    raise MissingPartError(f"Java {OLDEST} or newer was not found.{old}")
+
+
+def major_version(told: str) -> int | None:
+    """The major version in what `java -version` says; Java 8 and before call themselves 1.x."""
+    match = _VERSION.search(told)
+    return int(match[1]) if match else None
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
+    if home := environment.get("JAVA_HOME"):
+        yield Path(home, "bin", "java")
+    if on_path := shutil.which("java", path=environment.get("PATH")):
+        yield Path(on_path)
+    for folder in INSTALLED:
+        yield from sorted(folder.glob("*/bin/java"))
+        yield from sorted(folder.glob("*/Contents/Home/bin/java"))
+
+
+def _ask(program: Path) -> int | None:
+    try:
+        done = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return major_version(done.stderr)

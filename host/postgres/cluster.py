@@ -1,0 +1,97 @@
+"""Makes the data folder of the embedded server, all or nothing, and knows one it cannot use."""
+
+import os
+import secrets
+import shutil
+import subprocess
+from pathlib import Path
+
+from host.postgres.account import Account, run
+from host.postgres.paths import EmbeddedPostgresError, Place, last_words
+from storage.postgres.queries import load
+
+_Q = load("host.postgres")
+
+MAJOR_VERSION = "18"
+_CREATE_TIMEOUT = 120
+# The builtin provider sorts by code point and folds case by Unicode, the same on every system.
+_LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+# A password on the socket would add nothing: only its owner and root can reach it.
+_AUTHENTICATION = ("--auth-local=trust", "--auth-host=scram-sha-256")
+
+
+def is_created(place: Place) -> bool:
+    """Whether there is data of our version; other content is refused, never touched."""
+    try:
+        version = (place.pgdata / "PG_VERSION").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        if place.pgdata.exists() and any(place.pgdata.iterdir()):
+            raise EmbeddedPostgresError(
+                f"{place.pgdata} is not a PostgreSQL data folder: move its content away or "
+                "choose another data folder."
+            ) from None
+        return False
+    if version != MAJOR_VERSION:
+        raise EmbeddedPostgresError(
+            f"{place.pgdata} holds data of PostgreSQL {version}, but Muster runs PostgreSQL "
+            f"{MAJOR_VERSION}: move it with pg_dump, choose another data folder, or set "
+            "MUSTER_DATABASE_URL to a server that can read it."
+        )
+    return True
+
+
+def create(place: Place, account: Account, binaries: Path, *, lock: int, durable: bool) -> None:
+    """Build the cluster beside its place and rename it there last, so a half-made one never counts.
+
+    The programs inherit `lock`: if we are killed, nobody begins anew while one of them still runs.
+    """
+    fresh = place.data_dir / "postgres.new"
+    if fresh.exists():
+        shutil.rmtree(fresh)
+    fresh.mkdir(mode=0o700)
+    os.chown(fresh, *account.owner)
+    initdb = [str(binaries / "initdb"), f"--pgdata={fresh}", "--username=postgres"]
+    initdb += [*_LOCALE, *_AUTHENTICATION, "--no-instructions"]
+    _run_step(account, initdb if durable else [*initdb, "--no-sync"], lock=lock)
+    single = [str(binaries / "postgres"), "--single", "-j", "-D", str(fresh)]
+    single += ["-c", "exit_on_error=on", "-c", f"fsync={'on' if durable else 'off'}", "postgres"]
+    role = _Q["create_embedded_role"].format(password=_make_password(place))
+    setup = f"{role};\n\n{_Q['create_embedded_database']};\n\n"  # as -j wants statements to end
+    _run_step(account, single, lock=lock, stdin=setup.encode())
+    fresh.rename(place.pgdata)
+    _sync_folder(place.data_dir)
+
+
+def _run_step(account: Account, program: list[str], *, lock: int, stdin: bytes = b"") -> None:
+    name = Path(program[0]).name
+    try:
+        done = run(account, program, stdin=stdin, keep=[lock], timeout=_CREATE_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        raise EmbeddedPostgresError(
+            f"The embedded PostgreSQL could not be set up: {name} did not end within "
+            f"{_CREATE_TIMEOUT} seconds."
+        ) from None
+    if done.returncode != 0:
+        raise EmbeddedPostgresError(
+            f"The embedded PostgreSQL could not be set up: {last_words(done.stderr)}."
+        )
+
+
+def _make_password(place: Place) -> str:
+    """Written before the role that has it, so a role without a known password cannot exist."""
+    password = secrets.token_urlsafe(24)
+    place.password.unlink(missing_ok=True)
+    descriptor = os.open(place.password, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(password)
+        file.flush()
+        os.fsync(file.fileno())
+    return password
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

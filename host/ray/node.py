@@ -1,0 +1,183 @@
+"""Ray on this machine: one node on loopback, owned by this process."""
+
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from host import ports
+from host.errors import HostError
+from host.instance import write_private
+from host.paths import Places
+from host.processes import end_all, find_in
+from host.proxy import haproxy
+from host.proxy.haproxy_limits import DEFAULT_BOUNDS, FrontBounds
+from host.ray import flags
+from host.signals import keeping_sigterm
+
+NAMESPACE = "muster"
+OBJECT_STORE_BYTES = 200 * 1024 * 1024  # events travel inline; this must fit a small /dev/shm
+PRESTARTED_WORKERS = 4  # Serve needs four at once; Ray starts as many as it thinks it has CPUs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What may differ between two hosts."""
+
+    host: str = ports.LOOPBACK
+    port: int = 8000
+    num_cpus: int | None = None
+    dashboard: bool = False
+    bounds: FrontBounds = DEFAULT_BOUNDS
+
+
+@dataclass(slots=True)
+class RayNode:
+    """A running Ray node and the connection of this process to it."""
+
+    places: Places
+    options: NodeOptions
+    behind_haproxy: bool
+    notes: tuple[str, ...]
+    _node: Any
+
+    @classmethod
+    def start(cls, at: Places, options: NodeOptions) -> "RayNode":
+        """Start Ray's processes in a prepared run folder.
+
+        When this fails the caller has to end what works in the run folder by then.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            # The kernel ends Ray's processes together with the thread that started them.
+            raise HostError("Ray must be started from the main thread.")
+        front, notes = _front(at, options)
+        write_private(at.token, secrets.token_hex(32))
+        flags.apply(flags.host_flags(at, front, os.environ))
+        try:
+            node = _start_node(at, options)
+        except Exception as error:
+            raise HostError(f"Ray did not start: {error} Its logs: {at.kept_logs}.") from error
+        return cls(at, options, front.launcher is not None, notes, node)
+
+    def join(self) -> None:
+        """Connect this process as a driver."""
+        try:
+            _join(self.places, self.address)
+        except Exception as error:
+            raise HostError(f"Ray did not answer: {error} See {self.places.kept_logs}.") from error
+
+    @property
+    def address(self) -> str:
+        """Where a second driver finds this node."""
+        return str(self._node.gcs_address)
+
+    @property
+    def session(self) -> str:
+        """Ray's name for this run."""
+        return str(self._node.session_name)
+
+    @property
+    def dashboard_url(self) -> str | None:
+        """Ray's dashboard, where it was asked for."""
+        return f"http://{self._node.webui_url}" if self._node.webui_url else None
+
+    @property
+    def logs(self) -> Path:
+        """Where Ray's processes write."""
+        return Path(self._node.get_logs_dir_path())
+
+    def dead_processes(self) -> list[str]:
+        """Names of Ray's own processes that have ended by themselves."""
+        return [str(kind) for kind, _process in self._node.dead_processes()]
+
+    def stop(self) -> None:
+        """Disconnect, end Ray and whatever it started; raises if a process would not end."""
+        import ray  # noqa: PLC0415  imported by now: this only finds it
+
+        ray.shutdown()
+        # The raylet goes first, else it would restart the actors whose processes are ended.
+        self._node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
+        left = end_all(lambda: find_in(self.places.run_dir), grace=0.5)
+        if left:
+            raise HostError(f"Could not end {', '.join(str(process.pid) for process in left)}.")
+
+
+@contextmanager
+def joined(at: Places, address: str) -> Iterator[None]:
+    """Connect to a running instance as one more driver."""
+    flags.apply(flags.client_flags(at))
+    _join(at, address)
+    import ray  # noqa: PLC0415
+
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _front(at: Places, options: NodeOptions) -> tuple[flags.ServeFront, tuple[str, ...]]:
+    program = haproxy.find_program()
+    wanted = haproxy.Front(host=options.host, port=options.port, bounds=options.bounds)
+    launcher = program and haproxy.write_launcher(at.haproxy, program, wanted)
+    notes: tuple[str, ...] = ()
+    if program is None:
+        notes = ("HAProxy was not found: Serve's own proxy answers, at about a tenth of the rate.",)
+    elif launcher is None:
+        notes = (f"{at.haproxy} may not execute programs: Serve's own proxy answers instead.",)
+    front = flags.ServeFront(
+        launcher=launcher,
+        fallback_port=ports.free_port(),
+        replica_ports=ports.free_block(int(at.run_dir.name[-8:], 16)),
+    )
+    return front, notes
+
+
+def _start_node(at: Places, options: NodeOptions) -> Any:
+    # `ray.init` would do with one call, but it always starts an autoscaler, a log forwarder and
+    # an API server, which nobody here talks to and which take seconds of a small machine's start.
+    from ray._private import node, parameter  # noqa: PLC0415  after the flags
+
+    class LeanNode(node.Node):  # type: ignore[misc]
+        def start_api_server(self, *, include_dashboard: bool, raise_on_failure: bool) -> None:
+            if include_dashboard:
+                super().start_api_server(
+                    include_dashboard=include_dashboard, raise_on_failure=raise_on_failure
+                )
+
+    settings = parameter.RayParams(
+        node_ip_address=ports.LOOPBACK,
+        num_cpus=options.num_cpus or max(PRESTARTED_WORKERS, os.cpu_count() or 1),
+        num_gpus=0,
+        object_store_memory=OBJECT_STORE_BYTES,
+        temp_dir=str(at.ray),
+        include_dashboard=options.dashboard,
+        dashboard_host=ports.LOOPBACK,
+        dashboard_port=ports.free_port(),
+        dashboard_agent_listen_port=0,  # 0: a free one, chosen by Ray
+        min_worker_port=0,
+        max_worker_port=0,
+        include_log_monitor=False,
+        no_monitor=True,
+    )
+    # Workers inherit the working folder. Ours holds no Python file, so whatever lies in the
+    # folder where the command was typed cannot stand in front of our modules.
+    with chdir(at.run_dir):
+        return LeanNode(settings, head=True, shutdown_at_exit=False, ray_init_cluster=True)
+
+
+def _join(at: Places, address: str) -> None:
+    import ray  # noqa: PLC0415  after the flags
+
+    # Ray also puts the driver's working folder in front of every worker's module path.
+    with chdir(at.run_dir), keeping_sigterm():
+        ray.init(
+            address=address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )

@@ -1,0 +1,142 @@
+"""Serve on the Ray node: bring an application up, see that it answers, take it down."""
+
+import http.client
+import logging
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+from host.errors import HostError
+from host.ports import LOOPBACK, dialled, url_of
+from host.processes import find_in, name_of
+from host.proxy.haproxy import leads_to_replicas
+from host.ray.node import RayNode
+
+APPLICATION = "muster"
+CONTROLLER = ("SERVE_CONTROLLER_ACTOR", "serve")
+PAUSE = 0.05
+QUIET = {"enable_access_log": False, "log_level": "WARNING"}
+
+
+def serve(node: RayNode, application: Any, *, probe: str, within: float = 120.0) -> None:
+    """Run a bound Serve application at `/` and return when a GET of `probe` succeeds."""
+    from ray import serve as ray_serve  # noqa: PLC0415  after the flags
+
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+    deadline = time.monotonic() + within
+    proxies = _start_proxies(node)
+    _until(lambda: proxies.done() or _controller() is not None, deadline, "Serve's controller")
+    target = ray_serve.RunTarget(
+        target=application, name=APPLICATION, route_prefix="/", logging_config=QUIET
+    )
+    ray_serve.run_many([target], wait_for_applications_running=False)
+    _finish(proxies, deadline)
+    host, port = node.options.host, node.options.port
+    _until(
+        lambda: _answers(dialled(host), port, probe) or _raise_if_failed(),
+        deadline,
+        url_of(host, port) + probe,
+    )
+    if node.behind_haproxy:
+        _until(lambda: leads_to_replicas(node.places), deadline, "HAProxy with the replicas")
+
+
+def stop_serving(node: RayNode, *, drain: float = 2.0, within: float = 6.0) -> None:
+    """Finish the requests under way, then let the replicas close what they hold."""
+    import ray  # noqa: PLC0415
+
+    if not ray.is_initialized():
+        return
+    _drain_haproxy(node, drain)
+    controller = _controller()
+    if controller is None:
+        return
+    # Not `serve.shutdown`: it waits inside the controller, whose end Ray then reports as an error.
+    deadline = time.monotonic() + within
+    with suppress(ray.exceptions.RayError):
+        ray.get(controller.graceful_shutdown.remote(wait=False), timeout=within)
+        while _controller() is not None and time.monotonic() < deadline:
+            time.sleep(PAUSE)
+
+
+def _start_proxies(node: RayNode) -> "Future[Any]":
+    # Starting the proxies and starting the replicas each take seconds and need not wait for
+    # one another, but `serve.start` returns only when the proxies are ready: so it waits aside.
+    from ray import serve as ray_serve  # noqa: PLC0415  after the flags
+
+    aside = ThreadPoolExecutor(1)
+    proxies = aside.submit(
+        ray_serve.start,
+        http_options={"host": _proxy_host(node), "port": node.options.port},
+        logging_config=QUIET,
+    )
+    aside.shutdown(wait=False)
+    return proxies
+
+
+def _proxy_host(node: RayNode) -> str:
+    # Behind HAProxy, Serve and its replicas stay on loopback; only HAProxy's own port may be open.
+    return LOOPBACK if node.behind_haproxy else node.options.host
+
+
+def _controller() -> Any | None:
+    import ray  # noqa: PLC0415
+
+    try:
+        return ray.get_actor(CONTROLLER[0], namespace=CONTROLLER[1])
+    except ValueError:
+        return None
+
+
+def _finish(proxies: "Future[Any]", deadline: float) -> None:
+    import ray  # noqa: PLC0415
+
+    # A proxy that died on its first try is started again by the controller. Whether one answers
+    # in the end is what the probe asks, so only a fault that it cannot see is raised here.
+    with suppress(ray.exceptions.RayActorError):
+        try:
+            proxies.result(timeout=max(0.0, deadline - time.monotonic()))
+        except TimeoutError as error:
+            raise HostError("Serve's proxies did not start in time.") from error
+
+
+def _raise_if_failed() -> bool:
+    from ray import serve as ray_serve  # noqa: PLC0415
+
+    state = ray_serve.status().applications.get(APPLICATION)
+    if state is not None and state.status in {"DEPLOY_FAILED", "UNHEALTHY"}:
+        raise HostError(f"Serve could not start the application: {state.message.strip()}")
+    return False
+
+
+def _answers(host: str, port: int, path: str) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return 200 <= connection.getresponse().status < 300
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _until(met: Callable[[], bool], deadline: float, what: str) -> None:
+    while not met():
+        if time.monotonic() > deadline:
+            raise HostError(f"{what} did not answer in time.")
+        time.sleep(PAUSE)
+
+
+def _drain_haproxy(node: RayNode, drain: float) -> None:
+    # SIGUSR1 closes HAProxy's port and lets it end by itself once the last request is answered.
+    # Serve's own shutdown kills it with requests under way.
+    fronts = [process for process in find_in(node.places.run_dir) if name_of(process) == "haproxy"]
+    for process in fronts:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGUSR1)
+    psutil.wait_procs(fronts, timeout=drain)

@@ -1,0 +1,46 @@
+"""What callers of the audit log send and get."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from core.shared.timestamps import moment
+from serve_app.http.models import Wire
+from serve_app.waits.rendering import Document
+from storage.access.audit_log import AuditEntry
+
+
+class AuditQuery(Wire):
+    """Which part of the log a listing shows."""
+
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    cursor: str | None = Field(None, description="nextCursor of the page before.")
+
+
+class AuditItem(Wire):
+    """One change."""
+
+    audit_id: int
+    at: datetime
+    actor: str = Field(description="Prefix of the key that did it, or `command line`.")
+    action: str = Field(examples=["key.revoked"])
+    object: str = Field(description="Prefix of a key, id of a subscription, number of a secret.")
+
+
+class AuditPage(Wire):
+    """A part of the log, newest first."""
+
+    items: list[AuditItem]
+    next_cursor: str | None = None
+
+
+def audit_document(entry: AuditEntry) -> Document:
+    """One change as it is shown."""
+    return {
+        "auditId": entry.audit_id,
+        "at": moment(entry.at),
+        "actor": entry.actor,
+        "action": entry.action,
+        "object": entry.object,
+    }

@@ -1,0 +1,247 @@
+"""All that one ingress replica holds."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+
+import structlog
+
+from actors.client import LISTING_CONNECTIONS, Gateway
+from actors.runtime.actor import mint
+from core.access.tokens import CALLBACK, STREAM
+from core.events.event_type import Admission
+from core.shared.quotas import Quota
+from core.shared.usage_counter import UsageCounter
+from handlers.filters.cel import tally, wanted
+from serve_app.dispatch.pool_notifier import PoolBell
+from serve_app.dispatch.status import DispatchSight
+from serve_app.events.event_service import EventDesk
+from serve_app.gathers.service import Gatherer
+from serve_app.http.auth import Keys, Tokens
+from serve_app.kafka.redrive import InboxStore, Redrive
+from serve_app.kafka.status import SLUG_TTL, KafkaSight
+from serve_app.limits.load_limiter import Gate
+from serve_app.operations.cluster_stats import Census, Rate
+from serve_app.operations.health_checks import Health
+from serve_app.streams.hub import Hub
+from serve_app.waits.intake import Intake
+from serve_app.waits.registration import Registrar
+from services.access.count_quotas import CountQuotas
+from services.access.quota_monitor import QuotaWatch, usage_source
+from services.access.usage_writer import EVERY as TELL_USAGE_EVERY
+from services.access.usage_writer import UsageWriter
+from services.events.subscription_cache import SubscriptionCache
+from services.events.validator import Conformity
+from services.events.writer import Bounds, EventWriter
+from services.kafka.ingest import Means
+from services.operations.warning_writer import WarningBook
+from services.shared.cache import Cache
+from services.shared.change_listener import Notices
+from services.shared.database import Database
+from services.shared.ids import IdLeases, Ids
+from services.shared.listings import Listings
+from services.waits.completion_topics import ToldTopics
+from services.waits.correlation_resolver import Addressing
+from services.waits.id_fields import Profiles
+from services.waits.wait_topics import NamedTopics
+from settings.ingress import IngressOptions
+from storage.access import keys as access
+from storage.access import usage
+from storage.dispatch import subscriptions
+from storage.encryption import keys
+from storage.events import event_types
+from storage.events.event_store import EventStore
+from storage.kafka import named_topics
+from storage.operations import warnings
+from storage.operations.warnings import NewWarning, Severity
+from storage.postgres.change_notifications import Topic
+from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.pool import PoolOptions
+from storage.waits import waits
+from telemetry.registry import Metrics
+
+log = structlog.get_logger("replica")
+
+WRITE_USED_EVERY = 30.0
+TELL_DENIALS_EVERY = 5.0
+
+
+class Replica:
+    """The parts that routes call. Made in the event loop that serves the requests."""
+
+    def __init__(
+        self, gateway: Gateway, options: IngressOptions, gate: Gate, metrics: Metrics
+    ) -> None:
+        self.gateway = gateway
+        self.config = gateway.config
+        self.options = options
+        self.gate = gate
+        self.metrics = metrics
+        patience = gateway.config.request_timeout
+        self.database = Database(gateway.pool, patience)
+        self.listings = Listings(
+            Database(gateway.listing_pool, patience), LISTING_CONNECTIONS, patience
+        )
+        self.new_id = Ids(IdLeases(gateway.pool, "ingress"), gateway.clock.now)
+        asker = self.database.asker
+        # When a key was last used is not worth waiting for.
+        touch = partial(access.touch_keys, gateway.pool)
+        self.keys = Keys(asker(access.find_key), asker(access.live_prefixes), touch)
+        secrets = asker(access.signing_secrets)
+        self.tokens = {purpose: Tokens(secrets, purpose) for purpose in (CALLBACK, STREAM)}
+        profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
+        self.usage = UsageCounter()
+        self._usage_writer = UsageWriter(self.usage, partial(usage.add, gateway.pool))
+        self.quotas = QuotaWatch(gateway.config.quotas, usage_source(gateway.pool, gateway.config))
+        refused = metrics.quotas.refused = self.quotas.refused
+        self.count_quotas = CountQuotas(self.database, gateway.config.quotas, refused)
+        self.intake = Intake(gateway, self.database, profiles, self.usage)
+        named = NamedTopics(self._name_topics, gateway.clock.now)
+        # Tenants keep their names: asked for once.
+        slugs = Cache(asker(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
+        told = ToldTopics(gateway.config.kafka, slugs.get)
+        self.registrar = Registrar(gateway, profiles, named, told, self.tokens[CALLBACK])
+        self.hub = Hub(gateway, options.heartbeat)
+        self.gatherer = Gatherer(gateway, self.database, self.tokens)
+        self.census = Census(gateway)
+        self.health = Health(gateway, self.census, lambda: metrics.gathers.streams)
+        self.kafka = KafkaSight(gateway.config.kafka, self.census, self.database)
+        self.redrive = self._make_redrive(profiles)
+        self.conformity = Conformity(
+            asker(event_types.read),
+            asker(event_types.compiled),
+            allow_unknown=options.event_types is Admission.OPEN,
+        )
+        self.notices = Notices()
+        # It may be another server, or one that was put back: nothing is known of it.
+        for forget in (named.forget, profiles.forget, slugs.clear, self.kafka.forget):
+            self.notices.on_connect(forget)
+        self.notices.on_connect(self.new_id.renew_soon)
+        self.notices.on_tenants(Topic.EVENT_TYPES, self.conformity.clear)
+        self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)
+        self.notices.on_tenants(Topic.SUBSCRIPTIONS, self.wishes.clear)
+        for tokens in self.tokens.values():
+            self.notices.on(Topic.SIGNING_SECRETS, tokens.forget)
+        metrics.events.filtered = tally.counts
+        self.events = self._make_writer()
+        self.health.stalled["store_events"] = lambda: self.events.progress.stalled_seconds
+        metrics.stalled = self.health.stalled
+        self.event_desk = EventDesk(
+            self.conformity,
+            self.events,
+            gateway.send_many,
+            metrics,
+            self.config.request_timeout,
+        )
+        self.bell = PoolBell(gateway.ask_pool)
+        self.dispatch = DispatchSight(
+            self.census, self.database, gateway.ask_pool, gateway.clock.now
+        )
+        self.flush_rate = Rate()
+        self._tasks = (
+            asyncio.create_task(self._write_used_forever()),
+            asyncio.create_task(self._tell_denials_forever()),
+            asyncio.create_task(self._tell_usage_forever()),
+            asyncio.create_task(self.notices.run_forever(self.config.dsn)),
+            asyncio.create_task(self._make_warnings().run_forever()),
+        )
+
+    def _make_warnings(self) -> WarningBook:
+        write = partial(warnings.warn, self.gateway.pool)
+        return WarningBook(write, lambda: map(unfiltered, tally.oversized().items()))
+
+    def _make_writer(self) -> EventWriter:
+        options = PoolOptions(
+            dsn=self.config.dsn, name="events", statement_timeout=self.config.request_timeout
+        )
+        bounds = Bounds(patience=self.config.request_timeout)
+        hand_over = self.gateway.hand_over
+        return EventWriter(
+            EventStore(options, self.usage), self.wishes, self.new_id, hand_over, wanted, bounds
+        )
+
+    def _make_redrive(self, profiles: Profiles) -> Redrive:
+        means = Means(
+            addressing=Addressing(profiles, self.database.asker(waits.load_waits)),
+            send_many=self.gateway.send_many,
+            store=InboxStore(self.database, self.config.early_ttl, self.usage),
+            now=self.gateway.clock.now,
+            chance=random.random,
+            mint=mint,
+        )
+        patience = self.config.request_timeout
+        return Redrive(means, self.database, self.listings, self.config.max_body, patience)
+
+    async def start(self) -> None:
+        """What has to be asked of Postgres before the first request, if it is there."""
+        with suppress(*SERVER_ERRORS):
+            await keys.check(self.gateway.pool)
+        await self.new_id.start()
+
+    async def close(self) -> None:
+        """Store what is still in memory, then let go."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._write_used()
+        await self.events.close()
+        await self._tell_usage()
+        await self.health.close()
+        await self.new_id.close()
+        self.conformity.close()
+        await self.hub.close()
+        await self.bell.close()
+        await self.gateway.close()
+
+    async def _write_used_forever(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_USED_EVERY)
+            await self._write_used()
+
+    async def _tell_denials_forever(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_DENIALS_EVERY)
+            self.metrics.denials.tell_rest()
+
+    async def _tell_usage_forever(self) -> None:
+        while True:
+            await self._tell_usage()
+            await asyncio.sleep(TELL_USAGE_EVERY)
+
+    async def _tell_usage(self) -> None:
+        """Tell what was stored here, and read what tenants have stored anywhere."""
+        try:
+            async with asyncio.timeout(self.config.request_timeout):
+                await self._usage_writer.flush()
+                await self.quotas.refresh()
+        except SERVER_ERRORS as error:
+            log.warning("quotas.database_away", error=type(error).__name__)
+        except Exception:
+            log.exception("quotas.not_read")
+
+    async def _name_topics(self, tenant: int, named: Iterable[str], last: float) -> None:
+        chosen = sorted(named)
+        await self.count_quotas.check_declared(tenant, Quota.TOPICS, chosen)
+        await self.database.ask(named_topics.name_topics, tenant, chosen, last)
+
+    async def _write_used(self) -> None:
+        try:
+            async with asyncio.timeout(self.config.request_timeout):
+                await self.keys.write_used()
+        except SERVER_ERRORS as error:
+            log.warning("keys.use_not_stored", error=type(error).__name__)
+
+
+def unfiltered(missed: tuple[tuple[int, str], str]) -> NewWarning:
+    """What a subscription's owner is told of an event that its filter was not asked about."""
+    (tenant, subscription_id), type_ = missed
+    return NewWarning(
+        tenant=tenant,
+        category="CONFIGURATION",
+        severity=Severity.WARNING,
+        source=f"{subscription_id}/filter",
+        message=f"an event of type {type_} is too large for the filter, and was not delivered",
+    )

@@ -1,0 +1,79 @@
+"""What callers of dispatch groups send and get."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from core.dispatch.groups import GroupState
+from core.dispatch.job import JobStatus, Mode
+from serve_app.dispatch.job_models import Name
+from serve_app.dispatch.job_views import JobItem
+from serve_app.http.models import Wire
+
+COUNT_TO = 1_000
+
+
+class GroupQuery(Wire):
+    """Which groups a listing shows."""
+
+    pool: Name | None = Field(None, description="The code or the id of a pool.")
+    state: GroupState | None = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    cursor: Annotated[str, Field(max_length=2_000)] | None = Field(
+        None, description="nextCursor of the page before."
+    )
+
+
+class ParkRequest(Wire):
+    """Why a group is held back."""
+
+    reason: Name | None = None
+
+
+class HeadView(Wire):
+    """The job that everybody in its group waits for."""
+
+    id: str
+    status: JobStatus
+    mode: Mode
+    attempt_count: int
+    scheduled_for: datetime | None
+    last_error: str | None
+    created_at: datetime
+    age_seconds: float = Field(description="Since it was created.")
+
+
+class ParkingView(Wire):
+    """Who holds a group back, and why."""
+
+    reason: str | None
+    by: str
+    at: datetime
+
+
+class GroupView(Wire):
+    """A group of jobs that are delivered in their order."""
+
+    name: str
+    dispatch_pool_id: str
+    dispatch_pool_code: str
+    state: GroupState
+    blocked: bool = Field(description="A job failed for good, and holds those behind it.")
+    parked: ParkingView | None
+    waiting: int = Field(description="Jobs to deliver, the head included; counted to 1000.")
+    head: HeadView | None
+
+
+class GroupPage(Wire):
+    """Groups by pool and name."""
+
+    items: list[GroupView]
+    next_cursor: str | None
+
+
+class GroupDetail(GroupView):
+    """A group with its jobs, in the order they are delivered."""
+
+    jobs: list[JobItem]
+    next_cursor: str | None

@@ -1,0 +1,290 @@
+"""What callers of dispatch jobs send."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    RootModel,
+    model_validator,
+)
+
+from core.dispatch.headers import is_settable
+from core.dispatch.job import JobStatus, Kind, Mode
+from core.dispatch.pool import DEFAULT_POOL
+from core.dispatch.subscription import MAX_RETRIES, SEQUENCE, TIMEOUT_SECONDS, Signature
+from core.shared.tsid import PATTERN
+from serve_app.events.event_type_models import SCHEMA_ID
+from serve_app.gathers.models import BasicAuth, BearerAuth
+from serve_app.http.models import Wire
+from serve_app.waits.request_models import is_printable
+from storage.dispatch.jobs import JobFilter, NewJob
+
+MOST_JOBS = 100
+MOST_AT_ONCE = 500
+COUNT_TO = 10_000
+MIME = r"^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,63}(;[ -~]{1,100})?$"
+_YEAR = 366 * 86_400
+_URL = r"^https?://[^\s/?#@\\]+(/[^\s#\\]*)?(\?[^\s#\\]*)?$"
+
+JobId = Annotated[str, Field(pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
+GroupName = Annotated[str, Field(min_length=1, max_length=400), AfterValidator(is_printable)]
+Cursor = Annotated[str, Field(pattern=PATTERN, description="nextCursor of the answer before.")]
+
+
+TargetUrl = Annotated[
+    str,
+    Field(pattern=_URL, max_length=2_000, examples=["https://example.org/hook"]),
+    AfterValidator(is_printable),
+]
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+def _written_out(value: Any) -> Any:
+    """A time as it is written; a number is not taken for the seconds since 1970."""
+    try:
+        if isinstance(value, str) and _DAY.match(value):
+            return datetime.fromisoformat(value.upper())
+    except ValueError:
+        pass  # the same is said of it as of any other text
+    raise ValueError("a time such as 2026-01-31T12:00:00Z")
+
+
+def _is_near(at: datetime) -> datetime:
+    if not 1970 <= at.year < 9999:
+        raise ValueError("a time between 1970 and 9999")
+    return at
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_is_near)]
+
+
+def _are_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not is_settable(name):
+            raise ValueError(f"{name[:50]!r} is no header that can be set here")
+        if not value.isascii() or not value.isprintable() or len(value) > 8_000:
+            raise ValueError(f"the value of {name} must be printable ASCII, not too long")
+    return headers
+
+
+Headers = Annotated[dict[str, str], Field(max_length=50), AfterValidator(_are_headers)]
+
+
+class Pair(Wire):
+    """Something the owner of a job keeps with it."""
+
+    key: Name
+    value: Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]
+
+
+class JobRequest(Wire):
+    """A job to deliver."""
+
+    source: Name = Field(description="Who wants it delivered.")
+    code: Name = Field(description="What it is.", examples=["shop:orders:order:ship"])
+    kind: Literal[Kind.TASK] = Field(Kind.TASK, description="An EVENT's job is made by its event.")
+    target_url: TargetUrl
+    payload: Any = Field(description="What is delivered: a text as it is, anything else as JSON.")
+    payload_content_type: Annotated[str, Field(pattern=MIME)] = "application/json"
+    headers: Headers = Field({}, description="Sent along.")
+    auth: Annotated[BearerAuth | BasicAuth, Field(discriminator="type")] | None = None
+    signature: Signature = Field(
+        Signature.STANDARD, description="Standard Webhooks, or one hash in one header."
+    )
+    metadata: Annotated[list[Pair], Field(max_length=50)] = Field([])
+    subject: Name | None = None
+    correlation_id: Name | None = None
+    external_id: Name | None = None
+    client_id: Name | None = Field(None, description="The client that it is about.")
+    schema_id: Annotated[str, Field(pattern=SCHEMA_ID)] | None = Field(
+        None, description="Of a schema that is kept; the payload must be what it says."
+    )
+    idempotency_key: Name | None = Field(
+        None, description="Posted again with the same key, it is the job that was posted first."
+    )
+    message_group: GroupName | None = Field(
+        None, description="Jobs of one group are delivered in their order, unless mode IMMEDIATE."
+    )
+    mode: Mode = Mode.IMMEDIATE
+    sequence: Annotated[int, Field(ge=0, le=2**31 - 1)] = SEQUENCE
+    dispatch_pool_id: Name = Field(
+        DEFAULT_POOL,
+        validation_alias=AliasChoices("dispatchPoolId", "dispatchPool"),
+        description="The id or the code of a pool; dispatchPool is the same.",
+    )
+    delay_seconds: Annotated[int, Field(ge=0, le=_YEAR)] = 0
+    scheduled_for: Moment | None = Field(None, description="Not before.")
+    max_age_seconds: Annotated[int, Field(ge=1, le=_YEAR)] | None = None
+    expires_at: Moment | None = Field(None, description="Not after. Default: never.")
+    timeout_seconds: Annotated[int, Field(ge=1, le=900)] = TIMEOUT_SECONDS
+    max_retries: Annotated[int, Field(ge=1, le=100, description="Attempts in total.")] = MAX_RETRIES
+    data_only: bool = Field(True, description="The payload by itself; else in an envelope.")
+
+    @model_validator(mode="after")
+    def _is_said_once(self) -> Self:
+        if self.scheduled_for is not None and self.delay_seconds:
+            raise ValueError("delaySeconds or scheduledFor, one of them")
+        if self.expires_at is not None and self.max_age_seconds is not None:
+            raise ValueError("maxAgeSeconds or expiresAt, one of them")
+        return self
+
+    def to_new(self, job_id: str, pool_no: int, payload: bytes, now: float) -> NewJob:
+        """As it is stored."""
+        scheduled = _seconds(self.scheduled_for)
+        if self.delay_seconds:
+            scheduled = now + self.delay_seconds
+        expires = _seconds(self.expires_at)
+        if self.max_age_seconds is not None:
+            expires = now + self.max_age_seconds
+        return NewJob(
+            job_id=job_id,
+            pool_no=pool_no,
+            code=self.code,
+            source=self.source,
+            target_url=self.target_url,
+            payload=payload,
+            content_type=self.payload_content_type,
+            subject=self.subject,
+            correlation_id=self.correlation_id,
+            external_id=self.external_id,
+            client_id=self.client_id,
+            schema_id=self.schema_id,
+            message_group=self.message_group,
+            mode=self.mode,
+            sequence=self.sequence,
+            max_retries=self.max_retries,
+            timeout_seconds=self.timeout_seconds,
+            data_only=self.data_only,
+            scheduled_for=scheduled,
+            expires_at=expires,
+            idempotency_key=self.idempotency_key,
+            headers=self.headers,
+            auth=None if self.auth is None else self.auth.model_dump(),
+            signature=self.signature,
+            metadata=tuple((pair.key, pair.value) for pair in self.metadata),
+        )
+
+
+class JobBatch(RootModel[Annotated[list[JobRequest], Field(min_length=1, max_length=MOST_JOBS)]]):
+    """Several jobs to deliver; all of them are stored, or none."""
+
+
+class PoolWish(Wire):
+    """Of which pool."""
+
+    pool: Name | None = Field(None, description="The code of a pool.")
+    dispatch_pool_id: Name | None = Field(None, description="The id of a pool, or its code.")
+
+    @property
+    def pool_names(self) -> list[str]:
+        """What the pool is called: all of these are names of one."""
+        return [name for name in (self.pool, self.dispatch_pool_id) if name is not None]
+
+
+class JobWish(PoolWish):
+    """Which jobs are meant."""
+
+    status: list[JobStatus] | None = Field(None, max_length=len(JobStatus))
+    ignored: bool | None = Field(None, description="Failed ones that somebody has put aside.")
+    kind: Kind | None = None
+    source: Name | None = None
+    code: Name | None = None
+    subscription_id: Name | None = None
+    message_group: GroupName | None = None
+    event_id: Name | None = None
+    correlation_id: Name | None = None
+    client_id: Name | None = None
+    created_after: Moment | None = None
+    created_before: Moment | None = None
+
+    def to_filter(
+        self, pools: tuple[int, ...] | None, usual: tuple[JobStatus, ...] | None = None
+    ) -> JobFilter:
+        """As the database is asked; `usual` states, and none put aside, where none are named."""
+        return JobFilter(
+            statuses=usual if self.status is None else tuple(self.status),
+            ignored=False if usual and self.ignored is None else self.ignored,
+            kind=self.kind,
+            source=self.source,
+            code=self.code,
+            subscription_id=self.subscription_id,
+            message_group=self.message_group,
+            event_id=self.event_id,
+            correlation_id=self.correlation_id,
+            client_id=self.client_id,
+            pools=pools,
+            created_after=_seconds(self.created_after),
+            created_before=_seconds(self.created_before),
+        )
+
+
+class JobQuery(JobWish):
+    """Which jobs a listing shows: page after page by cursor, or the page of a number."""
+
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    cursor: Cursor | None = None
+    page: Annotated[int, Field(ge=0, le=COUNT_TO)] | None = Field(
+        None, description="Counted from 0; the answer then has totals. In place of cursor."
+    )
+    size: Annotated[int, Field(ge=1, le=100, description="Of a page with a number.")] = 20
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Self:
+        if self.page is not None and self.cursor is not None:
+            raise ValueError("page or cursor, one of them")
+        if self.page is not None and (self.page + 1) * self.size > COUNT_TO:
+            raise ValueError(f"pages end at {COUNT_TO} jobs: go on by cursor")
+        return self
+
+
+class JobChoice(JobWish):
+    """Which jobs to change: ids, or a filter, or all that this can be done with."""
+
+    ids: Annotated[list[JobId], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    all: bool = Field(False, description="Every job that this is usually done with.")
+    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE, description="Most of this call.")] = 100
+    cursor: Cursor | None = None
+
+    @model_validator(mode="after")
+    def _is_one_way(self) -> Self:
+        given = self.model_fields_set - {"ids", "all", "limit", "cursor"}
+        filtered = any(getattr(self, name) is not None for name in given)
+        if [self.ids is not None, filtered, self.all].count(True) != 1:
+            raise ValueError("name ids, or filters, or all")
+        if self.ids is not None and self.cursor is not None:
+            raise ValueError("a cursor goes with filters or all")
+        return self
+
+
+class RecoverRequest(PoolWish):
+    """Which failed jobs to deliver again."""
+
+    since: Moment = Field(description="Those that failed then or later.")
+    until: Moment | None = Field(None, description="And before this.")
+    subscription_id: Name | None = None
+    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE, description="Most of this call.")] = 100
+    cursor: Cursor | None = None
+
+    def to_filter(self, pools: tuple[int, ...] | None) -> JobFilter:
+        """As the database is asked."""
+        return JobFilter(
+            statuses=(JobStatus.ERROR,),
+            ignored=False,
+            subscription_id=self.subscription_id,
+            pools=pools,
+            failed_after=_seconds(self.since),
+            failed_before=_seconds(self.until),
+        )
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()

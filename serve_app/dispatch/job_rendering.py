@@ -1,0 +1,160 @@
+"""Dispatch jobs to the documents callers get, and what cannot be done with them to problems."""
+
+from collections.abc import Iterable, Sequence
+
+from core.dispatch.job import JobStatus, Kind, Mode
+from core.dispatch.job_actions import Fate, Verb
+from core.shared.errors import NotFoundError
+from core.shared.timestamps import moment
+from core.waits.config import MASK
+from serve_app.http.problems import Problem, ProblemError
+from serve_app.kafka.dead_letter_models import Encoding
+from serve_app.kafka.dead_letter_rendering import text_of, value_of
+from serve_app.waits.rendering import Document
+from storage.dispatch.job_actions import Told
+from storage.dispatch.jobs import Attempt, Job, Option
+
+_SENTENCES = {
+    Fate.IN_PROGRESS: "what is being delivered cannot be changed before that has ended",
+    Fate.NOT_FAILED: "only a job that has failed can be completed or ignored",
+    Fate.ENDED: "it has ended already, or was put aside",
+    Fate.POOL_ARCHIVED: "its pool is archived, so nobody would deliver it",
+}
+
+
+def job_item(job: Job) -> Document:
+    """A job in a listing."""
+    return {
+        "id": job.job_id,
+        "externalId": job.external_id,
+        "kind": job.kind,
+        "code": job.code,
+        "source": job.source,
+        "subject": job.subject,
+        "eventId": job.event_id,
+        "eventTenant": job.event_tenant,
+        "subscriptionId": job.subscription_id,
+        "correlationId": job.correlation_id,
+        "clientId": job.client_id,
+        "schemaId": job.schema_id,
+        "metadata": [{"key": key, "value": value} for key, value in job.metadata],
+        "targetUrl": job.target_url,
+        "protocol": "HTTP_WEBHOOK",
+        "headers": dict.fromkeys(job.headers, MASK),
+        "hasAuth": job.has_auth,
+        "signature": job.signature,
+        "payloadContentType": job.content_type,
+        "dataOnly": job.data_only,
+        "mode": job.mode,
+        "dispatchPoolId": job.pool_id,
+        "dispatchPoolCode": job.pool_code,
+        "messageGroup": job.message_group,
+        "sequence": job.sequence,
+        "timeoutSeconds": job.timeout_seconds,
+        "maxRetries": job.max_retries,
+        "retryStrategy": "exponential",
+        "status": job.status,
+        "ignored": job.ignored_at is not None,
+        "attemptCount": job.attempt_count,
+        "scheduledFor": _at(job.scheduled_for),
+        "expiresAt": _at(job.expires_at),
+        "lastAttemptAt": _at(job.last_attempt_at),
+        "completedAt": _at(job.completed_at),
+        "ignoredAt": _at(job.ignored_at),
+        "durationMillis": _duration(job),
+        "lastError": job.last_error,
+        "idempotencyKey": _key(job),
+        "createdAt": moment(job.created_at),
+        "updatedAt": moment(job.updated_at),
+    }
+
+
+def job_document(job: Job, attempts: Iterable[Attempt]) -> Document:
+    """A job whole."""
+    payload, encoding = value_of(job.payload)
+    if encoding is Encoding.BASE64:
+        payload, encoding = text_of(job.payload)
+    return job_item(job) | {
+        "payload": payload,
+        "payloadEncoding": encoding,
+        "attempts": [attempt_document(job.job_id, one) for one in attempts],
+    }
+
+
+def attempt_document(job_id: str, attempt: Attempt) -> Document:
+    """One time a job was sent."""
+    return {
+        "id": f"{job_id}-{attempt.send_no}",
+        "sendNumber": attempt.send_no,
+        "attemptNumber": attempt.attempt_number,
+        "attemptedAt": moment(attempt.attempted_at),
+        "completedAt": moment(attempt.attempted_at + attempt.duration_ms / 1000),
+        "durationMillis": attempt.duration_ms,
+        "status": attempt.status,
+        "responseCode": attempt.response_code,
+        "responseBody": attempt.response_body,
+        "errorType": attempt.error_type,
+        "errorMessage": attempt.error_message,
+    }
+
+
+def refused(told: Told) -> Exception:
+    """Why one job was not changed."""
+    if told.fate is Fate.UNKNOWN:
+        return NotFoundError(f"dispatch job {told.job_id}")
+    detail = f"{_SENTENCES[told.fate]}: job {told.job_id} is {told.was}"
+    return ProblemError(Problem(status=409, code=told.fate.value, detail=detail))
+
+
+def changed_document(
+    verb: Verb, told: Sequence[Told], remaining: int, cursor: str | None
+) -> Document:
+    """What became of many jobs."""
+    changed = sum(one.fate is Fate.DONE for one in told)
+    document = {
+        "changed": changed,
+        "refused": [_fate(one) for one in told if one.fate is not Fate.DONE],
+        "remaining": remaining,
+        "nextCursor": cursor,
+    }
+    return document | ({"requeued": changed} if verb is Verb.REQUEUE else {})
+
+
+def options_document(found: Iterable[Option]) -> Document:
+    """What listings can be filtered by."""
+    names = {"code": "codes", "source": "sources", "pool": "pools", "subscription": "subscriptions"}
+    document: Document = {
+        "statuses": _options(JobStatus),
+        "kinds": _options(Kind),
+        "modes": _options(Mode),
+        **{many: [] for many in names.values()},
+    }
+    for option in found:
+        document[names[option.name]].append({"value": option.value, "label": option.label})
+    return document
+
+
+def _options(values: Iterable[str]) -> list[Document]:
+    return [{"value": str(one), "label": str(one).replace("_", " ").capitalize()} for one in values]
+
+
+def _fate(told: Told) -> Document:
+    document: Document = {"id": told.job_id, "result": told.fate}
+    return document if told.was is None else document | {"status": told.was}
+
+
+def _duration(job: Job) -> int | None:
+    if job.status is not JobStatus.COMPLETED or job.completed_at is None:
+        return None
+    return round((job.completed_at - job.created_at) * 1000)
+
+
+def _key(job: Job) -> str | None:
+    """An event's job is known by what it brings to whom."""
+    if job.kind is Kind.EVENT:
+        return f"{job.event_id}:{job.subscription_id}"
+    return job.idempotency_key
+
+
+def _at(at: float | None) -> str | None:
+    return None if at is None else moment(at)

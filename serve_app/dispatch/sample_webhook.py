@@ -1,0 +1,109 @@
+"""A receiver to try deliveries on: it takes anything, keeps nothing, and answers as it is told.
+
+Public, as receivers are; not there at all unless the settings say so.
+"""
+
+import asyncio
+import contextlib
+from typing import Annotated
+
+import structlog
+from fastapi import APIRouter, Query, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from core.shared.errors import NotFoundError
+from serve_app.http.headers import headers_of
+from serve_app.http.json_io import answer, too_late
+from serve_app.http.permissions import passage_of, replica_of
+from serve_app.http.problems import Problem, respond
+
+SLOW_SECONDS = 35.0
+LONGEST_DELAY = 43_200
+_SHOWN = 64
+
+log = structlog.get_logger("sample_webhook")
+
+router = APIRouter(prefix="/api/sample/webhook", include_in_schema=False)
+
+
+@router.post("")
+async def receive(request: Request) -> Response:
+    """Take it."""
+    await _taken(request, 200)
+    return answer({"ack": True, "message": "received"})
+
+
+@router.post("/fail-transient")
+async def fail_for_now(request: Request) -> Response:
+    """Fail as one does who may do better the next time."""
+    await _taken(request, 500)
+    return _failed(request, 500, "failed, for now, as asked")
+
+
+@router.post("/fail-permanent")
+async def fail_for_good(request: Request) -> Response:
+    """Fail as one does who will never take it."""
+    await _taken(request, 400)
+    return _failed(request, 400, "failed, for good, as asked")
+
+
+@router.post("/defer")
+async def defer(
+    request: Request,
+    delay: Annotated[int | None, Query(alias="delaySeconds", ge=1, le=LONGEST_DELAY)] = None,
+) -> Response:
+    """Ask to be tried again later."""
+    await _taken(request, 200)
+    told: dict[str, object] = {"ack": False, "message": "not now"}
+    return answer(told if delay is None else told | {"delaySeconds": delay})
+
+
+@router.post("/slow")
+async def take_long(
+    request: Request, seconds: Annotated[float, Query(ge=0, le=SLOW_SECONDS)] = SLOW_SECONDS
+) -> Response:
+    """Take it, after a while; a sender that hangs up is waited for no longer."""
+    await _taken(request, 200)
+    passage_of(request).linger()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await _gone(request)
+            return Response(status_code=499)
+    return answer({"ack": True, "message": "received, at last"})
+
+
+def _failed(request: Request, status: int, detail: str) -> Response:
+    """A problem: a bare 500 looks to those in between as if nobody were here."""
+    return respond(Problem(status=status, code="sample_failure", detail=detail), request.scope)
+
+
+async def _taken(request: Request, status: int) -> None:
+    """Let the body pass by, and note who sent it."""
+    replica = replica_of(request)
+    if not replica.options.sample_receiver:
+        raise NotFoundError("the sample receiver")
+    try:
+        async with asyncio.timeout(replica.config.request_timeout):
+            size = await _discarded(request)
+    except TimeoutError:
+        raise too_late("the body did not come") from None
+    told = headers_of(request).get("webhook-id") or ""
+    log.info("sample_webhook.received", id=told[:_SHOWN], size=size, status=status)
+
+
+async def _discarded(request: Request) -> int:
+    size = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        size += len(message.get("body", b""))
+        if not message.get("more_body", False):
+            return size
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the sender has hung up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

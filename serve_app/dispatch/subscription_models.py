@@ -1,0 +1,267 @@
+"""What callers of subscriptions send and get."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from core.dispatch.job import Mode
+from core.dispatch.pool import DEFAULT_POOL
+from core.dispatch.subscription import (
+    CODE,
+    DELAY_SECONDS,
+    LONGEST_CODE,
+    MAX_AGE_SECONDS,
+    MAX_RETRIES,
+    MOST_BINDINGS,
+    SEQUENCE,
+    SHORTEST_CODE,
+    SPEC_VERSION,
+    TIMEOUT_SECONDS,
+    ConfigEntry,
+    Signature,
+    SubscriptionSource,
+    SubscriptionStatus,
+    is_binding_pattern,
+)
+from core.events.event_type import CODE_LENGTH
+from handlers.filters.cel import LONGEST_TEXT
+from serve_app.dispatch.job_models import Headers, Pair, TargetUrl
+from serve_app.dispatch.secret_models import SecretText
+from serve_app.events.event_type_models import TSID, TYPE_ID, Description, Name
+from serve_app.gathers.models import BasicAuth, BearerAuth
+from serve_app.http.models import Wire
+from serve_app.waits.request_models import is_printable
+
+SUBSCRIPTION_ID = rf"^sub_{TSID}$"
+SUBSCRIPTION_NAME = rf"^(?:sub_{TSID}|[a-z][a-z0-9-]{{1,99}})$"
+POOL_NAME = rf"^(?:dpl_(?:default|{TSID})|[a-z][a-z0-9-]{{1,99}})$"
+MOST_DECLARED = 200
+_YEAR = 366 * 86_400
+
+
+def _is_pattern(text: str) -> str:
+    if not is_binding_pattern(text):
+        raise ValueError("a type, or four segments any of which may be *, or * alone")
+    return text
+
+
+Code = Annotated[
+    str,
+    Field(
+        pattern=CODE,
+        min_length=SHORTEST_CODE,
+        max_length=LONGEST_CODE,
+        examples=["order-processor"],
+    ),
+]
+PoolName = Annotated[
+    str,
+    Field(pattern=POOL_NAME, description=f"The id or the code of a pool. Default: {DEFAULT_POOL}."),
+]
+TypePattern = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=CODE_LENGTH,
+        examples=["shop:orders:order:created", "shop:orders:*:*"],
+        description="A type; or four segments any of which may be *; or * for all.",
+    ),
+    AfterValidator(_is_pattern),
+]
+Expression = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_TEXT,
+        examples=["data.amount > 100 && event.source == 'shop'"],
+        description="A CEL expression on event and data; only what it says true of is delivered.",
+    ),
+]
+Auth = Annotated[BearerAuth | BasicAuth, Field(discriminator="type")]
+Queue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
+Seconds = Annotated[int, Field(ge=0, le=_YEAR)]
+Timeout = Annotated[int, Field(ge=1, le=900)]
+Attempts = Annotated[int, Field(ge=1, le=100, description="Attempts in total.")]
+Order = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Config = Annotated[list[Pair], Field(max_length=50)]
+
+
+class BindingRequest(Wire):
+    """Which events: by the code of their type, or by its id."""
+
+    event_type_code: TypePattern | None = None
+    event_type_id: Annotated[str, Field(pattern=TYPE_ID)] | None = None
+    spec_version: Annotated[str, Field(pattern=SPEC_VERSION, examples=["1.0", "1.*"])] | None = (
+        Field(None, description="This version only, or any of a major. Left out: any at all.")
+    )
+
+    @model_validator(mode="after")
+    def _names_one(self) -> Self:
+        if (self.event_type_code is None) == (self.event_type_id is None):
+            raise ValueError("eventTypeCode or eventTypeId, one of them")
+        return self
+
+
+def _names_each_once(bindings: list[BindingRequest]) -> list[BindingRequest]:
+    named = [one.event_type_code or one.event_type_id for one in bindings]
+    if len(set(named)) < len(named):
+        raise ValueError("each type once")
+    return bindings
+
+
+Bindings = Annotated[
+    list[BindingRequest],
+    Field(min_length=1, max_length=MOST_BINDINGS),
+    AfterValidator(_names_each_once),
+]
+
+
+class SubscriptionFields(Wire):
+    """What a subscription is."""
+
+    name: Name
+    description: Description | None = None
+    event_types: Bindings
+    target: TargetUrl = Field(description="Where deliveries go.")
+    queue: Queue | None = Field(None, description="Kept for its owner; pools do the queueing.")
+    dispatch_pool_id: PoolName = DEFAULT_POOL
+    mode: Mode = Mode.IMMEDIATE
+    timeout_seconds: Timeout = TIMEOUT_SECONDS
+    max_age_seconds: Seconds = Field(
+        MAX_AGE_SECONDS, description="What could not be delivered for so long expires; 0: never."
+    )
+    delay_seconds: Seconds = DELAY_SECONDS
+    max_retries: Attempts = MAX_RETRIES
+    sequence: Order = SEQUENCE
+    data_only: bool = Field(True, description="The event's data by itself; else in an envelope.")
+    filter: Expression | None = None
+    headers: Headers = Field({}, description="Sent along; never shown again.")
+    auth: Auth | None = Field(None, description="Shown to the target; never shown again.")
+    signature: Signature = Signature.STANDARD
+    custom_config: Config = Field([])
+
+    def values(self, names: frozenset[str]) -> dict[str, Any]:
+        """These fields as the core calls and keeps them; pool and bindings are looked up first."""
+        return values_of(self, names - {"dispatch_pool_id", "event_types"})
+
+
+class SubscriptionRequest(SubscriptionFields):
+    """A subscription to create."""
+
+    code: Code
+    source: SubscriptionSource = SubscriptionSource.API
+    status: SubscriptionStatus = SubscriptionStatus.ACTIVE
+    secret: SecretText | None = Field(
+        None, description="What deliveries are signed with. Default: a new one."
+    )
+
+
+class SubscriptionReplacement(SubscriptionFields):
+    """All of a subscription anew; headers and auth, which are never shown, stay if left out."""
+
+    code: Code | None = Field(None, description="Stays as it is.")
+    status: SubscriptionStatus | None = Field(None, description="Left out: stays.")
+
+
+class SubscriptionPatch(Wire):
+    """What is to change; the rest stays."""
+
+    name: Name | None = None
+    description: Description | None = Field(None, description="null takes it away.")
+    event_types: Bindings | None = None
+    target: TargetUrl | None = None
+    queue: Queue | None = Field(None, description="null takes it away.")
+    dispatch_pool_id: PoolName | None = None
+    mode: Mode | None = None
+    timeout_seconds: Timeout | None = None
+    max_age_seconds: Seconds | None = None
+    delay_seconds: Seconds | None = None
+    max_retries: Attempts | None = None
+    sequence: Order | None = None
+    data_only: bool | None = None
+    filter: Expression | None = Field(None, description="null takes it away.")
+    headers: Headers | None = Field(None, description="All of them anew.")
+    auth: Auth | None = Field(None, description="null takes it away.")
+    signature: Signature | None = None
+    custom_config: Config | None = None
+    status: SubscriptionStatus | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("at least one field")
+        return self
+
+    @model_validator(mode="after")
+    def _takes_away_what_can_go(self) -> Self:
+        can_go = {"description", "queue", "filter", "auth"}
+        empty = [n for n in self.model_fields_set - can_go if getattr(self, n) is None]
+        if empty:
+            raise ValueError(f"{min(empty)} cannot be null")
+        return self
+
+    def values(self) -> dict[str, Any]:
+        """What is given, as the core calls and keeps it."""
+        return values_of(self, self.model_fields_set - {"dispatch_pool_id", "event_types"})
+
+
+def values_of(wish: Wire, names: frozenset[str] | set[str]) -> dict[str, Any]:
+    """Fields by their names, secrets and pairs as they are kept."""
+    values = {name: getattr(wish, name) for name in names}
+    if values.get("auth") is not None:
+        values["auth"] = values["auth"].model_dump()
+    if "custom_config" in values:
+        values["custom_config"] = config_of(values["custom_config"])
+    return values
+
+
+def config_of(pairs: Sequence[Pair]) -> tuple[ConfigEntry, ...]:
+    """Pairs as they are kept."""
+    return tuple(ConfigEntry(pair.key, pair.value) for pair in pairs)
+
+
+class DeclaredSubscription(SubscriptionFields):
+    """A subscription as an application declares it."""
+
+    code: Code
+
+
+class SubscriptionSyncRequest(Wire):
+    """All subscriptions of an application."""
+
+    subscriptions: Annotated[list[DeclaredSubscription], Field(max_length=MOST_DECLARED)]
+    remove_unlisted: bool = Field(
+        False, description="Remove those that were declared before and are not listed."
+    )
+    dry_run: bool = Field(False, description="Say what would happen, and change nothing.")
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> Self:
+        codes = [one.code for one in self.subscriptions]
+        if len(set(codes)) < len(codes):
+            raise ValueError("each code once")
+        return self
+
+
+class SubscriptionQuery(Wire):
+    """Which subscriptions a listing shows."""
+
+    status: SubscriptionStatus | None = None
+    source: SubscriptionSource | None = None
+    dispatch_pool_id: Annotated[str, Field(pattern=POOL_NAME)] | None = Field(
+        None, description="The id or the code of their pool."
+    )
+    pool: Annotated[str, Field(pattern=POOL_NAME)] | None = Field(
+        None, description="The same, in short."
+    )
+    anchor_level: bool | None = Field(
+        None, description="Those that take every tenant's events: the anchor's own."
+    )
+    event_type: Annotated[str, Field(min_length=1, max_length=CODE_LENGTH)] | None = Field(
+        None, description="Those that take events of this type, in whatever version."
+    )
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    cursor: Annotated[str, Field(pattern=CODE, max_length=LONGEST_CODE)] | None = Field(
+        None, description="nextCursor of the page before."
+    )

@@ -1,0 +1,263 @@
+"""What callers of event types and schemas send and get."""
+
+import json
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from core.events.event_type import (
+    CODE,
+    CODE_LENGTH,
+    SEGMENT,
+    VERSION,
+    Code,
+    SchemaType,
+    TypeSource,
+    TypeStatus,
+    Validation,
+    VersionStatus,
+)
+from serve_app.http.models import Wire
+from serve_app.waits.request_models import is_printable
+from storage.events.event_types import NewEventType, TypeChange, TypeFilter
+
+TSID = r"[0-9A-HJKMNP-TV-Z]{13}"
+TYPE_ID = rf"^evt_{TSID}$"
+SCHEMA_ID = rf"^sch_{TSID}$"
+TYPE_NAME = rf"^(?:evt_{TSID}|{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT})$"
+_MIME = r"^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,63}$"
+
+MIME_TYPES = {
+    SchemaType.JSON_SCHEMA: "application/json",
+    SchemaType.XSD: "application/xml",
+    SchemaType.PROTO: "application/x-protobuf",
+}
+
+Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
+Description = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
+MimeType = Annotated[
+    str, Field(pattern=_MIME, description="Of the payloads. Default: what goes with schemaType.")
+]
+Segment = Annotated[str, Field(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH)]
+VersionText = Annotated[str, Field(pattern=VERSION, examples=["1.0"])]
+
+
+def _text_of(schema: Any) -> str:
+    """A schema as text; JSON may come as it is."""
+    if isinstance(schema, str):
+        return schema
+    if not isinstance(schema, dict | bool):
+        raise ValueError("a text, or a JSON Schema as it is")  # noqa: TRY004  pydantic wants this
+    return json.dumps(schema, allow_nan=False, ensure_ascii=False)
+
+
+SchemaText = Annotated[
+    Any,
+    AfterValidator(_text_of),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "boolean"}]}),
+]
+
+
+class EventTypeRequest(Wire):
+    """An event type to register."""
+
+    code: Annotated[
+        str, Field(pattern=CODE, max_length=CODE_LENGTH, examples=["shop:orders:order:created"])
+    ]
+    name: Name
+    description: Description | None = None
+    source: TypeSource = TypeSource.API
+    client_scoped: bool = Field(
+        False,
+        description="Whether its events are about one client each, which they then must name in "
+        "contextData clientId. Stays as it is.",
+    )
+    validation: Validation = Field(
+        Validation.ENFORCE,
+        description="What becomes of events that do not fit, once a version is CURRENT.",
+    )
+
+    def to_new(self, event_type_id: str) -> NewEventType:
+        """As it is stored."""
+        return NewEventType(
+            event_type_id=event_type_id,
+            code=Code(*self.code.split(":")),
+            name=self.name,
+            description=self.description,
+            source=self.source,
+            client_scoped=self.client_scoped,
+            validation=self.validation,
+        )
+
+
+class EventTypePatch(Wire):
+    """What is to change; the rest stays."""
+
+    name: Name | None = None
+    description: Description | None = Field(None, description="null takes it away.")
+    validation: Validation | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("at least one of name, description, validation")
+        return self
+
+    def to_change(self) -> TypeChange:
+        """As it is stored."""
+        return TypeChange(
+            name=self.name,
+            description=self.description,
+            describes="description" in self.model_fields_set,
+            validation=self.validation,
+        )
+
+
+class EventTypeQuery(Wire):
+    """Which event types a listing shows."""
+
+    application: Segment | None = None
+    subdomain: Segment | None = None
+    aggregate: Segment | None = None
+    status: TypeStatus | None = None
+    source: TypeSource | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    cursor: Annotated[str, Field(pattern=CODE, max_length=CODE_LENGTH)] | None = Field(
+        None, description="nextCursor of the page before."
+    )
+
+    def to_filter(self) -> TypeFilter:
+        """As the database is asked."""
+        return TypeFilter(
+            application=self.application,
+            subdomain=self.subdomain,
+            aggregate=self.aggregate,
+            status=self.status,
+            source=self.source,
+        )
+
+
+class SchemaSource(Wire):
+    """A schema: written here, or one of /api/schemas."""
+
+    definition: SchemaText = Field(
+        None, alias="schema", description="The text; a JSON Schema may stand here as it is."
+    )
+    schema_id: Annotated[str, Field(pattern=SCHEMA_ID)] | None = None
+    schema_type: SchemaType = SchemaType.JSON_SCHEMA
+    mime_type: MimeType | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.definition is None) == (self.schema_id is None):
+            raise ValueError("schema or schemaId, one of them")
+        if self.schema_id is not None and self.model_fields_set & {"schema_type", "mime_type"}:
+            raise ValueError("schemaType and mimeType are those of the schema that is named")
+        return self
+
+
+class VersionRequest(SchemaSource):
+    """A version to add."""
+
+    version: VersionText
+
+
+class SchemaRequest(Wire):
+    """A schema to keep by itself."""
+
+    name: Name
+    description: Description | None = None
+    schema_type: SchemaType = SchemaType.JSON_SCHEMA
+    mime_type: MimeType | None = None
+    content: SchemaText = Field(description="The text; a JSON Schema may stand here as it is.")
+    event_type_id: (
+        Annotated[
+            str, Field(pattern=TYPE_NAME, max_length=CODE_LENGTH, description="Its id or its code.")
+        ]
+        | None
+    ) = None
+    version: VersionText | None = Field(None, description="Of that event type.")
+
+    @model_validator(mode="after")
+    def _is_linked(self) -> Self:
+        if self.version is not None and self.event_type_id is None:
+            raise ValueError("version goes with eventTypeId")
+        return self
+
+
+class VersionView(Wire):
+    """A version of an event type."""
+
+    version: str
+    status: VersionStatus
+    mime_type: str
+    schema_type: SchemaType
+    created_at: str
+    updated_at: str
+
+
+class VersionWithSchema(VersionView):
+    """A version with its schema."""
+
+    code: str
+    text: str = Field(alias="schema")
+
+
+class EventTypeView(Wire):
+    """An event type with its versions, oldest first."""
+
+    id: str
+    code: str
+    application: str
+    subdomain: str
+    aggregate: str
+    event: str
+    name: str
+    description: str | None
+    status: TypeStatus
+    source: TypeSource
+    client_scoped: bool
+    validation: Validation
+    spec_versions: list[VersionView]
+    created_at: str
+    updated_at: str
+
+
+class EventTypePage(Wire):
+    """Event types by code."""
+
+    items: list[EventTypeView]
+    next_cursor: str | None
+
+
+class SegmentList(Wire):
+    """What a filter offers."""
+
+    items: list[str]
+
+
+class SchemaView(Wire):
+    """A schema without its content."""
+
+    id: str
+    name: str
+    description: str | None
+    mime_type: str
+    schema_type: SchemaType
+    event_type_id: str | None
+    version: str | None
+    created_at: str
+    updated_at: str
+
+
+class SchemaWithContent(SchemaView):
+    """A schema with its content."""
+
+    content: str
+
+
+class SchemaPage(Wire):
+    """Schemas in the order they were made."""
+
+    items: list[SchemaView]
+    next_cursor: str | None

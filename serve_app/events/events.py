@@ -1,0 +1,201 @@
+"""Events: CloudEvents come in, are stored and found again. Their deliveries are elsewhere."""
+
+import re
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response
+
+from core.access.permissions import Permission
+from core.events.cloud_event import BATCH, STRUCTURED, Birth, read_batch, read_binary, read_event
+from core.events.event import Event, media_type
+from core.shared.errors import InvalidError, NotFoundError
+from core.shared.tsid import PATTERN
+from serve_app.events.event_models import (
+    EventCreated,
+    EventDocument,
+    EventPage,
+    EventQuery,
+    EventsCreated,
+    NewCloudEvent,
+    NewEvent,
+)
+from serve_app.events.event_rendering import (
+    all_created_document,
+    created_document,
+    event_document,
+    event_item,
+)
+from serve_app.http.headers import headers_of
+from serve_app.http.json_io import JSON, answer, check_content_type, parse, read_any_body
+from serve_app.http.openapi import described, ref
+from serve_app.http.permissions import caller_of, replica_of, requires
+from serve_app.http.problems import Problem, ProblemError
+from serve_app.http.raw_route import LeanRoute
+from storage.events import events
+
+MAX_EVENTS = 1_000
+
+T = TypeVar("T")
+
+_ID = re.compile(PATTERN)
+_CLOUD_EVENTS = "application/cloudevents"
+# Whoever writes one of these means binary mode, and is told what is missing for it.
+_MARKS = ("ce-specversion", "ce-id", "ce-type", "ce-source")
+
+lean = APIRouter(prefix="/api/events", route_class=LeanRoute, tags=["events"])
+router = APIRouter(prefix="/api/events", tags=["events"])
+
+
+class Shape(Enum):
+    """How the events of a request are written."""
+
+    PLAIN = auto()
+    STRUCTURED = auto()
+    BINARY = auto()
+    BATCH = auto()
+
+
+def _body(content: dict[str, Any]) -> dict[str, Any]:
+    schemas = {kind: {"schema": schema} for kind, schema in content.items()}
+    return {"requestBody": {"required": True, "content": schemas}}
+
+
+def _many(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "minItems": 1, "maxItems": MAX_EVENTS, "items": item}
+
+
+_PLAIN, _CLOUD = {"$ref": ref(NewEvent)}, {"$ref": ref(NewCloudEvent)}
+
+
+@lean.post(
+    "",
+    dependencies=[requires(Permission.EVENTS_WRITE)],
+    operation_id="createEvent",
+    status_code=201,
+    responses=described({200: EventCreated, 201: EventCreated}),
+    openapi_extra=_body({JSON: _PLAIN, STRUCTURED: _CLOUD}),
+)
+async def create_event(request: Request) -> Response:
+    """Store an event and let everybody have it who wants it.
+
+    It may be a CloudEvent in binary mode: attributes in `ce-` headers, data in the body. A batch
+    (`application/cloudevents-batch+json`) is taken as by /api/events/batch.
+    """
+    shape = shape_of(headers_of(request))
+    if shape is Shape.BATCH:
+        return await _create_many(request, structured=True)
+    replica = replica_of(request)
+    raw = await read_any_body(request, replica.config.request_timeout)
+    birth = _birth(request)
+    if shape is Shape.BINARY:
+        event = _read(request, lambda: read_binary(headers_of(request), raw, birth))
+    else:
+        structured = shape is Shape.STRUCTURED
+        event = _read(request, lambda: read_event(raw, birth, structured=structured), raw)
+    (taken,) = await replica.event_desk.take([event], brief=_is_brief(request))
+    status = 200 if taken.duplicate else 201
+    where = {"Location": f"/api/events/{taken.event.event_id}"}
+    return answer(created_document(taken), status, where)
+
+
+@lean.post(
+    "/batch",
+    dependencies=[requires(Permission.EVENTS_WRITE)],
+    operation_id="createEvents",
+    status_code=201,
+    responses=described({201: EventsCreated}),
+    openapi_extra=_body({JSON: _many({"anyOf": [_PLAIN, _CLOUD]}), BATCH: _many(_CLOUD)}),
+)
+async def create_events(request: Request) -> Response:
+    """Store up to 1000 events in one transaction: all of them, or none if one is not valid."""
+    shape = shape_of(headers_of(request))
+    if shape not in {Shape.BATCH, Shape.PLAIN}:
+        raise _unsupported(f"a batch is {JSON} or {BATCH}")
+    return await _create_many(request, structured=shape is Shape.BATCH)
+
+
+def _is_brief(request: Request) -> bool:
+    """Whether whoever posts events is told no more of their waits than the verdict."""
+    return not caller_of(request).sees_expected
+
+
+async def _create_many(request: Request, *, structured: bool) -> Response:
+    replica = replica_of(request)
+    raw = await read_any_body(request, replica.config.request_timeout)
+    birth = _birth(request)
+    read = _read(request, lambda: read_batch(raw, birth, MAX_EVENTS, structured=structured), raw)
+    taken = await replica.event_desk.take(read, is_batch=True, brief=_is_brief(request))
+    return answer(all_created_document(taken), 201)
+
+
+@router.get(
+    "",
+    dependencies=[requires(Permission.EVENTS_READ)],
+    operation_id="listEvents",
+    responses=described({200: EventPage}),
+)
+async def list_events(request: Request, query: Annotated[EventQuery, Query()]) -> Response:
+    """List the tenant's events, newest first, without their data."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    found = await replica.listings.ask(
+        events.page, tenant, query.to_filter(), query.cursor, query.limit
+    )
+    items = found.items
+    more = items[-1].event.event_id if len(items) == query.limit else found.looked_to
+    return answer({"items": [event_item(one) for one in items], "nextCursor": more})
+
+
+@router.get(
+    "/{id}",
+    dependencies=[requires(Permission.EVENTS_READ)],
+    operation_id="showEvent",
+    responses=described({200: EventDocument}, 404),
+)
+async def show_event(request: Request, event_id: Annotated[str, Path(alias="id")]) -> Response:
+    """Show one event with its data."""
+    replica, tenant = replica_of(request), caller_of(request).tenant
+    found: Event | None = None
+    if _ID.fullmatch(event_id):
+        found = await replica.database.ask(events.read, tenant, event_id)
+    if found is None:
+        raise NotFoundError("an event with this id")
+    return answer(event_document(found))
+
+
+def shape_of(headers: dict[str, str]) -> Shape:
+    """How a request's events are written, by its headers."""
+    declared = headers.get("content-type")
+    kind = "" if declared is None else media_type(declared)
+    if kind.startswith(_CLOUD_EVENTS):
+        if kind == STRUCTURED:
+            return Shape.STRUCTURED
+        if kind == BATCH:
+            return Shape.BATCH
+        raise _unsupported(f"CloudEvents are spoken here as {STRUCTURED} or {BATCH}")
+    if any(mark in headers for mark in _MARKS):
+        return Shape.BINARY
+    check_content_type(declared)
+    return Shape.PLAIN
+
+
+def _birth(request: Request) -> Birth:
+    replica = replica_of(request)
+    return Birth(caller_of(request).tenant, replica.gateway.clock.now(), replica.new_id)
+
+
+def _read(request: Request, read: Callable[[], T], raw: bytes | None = None) -> T:
+    """Read; what is not JSON at all is told so, wherever the reader gave up."""
+    try:
+        return read()
+    except InvalidError:
+        replica_of(request).metrics.events.refused += 1
+        if raw is not None:
+            parse(raw)
+        raise
+
+
+def _unsupported(detail: str) -> ProblemError:
+    return ProblemError(Problem(status=415, code="unsupported_media_type", detail=detail))

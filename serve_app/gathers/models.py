@@ -1,0 +1,343 @@
+"""What callers of gathers send and get."""
+
+import base64
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator
+
+from core.gathers.gather import (
+    DEFAULT_GRACE_MS,
+    DEFAULT_TIMEOUT_MS,
+    LONGEST_TIMEOUT_MS,
+    NO_BODY,
+    Ask,
+    Asked,
+    Completeness,
+    Mode,
+    OnDisconnect,
+    ReplyBy,
+    Resource,
+    State,
+)
+from core.waits.strategy import Status
+from serve_app.http.models import Wire
+
+MOST_RESOURCES = 100
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+_URL = r"^https?://[^\s/?#@]+(/[^\s#]*)?(\?[^\s#]*)?$"
+_DELAY = re.compile(r"-?[0-9]{1,9}")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# Set by Muster or by the connection; a resource does not choose them.
+_OURS = frozenset(
+    {
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "x-correlation-id",
+        "x-callback-url",
+        "idempotency-key",
+        "traceparent",
+    }
+)
+
+Name = Annotated[str, Field(pattern=NAME, examples=["resource-1"])]
+Url = Annotated[str, Field(pattern=_URL, max_length=2_000, examples=["https://example.org/ask"])]
+Method = Literal["POST", "PUT", "PATCH", "GET"]
+Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
+Timeout = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=2**31 - 1,
+        description=f"Milliseconds for the whole; more than {LONGEST_TIMEOUT_MS} is capped, and a "
+        "Warning header says so.",
+    ),
+]
+Grace = Annotated[int, Field(ge=0, le=60_000, description="Milliseconds a reader may be away.")]
+
+
+def _are_headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
+            raise ValueError(f"{name[:50]!r} is no header that can be set here")
+        if not value.isascii() or not value.isprintable():
+            raise ValueError(f"the value of {name} must be printable ASCII")
+    return headers
+
+
+Headers = Annotated[dict[str, str], Field(max_length=50), AfterValidator(_are_headers)]
+
+
+class BearerAuth(Wire):
+    """A token to show."""
+
+    type: Literal["bearer"]
+    token: Annotated[str, Field(min_length=1, max_length=8_000, pattern=r"^[\x21-\x7e]+$")]
+
+    def header(self) -> str:
+        """The value of Authorization."""
+        return f"Bearer {self.token}"
+
+
+class BasicAuth(Wire):
+    """A name and a password to show."""
+
+    type: Literal["basic"]
+    username: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^:\x00-\x1f]+$")]
+    password: Annotated[str, Field(max_length=1_000)]
+
+    def header(self) -> str:
+        """The value of Authorization."""
+        raw = base64.b64encode(f"{self.username}:{self.password}".encode())
+        return f"Basic {raw.decode()}"
+
+
+class ResourceRequest(Wire):
+    """A resource to register."""
+
+    url: Url
+    method: Method = "POST"
+    headers: Headers = Field({})
+    auth: Annotated[BearerAuth | BasicAuth, Field(discriminator="type")] | None = None
+    connect_timeout_ms: Milliseconds = 5_000
+    read_timeout_ms: Milliseconds = 30_000
+    rate_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 200
+    reply: ReplyBy = Field(
+        ReplyBy.CALLBACK, description="Whether it calls back later or answers in its reply."
+    )
+
+    def to_resource(self) -> Resource:
+        """As the core keeps it."""
+        return Resource(
+            url=self.url,
+            method=self.method,
+            headers=self.headers,
+            authorization=self.auth.header() if self.auth else None,
+            connect_timeout=self.connect_timeout_ms / 1000,
+            read_timeout=self.read_timeout_ms / 1000,
+            rate_per_minute=self.rate_per_minute,
+            concurrency=self.concurrency,
+            reply=self.reply,
+        )
+
+
+class InlineResource(Wire):
+    """A resource that comes with the request and is kept with it only."""
+
+    name: Name
+    url: Url
+    method: Method = "POST"
+    headers: Headers = Field({})
+    body: Any = Field(None, description="Sent as it is; else ids, callback URL and context are.")
+    reply: ReplyBy = ReplyBy.DIRECT
+
+    def to_ask(self) -> Ask:
+        """As the core keeps it."""
+        resource = Resource(
+            url=self.url, method=self.method, headers=self.headers, reply=self.reply
+        )
+        body = NO_BODY if self.body is None else msgspec.Raw(msgspec.json.encode(self.body))
+        return Ask(name=self.name, inline=resource, body=body)
+
+
+def _form(given: Any) -> str:
+    return "(name)" if isinstance(given, str) else "(resource)"
+
+
+AnyResource = Annotated[
+    Annotated[Name, Tag("(name)")] | Annotated[InlineResource, Tag("(resource)")],
+    Discriminator(_form),
+]
+
+
+class GatherRequest(Wire):
+    """Whom to ask, and how to answer."""
+
+    resources: Annotated[
+        list[AnyResource],
+        Field(min_length=1, max_length=MOST_RESOURCES, description="Registered names, or whole."),
+    ]
+    timeout_ms: Timeout = DEFAULT_TIMEOUT_MS
+    mode: Mode = Field(Mode.STREAM, description="Answer at once and stream, or wait for all.")
+    context: dict[str, Any] = Field({}, description="Given to each resource, and given back.")
+    on_disconnect: OnDisconnect = Field(
+        OnDisconnect.CANCEL, description="What becomes of it when its last reader goes away."
+    )
+    grace_ms: Grace = DEFAULT_GRACE_MS
+
+    @field_validator("resources")
+    @classmethod
+    def _are_different(cls, given: list[str | InlineResource]) -> list[str | InlineResource]:
+        names = [one if isinstance(one, str) else one.name for one in given]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} is there twice")
+        return given
+
+    def to_asked(self, trace: str) -> Asked:
+        """As the core keeps it."""
+        asks = [Ask(name=one) if isinstance(one, str) else one.to_ask() for one in self.resources]
+        return Asked(
+            asks=tuple(asks),
+            context=msgspec.Raw(msgspec.json.encode(self.context)),
+            mode=self.mode,
+            on_disconnect=self.on_disconnect,
+            grace=self.grace_ms / 1000,
+            trace=trace,
+        )
+
+
+class JournalsRequest(Wire):
+    """The journals of one patient, from all three resources."""
+
+    patient_id: Annotated[str, Field(min_length=1, max_length=255, examples=["19121212-1212"])]
+    delays: str | list[int] = Field(
+        "", description="Milliseconds for each resource, separated by commas; -1 is refused."
+    )
+    timeout_ms: Timeout | None = None
+    strategy: str = Field("SSE", description="SSE or WAIT_FOR_EVERYONE.", examples=["SSE"])
+    on_disconnect: OnDisconnect = OnDisconnect.CANCEL
+    grace_ms: Grace = DEFAULT_GRACE_MS
+
+    @field_validator("delays", mode="before")
+    @classmethod
+    def _are_numbers(cls, given: Any) -> list[int]:
+        texts = [""]
+        if isinstance(given, str):
+            texts = [part.strip() or "0" for part in given.split(",")]
+        elif isinstance(given, list) and all(type(part) is int for part in given):
+            texts = [str(part) for part in given]
+        if not all(_DELAY.fullmatch(text) for text in texts):
+            raise ValueError("whole numbers of milliseconds, separated by commas or in a list")
+        return [int(text) for text in texts]
+
+    @field_validator("strategy")
+    @classmethod
+    def _is_known(cls, given: str) -> str:
+        if given.upper() not in {"SSE", "WAIT_FOR_EVERYONE"}:
+            raise ValueError("SSE or WAIT_FOR_EVERYONE")
+        return given
+
+    @property
+    def mode(self) -> Mode:
+        """How the caller gets the answers."""
+        return Mode.STREAM if self.strategy.upper() == "SSE" else Mode.WAIT
+
+    def delay(self, index: int) -> int:
+        """What one resource is told; nothing was said about some."""
+        return int(self.delays[index]) if index < len(self.delays) else 0
+
+
+class ResourceView(Wire):
+    """A resource as it is registered; secrets are masked."""
+
+    name: str
+    url: str
+    method: str
+    headers: dict[str, str]
+    auth: dict[str, str] | None
+    connect_timeout_ms: int
+    read_timeout_ms: int
+    rate_per_minute: int | None
+    concurrency: int
+    reply: ReplyBy
+    created_at: str
+    updated_at: str
+
+
+class ResourcePage(Wire):
+    """Resources by name."""
+
+    items: list[ResourceView]
+    next_cursor: str | None
+
+
+class ResourceStands(Wire):
+    """How one resource of a gather stands."""
+
+    state: State
+    at: str | None = None
+    detail: str | None = None
+    data: Any = None
+
+
+class GatherView(Wire):
+    """A gather as it stands."""
+
+    id: str
+    correlation_id: str
+    status: Status
+    completeness: Completeness | None = None
+    respondents: int
+    errors: int
+    received: int
+    expected: int
+    context: Any
+    created_at: str
+    expires_at: str
+    ended_at: str | None = None
+    reason: str | None = None
+    resources: dict[str, ResourceStands]
+
+
+class GatherBegun(Wire):
+    """A gather that was begun, and where to follow it."""
+
+    id: str
+    correlation_id: str
+    status: Status
+    accepted: int = Field(description="Resources that had agreed to answer by then.")
+    resources: list[str]
+    timeout_ms: int
+    expires_at: str
+    url: str
+    stream_url: str
+
+
+class JournalsBegun(Wire):
+    """Where to follow the journals (strategy SSE)."""
+
+    respondents: int = Field(description="Resources that had accepted by then.")
+    correlation_id: str
+    timeout_ms: int
+    stream_url: str
+
+
+class JournalResource(Wire):
+    """How one resource answered."""
+
+    status: State
+    delay_ms: int | None = None
+    notes: int
+    detail: str | None = None
+
+
+class JournalsResult(Wire):
+    """All journals at once (strategy WAIT_FOR_EVERYONE)."""
+
+    patient_id: str
+    correlation_id: str
+    status: str
+    completeness: Completeness
+    respondents: int
+    errors: int
+    received: int
+    notes: list[Any]
+    resources: dict[str, JournalResource]
+
+
+class JournalCallback(Wire):
+    """What a resource calls back with; fields beyond these are kept as well."""
+
+    model_config = ConfigDict(extra="allow")
+
+    source: Name
+    correlation_id: Annotated[str, Field(min_length=1, max_length=255)]
+    patient_id: str | None = None
+    delay_ms: int | None = None
+    status: str | None = None
+    notes: list[Any] | None = None

@@ -1,0 +1,212 @@
+"""Gathers to the documents callers get: in the general words, and in those of the journals."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.gathers.gather import Asked, Resource, State, Tally, state_of, state_of_outcome, tally_of
+from core.shared.address import Address
+from core.shared.json_path import MISSING, document_of, find, json_or_text
+from core.shared.timestamps import moment
+from core.waits.config import MASK
+from core.waits.state import Entry, Mark, Wait
+from core.waits.strategy import Outcome, Status
+from serve_app.waits.rendering import Document
+from storage.gathers.resources import Registered
+
+COMPLETE = "COMPLETE"
+AGGREGATOR = "AGGREGATOR"
+
+
+def _said(payload: bytes) -> Any:
+    document = document_of(payload) if payload else None
+    return None if document is MISSING else document
+
+
+def _detail(document: Any) -> Document:
+    detail = document.get("detail") if isinstance(document, dict) else None
+    return {"detail": detail} if isinstance(detail, str) else {}
+
+
+# The general words
+
+
+def gather_document(wait: Wait, asked: Asked, payloads: Mapping[str, bytes]) -> Document:
+    """A whole gather as it stands."""
+    tally = tally_of(wait)
+    document: Document = {
+        "id": wait.address.correlation_id,
+        "correlationId": wait.address.correlation_id,
+        "status": wait.status,
+        "respondents": tally.respondents,
+        "errors": tally.errors,
+        "received": tally.received,
+        "expected": tally.expected,
+        "context": asked.context,
+        "createdAt": moment(wait.opened_at),
+        "expiresAt": moment(wait.expires_at),
+    }
+    if wait.ending is not None:
+        document |= {
+            "endedAt": moment(wait.ending.at),
+            "reason": wait.ending.reason,
+            "completeness": tally.completeness,
+        }
+    marks = zip(wait.spec.names, wait.marks, strict=True)
+    document["resources"] = {
+        name: _resource_stands(mark, payloads.get(name, b"")) for name, mark in marks
+    }
+    return document
+
+
+def _resource_stands(mark: Mark, payload: bytes) -> Document:
+    # What was received is passed on as it came; only of what went wrong something is told.
+    said = None if mark.outcome is Outcome.RECEIVED else _said(payload)
+    document: Document = {"state": state_of(mark, said)}
+    if mark.at:
+        document["at"] = moment(mark.at)
+    if mark.outcome is Outcome.RECEIVED:
+        document["data"] = json_or_text(payload)
+    elif mark.outcome is not Outcome.PENDING:
+        document |= _detail(said)
+    return document
+
+
+def event_document(address: Address, entry: Entry) -> Document:
+    """One answer, or what came instead of it."""
+    outcome = Outcome(entry.kind)
+    said = None if outcome is Outcome.RECEIVED else _said(entry.payload)
+    document: Document = {
+        "source": entry.event,
+        "correlationId": address.correlation_id,
+        "status": state_of_outcome(outcome, said),
+        "at": moment(entry.at),
+        "data": json_or_text(entry.payload) if outcome is Outcome.RECEIVED else None,
+    }
+    return document if outcome is Outcome.RECEIVED else document | _detail(said)
+
+
+def summary_document(wait: Wait, context: Any) -> Document:
+    """The last event of a gather."""
+    tally = tally_of(wait)
+    return {
+        "source": "MUSTER",
+        "correlationId": wait.address.correlation_id,
+        "status": ending_word(wait),
+        "completeness": tally.completeness,
+        "respondents": tally.respondents,
+        "errors": tally.errors,
+        "received": tally.received,
+        "expected": tally.expected,
+        "context": context,
+        "at": moment(wait.ending.at) if wait.ending else None,
+    }
+
+
+def ending_word(wait: Wait) -> str:
+    """COMPLETE however many answered; anything else is somebody's wish."""
+    return COMPLETE if wait.status is Status.COMPLETED else wait.status.upper()
+
+
+# The journals' words
+
+
+def patient_of(asked: Asked) -> Any:
+    """Whose journals were asked for."""
+    found = find(document_of(bytes(asked.context)), "patientId")
+    return None if found is MISSING else found
+
+
+def journal_event(address: Address, patient: Any, entry: Entry) -> Document:
+    """The callback object; what is unknown is null."""
+    outcome, said = Outcome(entry.kind), _said(entry.payload)
+    given = said if isinstance(said, dict) else {}
+    document = _journal_object(address, patient) | {
+        "source": entry.event,
+        "delayMs": given.get("delayMs"),
+        "status": state_of_outcome(outcome, said),
+        "notes": given.get("notes"),
+    }
+    return document if outcome is Outcome.RECEIVED else document | _detail(said)
+
+
+def journal_summary(wait: Wait, patient: Any) -> Document:
+    """The last event, from the aggregator itself."""
+    tally = tally_of(wait)
+    return _journal_object(wait.address, patient) | {
+        "source": AGGREGATOR,
+        "status": ending_word(wait),
+        "respondents": tally.respondents,
+        "errors": tally.errors,
+        "received": tally.received,
+        "completeness": tally.completeness,
+    }
+
+
+def _journal_object(address: Address, patient: Any) -> Document:
+    return {
+        "source": None,
+        "patientId": patient,
+        "correlationId": address.correlation_id,
+        "delayMs": None,
+        "status": None,
+        "notes": None,
+        "respondents": None,
+        "errors": None,
+    }
+
+
+def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> Document:
+    """Everything at once: all notes, in the order their resources answered."""
+    tally: Tally = tally_of(wait)
+    notes: list[Any] = []
+    resources: Document = {}
+    marks = sorted(zip(wait.spec.names, wait.marks, strict=True), key=lambda at: at[1].seq)
+    for name, mark in marks:
+        said = _said(payloads.get(name, b""))
+        given = said if isinstance(said, dict) else {}
+        own = given.get("notes") if mark.outcome is Outcome.RECEIVED else None
+        own = own if isinstance(own, list) else []
+        notes += own
+        state = state_of(mark, said)
+        resources[name] = {"status": state, "delayMs": given.get("delayMs"), "notes": len(own)}
+        if state is not State.OK:
+            resources[name] |= _detail(said)
+    return {
+        "patientId": patient,
+        "correlationId": wait.address.correlation_id,
+        "status": ending_word(wait),
+        "completeness": tally.completeness,
+        "respondents": tally.respondents,
+        "errors": tally.errors,
+        "received": tally.received,
+        "notes": notes,
+        "resources": {name: resources[name] for name in wait.spec.names},
+    }
+
+
+# Resources
+
+
+def resource_document(registered: Registered) -> Document:
+    """A resource without its secrets."""
+    resource: Resource = registered.resource
+    return {
+        "name": registered.name,
+        "url": resource.url,
+        "method": resource.method,
+        "headers": dict.fromkeys(resource.headers, MASK),
+        "auth": _auth(resource),
+        "connectTimeoutMs": round(resource.connect_timeout * 1000),
+        "readTimeoutMs": round(resource.read_timeout * 1000),
+        "ratePerMinute": resource.rate_per_minute,
+        "concurrency": resource.concurrency,
+        "reply": resource.reply,
+        "createdAt": moment(registered.created_at),
+        "updatedAt": moment(registered.updated_at),
+    }
+
+
+def _auth(resource: Resource) -> Document | None:
+    if resource.authorization is None:
+        return None
+    return {"type": resource.authorization.partition(" ")[0].lower(), "secret": MASK}

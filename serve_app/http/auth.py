@@ -1,0 +1,184 @@
+"""Who is calling and what they may do: API keys, and signed tokens for one callback."""
+
+import asyncio
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from core.access.denial import Denial
+from core.access.permissions import Permission, split_key
+from core.access.tokens import CALLBACK, sign, verify
+from core.shared.address import Address
+from core.shared.errors import ForbiddenError, UnauthenticatedError
+from serve_app.http.key_lookup import UNKNOWN_TTL, FindLive, KeyLookup
+from services.shared.cache import Cache
+from storage.access.keys import Credential
+
+KEY_TTL = 10.0
+_NO_SUCH_KEY = "this API key is unknown, expired or revoked"
+SECRETS_TTL = 10.0
+SECRETS_RETRY = 1.0
+TOKEN_SCOPE = Denial("token_scope")
+"""A token was shown where it does not lead."""
+_SEE_EXPECTED = frozenset({Permission.WAITS_READ, Permission.INBOX_READ})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who proved who they are.
+
+    `address` is set where a token allows just one, `source` where it is one resource's.
+    """
+
+    tenant: int
+    permissions: frozenset[str]
+    prefix: str = ""
+    address: Address | None = None
+    source: str = ""
+
+    @property
+    def sees_expected(self) -> bool:
+        """Whether this caller may learn what a wait expects: whom else, and which values."""
+        return not self.permissions.isdisjoint(_SEE_EXPECTED)
+
+    def check_source(self, source: str) -> None:
+        """Pass if this caller may speak as `source`; raises ForbiddenError."""
+        if self.source and self.source != source:
+            detail = f"this token is for answers of {self.source}, not of {source}"
+            raise ForbiddenError(detail, TOKEN_SCOPE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Whom a key stands for, and what its secret must hash to."""
+
+    caller: Caller
+    secret_hash: bytes
+    lives: float | None
+
+
+class Keys:
+    """Verifies API keys. One that expires stops at that moment; a revoked one within KEY_TTL."""
+
+    def __init__(
+        self,
+        find: Callable[[str], Awaitable[Credential | None]],
+        find_live: FindLive,
+        touch: Callable[[list[str]], Awaitable[None]],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._touch = touch
+        self._lookup = KeyLookup(find_live, monotonic)
+        self._used: set[str] = set()
+
+        async def holder(prefix: str) -> _Holder | None:
+            found = await find(prefix)
+            if found is None:
+                return None
+            caller = Caller(found.tenant, found.permissions, prefix)
+            return _Holder(caller, found.secret_hash, found.lives)
+
+        self._holders = Cache(holder, ttl=_ttl, monotonic=monotonic)
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """The caller behind an Authorization header.
+
+        Raises:
+            UnauthenticatedError: There is no key, or none that is live.
+            OverloadedError: Too many keys that nobody knows are being looked up.
+        """
+        if authorization is None:
+            detail = "an API key is needed: Authorization: Bearer mk_…"
+            raise UnauthenticatedError(detail, Denial("no_key"))
+        kind, _, key = authorization.partition(" ")
+        split = split_key(key.strip()) if kind.lower() == "bearer" else None
+        if split is None:
+            detail = "the Authorization header must be: Bearer mk_…"
+            raise UnauthenticatedError(detail, Denial("malformed_key"))
+        prefix, secret_hash = split
+        # Only a key that there is takes a place among those that are remembered.
+        is_live = self._holders.has(prefix) or await self._lookup.exists(prefix)
+        holder = await self._holders.get(prefix) if is_live else None
+        if holder is None:
+            raise UnauthenticatedError(_NO_SUCH_KEY, Denial("unknown_key"))
+        if not hmac.compare_digest(secret_hash, holder.secret_hash):
+            denial = Denial("wrong_secret", prefix, holder.caller.tenant)
+            raise UnauthenticatedError(_NO_SUCH_KEY, denial)
+        self._used.add(prefix)
+        return holder.caller
+
+    def forget(self, prefix: str) -> None:
+        """The key changed: look again at its next use."""
+        self._holders.forget(prefix)
+        self._lookup.forget(prefix)
+
+    async def write_used(self) -> None:
+        """Store which keys were used since the last time, all at once."""
+        used, self._used = self._used, set()
+        if not used:
+            return
+        try:
+            await self._touch(sorted(used))
+        except (Exception, asyncio.CancelledError):
+            self._used |= used
+            raise
+
+
+def _ttl(found: _Holder | None) -> float:
+    if found is None:
+        return UNKNOWN_TTL
+    return KEY_TTL if found.lives is None else min(KEY_TTL, found.lives)
+
+
+class Tokens:
+    """Signs and verifies the tokens in URLs with the secrets that Postgres keeps."""
+
+    def __init__(
+        self,
+        read: Callable[[str, bytes], Awaitable[list[bytes]]],
+        purpose: str = CALLBACK,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._purpose = purpose
+        self._monotonic = monotonic
+        self._looked_again = -SECRETS_RETRY
+
+        async def live(purpose: str) -> list[bytes]:
+            return await read(purpose, secrets.token_bytes(32))
+
+        self._secrets = Cache(live, ttl=lambda _: SECRETS_TTL, monotonic=monotonic, limit=1)
+
+    def forget(self) -> None:
+        """The secrets changed: read them again at the next use."""
+        self._secrets.clear()
+
+    async def sign(self, address: Address, expires_at: float, source: str = "") -> str:
+        """A token for this address, or for one source's answer to it."""
+        live = await self._secrets.get(self._purpose)
+        return sign(address, expires_at, live[0], self._purpose, source)
+
+    async def caller(self, token: str, now: float) -> Caller:
+        """The caller a token stands for.
+
+        Raises:
+            UnauthenticatedError: The token is not ours, or its time is over.
+        """
+        purpose = self._purpose
+        holder = verify(token, now, await self._secrets.get(purpose), purpose)
+        if holder is None and self._may_look_again():
+            # Another replica may have begun to sign with a secret that is new to us.
+            holder = verify(token, now, await self._secrets.refresh(purpose), purpose)
+        if holder is None:
+            detail = f"this {purpose} token is forged, broken or over"
+            raise UnauthenticatedError(detail, Denial("token"))
+        address = holder.address
+        return Caller(address.tenant, frozenset(), address=address, source=holder.source)
+
+    def _may_look_again(self) -> bool:
+        now = self._monotonic()
+        if now - self._looked_again < SECRETS_RETRY:
+            return False
+        self._looked_again = now
+        return True

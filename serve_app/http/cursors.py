@@ -1,0 +1,94 @@
+"""Where a listing goes on: opaque to callers, checked when it comes back."""
+
+import base64
+import math
+import struct
+from collections.abc import Sequence
+
+from core.shared.errors import InvalidError
+from core.waits.state import Wait
+from storage.dispatch.groups import FRONT, START, GroupPlace, Place
+from storage.postgres.bounded_scan import Found
+
+_WAIT = struct.Struct(">d16s")
+_EXPECTED = "the nextCursor of an earlier page"
+
+
+def next_wait_cursor(found: Found[Wait, tuple[float, bytes]], limit: int) -> str | None:
+    """Where a listing of waits goes on: after its last, or where its look ended; None: nowhere."""
+    if len(found.items) == limit:
+        last = found.items[-1]
+        return wait_cursor(last.opened_at, last.address.key)
+    return None if found.looked_to is None else wait_cursor(*found.looked_to)
+
+
+def next_id_cursor(ids: Sequence[int], looked_to: int | None, limit: int) -> str | None:
+    """Where a listing goes on: after its last, or where its look ended; None at its end."""
+    place = ids[-1] if len(ids) == limit else looked_to
+    return None if place is None else str(place)
+
+
+def wait_cursor(opened_at: float, key: bytes) -> str:
+    """The place after this wait."""
+    return base64.urlsafe_b64encode(_WAIT.pack(opened_at, key)).decode()
+
+
+def read_wait_cursor(text: str | None) -> tuple[float, bytes] | None:
+    """The place that a cursor names."""
+    if text is None:
+        return None
+    try:
+        opened_at, key = _WAIT.unpack(base64.b64decode(text, b"-_", validate=True))
+    except (ValueError, struct.error):
+        raise InvalidError("cursor", _EXPECTED) from None
+    if not 0 <= opened_at < 1e11 or math.isnan(opened_at):
+        raise InvalidError("cursor", _EXPECTED)
+    return opened_at, key
+
+
+def read_id_cursor(text: str | None) -> int | None:
+    """The id that a cursor names."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InvalidError("cursor", _EXPECTED)
+    return int(text)
+
+
+def group_cursor(group: GroupPlace) -> str:
+    """The place after this group."""
+    return base64.urlsafe_b64encode(f"{group.pool_no}:{group.name}".encode()).decode()
+
+
+def read_group_cursor(text: str | None) -> GroupPlace:
+    """The group that a cursor names; before all of them without one."""
+    if text is None:
+        return START
+    try:
+        number, colon, name = base64.b64decode(text, b"-_", validate=True).decode().partition(":")
+    except ValueError:
+        raise InvalidError("cursor", _EXPECTED) from None
+    if not (colon and name.isprintable() and _is_number(number)):
+        raise InvalidError("cursor", _EXPECTED)
+    return GroupPlace(int(number), name)
+
+
+def place_cursor(place: Place) -> str:
+    """The place after a job of a group."""
+    return f"{place.sequence}.{place.position}"
+
+
+def read_place_cursor(text: str | None) -> Place:
+    """The place that a cursor names; before all of them without one."""
+    if text is None:
+        return FRONT
+    sequence, dot, position = text.partition(".")
+    if not (dot and _is_number(sequence, 10) and _is_number(position, 18)):
+        raise InvalidError("cursor", _EXPECTED)
+    if int(sequence) >= 2**31:
+        raise InvalidError("cursor", _EXPECTED)
+    return Place(int(sequence), int(position))
+
+
+def _is_number(text: str, digits: int = 9) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= digits

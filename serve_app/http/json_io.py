@@ -1,0 +1,186 @@
+"""JSON in and out. msgspec, because it keeps numbers exact whatever their length."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from core.shared.json_limits import MAX_DEPTH, is_deeper
+from serve_app.http.field_errors import Fault, faults_of
+from serve_app.http.headers import headers_of
+from serve_app.http.nul_check import check_texts
+from serve_app.http.problems import Problem, ProblemError, invalid
+from serve_app.limits.large_bodies import LARGE
+from serve_app.limits.middleware import PASSAGE
+from serve_app.limits.timeouts import within
+
+JSON = "application/json"
+_CONTENT_TYPE = JSON.encode()
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+    items: list[msgspec.Raw]
+
+
+_BATCH = msgspec.json.Decoder(_Batch)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+async def read_body(request: Request, patience: float) -> bytes:
+    """The body as it came.
+
+    Raises:
+        ProblemError: It is not declared as JSON, too large, or too slow to come.
+    """
+    check_content_type(headers_of(request).get("content-type"))
+    return await read_any_body(request, patience)
+
+
+async def read_any_body(request: Request, patience: float) -> bytes:
+    """The body as it came, whatever it is declared as.
+
+    Raises:
+        ProblemError: It is too large, or too slow to come.
+    """
+    try:
+        raw = await within(patience, _receive(request))
+    except TimeoutError:
+        detail = f"the body did not come within {patience:g} s"
+        raise too_late(detail) from None
+    if len(raw) > LARGE:
+        await request.scope[PASSAGE].begin_large_body(patience)
+    return raw
+
+
+def too_late(detail: str) -> ProblemError:
+    """The body did not come; the connection ends, since the rest of it is not read."""
+    close = {"Connection": "close"}
+    return ProblemError(Problem(status=408, code="request_timeout", detail=detail, headers=close))
+
+
+async def _receive(request: Request) -> bytes:
+    """As Starlette's `body`, without the generator round each chunk."""
+    chunks: list[bytes] = []
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def check_content_type(declared: str | None) -> None:
+    """Let JSON pass, and whatever is JSON by its suffix."""
+    if declared is None or declared == JSON:
+        return
+    media_type = declared.partition(";")[0].strip().lower()
+    if media_type != JSON and not (
+        media_type.startswith("application/") and media_type.endswith("+json")
+    ):
+        detail = f"the body must be {JSON}, not {media_type[:80] or 'nothing'}"
+        raise ProblemError(Problem(status=415, code="unsupported_media_type", detail=detail))
+
+
+def parse(raw: bytes) -> Any:
+    """What the bytes say."""
+    try:
+        document = msgspec.json.decode(raw)
+    except msgspec.DecodeError as error:
+        raise _malformed(f"the body is not JSON: {error}") from None
+    except UnicodeDecodeError:
+        raise _malformed("the body is not UTF-8") from None
+    except RecursionError:
+        raise _malformed(f"the body is nested deeper than {MAX_DEPTH} levels") from None
+    # Counting brackets is much cheaper than a walk, and settles all but odd documents.
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and is_deeper(document, MAX_DEPTH):
+        raise _malformed(f"the body is nested deeper than {MAX_DEPTH} levels")
+    return document
+
+
+def parse_as(model: type[Model], raw: bytes | msgspec.Raw) -> Model:
+    """The bytes as a request model. Strict: "true" is not true, and hides no mistake."""
+    content = bytes(raw)
+    try:
+        read = model.model_validate_json(content, strict=True)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        if errors[0]["type"] == "json_invalid":
+            raise _malformed(f"the body is not JSON: {errors[0]['ctx']['error']}") from None
+        raise ProblemError(invalid(faults_of(errors))) from None
+    check_texts(read, content)
+    return read
+
+
+def parse_items(raw: bytes, most: int) -> list[msgspec.Raw]:
+    """The items of a batch, unread: each of them is to be refused on its own."""
+    try:
+        items = _BATCH.decode(raw).items
+    except msgspec.ValidationError as error:
+        parse(raw)  # what is not JSON at all is told so, wherever the reader gave up
+        raise ProblemError(invalid([Fault("body", f'{{"items": […]}}: {error}')])) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _malformed(f"the body is not JSON: {error}") from None
+    if not 1 <= len(items) <= most:
+        raise ProblemError(invalid([Fault("items", f"1 to {most} items", len(items))]))
+    return items
+
+
+class Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """An item of a batch of events, as nearly all of them are."""
+
+    execution_id: str | None = None
+    correlation_id: str | None = None
+    event_id: str | None = None
+    body: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_ITEM = msgspec.json.Decoder(Item)
+
+
+def read_item(raw: msgspec.Raw) -> Item | None:
+    """The item, or None if it takes a closer look to say what is wrong with it."""
+    try:
+        return _ITEM.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
+    """An item of a batch as two: its `body`, to the byte as it came, and all the rest."""
+    try:
+        fields = _OBJECT.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProblemError(invalid([Fault("item", f"an object: {error}")])) from None
+    body = fields.pop("body", msgspec.Raw(b"null"))
+    return bytes(body), msgspec.Raw(msgspec.json.encode(fields))
+
+
+class Answer(Response):
+    """A JSON answer. Starlette's own way to the same two headers costs as much as the JSON."""
+
+    def __init__(self, raw: bytes, status: int) -> None:
+        self.body = raw
+        self.status_code = status
+        self.background = None
+        self.raw_headers = [
+            (b"content-length", b"%d" % len(raw)),
+            (b"content-type", _CONTENT_TYPE),
+        ]
+
+
+def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    response = Answer(msgspec.json.encode(document), status)
+    if headers:
+        response.headers.update(headers)
+    return response
+
+
+def _malformed(detail: str) -> ProblemError:
+    return ProblemError(Problem(status=400, code="malformed_json", detail=detail))

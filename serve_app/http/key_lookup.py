@@ -1,0 +1,83 @@
+"""Keys that a replica does not know, looked up many at a time and one query at a time.
+
+Anybody can name keys that there are not, as many as a connection carries. They share one query,
+are remembered apart from the keys that there are, and cannot push those out.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from core.shared.errors import OverloadedError
+
+UNKNOWN_TTL = 1.0
+"""Seconds for which a key that there is not is not asked for again."""
+MOST_UNKNOWN = 10_000
+MOST_WAITING = 2_000
+BATCH = 500
+
+FindLive = Callable[[list[str]], Awaitable[set[str]]]
+
+
+class KeyLookup:
+    """Says whether there is a live key behind a prefix."""
+
+    def __init__(
+        self, find_live: FindLive, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._find_live = find_live
+        self._monotonic = monotonic
+        self._unknown: dict[str, float] = {}
+        self._waiting: dict[str, asyncio.Future[bool]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    async def exists(self, prefix: str) -> bool:
+        """Whether there is such a key.
+
+        Raises:
+            OverloadedError: Too many that nobody knows are being asked for.
+        """
+        if self._unknown.get(prefix, 0.0) > self._monotonic():
+            return False
+        waiting = self._waiting.get(prefix)
+        if waiting is None:
+            if len(self._waiting) >= MOST_WAITING:
+                raise OverloadedError("too many unknown API keys are being looked up")
+            waiting = self._waiting[prefix] = asyncio.get_running_loop().create_future()
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask())
+        # One asker who gives up must not take the answer away from the others.
+        return await asyncio.shield(waiting)
+
+    def forget(self, prefix: str) -> None:
+        """There may be such a key now."""
+        self._unknown.pop(prefix, None)
+
+    async def _ask(self) -> None:
+        try:
+            while self._waiting:
+                asked = list(self._waiting)[:BATCH]
+                try:
+                    live = await self._find_live(asked)
+                except Exception as error:
+                    self._fail(asked, error)
+                else:
+                    self._answer(asked, live)
+        finally:
+            self._asking = None
+
+    def _answer(self, asked: list[str], live: set[str]) -> None:
+        until = self._monotonic() + UNKNOWN_TTL
+        for prefix in asked:
+            if prefix not in live:
+                self._unknown.pop(prefix, None)
+                self._unknown[prefix] = until
+            self._waiting.pop(prefix).set_result(prefix in live)
+        while len(self._unknown) > MOST_UNKNOWN:
+            del self._unknown[next(iter(self._unknown))]
+
+    def _fail(self, asked: list[str], error: Exception) -> None:
+        for prefix in asked:
+            waiting = self._waiting.pop(prefix)
+            waiting.set_exception(error)
+            waiting.exception()  # if all who asked have left, it needs no further notice

@@ -1,0 +1,78 @@
+"""NUL characters: JSON and URLs can carry them, and no text in Postgres can.
+
+Checked once for all requests, so that no field has to think of it. Free JSON (an event's data, a
+filter's values) is kept as bytes or as JSON, and may have them.
+"""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, RootModel
+from starlette.types import Scope
+
+from serve_app.http.field_errors import Fault
+from serve_app.http.problems import ProblemError, invalid
+
+NUL = "\x00"
+_IN_URL = b"%00"
+_IN_JSON = b"\\u0000"
+_EXPECTED = "a text without NUL characters"
+
+
+def check_address(scope: Scope) -> None:
+    """Refuse a path or a query with a NUL.
+
+    Raises:
+        ProblemError: Names the parameter.
+    """
+    if NUL in scope["path"]:
+        raise ProblemError(invalid([Fault("path", _EXPECTED)]))
+    query = scope.get("query_string", b"")
+    if _IN_URL in query:
+        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        names = [name.replace(NUL, "") for name, value in pairs if NUL in name or NUL in value]
+        raise ProblemError(invalid([Fault(name or "query", _EXPECTED) for name in names]))
+
+
+def check_texts(model: BaseModel, raw: bytes) -> None:
+    """Refuse a body with a NUL in a field that is a text.
+
+    Raises:
+        ProblemError: Names the fields.
+    """
+    if _IN_JSON in raw:
+        faults = [Fault(place, _EXPECTED) for place in _places(model, "")]
+        if faults:
+            raise ProblemError(invalid(faults))
+
+
+def _places(value: Any, place: str) -> Iterator[str]:
+    """Where NULs stand, as the caller would write it."""
+    if isinstance(value, str):
+        if NUL in value:
+            yield place or "body"
+    else:
+        for item, way in _parts(value):
+            yield from _places(item, f"{place}{way}".lstrip("."))
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, str]]:
+    """What a value is made of, with the way to each part."""
+    if isinstance(value, RootModel):
+        yield value.root, ""
+    elif isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            if not _is_free(field.annotation):
+                yield getattr(value, name), f".{field.alias or name}"
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key, ""
+            yield item, f".{key}".replace(NUL, "")
+    elif isinstance(value, list | tuple):
+        yield from ((item, f"[{index}]") for index, item in enumerate(value))
+
+
+def _is_free(annotation: Any) -> bool:
+    """Whether a field takes any JSON."""
+    return annotation is Any or any(map(_is_free, get_args(annotation)))

@@ -1,0 +1,220 @@
+"""The OpenAPI document: what routes declare, completed by what is true of all of them."""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from serve_app.dispatch.group_models import ParkRequest
+from serve_app.dispatch.job_models import JobBatch, JobChoice, JobRequest, RecoverRequest
+from serve_app.dispatch.pool_models import PoolPatch, PoolReplacement, PoolRequest, PoolSyncRequest
+from serve_app.dispatch.secret_models import RotateRequest
+from serve_app.dispatch.subscription_models import (
+    SubscriptionPatch,
+    SubscriptionReplacement,
+    SubscriptionRequest,
+    SubscriptionSyncRequest,
+)
+from serve_app.events.event_models import NewCloudEvent, NewEvent
+from serve_app.events.event_type_models import (
+    EventTypePatch,
+    EventTypeRequest,
+    SchemaRequest,
+    SchemaSource,
+    VersionRequest,
+)
+from serve_app.events.event_type_sync_models import EventTypeSyncRequest
+from serve_app.gathers.models import (
+    GatherRequest,
+    JournalCallback,
+    JournalsRequest,
+    ResourceRequest,
+)
+from serve_app.http.permissions import Requires, RequiresOrToken
+from serve_app.http.problem_model import ProblemView
+from serve_app.http.problems import MEDIA_TYPE
+from serve_app.kafka.dead_letter_models import RedriveRequest
+from serve_app.operations.monitoring_models import PoolTerms
+from serve_app.streams.sse import MEDIA_TYPE as EVENTS
+from serve_app.waits.request_models import EventBatch, KeyRequest, WaitBatch, WaitRequest
+
+_REF = "#/components/schemas/{model}"
+_BODIES: tuple[type[BaseModel], ...] = (
+    WaitRequest,
+    WaitBatch,
+    EventBatch,
+    KeyRequest,
+    RedriveRequest,
+    ResourceRequest,
+    GatherRequest,
+    JournalsRequest,
+    JournalCallback,
+    EventTypeRequest,
+    EventTypePatch,
+    EventTypeSyncRequest,
+    VersionRequest,
+    SchemaSource,
+    SchemaRequest,
+    NewEvent,
+    NewCloudEvent,
+    JobRequest,
+    JobBatch,
+    JobChoice,
+    RecoverRequest,
+    ParkRequest,
+    PoolTerms,
+    SubscriptionRequest,
+    SubscriptionReplacement,
+    SubscriptionPatch,
+    SubscriptionSyncRequest,
+    RotateRequest,
+    PoolRequest,
+    PoolReplacement,
+    PoolPatch,
+    PoolSyncRequest,
+)
+# What any route may answer, and what any route with a permission may.
+_ALWAYS = (429, 500, 503)
+_WITH_KEY = (401, 403)
+_WITH_BODY = (400, 408, 413, 415, 422)
+# What stores may be refused because too much is kept.
+_STORING = (507,)
+_SCHEMES = {
+    "apiKey": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key: mk_<prefix>_<secret>.",
+    },
+    "callbackToken": {
+        "type": "apiKey",
+        "in": "query",
+        "name": "token",
+        "description": "The token of a callback or stream URL; stands for one correlation.",
+    },
+    "callbackTokenHeader": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Callback-Token",
+        "description": "The same, where an address is logged and a header is not.",
+    },
+}
+
+
+def described(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int | str, Any]:
+    """A route's answers: documents by status, and the problems that are its own."""
+    success: dict[int | str, Any] = {
+        status: {"model": model, "description": (model.__doc__ or "").strip()}
+        for status, model in answers.items()
+    }
+    return success | {status: _problem(status) for status in problems}
+
+
+def streamed(description: str, data: dict[str, Any]) -> dict[int | str, Any]:
+    """The answers of a route that streams events; `data` is the schema of the JSON in each."""
+    event = {
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "Its number in the log."},
+            "event": {"type": "string", "description": "Its type."},
+            "data": {
+                "type": "string",
+                "contentMediaType": "application/json",
+                "contentSchema": data,
+            },
+        },
+    }
+    return {
+        200: {"description": description, "content": {EVENTS: {"itemSchema": event}}},
+        204: {"description": "Nothing more will come after the given id."},
+        **described({}, 404),
+    }
+
+
+def body(model: type[BaseModel]) -> dict[str, Any]:
+    """The request body of a lean route."""
+    return {"requestBody": {"required": True, "content": _json({"$ref": ref(model)})}}
+
+
+def any_body(description: str) -> dict[str, Any]:
+    """A request body of any JSON."""
+    content = _json({"description": description})
+    return {"requestBody": {"required": False, "content": content}}
+
+
+def parameter(place: str, name: str, description: str, **schema: Any) -> dict[str, Any]:
+    """One parameter of a lean route."""
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "description": description,
+        "schema": {"type": "string", **schema},
+    }
+
+
+def build(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
+    """The whole document."""
+    document: dict[str, Any] = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    models: tuple[type[BaseModel], ...] = (*_BODIES, ProblemView)
+    for model in models:
+        _, definitions = models_json_schema([(model, "validation")], ref_template=_REF)
+        schemas |= definitions["$defs"]
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    document["components"]["securitySchemes"] = _SCHEMES
+    for route in routes:
+        for method in route.methods or ():
+            _complete(document["paths"][route.path_format][method.lower()], route)
+    return document
+
+
+def permit_of(route: APIRoute) -> Requires | None:
+    """What a route asks of its caller; None if it is public."""
+    permits = [d.dependency for d in route.dependencies if isinstance(d.dependency, Requires)]
+    return permits[0] if permits else None
+
+
+def _complete(operation: dict[str, Any], route: APIRoute) -> None:
+    permit = permit_of(route)
+    # FastAPI's own idea of a 422.
+    operation["responses"].pop("422", None)
+    statuses = [*_ALWAYS]
+    if permit is not None:
+        statuses += _WITH_KEY
+        operation["security"] = [{"apiKey": []}]
+        if isinstance(permit, RequiresOrToken):
+            operation["security"] += [{"callbackToken": []}, {"callbackTokenHeader": []}]
+        operation["x-permission"] = permit.permission.value
+        if permit.stores and "POST" in (route.methods or ()):
+            statuses += _STORING
+    if "requestBody" in operation:
+        statuses += _WITH_BODY
+    elif operation.get("parameters"):
+        statuses.append(422)
+    for status in statuses:
+        operation["responses"].setdefault(str(status), _problem(status))
+
+
+def _problem(status: int) -> dict[str, Any]:
+    return {
+        "description": HTTPStatus(status).phrase,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": ref(ProblemView)}}},
+    }
+
+
+def ref(model: type[BaseModel]) -> str:
+    """Where a model stands in the document."""
+    return _REF.format(model=model.__name__)
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

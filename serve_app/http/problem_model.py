@@ -1,0 +1,30 @@
+"""A refusal on the wire."""
+
+from typing import Any
+
+from pydantic import Field
+
+from serve_app.http.models import Wire
+
+
+class FaultView(Wire):
+    """One field that breaks a rule."""
+
+    field: str
+    expected: str
+    got: Any = None
+
+
+class ProblemView(Wire):
+    """A refusal (RFC 9457)."""
+
+    type: str = Field(examples=["urn:muster:problem:not_found"])
+    title: str
+    status: int
+    detail: str
+    code: str = Field(description="Stays the same over versions.")
+    errors: list[FaultView] | None = None
+    correlation_id: str | None = Field(None, description="409: what is registered already.")
+    quota: str | None = Field(None, description="Which quota of the tenant is used up.")
+    limit: int | None = Field(None, description="That quota's limit.")
+    request_id: str | None = Field(None, description="Finds the request in the log.")

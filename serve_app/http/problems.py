@@ -1,0 +1,288 @@
+"""Every refusal as application/problem+json (RFC 9457); the core knows no status codes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any
+
+import asyncpg
+import msgspec
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
+
+from core.access.denial import Denial
+from core.shared.errors import (
+    ConflictError,
+    DeniedError,
+    ForbiddenError,
+    InvalidError,
+    MusterError,
+    NotFoundError,
+    OverloadedError,
+    QuotaExceededError,
+    TransientError,
+    UnauthenticatedError,
+    UnavailableError,
+)
+from core.shared.quotas import PER_DAY, STORED, Quota
+from core.waits.messages import RefusalKind, Refused
+from serve_app.http.field_errors import Fault, faults_of
+from storage.postgres.error_class import SERVER_ERRORS, is_server_error
+from storage.postgres.schema_check import SchemaMismatchError
+
+MEDIA_TYPE = "application/problem+json"
+REQUEST_ID = "muster.request_id"
+_DENIED = frozenset({401, 403})
+DATABASE_RETRY = 2
+
+log = structlog.get_logger("problems")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One refusal. `code` is for programs and stays the same; `detail` is for people."""
+
+    status: int
+    code: str
+    detail: str
+    faults: tuple[Fault, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self, request_id: str | None = None) -> dict[str, Any]:
+        """The body of the answer."""
+        body: dict[str, Any] = {
+            "type": f"urn:muster:problem:{self.code}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            **self.extra,
+        }
+        if self.faults:
+            body["errors"] = [fault.document() for fault in self.faults]
+        if request_id is not None:
+            body["requestId"] = request_id
+        return body
+
+
+class ProblemError(Exception):
+    """A refusal that only the HTTP edge knows; never leaves this process."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+# First match wins, so narrow kinds stand above wide ones.
+_KINDS: tuple[tuple[type[MusterError], int, str], ...] = (
+    (NotFoundError, 404, "not_found"),
+    (ConflictError, 409, "conflict"),
+    (UnauthenticatedError, 401, "unauthenticated"),
+    (ForbiddenError, 403, "forbidden"),
+    (DeniedError, 403, "forbidden"),
+    (OverloadedError, 429, "overloaded"),
+    (UnavailableError, 503, "unavailable"),
+    (TransientError, 503, "unavailable"),
+    (MusterError, 500, "internal"),
+)
+# The framework's own refusals, in our words.
+_HTTP: dict[int, tuple[str, str]] = {
+    404: ("not_found", "there is nothing at this path"),
+    405: ("method_not_allowed", "this path does not take that method"),
+}
+
+INTERNAL = Problem(
+    status=500,
+    code="internal",
+    detail="something went wrong on this side; the log has more under the request id",
+)
+# A net below the checks of each field: what Postgres has no form for, a NUL in a text above all.
+UNSTORABLE = Problem(
+    status=422,
+    code="invalid",
+    detail="a value of the request cannot be stored or looked for; a NUL character is none",
+)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What to answer for an error."""
+    match error:
+        case ProblemError():
+            return error.problem
+        case InvalidError():
+            fault = Fault(error.field, error.expected)
+            return Problem(status=error.status, code="invalid", detail=str(error), faults=(fault,))
+        case MusterError():
+            return _of_kind(error)
+        case RequestValidationError() | ValidationError():
+            return invalid(faults_of(error.errors()))
+        case HTTPException():
+            return _of_http(error)
+        case _:
+            return _of_database(error) or INTERNAL
+
+
+def _of_database(error: Exception) -> Problem | None:
+    """What to answer for an error of Postgres or of its driver; None if it is neither's."""
+    if isinstance(error, asyncpg.DataError):
+        return UNSTORABLE
+    if not (isinstance(error, SERVER_ERRORS) and is_server_error(error)):
+        return None
+    is_mismatch = isinstance(error, SchemaMismatchError)
+    return Problem(
+        status=503,
+        code="unavailable",
+        detail=str(error) if is_mismatch else "the database did not answer in time",
+        headers={"Retry-After": str(DATABASE_RETRY)},
+    )
+
+
+def invalid(faults: Iterable[Fault]) -> Problem:
+    """A request whose fields break rules."""
+    listed = tuple(faults)
+    more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
+    detail = f"{listed[0]}{more}" if listed else "the request is not valid"
+    return Problem(status=422, code="invalid", detail=detail, faults=listed)
+
+
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="muster"'}
+_REFUSALS = {
+    RefusalKind.UNKNOWN: (404, "not_found"),
+    RefusalKind.CONFLICT: (409, "conflict"),
+    RefusalKind.OVERLOADED: (429, "overloaded"),
+    RefusalKind.FAILED: (503, "unavailable"),
+    RefusalKind.FULL: (409, "log_full"),
+    RefusalKind.BROKEN: (422, "invalid"),
+    RefusalKind.TOKEN_EXPIRED: (401, "unauthenticated"),
+}
+
+
+def code_of(reply: Refused) -> str:
+    """The word for programs that says why a message was not taken."""
+    return _REFUSALS[reply.kind][1]
+
+
+def refusal(reply: Refused) -> ProblemError:
+    """What to answer when a correlation did not take a message."""
+    status, code = _REFUSALS[reply.kind]
+    headers = _CHALLENGE if status == 401 else {}
+    if reply.is_passing:
+        headers = {"Retry-After": "1"}
+    extra = {"correlationId": reply.existing} if reply.existing else {}
+    if reply.verdict is not None:
+        extra["verdict"] = reply.verdict
+    return ProblemError(
+        Problem(
+            status=status,
+            code=code,
+            detail=reply.detail,
+            headers=headers,
+            extra=extra,
+        )
+    )
+
+
+def respond(problem: Problem, scope: Scope) -> Response:
+    """The answer on the wire."""
+    return Response(
+        msgspec.json.encode(problem.document(scope.get(REQUEST_ID))),
+        status_code=problem.status,
+        headers=dict(problem.headers),
+        media_type=MEDIA_TYPE,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Let the app answer every expected error with its problem; the guard answers the rest."""
+    expected = (MusterError, ProblemError, RequestValidationError, HTTPException)
+    for kind in (*expected, asyncpg.DataError, *SERVER_ERRORS):
+        app.add_exception_handler(kind, _answer)
+
+
+def note_denial(
+    error: Exception, problem: Problem, scope: Scope, note: Callable[[Denial, str], None]
+) -> None:
+    """Have it noted if somebody was not let in."""
+    if problem.status in _DENIED:
+        denial = error.denial if isinstance(error, DeniedError) else Denial("token_over")
+        client = scope.get("client")
+        note(denial, client[0] if client else "unknown")
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    note_denial(error, problem, request.scope, request.app.counters.denials.note)
+    if problem.status >= 500:
+        log.warning(
+            "request.failed",
+            status=problem.status,
+            request=request.scope.get(REQUEST_ID),
+            method=request.method,
+            error=type(error).__name__,
+        )
+    if problem.status == 405:
+        problem = replace(problem, headers={"Allow": ", ".join(_methods_at(request))})
+    return respond(problem, request.scope)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Every method of the path: each has a route of its own, and the router knows one only.
+
+    Routes that name the path as it is go before those that take a part of it for a parameter.
+    """
+    path = request.scope["path"]
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    named = [route for route in routes if route.path == path]
+    found = named or [route for route in routes if route.path_regex.match(path)]
+    return sorted({method for route in found for method in route.methods or ()})
+
+
+def _of_quota(error: QuotaExceededError) -> Problem:
+    """Name the quota, the limit, when there is room again and how to get more."""
+    quota = Quota(error.quota)
+    if quota in PER_DAY:
+        status, frees = 429, "begins anew at midnight UTC"
+    elif quota in STORED:
+        status, frees = 507, "becomes free as rows pass their retention"
+    else:
+        status, frees = 409, "becomes free when some are removed"
+    raised = f"`muster quotas set TENANT {quota} VALUE`, or MUSTER_{quota.setting.upper()} for all"
+    return Problem(
+        status=status,
+        code="quota_exceeded",
+        detail=f"{error}. It {frees}; an operator raises it by {raised}.",
+        headers={} if error.retry_after is None else {"Retry-After": str(error.retry_after)},
+        extra={"quota": quota.value, "limit": error.limit},
+    )
+
+
+def _of_kind(error: MusterError) -> Problem:
+    if isinstance(error, QuotaExceededError):
+        return _of_quota(error)
+    status, code = next((s, c) for kind, s, c in _KINDS if isinstance(error, kind))
+    if status == 500:
+        return INTERNAL
+    headers: dict[str, str] = {}
+    if isinstance(error, TransientError):
+        headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, UnauthenticatedError):
+        headers |= _CHALLENGE
+    return Problem(status=status, code=code, detail=str(error), headers=headers)
+
+
+def _of_http(error: HTTPException) -> Problem:
+    status = HTTPStatus(error.status_code)
+    code, detail = _HTTP.get(status, (status.name.lower(), str(error.detail or status.phrase)))
+    return Problem(
+        status=error.status_code,
+        code=code,
+        detail=detail,
+        headers=dict(error.headers or {}),
+    )

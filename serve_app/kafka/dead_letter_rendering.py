@@ -1,0 +1,109 @@
+"""Dead letters to the documents callers get: any bytes have to fit into JSON."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from core.kafka.message import Record
+from core.shared.json_path import is_json
+from core.shared.timestamps import moment
+from core.waits.messages import Verdict
+from serve_app.kafka.dead_letter_models import Encoding, RedriveResult
+from serve_app.kafka.redrive import Round
+from serve_app.waits.rendering import Document, known
+from storage.kafka.dead_letters import Letter
+
+
+def letter_item(letter: Letter) -> Document:
+    """A dead letter in a listing."""
+    return known(
+        {
+            **_place(letter),
+            "error": letter.error,
+            "attempts": letter.attempts,
+            "size": letter.size,
+            "failedAt": moment(letter.failed_at),
+            "redrivenAt": None if letter.redriven_at is None else moment(letter.redriven_at),
+        }
+    )
+
+
+def letter_document(letter: Letter, record: Record) -> Document:
+    """A dead letter whole."""
+    key, key_encoding = text_of(record.key)
+    data, data_encoding = value_of(record.value)
+    headers = []
+    for name, raw in record.headers:
+        value, encoding = text_of(raw)
+        headers.append({"name": name, "value": value, "encoding": encoding})
+    whole = {
+        "key": key,
+        "keyEncoding": key_encoding,
+        "headers": headers,
+        "data": data,
+        "dataEncoding": data_encoding,
+    }
+    return letter_item(letter) | known(whole)
+
+
+def value_of(raw: bytes | None) -> tuple[Any, Encoding]:
+    """JSON as it came; anything else in base64."""
+    if raw is None:
+        return None, Encoding.NONE
+    if not is_json(raw):
+        return base64.b64encode(raw).decode(), Encoding.BASE64
+    return msgspec.Raw(raw), Encoding.JSON
+
+
+def text_of(raw: bytes | None) -> tuple[str | None, Encoding]:
+    """UTF-8 as it came; anything else in base64."""
+    if raw is None:
+        return None, Encoding.NONE
+    try:
+        return raw.decode(), Encoding.TEXT
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode(), Encoding.BASE64
+
+
+def verdicts_of(done: Round) -> dict[str, int]:
+    """Verdicts with those in it that had no ids: they are in the inbox as rejected."""
+    verdicts = {str(verdict): count for verdict, count in done.done.verdicts.items()}
+    if done.done.unplaced:
+        verdicts[Verdict.REJECTED] = verdicts.get(Verdict.REJECTED, 0) + done.done.unplaced
+    return verdicts
+
+
+def round_document(done: Round) -> Document:
+    """What one round of a redrive came to."""
+    selected = done.selected
+    return {
+        "handled": len(done.settled),
+        "failed": len(done.failures),
+        "alreadyHandled": len(done.settled_before),
+        "remaining": selected.remaining,
+        "nextCursor": str(selected.reached) if selected.is_more else None,
+        "verdicts": verdicts_of(done),
+        "failures": [{**_place(letter), "error": error} for letter, error in done.failures],
+        "unknown": list(selected.unknown),
+    }
+
+
+def redriven_document(letter_id: int, done: Round) -> Document:
+    """What became of one letter."""
+    if done.failures:
+        result, error = RedriveResult.FAILED, done.failures[0][1]
+    else:
+        result = RedriveResult.HANDLED if done.settled else RedriveResult.ALREADY_HANDLED
+        error = None
+    verdict = next(iter(verdicts_of(done)), None)
+    return known({"letterId": letter_id, "result": result, "verdict": verdict, "error": error})
+
+
+def _place(letter: Letter) -> Document:
+    return {
+        "letterId": letter.letter_id,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+    }

@@ -1,0 +1,101 @@
+"""Kafka as a tenant sees it."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from core.waits.messages import Verdict
+from serve_app.http.models import Wire
+
+
+class TopicState(StrEnum):
+    """How ingest and a topic stand."""
+
+    FOLLOWED = "followed"
+    MISSING = "missing"
+    NOT_YOURS = "not_yours"
+    NOT_FOLLOWED = "not_followed"
+    UNKNOWN = "unknown"
+
+
+class TopicView(Wire):
+    """A topic that is followed for this tenant, or that it would like to be."""
+
+    topic: str
+    state: TopicState = Field(
+        description="missing: the cluster has no such topic (yet). not_yours: waits name it, but "
+        "it belongs to another tenant. not_followed: only its dead letters are left. unknown: the "
+        "cluster was not reached."
+    )
+    partitions: int = Field(description="Partitions that are being read.")
+    lag: int = Field(description="Records that are there and not stored yet.")
+    dead_letters: int
+
+
+class PartitionView(Wire):
+    """How far one partition is stored."""
+
+    topic: str
+    partition: int
+    stored: int | None = Field(None, description="The offset behind the last stored record.")
+    end: int | None = Field(None, description="The offset behind the last record there is.")
+    lag: int | None = None
+    held: bool = Field(False, description="Not read: a quota of the tenant is used up.")
+    actor: str = Field(description="Who reads it.")
+
+
+class KafkaActorView(Wire):
+    """One actor that talks to Kafka."""
+
+    name: str
+    alive: bool
+    connected: bool
+    error: str | None = None
+    restarts: int
+
+
+class IngestView(KafkaActorView):
+    """A consumer of the group; it counts from its last start on."""
+
+    partitions: int
+    records: int
+    batches: int
+    largest_batch: int
+    in_flight: int = Field(description="Batches that are being stored.")
+    held_back: int = Field(description="Batches that wait for shards that are behind.")
+    commits: int
+    rebalances: int
+    pauses: int
+    dead_letters: int
+    without_ids: int = Field(description="Events that went to the inbox without an address.")
+    verdicts: dict[Verdict, int]
+
+
+class RelayView(KafkaActorView):
+    """The publisher of the outbox."""
+
+    published: int
+    failures: int
+    vanished: int = Field(description="Events whose wait was gone before they were sent.")
+    held_topics: int = Field(description="Topics that take nothing at present, of all tenants.")
+    refused: int = Field(description="Events that their topics will not take, of all tenants.")
+    backlog: int = Field(description="Events that the broker has not confirmed.")
+    oldest_seconds: float = Field(description="How long the oldest of them has waited.")
+
+
+class KafkaView(Wire):
+    """Kafka as this tenant sees it. Without Kafka only the first and the last field are there."""
+
+    configured: bool
+    connected: bool | None = None
+    bootstrap: str | None = None
+    security_protocol: str | None = None
+    group: str | None = None
+    client_id: str | None = None
+    tenant: str | None = None
+    completion_topic: str | None = None
+    topics: list[TopicView] | None = None
+    partitions: list[PartitionView] | None = None
+    ingest: list[IngestView] | None = None
+    relay: RelayView | None = None
+    dead_letters: int = Field(description="Open ones of this tenant.")

@@ -1,0 +1,89 @@
+"""Turns for large bodies, where several tenants share a replica: its event loop is one for all.
+
+A body takes turns only once it is there as a whole, so that a slow sender holds none. Until its
+turn comes it counts as memory of its tenant, which bounds how many can wait.
+"""
+
+import asyncio
+from collections import deque
+
+from core.shared.errors import OverloadedError
+from serve_app.limits.timeouts import within
+
+LARGE = 16 * 1024
+"""Bytes of a body that is large."""
+AT_ONCE = 1
+"""How many large bodies of one tenant are worked on."""
+LONGEST_TURN = 0.5
+"""Seconds after which it is the next one's turn: who takes longer waits for something else."""
+
+_TOO_LATE = (
+    "large bodies of your tenant wait for their turn beside other tenants' requests; come again"
+)
+
+
+class LargeBodyTurn:
+    """The turn of one body, until it ends or has taken too long."""
+
+    __slots__ = ("_bodies", "_tenant", "_timer")
+
+    def __init__(self, bodies: "LargeBodies", tenant: int) -> None:
+        self._bodies = bodies
+        self._tenant = tenant
+        loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = loop.call_later(LONGEST_TURN, self.end)
+
+    def end(self) -> None:
+        """It is the next one's turn; a second time, this does nothing."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._bodies.pass_on(self._tenant)
+
+
+class LargeBodies:
+    """Lets each tenant work on so many large bodies at once; the others wait in their order."""
+
+    def __init__(self) -> None:
+        self._begun: dict[int, int] = {}
+        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
+
+    async def begin(self, tenant: int, patience: float) -> LargeBodyTurn:
+        """Wait for a turn.
+
+        Raises:
+            OverloadedError: It did not come within `patience` seconds.
+        """
+        begun = self._begun.get(tenant, 0)
+        if begun < AT_ONCE:
+            self._begun[tenant] = begun + 1
+        else:
+            await self._wait(tenant, patience)
+        return LargeBodyTurn(self, tenant)
+
+    async def _wait(self, tenant: int, patience: float) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(turn)
+        try:
+            await within(patience, turn)
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.pass_on(tenant)  # it came in the same moment
+            if isinstance(error, TimeoutError):
+                raise OverloadedError(_TOO_LATE) from None
+            raise
+
+    def pass_on(self, tenant: int) -> None:
+        """A turn has ended: the next one that still waits has it."""
+        waiting = self._waiting.get(tenant, ())
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._waiting.pop(tenant, None)
+        left = self._begun[tenant] - 1
+        if left:
+            self._begun[tenant] = left
+        else:
+            del self._begun[tenant]

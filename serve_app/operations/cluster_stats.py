@@ -1,0 +1,90 @@
+"""Counts of rows, by a sample of large tables, and over all actors: read seldom and shared."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from ray.exceptions import RayError
+
+from actors.client import Gateway
+from core.shared.errors import TransientError
+from services.shared.cache import Cache
+from storage.postgres.error_class import SERVER_ERRORS
+from storage.waits import inbox, waits
+from telemetry.registry import Snapshot
+
+CENSUS_TTL = 15.0
+REPORT_TTL = 0.5
+REPORT_TIMEOUT = 2.0
+
+Report = Mapping[str, Any]
+Counts = tuple[dict[str, int], dict[tuple[str, str], int]]
+
+# What it looks like when the supervisor does not answer.
+AWAY = (RayError, TransientError, TimeoutError, ValueError)
+
+log = structlog.get_logger("census")
+
+
+class Census:
+    """What /metrics, /api/status and the health page tell."""
+
+    def __init__(self, gateway: Gateway, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._gateway = gateway
+        self._counts = Cache(self._count, ttl=lambda _: CENSUS_TTL, monotonic=monotonic, limit=1)
+        self._reports = Cache(self._ask, ttl=lambda _: REPORT_TTL, monotonic=monotonic, limit=1)
+
+    async def report(self) -> Report:
+        """How the actors are; raises TimeoutError if the supervisor does not say."""
+        return await self._reports.get("report")
+
+    async def snapshot(self) -> Snapshot:
+        """Everything for one scrape; a part that is away leaves a hole, not a failure."""
+        actors, counts = await asyncio.gather(self._actors(), self._counts_or_none())
+        waits_by_status, parked = counts or (None, None)
+        return Snapshot(actors=actors, waits=waits_by_status, inbox=parked)
+
+    async def _actors(self) -> tuple[Mapping[str, Any], ...]:
+        try:
+            return tuple((await self.report())["actors"])
+        except AWAY as error:
+            log.warning("census.supervisor_away", error=type(error).__name__)
+            return ()
+
+    async def _counts_or_none(self) -> Counts | None:
+        try:
+            return await self._counts.get("counts")
+        except SERVER_ERRORS as error:
+            log.warning("census.database_away", error=type(error).__name__)
+            return None
+
+    async def _count(self, _: str) -> Counts:
+        pool = self._gateway.listing_pool
+        async with asyncio.timeout(self._gateway.config.request_timeout):
+            return await waits.census(pool), await inbox.census(pool)
+
+    async def _ask(self, _: str) -> Report:
+        return await asyncio.wait_for(self._gateway.report(), REPORT_TIMEOUT)
+
+
+class Rate:
+    """How fast a counter grows between two looks."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._last: tuple[float, float] | None = None
+        self._rate = 0.0
+
+    def look(self, count: float) -> float:
+        """Growth per second since the last look at least a second ago."""
+        now = self._monotonic()
+        if self._last is None:
+            self._last = (now, count)
+        elif now - self._last[0] >= 1.0:
+            # A counter that shrank belongs to a process that came back.
+            grown = max(0.0, count - self._last[1])
+            self._rate = grown / (now - self._last[0])
+            self._last = (now, count)
+        return self._rate

@@ -1,0 +1,58 @@
+"""Health for load balancers and people; public, and says no more than they need."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from core.shared.errors import UnauthenticatedError
+from serve_app.http.headers import headers_of
+from serve_app.http.json_io import answer
+from serve_app.http.openapi import described
+from serve_app.http.permissions import replica_of
+from serve_app.operations.health_checks import UP
+from serve_app.operations.models import HealthView
+from storage.postgres.error_class import SERVER_ERRORS
+
+router = APIRouter(prefix="/actuator/health", tags=["operations"])
+
+_NOBODY: tuple[type[Exception], ...] = (UnauthenticatedError, *SERVER_ERRORS)
+
+_LOOKED: dict[int | str, Any] = {
+    **described({200: HealthView}),
+    503: {"model": HealthView, "description": "A part that is needed is away."},
+}
+
+
+@router.get("", operation_id="showHealth", responses=_LOOKED)
+async def show_health(request: Request) -> Response:
+    """Tell how the database, the actors, streams and resources are; a key names the resources."""
+    return await _look(request)
+
+
+@router.get("/readiness", operation_id="showReadiness", responses=_LOOKED)
+async def show_readiness(request: Request) -> Response:
+    """Tell whether requests can be served now."""
+    return await _look(request)
+
+
+@router.get("/liveness", operation_id="showLiveness", responses=described({200: HealthView}))
+async def show_liveness() -> Response:
+    """Tell that this replica runs. A database that is away is no reason to restart it."""
+    return answer({"status": UP})
+
+
+async def _tenant(request: Request) -> int | None:
+    """Whoever shows a key is told more; a bad one is no reason to say less than to nobody."""
+    authorization = headers_of(request).get("authorization")
+    if authorization is None:
+        return None
+    try:
+        return (await replica_of(request).keys.caller(authorization)).tenant
+    except _NOBODY:
+        return None
+
+
+async def _look(request: Request) -> Response:
+    health = await replica_of(request).health.look(await _tenant(request))
+    return answer(health, 200 if health["status"] == UP else 503)

@@ -1,0 +1,183 @@
+"""Whether requests can be served: the database, the shards, the timer; and how others are.
+
+A part is up while the work that waits for it gets done, not because it answers.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from actors.client import Gateway
+from actors.runtime.names import DISPATCH as DISPATCH_POOL
+from core.shared.config import Placement
+from core.shared.stalls import stall_of
+from serve_app.kafka.status import INGEST, RELAY, is_connected, stats_of, trouble_of
+from serve_app.operations.cluster_stats import AWAY, Census, Report
+from services.shared.cache import Cache
+from storage.postgres.clock import read_clock
+from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.pool import Pool, PoolOptions, open_pool
+from storage.postgres.schema_check import SchemaMismatchError
+from telemetry.gather_families import gathers_processed, resources_up
+
+TTL = 1.0
+SHOWN = 5
+PATIENCE = 2.0
+
+UP, DOWN = "UP", "DOWN"
+KAFKA = "kafka"
+POOLS = "pools"
+DISPATCH = "dispatch"
+# Without these, requests are served all the same.
+_TOLD_ONLY = frozenset({KAFKA, POOLS, DISPATCH})
+Component = dict[str, Any]
+
+
+class Health:
+    """Looks at every part. The answer is kept a second, since anybody may ask."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        census: Census,
+        streams: Callable[[], int],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._gateway = gateway
+        self._census = census
+        self._streams = streams
+        self._pool: Pool | None = None
+        # Work of this replica itself, and for how many seconds it has not got on.
+        self.stalled: dict[str, Callable[[], float]] = {}
+        self._checked = Cache(self._check, ttl=lambda _: TTL, monotonic=monotonic, limit=1)
+
+    async def look(self, tenant: int | None = None) -> dict[str, Any]:
+        """The whole picture: DOWN if any part is that requests need.
+
+        Kafka, pools, dispatch, streams and resources are told, no more; resources by name to the
+        tenant whose they are.
+        """
+        components = await self._checked.get("components")
+        needed = [part for name, part in components.items() if name not in _TOLD_ONLY]
+        is_up = all(part["status"] == UP for part in needed)
+        told = components | await self._gathers(tenant)
+        return {"status": UP if is_up else DOWN, "components": told}
+
+    async def _gathers(self, tenant: int | None) -> dict[str, Component]:
+        try:
+            actors = (await self._census.report())["actors"]
+        except AWAY:
+            actors = []
+        manager = {"activeSinks": self._streams(), "totalProcessed": gathers_processed(actors)}
+        resources = resources_up(actors, tenant)
+        up = sum(resources.values())
+        if tenant is None:
+            details: Component = {"up": up, "down": len(resources) - up}
+        else:
+            details = {name: UP if ok else DOWN for name, ok in sorted(resources.items())}
+        status = UP if up or not resources else DOWN
+        return {
+            "sseManager": {"status": UP, "details": manager},
+            "resourceConnectivity": {"status": status, "details": details},
+        }
+
+    async def _check(self, _: str) -> dict[str, Component]:
+        database, actors = await asyncio.gather(self._database(), self._actors())
+        return {"database": database, "replica": self._replica(), **actors}
+
+    async def close(self) -> None:
+        """Let go of the connection that the database is asked by."""
+        if self._pool is not None:
+            self._pool.terminate()
+
+    async def _database(self) -> Component:
+        # By a connection of its own: those of a busy replica may all be taken.
+        if self._pool is None:
+            dsn = self._gateway.config.dsn
+            options = PoolOptions(dsn=dsn, name="health", max_size=1, statement_timeout=PATIENCE)
+            self._pool = await open_pool(options)
+        try:
+            await asyncio.wait_for(read_clock(self._pool), PATIENCE)
+        except SchemaMismatchError as error:
+            return {"status": DOWN, "detail": str(error)}
+        except SERVER_ERRORS:
+            return {"status": DOWN, "detail": "no answer"}
+        return {"status": UP}
+
+    def _replica(self) -> Component:
+        stall = stall_of({"stalled": {work: seconds() for work, seconds in self.stalled.items()}})
+        return {"status": UP} if stall is None else {"status": DOWN, "detail": stall}
+
+    async def _actors(self) -> dict[str, Component]:
+        config = self._gateway.config
+        try:
+            report = await self._census.report()
+        except AWAY:
+            down = {"status": DOWN, "detail": "the supervisor does not answer"}
+            kafka = () if config.kafka is None else (KAFKA,)
+            return dict.fromkeys(("shards", "timer", POOLS, DISPATCH, *kafka), down)
+        expected = 0 if config.placement is Placement.DEDICATED else config.shards
+        shards, timer = _group(report, "shard", expected), _group(report, "timer", 1)
+        pools = _group(report, "pool", config.call_pools)
+        components = {"shards": shards, "timer": timer, POOLS: pools}
+        components[DISPATCH] = dispatch_component(report)
+        if config.kafka is not None:
+            components[KAFKA] = kafka_component(report, config.kafka.ingest)
+        return components
+
+
+def _group(report: Report, kind: str, expected: int) -> Component:
+    return _component([one for one in report["actors"] if one["kind"] == kind], expected)
+
+
+def dispatch_component(report: Report) -> Component:
+    """UP when every dispatch pool that there is answers and gets on."""
+    pools = [actor for actor in report["actors"] if str(actor["name"]).startswith(DISPATCH_POOL)]
+    return _component(pools, len(pools))
+
+
+def _component(actors: Sequence[Report], expected: int) -> Component:
+    """UP when as many as expected answer, and none of them is stalled."""
+    alive = [actor for actor in actors if actor["alive"]]
+    stalls = _stalls(alive)
+    up = len(alive) - len(stalls)
+    is_up = up >= expected and not stalls
+    component: Component = {"status": UP if is_up else DOWN, "up": up, "expected": expected}
+    return component | ({"detail": "; ".join(stalls[:SHOWN])} if stalls else {})
+
+
+def _stalls(actors: Iterable[Report]) -> list[str]:
+    return [f"{actor['name']}: {stall}" for actor in actors if (stall := stall_of(actor))]
+
+
+def kafka_component(report: Report, expected: int) -> Component:
+    """UP when every consumer and the relay are connected and get on; else which does not, and why.
+
+    Anybody may ask, so only the kind of an error is told: its text may name hosts.
+    """
+    actors = [actor for actor in report["actors"] if actor["kind"] in {INGEST, RELAY}]
+    up = sum(
+        actor["kind"] == INGEST and is_connected(actor) and stall_of(actor) is None
+        for actor in actors
+    )
+    details = [f"{actor['name']} {_in_short(actor)}" for actor in actors if trouble_of(actor)]
+    details += _stalls(actor for actor in actors if actor.get("alive"))
+    is_up = up >= expected and not details
+    details += [f"{actor['name']} {words}" for actor in actors if (words := _held_words(actor))]
+    component: Component = {"status": UP if is_up else DOWN, "up": up, "expected": expected}
+    return component | ({"detail": "; ".join(details)} if details else {})
+
+
+def _held_words(actor: Report) -> str | None:
+    """What cannot be published: told, but a topic that somebody misspelt makes nothing DOWN."""
+    held, refused = (int(stats_of(actor).get(name) or 0) for name in ("held_topics", "refused"))
+    if not (held or refused):
+        return None
+    return f"cannot publish to {held} topics, nor {refused} events to others"
+
+
+def _in_short(actor: Report) -> str:
+    if actor.get("alive") and stats_of(actor).get("error"):
+        return f"cannot use the brokers ({str(stats_of(actor)['error']).partition(':')[0]})"
+    return str(trouble_of(actor))

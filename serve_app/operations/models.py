@@ -1,0 +1,91 @@
+"""Keys, actors and health as callers see them."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from core.access.permissions import Permission
+from serve_app.http.models import Wire
+
+
+class KeyView(Wire):
+    """An API key without its secret."""
+
+    prefix: str
+    name: str
+    permissions: list[Permission]
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+    created_by: str | None = Field(None, description="Prefix of the key that made it.")
+
+
+class KeyList(Wire):
+    """A tenant's keys, newest first."""
+
+    items: list[KeyView]
+
+
+class KeyCreated(Wire):
+    """A new key. `key` is shown this once."""
+
+    key: str
+    prefix: str
+    name: str
+    permissions: list[Permission]
+    created_by: str = Field(description="Prefix of the key that made it.")
+    expires_at: datetime | None = None
+
+
+class ActorView(Wire):
+    """One actor as the supervisor last saw it."""
+
+    name: str
+    kind: str
+    alive: bool
+    pid: int | None = None
+    node: str | None = None
+    restarts: int = 0
+    uptime: float | None = Field(None, description="Seconds.")
+    stats: dict[str, Any] = Field(default_factory=dict)
+
+
+class Totals(Wire):
+    """Over all shards."""
+
+    hot: int = Field(description="Correlations in memory.")
+    pending: int = Field(description="Messages that wait for a flush.")
+    flushes_per_second: float
+    registered: int
+    matched: int
+    buffered: int
+    duplicate: int
+    late: int
+    rejected: int
+
+
+class StatusView(Wire):
+    """The actors and how much they have to do."""
+
+    placement: str
+    actors: list[ActorView]
+    totals: Totals
+
+
+class ComponentView(Wire):
+    """One part of the product; database, shards and timer are needed to serve requests."""
+
+    status: Literal["UP", "DOWN"]
+    up: int | None = None
+    expected: int | None = None
+    detail: str | None = None
+    details: dict[str, Any] | None = Field(None, description="Resources by name need a key.")
+
+
+class HealthView(Wire):
+    """Whether requests can be served."""
+
+    status: Literal["UP", "DOWN"]
+    components: dict[str, ComponentView] | None = None

@@ -1,0 +1,221 @@
+"""What pools tell and what is kept of warnings to the documents callers get."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from core.dispatch.health import PoolVitals, judge, rate_of
+from core.shared.timestamps import moment
+from serve_app.dispatch.status import PoolSeen
+from serve_app.kafka.status import INGEST, stats_of
+from serve_app.operations.cluster_stats import Report
+from serve_app.waits.rendering import Document
+from storage.dispatch.stats import QueueSize
+from storage.operations.warnings import Warned
+
+_WINDOWS = ("5", "30")
+# Whoever has not looked for work for so many seconds is not well.
+SILENT = 60.0
+
+
+def health_document(pools: list[PoolVitals], warnings: int, now: float) -> Document:
+    """How it is, and what that follows from. Each pool has one queue."""
+    condition, reason = judge(pools, warnings)
+    healthy = sum(pool.is_healthy for pool in pools)
+    details = {
+        "totalQueues": len(pools),
+        "healthyQueues": healthy,
+        "totalPools": len(pools),
+        "healthyPools": healthy,
+        "activeWarnings": warnings,
+        "circuitBreakersOpen": sum(pool.open_breakers for pool in pools),
+        "degradationReason": reason,
+    }
+    return {"status": condition, "timestamp": moment(now), "details": details}
+
+
+def pool_document(pool: PoolSeen, size: QueueSize | None = None) -> Document:
+    """A pool's counters; of one that is lent, those of the tenant that has `size` in it."""
+    stats, row = pool.stats, pool.row
+    completed, failed = stats.get("completed", 0), stats.get("failed", 0)
+    active, waiting = stats.get("active", 0), stats.get("waiting", 0)
+    if pool.is_lent:
+        own = size or QueueSize()
+        active, waiting = own.under_way, own.ready + own.delayed
+    document: Document = {
+        "poolCode": row.code,
+        "poolId": row.pool_id,
+        "status": row.status,
+        "shared": pool.is_shared,
+        "alive": pool.is_up,
+        "totalProcessed": completed + failed,
+        "totalSucceeded": completed,
+        "totalFailed": failed,
+        "successRate": rate_of(completed, failed),
+        "activeWorkers": active,
+        "maxConcurrency": row.concurrency,
+        "rateLimitPerMinute": row.rate_limit,
+        "queueSize": waiting,
+    }
+    if not pool.is_lent:
+        seconds, sends = stats.get("seconds", 0.0), stats.get("sends", 0)
+        document |= {
+            "totalRetried": stats.get("retried", 0),
+            "totalDeferred": stats.get("deferred", 0),
+            "totalExpired": stats.get("expired", 0),
+            "totalRateLimited": stats.get("rate_limited", 0),
+            "availablePermits": max(0, row.concurrency - active),
+            "maxQueueCapacity": stats.get("capacity", 0),
+            "groups": stats.get("groups", 0),
+            "blockedGroups": stats.get("blocked_groups", 0),
+            "averageProcessingTimeMs": _average(seconds * 1000, sends),
+        }
+    for minutes in _WINDOWS:
+        done, lost = _window(stats, minutes)
+        document |= {
+            f"totalProcessed{minutes}min": done + lost,
+            f"totalSucceeded{minutes}min": done,
+            f"totalFailed{minutes}min": lost,
+            f"successRate{minutes}min": rate_of(done, lost),
+        }
+    return document
+
+
+def queue_document(pool: PoolSeen, size: QueueSize) -> Document:
+    """What waits before a pool, and what went through it."""
+    stats = pool.stats
+    completed, failed = stats.get("completed", 0), stats.get("failed", 0)
+    held = size.under_way + size.delayed + size.ready
+    document: Document = {
+        "name": pool.row.code,
+        "shared": pool.is_shared,
+        "totalMessages": completed + failed + held,
+        "totalConsumed": completed + failed,
+        "totalFailed": failed,
+        "successRate": rate_of(completed, failed),
+        "currentSize": held,
+        "throughput": round(_window(stats, "5")[0] / 300, 3),
+        "pendingMessages": size.ready,
+        "delayedMessages": size.delayed,
+        "messagesNotVisible": size.under_way,
+    }
+    if not pool.is_lent:
+        document["totalDeferred"] = stats.get("deferred", 0)
+    for minutes in _WINDOWS:
+        done, lost = _window(stats, minutes)
+        document |= {
+            f"totalMessages{minutes}min": done + lost,
+            f"totalConsumed{minutes}min": done + lost,
+            f"totalFailed{minutes}min": lost,
+            f"successRate{minutes}min": rate_of(done, lost),
+        }
+    return document
+
+
+def in_flight_document(pool: PoolSeen, told: Mapping[str, Any]) -> Document:
+    """A job that is being delivered."""
+    return {
+        "messageId": told["job_id"],
+        "poolCode": pool.row.code,
+        "targetUrl": told["target"],
+        "messageGroup": told["group"],
+        "elapsedTimeMs": round(told["seconds"] * 1000),
+    }
+
+
+def breaker_document(pool: PoolSeen, told: Mapping[str, Any]) -> Document:
+    """A target as a pool finds it."""
+    return {
+        "name": told["target"],
+        "poolCode": pool.row.code,
+        "state": told["state"],
+        "successfulCalls": told["successful"],
+        "failedCalls": told["failed"],
+        "rejectedCalls": told["refused"],
+        "failureRate": told["failure_rate"],
+        "bufferedCalls": told["buffered"],
+        "bufferSize": told["buffer_size"],
+        "underWay": told["under_way"],
+        "openForSeconds": round(told["open_for"], 3),
+    }
+
+
+def consumers_document(
+    pools: Iterable[PoolSeen], readers: Iterable[Report], now: float
+) -> Document:
+    """Who takes work, and when each last looked for some."""
+    found = {
+        pool.row.pool_id: {
+            "kind": "dispatch-pool",
+            "queueIdentifier": pool.row.code,
+            "instanceId": pool.actor,
+            **_looks(pool.is_up, pool.looked_ago, now),
+        }
+        for pool in pools
+    }
+    for actor in readers:
+        found[actor["name"]] = {
+            "kind": INGEST,
+            "queueIdentifier": "kafka",
+            "instanceId": actor["name"],
+            **_looks(bool(actor.get("alive")), stats_of(actor).get("polled_ago"), now),
+        }
+    return {
+        "currentTimeMs": round(now * 1000),
+        "currentTime": moment(now),
+        "consumers": {key: {"mapKey": key, **one} for key, one in found.items()},
+    }
+
+
+def _looks(is_up: bool, ago: float | None, now: float) -> Document:
+    """Whether somebody looks for work; `ago` is how many seconds ago it last did."""
+    ago = ago if is_up else None
+    at = None if ago is None else now - ago
+    return {
+        "isHealthy": ago is not None and ago < SILENT,
+        "isRunning": is_up,
+        "lastPollTimeMs": None if at is None else round(at * 1000),
+        "lastPollTime": None if at is None else moment(at),
+        "timeSinceLastPollMs": None if ago is None else round(ago * 1000),
+        "timeSinceLastPollSeconds": None if ago is None else int(ago),
+    }
+
+
+def standby_document(actors: Sequence[Report] | None) -> Document:
+    """Who takes over; None: the supervisor, who does, does not answer."""
+    known = actors or ()
+    alive = sum(bool(actor.get("alive")) for actor in known)
+    return {
+        "standbyEnabled": False,
+        "supervisorAnswers": actors is not None,
+        "actors": len(known),
+        "actorsAlive": alive,
+        "restarts": sum(actor.get("restarts", 0) for actor in known),
+        "hasWarning": actors is None or alive < len(known),
+    }
+
+
+def warning_document(warned: Warned) -> Document:
+    """A warning."""
+    seen_at = warned.acknowledged_at
+    return {
+        "id": str(warned.warning_id),
+        "category": warned.category,
+        "severity": warned.severity,
+        "message": warned.message,
+        "source": warned.source,
+        "timestamp": moment(warned.last_at),
+        "firstSeen": moment(warned.first_at),
+        "count": warned.count,
+        "acknowledged": seen_at is not None,
+        "acknowledgedAt": None if seen_at is None else moment(seen_at),
+        "acknowledgedBy": warned.acknowledged_by,
+    }
+
+
+def _window(stats: Mapping[str, Any], minutes: str) -> tuple[int, int]:
+    window = stats.get("windows", {}).get(minutes, {})
+    return window.get("completed", 0), window.get("failed", 0)
+
+
+def _average(total: float, number: int) -> float:
+    return round(total / number, 3) if number else 0.0

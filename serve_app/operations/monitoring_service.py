@@ -1,0 +1,143 @@
+"""What monitoring shows one tenant, document by document; the dashboard is all of them at once."""
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+
+from core.dispatch.breaker import BreakerState
+from serve_app.container import Replica
+from serve_app.dispatch.status import KIND
+from serve_app.kafka.status import INGEST
+from serve_app.operations.cluster_stats import AWAY, Report
+from serve_app.operations.monitoring_rendering import (
+    breaker_document,
+    consumers_document,
+    health_document,
+    in_flight_document,
+    pool_document,
+    queue_document,
+    standby_document,
+    warning_document,
+)
+from serve_app.waits.rendering import Document
+from storage.dispatch.stats import QueueSize
+from storage.operations import warnings
+from storage.operations.warnings import WarningFilter
+
+# One job is looked for among so many of a pool.
+MOST_IN_FLIGHT = 10_000
+# Of a dashboard, of each kind.
+SHOWN = 100
+
+log = structlog.get_logger("monitoring")
+
+
+async def health(replica: Replica, tenant: int) -> Document:
+    """How deliveries fare."""
+    sight = replica.dispatch
+    pools = await sight.pools(tenant)
+    is_open = BreakerState.OPEN.value
+    opened = {
+        pool.row.pool_no: sum(one["state"] == is_open for one in told)
+        for pool, told in await sight.ask(pools, "breakers", tenant)
+    }
+    vitals = [pool.vitals(opened.get(pool.row.pool_no, 0)) for pool in pools]
+    warnings = await sight.recent_warnings(tenant)
+    return health_document(vitals, warnings, replica.gateway.clock.now())
+
+
+async def pool_stats(replica: Replica, tenant: int) -> list[Document]:
+    """Each pool with its counters, or with the tenant's part."""
+    pools = await replica.dispatch.pools(tenant)
+    is_any_lent = any(pool.is_lent for pool in pools)
+    sizes = await replica.dispatch.sizes(tenant) if is_any_lent else {}
+    return [pool_document(pool, sizes.get(pool.row.pool_no)) for pool in pools]
+
+
+async def queue_stats(replica: Replica, tenant: int) -> list[Document]:
+    """What waits before each pool."""
+    pools = await replica.dispatch.pools(tenant)
+    sizes = await replica.dispatch.sizes(tenant)
+    return [queue_document(pool, sizes.get(pool.row.pool_no, QueueSize())) for pool in pools]
+
+
+async def in_flight(
+    replica: Replica,
+    tenant: int,
+    limit: int,
+    message_id: str | None = None,
+    pool_code: str | None = None,
+) -> list[Document]:
+    """What is being delivered, longest first."""
+    pools = await replica.dispatch.pools(tenant, pool_code)
+    most = limit if message_id is None else MOST_IN_FLIGHT
+    items = [
+        in_flight_document(pool, one)
+        for pool, told in await replica.dispatch.ask(pools, "in_flight", tenant, most)
+        for one in told
+        if message_id in {None, one["job_id"]}
+    ]
+    items.sort(key=lambda item: -item["elapsedTimeMs"])
+    return items[:limit]
+
+
+async def breakers(replica: Replica, tenant: int) -> list[Document]:
+    """Targets, by name."""
+    pools = await replica.dispatch.pools(tenant)
+    items = [
+        breaker_document(pool, one)
+        for pool, told in await replica.dispatch.ask(pools, "breakers", tenant)
+        for one in told
+    ]
+    return sorted(items, key=lambda item: (item["name"], item["poolCode"]))
+
+
+async def consumers(replica: Replica, tenant: int) -> Document:
+    """Who takes work from somewhere: the tenant's pools and the shared ones, and Kafka ingest."""
+    pools = await replica.dispatch.pools(tenant)
+    readers = [actor for actor in await _actors(replica) or () if actor["kind"] == INGEST]
+    return consumers_document(pools, readers, replica.gateway.clock.now())
+
+
+async def standby(replica: Replica) -> Document:
+    """Who would take over. Dispatch pools are left out: each tenant has its own."""
+    actors = await _actors(replica)
+    return standby_document(
+        None if actors is None else [one for one in actors if one["kind"] != KIND]
+    )
+
+
+async def dashboard(replica: Replica, tenant: int) -> Document:
+    """Everything, of each kind the first."""
+    condition, pools, queues, under_way, targets, taking = await asyncio.gather(
+        health(replica, tenant),
+        pool_stats(replica, tenant),
+        queue_stats(replica, tenant),
+        in_flight(replica, tenant, SHOWN),
+        breakers(replica, tenant),
+        consumers(replica, tenant),
+    )
+    warned = await replica.listings.ask(
+        warnings.page, tenant, WarningFilter(is_open=True), None, SHOWN
+    )
+    return {
+        "health": condition,
+        "pools": pools,
+        "queues": queues,
+        "inFlightMessages": under_way,
+        "circuitBreakers": targets[:SHOWN],
+        "warnings": [warning_document(one) for one in warned],
+        "consumerHealth": taking,
+        "standbyStatus": await standby(replica),
+    }
+
+
+async def _actors(replica: Replica) -> Iterable[Report] | None:
+    """What the supervisor knows; None if it does not say."""
+    try:
+        actors: Iterable[Report] = (await replica.census.report())["actors"]
+    except AWAY as error:
+        log.warning("monitoring.supervisor_away", error=type(error).__name__)
+        return None
+    return actors

@@ -1,0 +1,362 @@
+"""Streams of one replica: each correlation is read once, however many read it here.
+
+The log in Postgres is the buffer. A channel reads what is committed, makes frames of it once and
+wakes its readers; each of them remembers one number and takes what comes after it at its own pace.
+A reader that is further behind than the channel remembers reads the log for itself.
+"""
+
+import asyncio
+import contextlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import structlog
+
+from actors.client import Gateway
+from core.shared.address import Address
+from core.shared.errors import TransientError, UnavailableError
+from core.waits.messages import Refused
+from core.waits.state import Entry, Wait
+from serve_app.streams.sse import BEAT, FROM_START, OPENING
+from services.shared.time_slice import apart
+from storage.postgres.error_class import SERVER_ERRORS
+from storage.waits import waits
+from telemetry.logging import about
+
+log = structlog.get_logger("stream")
+
+RETRY_AFTER = 1.0
+# How often a correlation is told that its last reader went away.
+ABANDON_TRIES = 5
+# Seconds after which to come again for an end that could not be read.
+END_RETRY = 2
+# What is read at once, and about what a channel remembers: no correlation may cost much more.
+READ_AHEAD = 256 * 1024
+
+Frame: TypeAlias = tuple[int, bytes]
+_number_of = itemgetter(0)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What was read at once; `counted` is None if that was not all there is.
+
+    At the end it is the lines that count, for a story that tells them; for others it is empty.
+    """
+
+    wait: Wait
+    entries: list[Entry]
+    counted: list[Entry] | None
+
+    def lines_after(self, cursor: int) -> list[Entry]:
+        """The lines that a reader at `cursor` has not seen.
+
+        The wait was read before them: lines up to its length are complete. Lines beyond it may
+        lie after an end that the wait does not show yet, so they are left for later.
+        """
+        end = end_of(self.wait)
+        return [entry for entry in self.entries if cursor < entry.seq < end]
+
+
+def end_of(wait: Wait) -> int:
+    """The number that no line of the story has yet."""
+    return wait.ending.seq if wait.ending is not None else wait.log_length + 1
+
+
+# The frames for a reader at a number.
+Teller: TypeAlias = Callable[[int, News], list[Frame]]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A form of words. `tells_result`: its end repeats all that counts, which has to be read."""
+
+    name: str
+    tell: Teller
+    tells_result: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """What happens when nobody reads any more: after `grace` seconds the correlation is told."""
+
+    grace: float
+
+
+def has_all(cursor: int, wait: Wait) -> bool:
+    """Whether nothing more will come for a reader at `cursor`."""
+    return wait.ending is not None and cursor >= wait.ending.seq
+
+
+class Channel:
+    """One correlation in one form of words."""
+
+    def __init__(self, gateway: Gateway, address: Address, story: Story, heartbeat: float) -> None:
+        self._gateway = gateway
+        self._address = address
+        self._story = story
+        self._heartbeat = heartbeat
+        self._frames: list[Frame] = []
+        self._size = 0
+        self._from = FROM_START
+        self._read_to = FROM_START
+        self._changed = asyncio.Event()
+        self._beats = 0
+        self.over = False
+        # Whether it stopped because of a mistake of ours, before the end.
+        self.broken = False
+        # The end; None if it broke, or if the correlation was gone before it came.
+        self.result: News | None = None
+        self.readers = 0
+        self._task = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        """Stop following."""
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def frames(self, cursor: int) -> AsyncGenerator[bytes]:
+        """Everything after `cursor`, until the correlation has ended."""
+        yield OPENING
+        beats = self._beats
+        while True:
+            changed = self._changed
+            if cursor < self._from:
+                frames, cursor = await self._catch_up(cursor)
+            else:
+                frames = self._frames[bisect_right(self._frames, cursor, key=_number_of) :]
+                cursor = frames[-1][0] if frames else cursor
+            if frames:
+                yield b"".join([chunk for _, chunk in frames])
+            elif self.over and cursor >= self._from:
+                return
+            elif beats != self._beats:
+                beats = self._beats
+                yield BEAT
+            elif cursor >= self._from:
+                await changed.wait()
+
+    async def _catch_up(self, cursor: int) -> tuple[list[Frame], int]:
+        """What this channel has forgotten already; and the number the reader is at then."""
+        try:
+            news = await self._read(cursor)
+        except SERVER_ERRORS:
+            await asyncio.sleep(RETRY_AFTER)
+            return [], cursor
+        if news is None:
+            return [], self._from
+        return await self._tell(cursor, news), _read_to(cursor, news)
+
+    async def _tell(self, cursor: int, news: News) -> list[Frame]:
+        size = waits.size_of([*news.entries, *(news.counted or ())])
+        return await apart(lambda: self._story.tell(cursor, news), size)
+
+    async def ended(self) -> None:
+        """Return when the correlation has ended."""
+        while not self.over:
+            await self._changed.wait()
+
+    async def ended_within(self, patience: float) -> None:
+        """The same, but not for ever.
+
+        Raises:
+            UnavailableError: The end did not come, or cannot be told.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self.ended()
+        if self.broken or not self.over:
+            raise UnavailableError("the end could not be read; it may have come", END_RETRY)
+
+    async def _follow(self) -> None:
+        try:
+            await self._read_on()
+        except Exception:
+            # Its readers come back after the last id they saw; here they would wait for ever.
+            log.exception("stream.broken", **about(self._address))
+            self.over = self.broken = True
+            self._wake()
+
+    async def _read(self, cursor: int) -> News | None:
+        story = self._story
+        return await read_news(self._gateway, self._address, cursor, with_result=story.tells_result)
+
+    async def _read_on(self) -> None:
+        pause = self._heartbeat
+        async with self._gateway.watch(self._address) as watch:
+            while not self.over:
+                if not await watch.changed(timeout=pause):
+                    self._beats += 1
+                # Read after a beat as well, should a change ever go unheard.
+                pause = self._heartbeat
+                try:
+                    news = await self._read(self._read_to)
+                except SERVER_ERRORS as error:
+                    away = type(error).__name__
+                    log.warning("stream.database_away", error=away, **about(self._address))
+                    pause = RETRY_AFTER
+                    self._wake()  # for the beat
+                    continue
+                await self._take(news)
+                if news is not None and news.counted is None:
+                    watch.wake()  # only a part was read: go on at once
+                self._wake()
+
+    async def _take(self, news: News | None) -> None:
+        if news is None:  # past retention
+            self.over = True
+            return
+        for frame in await self._tell(self._read_to, news):
+            self._frames.append(frame)
+            self._size += len(frame[1])
+        self._read_to = _read_to(self._read_to, news)
+        while self._size > READ_AHEAD and len(self._frames) > 1:
+            number, chunk = self._frames.pop(0)
+            self._size -= len(chunk)
+            self._from = number
+        if has_all(self._read_to, news.wait):
+            self.over, self.result = True, news
+
+    def _wake(self) -> None:
+        woken, self._changed = self._changed, asyncio.Event()
+        woken.set()
+
+
+def _read_to(cursor: int, news: News) -> int:
+    """Up to which number everything is known now."""
+    wait, lines = news.wait, news.lines_after(cursor)
+    if news.counted is None:
+        return lines[-1].seq if lines else cursor
+    return wait.ending.seq if wait.ending is not None else max(cursor, wait.log_length)
+
+
+async def read_news(
+    gateway: Gateway, address: Address, cursor: int, *, with_result: bool
+) -> News | None:
+    """What is committed after `cursor`; None if the correlation is gone."""
+    async with asyncio.timeout(gateway.config.request_timeout):
+        seen = await waits.read(gateway.pool, address)
+        if seen is None:
+            return None
+        wait = seen.wait
+        page = waits.LogPage([], more=False)
+        if wait.log_length > max(cursor, 0):
+            page = await waits.read_log(gateway.pool, address.key, max(cursor, 0), READ_AHEAD)
+        if page.more and page.entries[-1].seq + 1 < end_of(wait):
+            return News(wait, page.entries, None)
+        is_told = with_result and wait.ending is not None
+        counted = await waits.read_counted(gateway.pool, wait) if is_told else []
+        return News(wait, page.entries, counted)
+
+
+# A correlation's key, and the name of the story that is told of it.
+_Place: TypeAlias = tuple[bytes, str]
+
+
+class Hub:
+    """All channels of this replica, each for as long as it has readers."""
+
+    def __init__(self, gateway: Gateway, heartbeat: float) -> None:
+        self._gateway = gateway
+        self._heartbeat = heartbeat
+        self._channels: dict[_Place, Channel] = {}
+        self._readers: Counter[bytes] = Counter()
+        # Of these, the places that are kept for readers who may come back.
+        self._away: Counter[bytes] = Counter()
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, address: Address, story: Story, leaving: Leaving | None = None
+    ) -> AsyncIterator[Channel]:
+        """Read a correlation for as long as the context lasts."""
+        place = (address.key, story.name)
+        channel = self._enter(place, address, story)
+        try:
+            yield channel
+        finally:
+            if leaving is not None and not channel.over and self._present(address) == 1:
+                self._see_off(place, address, leaving)
+            else:
+                await self._exit(place)
+
+    @property
+    def readers(self) -> int:
+        """How many read here."""
+        return self._readers.total() - self._away.total()
+
+    async def close(self) -> None:
+        """Stop everything."""
+        for task in self._leaving:
+            task.cancel()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+        for channel in list(self._channels.values()):
+            await channel.close()
+
+    def follow_up(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what is left to do for somebody who went away."""
+        task = asyncio.create_task(work)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    def _enter(self, place: _Place, address: Address, story: Story) -> Channel:
+        channel = self._channels.get(place)
+        if channel is None:
+            channel = Channel(self._gateway, address, story, self._heartbeat)
+            self._channels[place] = channel
+        channel.readers += 1
+        self._readers[place[0]] += 1
+        return channel
+
+    def _present(self, address: Address) -> int:
+        return self._readers[address.key] - self._away[address.key]
+
+    async def _exit(self, place: _Place) -> None:
+        key, channel = place[0], self._channels[place]
+        channel.readers -= 1
+        _take_one(self._readers, key)
+        if not channel.readers:
+            del self._channels[place]
+            await channel.close()
+
+    def _see_off(self, place: _Place, address: Address, leaving: Leaving) -> None:
+        self._away[address.key] += 1
+        self.follow_up(self._wait_and_abandon(place, address, leaving.grace))
+
+    async def _wait_and_abandon(self, place: _Place, address: Address, grace: float) -> None:
+        """The last reader's place is kept for a while: it may come back."""
+        channel = self._channels[place]
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await channel.ended()
+        finally:
+            _take_one(self._away, address.key)
+            await self._exit(place)
+        if not channel.over:
+            await self._abandon(address)
+
+    async def _abandon(self, address: Address) -> None:
+        """Tell the correlation, if still nobody reads here.
+
+        A shard that is away or new is told again; if that is in vain, the deadline ends it.
+        """
+        for _ in range(ABANDON_TRIES):
+            if address.key in self._readers:
+                return
+            with contextlib.suppress(TransientError):
+                reply = await self._gateway.abandon(address)
+                if not (isinstance(reply, Refused) and reply.is_passing):
+                    return
+            await asyncio.sleep(RETRY_AFTER)
+
+
+def _take_one(counts: Counter[bytes], key: bytes) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

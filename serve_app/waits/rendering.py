@@ -1,0 +1,307 @@
+"""Core objects to the documents callers get. Stored JSON goes out byte for byte as it came in."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from core.shared.address import Address
+from core.shared.json_path import json_or_text
+from core.shared.timestamps import moment
+from core.waits.explain import Explanation
+from core.waits.messages import Clause, Judged, Offer, Reason
+from core.waits.output import aggregate
+from core.waits.spec import Strategy, WaitSpec
+from core.waits.state import Entry, Parked, Wait
+from core.waits.strategy import Ending, Outcome, Status
+from storage.waits.waits import LogPage, Seen
+
+Document = dict[str, Any]
+
+
+def ids_document(address: Address) -> Document:
+    """How a correlation is named."""
+    return {
+        "waitStateId": address.scoped_id,
+        "executionId": address.execution_id,
+        "correlationId": address.correlation_id,
+    }
+
+
+def required_events(spec: WaitSpec) -> list[str]:
+    """The events that must come, as far as the strategy names any."""
+    if spec.strategy in {Strategy.ANY, Strategy.QUORUM}:
+        return []
+    return spec.needed_names
+
+
+def summary_document(wait: Wait) -> Document:
+    """A wait in a listing."""
+    received = [n for n, outcome in wait.outcomes.items() if outcome is Outcome.RECEIVED]
+    enabled = [event.name for event in wait.spec.events]
+    document = ids_document(wait.address) | {
+        "nodeId": wait.node_id,
+        "status": wait.status,
+        "aggregationStrategy": wait.spec.strategy,
+        "onTimeout": wait.spec.on_timeout,
+        "enabledEvents": enabled,
+        "requiredEvents": required_events(wait.spec),
+        "receivedEvents": received,
+        "missingEvents": [name for name in enabled if name not in received],
+        "version": wait.version,
+        "createdAt": moment(wait.opened_at),
+        "expiresAt": moment(wait.expires_at),
+    }
+    if wait.ending is not None:
+        document |= {"endedAt": moment(wait.ending.at), "reason": wait.ending.reason}
+    return document
+
+
+def wait_document(seen: Seen, entries: Iterable[Entry]) -> Document:
+    """One wait with its events, their data, and what it hands on."""
+    wait = seen.wait
+    payloads = payloads_of(wait, entries)
+    document = summary_document(wait)
+    document["events"] = {
+        event.name: _event(wait, index, payloads) for index, event in enumerate(wait.spec.events)
+    }
+    if wait.ending is not None:
+        document |= _ending(wait, wait.ending, payloads)
+    if seen.resumed_at is not None:
+        document |= {"resumedAt": moment(seen.resumed_at), "resumedBy": seen.resumed_by}
+    return document
+
+
+def payloads_of(wait: Wait, entries: Iterable[Entry]) -> dict[str, bytes]:
+    """Event name → the data that counted for it."""
+    by_seq = {entry.seq: entry.payload for entry in entries}
+    return {
+        event.name: by_seq[mark.seq]
+        for event, mark in zip(wait.spec.events, wait.marks, strict=True)
+        if mark.seq in by_seq
+    }
+
+
+def log_documents(
+    wait: Wait, page: LogPage, after: int, counted: Iterable[Entry]
+) -> list[Document]:
+    """A page of the log in order, with the start and the end, which have no line of their own."""
+    documents = [entry_document(entry) for entry in page.entries]
+    if after < 0:
+        documents.append(registered_document(wait))
+    if wait.ending is not None and tells_end(wait, page, after):
+        documents.append(ended_document(wait, wait.ending, counted))
+    return sorted(documents, key=lambda document: int(document["id"]))
+
+
+def tells_end(wait: Wait, page: LogPage, after: int) -> bool:
+    """Whether the end of the wait is on this page of its log."""
+    last = page.entries[-1].seq if page.more else wait.log_length
+    return wait.ending is not None and after < wait.ending.seq <= last
+
+
+def registered_document(wait: Wait) -> Document:
+    """The log's beginning."""
+    return {
+        "id": 0,
+        "type": "registered",
+        "at": moment(wait.opened_at),
+        "status": Status.WAITING,
+        "enabledEvents": [event.name for event in wait.spec.events],
+        "expiresAt": moment(wait.expires_at),
+    }
+
+
+def entry_document(entry: Entry) -> Document:
+    """One line of the log."""
+    document: Document = {
+        "id": entry.seq,
+        "type": entry.kind,
+        "event": entry.event,
+        "eventId": entry.event_id,
+        "at": moment(entry.at),
+    }
+    if entry.source is not None:
+        document |= {
+            "source": entry.source,
+            "label": entry.label,
+            "data": json_or_text(entry.payload),
+        }
+    return document
+
+
+def ended_document(wait: Wait, ending: Ending, entries: Iterable[Entry]) -> Document:
+    """The log's end, with what the wait hands on."""
+    return {
+        "id": ending.seq,
+        "type": "ended",
+        "at": moment(ending.at),
+        "status": ending.status,
+        "reason": ending.reason,
+        **_ending(wait, ending, payloads_of(wait, entries)),
+    }
+
+
+def explanation_document(story: Explanation) -> Document:
+    """Why it waits or ended so."""
+    return {
+        "summary": story.summary,
+        "events": story.events,
+        "nearMisses": [
+            {
+                "eventId": miss.event_id,
+                "source": miss.source,
+                "label": miss.label,
+                "verdict": miss.verdict,
+                "reason": miss.reason,
+                "at": moment(miss.at),
+                "sentence": miss.sentence,
+            }
+            for miss in story.near_misses
+        ],
+    }
+
+
+def reply_document(offer: Offer, reply: Judged) -> Document:
+    """What became of an event."""
+    document: Document = {
+        "verdict": reply.verdict,
+        "reason": reply.reason,
+        "detail": sentence_of(reply),
+        "executionId": offer.address.execution_id,
+        "correlationId": offer.address.correlation_id,
+        "eventId": offer.event_id,
+    }
+    if reply.event is not None:
+        document["event"] = reply.event
+    if reply.status is not None:
+        document["waitStatus"] = reply.status
+    if reply.clause is not None:
+        document["clause"] = clause_document(reply.clause)
+    return document
+
+
+_SENTENCES = {
+    Reason.EXPECTED: "counts as {event}",
+    Reason.NO_WAIT_YET: "no wait has these ids yet; kept until one is registered",
+    Reason.ALREADY_RECEIVED: "{event} was here already; the first one counts",
+    Reason.WAIT_ENDED: "the wait had ended as {status} before",
+    Reason.DEADLINE_PASSED: "{event} came after its deadline",
+    Reason.SOURCE_NOT_EXPECTED: "the wait expects nothing by this path",
+    Reason.LABEL_NOT_EXPECTED: "the wait expects nothing of this origin",
+    Reason.FILTERED_OUT: "the event does not pass the filter",
+    Reason.EXECUTION_MISMATCH: "another execution waits under this correlation id",
+    Reason.MISSING_ID: "an id is missing",
+    Reason.TOO_MANY_EARLY: "no wait has these ids yet, and no more events are kept for them",
+    Reason.TOO_LARGE_TOGETHER: "too large beside what the wait has already",
+}
+
+
+def sentence_of(reply: Judged) -> str:
+    """A verdict in words, with both values where they differ."""
+    text = _SENTENCES[reply.reason].format(event=reply.event, status=reply.status)
+    if reply.clause is None:
+        return text
+    expected, actual = (_as_json(v) for v in (reply.clause.expected, reply.clause.actual))
+    return f"{text}: {reply.clause.rule} expected {expected}, got {actual}"
+
+
+def clause_document(clause: Clause) -> Document:
+    """The rule an event failed."""
+    return {"rule": clause.rule, "expected": clause.expected, "actual": clause.actual}
+
+
+def inbox_document(row: Mapping[str, Any]) -> Document:
+    """One event of an inbox listing."""
+    document = {
+        "inboxId": row["inbox_id"],
+        "executionId": row["execution_id"],
+        "correlationId": row["correlation_id"],
+        "eventId": row["event_id"],
+        "source": row["source"],
+        "label": row["label"],
+        "verdict": row["verdict"],
+        "reason": row["reason"],
+        "size": row["size"],
+        "receivedAt": moment(row["at"]),
+        "expiresAt": moment(row["expires_at"]),
+    }
+    if row["clause"] is not None:
+        document["clause"] = clause_document(_clauses.decode(row["clause"]))
+    return known(document)
+
+
+def parked_document(inbox_id: int, parked: Parked) -> Document:
+    """One event of the inbox with its data."""
+    document = {
+        "inboxId": inbox_id,
+        "executionId": parked.address.execution_id or None,
+        "correlationId": parked.address.correlation_id or None,
+        "eventId": parked.event_id,
+        "source": parked.source,
+        "label": parked.label,
+        "verdict": parked.verdict,
+        "reason": parked.reason,
+        "clause": clause_document(parked.clause) if parked.clause else None,
+        "size": len(parked.payload),
+        "receivedAt": moment(parked.at),
+        "data": json_or_text(parked.payload),
+    }
+    return known(document)
+
+
+def key_document(row: Mapping[str, Any]) -> Document:
+    """One API key of a listing."""
+    return known(
+        {
+            "prefix": row["prefix"],
+            "name": row["name"],
+            "permissions": sorted(row["permissions"]),
+            "createdAt": moment(row["created_at"]),
+            "expiresAt": _moment_or_none(row["expires_at"]),
+            "revokedAt": _moment_or_none(row["revoked_at"]),
+            "lastUsedAt": _moment_or_none(row["last_used_at"]),
+            "createdBy": row["created_by"],
+        }
+    )
+
+
+_clauses = msgspec.json.Decoder(Clause)
+
+
+def _event(wait: Wait, index: int, payloads: Mapping[str, bytes]) -> Document:
+    event, mark = wait.spec.events[index], wait.marks[index]
+    document = {
+        "outcome": mark.outcome,
+        "source": event.source,
+        "label": event.label,
+        "required": event.required,
+        "deadline": moment(wait.deadline_of(index)),
+        "at": moment(mark.at) if mark.at else None,
+        "eventId": mark.event_id or None,
+        "data": json_or_text(payloads[event.name]) if event.name in payloads else None,
+    }
+    return known(document)
+
+
+def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Document:
+    document = {
+        "partial": ending.partial,
+        "missing": list(ending.missing),
+        "warning": ending.warning,
+        "output": aggregate(wait, payloads) if ending.status is Status.COMPLETED else None,
+    }
+    return known(document)
+
+
+def _as_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def known(document: Document) -> Document:
+    """A value that is not there is left out."""
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _moment_or_none(at: float | None) -> str | None:
+    return None if at is None else moment(at)

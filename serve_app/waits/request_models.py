@@ -1,0 +1,117 @@
+"""What callers send."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from core.access.permissions import Permission
+from core.shared.address import ID_LENGTH, check_id
+from core.waits.config import WaitConfig
+from core.waits.messages import Reason, Verdict
+from core.waits.spec import Strategy
+from core.waits.strategy import Status
+from serve_app.http.models import Wire
+
+MAX_ITEMS = 1_000
+EVENT_ID_LENGTH = 200
+_TEN_YEARS = 10 * 365 * 86_400.0
+
+
+def _is_id(value: str) -> str:
+    if check_id(value) is None:
+        raise ValueError("printable characters, without a space at either end")
+    return value
+
+
+def is_printable(value: str) -> str:
+    """Let pass what can be shown on one line."""
+    if not value.isprintable():
+        raise ValueError("printable characters")
+    return value
+
+
+Id = Annotated[str, Field(min_length=1, max_length=ID_LENGTH), AfterValidator(_is_id)]
+EventId = Annotated[
+    str, Field(min_length=1, max_length=EVENT_ID_LENGTH), AfterValidator(is_printable)
+]
+
+
+def is_usual(execution: str | None, correlation: str | None, event: str | None) -> bool:
+    """Whether these ids are such as `EventItem` lets pass; else it says what is wrong with them."""
+    return (
+        (execution is None or check_id(execution) is not None)
+        and (correlation is None or check_id(correlation) is not None)
+        and (event is None or (0 < len(event) <= EVENT_ID_LENGTH and event.isprintable()))
+    )
+
+
+class WaitRequest(Wire):
+    """A wait to register."""
+
+    execution_id: Id | None = Field(None, description="Made up if it is left out.")
+    node_id: Id = Field("wait", description="The step of the execution that waits.")
+    correlation_id: Id | None = Field(
+        None, description="If left out: the same for each repetition of execution and node."
+    )
+    type: Literal["wait_events"] = "wait_events"
+    data: WaitConfig = Field(description="What to wait for, and how long.")
+
+
+class WaitBatch(Wire):
+    """Several waits to register; each is answered on its own."""
+
+    items: Annotated[list[WaitRequest], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class EventItem(Wire):
+    """One event of a batch. Ids may stand here or in its body."""
+
+    execution_id: Id | None = None
+    correlation_id: Id | None = None
+    event_id: EventId | None = Field(
+        None, description="Sent again with the same id, it counts once."
+    )
+    body: Any = None
+
+
+class EventBatch(Wire):
+    """Several events of one origin; each is answered on its own."""
+
+    items: Annotated[list[EventItem], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class KeyRequest(Wire):
+    """An API key to create."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
+    permissions: Annotated[
+        list[Permission],
+        Field(min_length=1, max_length=len(Permission), description="Only what the caller has."),
+    ]
+    expires_in_seconds: Annotated[float, Field(gt=0, le=_TEN_YEARS)] | None = Field(
+        None,
+        description="At most as long as the key that makes it; ends with that one if left out.",
+    )
+
+
+class WaitQuery(Wire):
+    """Which waits a listing shows."""
+
+    status: Status | None = None
+    execution_id: Id | None = None
+    strategy: Strategy | None = None
+    older_than: Annotated[float, Field(ge=0, le=_TEN_YEARS)] | None = Field(
+        None, description="Only waits registered at least so many seconds ago."
+    )
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    cursor: str | None = Field(None, description="nextCursor of the page before.")
+
+
+class InboxQuery(Wire):
+    """Which events a listing of the inbox shows."""
+
+    verdict: Verdict | None = None
+    reason: Reason | None = None
+    correlation_id: Id | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    cursor: str | None = Field(None, description="nextCursor of the page before.")

@@ -1,0 +1,47 @@
+"""How many keys, types, subscriptions and so on a tenant may have: asked before one more is made.
+
+Requests that ask at the same moment may pass together, so that a tenant can have a few more.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from core.shared.errors import QuotaExceededError
+from core.shared.quotas import Quota, QuotaLimits, limit_of
+from services.shared.database import Database
+from storage.access import usage
+
+
+class CountQuotas:
+    """Refuses what would be more than a tenant may have."""
+
+    def __init__(
+        self, database: Database, limits: QuotaLimits, refused: Counter[str] | None = None
+    ) -> None:
+        self._database = database
+        self._limits = limits
+        self._refused = Counter() if refused is None else refused
+
+    async def check(self, tenant: int, quota: Quota, adding: int = 1) -> None:
+        """Pass if a tenant may have so many more.
+
+        Raises:
+            QuotaExceededError: It may not.
+        """
+        if adding <= 0:
+            return
+        own = await self._database.ask(usage.own_quotas, tenant)
+        limit = limit_of(quota, self._limits, own)
+        if limit is None:
+            return
+        found = await self._database.ask(usage.count, tenant, quota, limit)
+        if found + adding > limit:
+            self._refused[quota.value] += 1
+            raise QuotaExceededError(quota.value, limit)
+
+    async def check_declared(self, tenant: int, quota: Quota, codes: Sequence[str]) -> int:
+        """Pass if a tenant may have those of these codes that it does not have yet; how many."""
+        known = await self._database.ask(usage.count_known, tenant, quota, codes)
+        adding = len(set(codes)) - known
+        await self.check(tenant, quota, adding)
+        return adding

@@ -1,0 +1,130 @@
+"""Which tenants have stored as much as they may, known in memory and read about once a second.
+
+Asking costs nothing, so that every request can. A tenant may store more for as long as it takes
+until its writers have told what they stored and it has been read: two seconds' worth.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+
+import structlog
+
+from core.shared.config import Config
+from core.shared.errors import QuotaExceededError
+from core.shared.quotas import Quota, QuotaLimits, StoredKind, days_kept, exhausted
+from storage.access import usage
+from storage.access.usage import Sums, UsageReading
+from storage.postgres.pool import Pool
+
+log = structlog.get_logger("quotas")
+
+EVERY = 1.0
+MOST_TENANTS = 10_000
+"""Tenants whose use is read: those that have asked lately."""
+FORGET_AFTER = 60.0
+READ_BEFORE_EVERY = 60.0
+LONGEST_RETRY = 3_600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSource:
+    """Where use is read."""
+
+    read_today: Callable[[Sequence[int]], Awaitable[UsageReading]]
+    read_before_today: Callable[[Sequence[int]], Awaitable[dict[int, Sums]]]
+
+
+def usage_source(pool: Pool, config: Config) -> UsageSource:
+    """Read from Postgres, whatever may still be kept by this configuration."""
+    kept: Mapping[StoredKind, int] = days_kept(config.early_ttl, config.retention)
+    return UsageSource(
+        read_today=partial(usage.read_today, pool),
+        read_before_today=lambda tenants: usage.read_before_today(pool, tenants, kept),
+    )
+
+
+class QuotaWatch:
+    """Refuses for tenants whose quota of what is stored is used up."""
+
+    def __init__(
+        self,
+        limits: QuotaLimits,
+        source: UsageSource,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limits = limits
+        self._source = source
+        self._monotonic = monotonic
+        self._seen: set[int] = set()
+        self._seen_before: set[int] = set()
+        self._turned_at = monotonic()
+        self._day: date | None = None
+        self._before: dict[int, Sums] = {}
+        self._before_at = float("-inf")
+        self._exhausted: dict[int, tuple[Quota, int]] = {}
+        self._retry_after = LONGEST_RETRY
+        self.refused: Counter[str] = Counter()
+        """How often each quota was the reason to refuse, by its name."""
+
+    @property
+    def exhausted(self) -> Mapping[int, tuple[Quota, int]]:
+        """Tenants that may store nothing now, each with the quota and its limit."""
+        return self._exhausted
+
+    def watch(self, tenant: int) -> None:
+        """Read this tenant's use from now on."""
+        self._seen.add(tenant)
+
+    def check(self, tenant: int) -> None:
+        """Pass if a tenant may store more.
+
+        Raises:
+            QuotaExceededError: It may not.
+        """
+        self._seen.add(tenant)
+        if self._exhausted:
+            found = self._exhausted.get(tenant)
+            if found is not None:
+                self.refused[found[0].value] += 1
+                raise QuotaExceededError(found[0].value, found[1], self._retry_after)
+
+    async def refresh(self) -> None:
+        """Read what tenants that asked lately have stored."""
+        tenants = self._lately_seen()
+        if not tenants:
+            self._exhausted = {}
+            return
+        reading = await self._source.read_today(tenants)
+        now = self._monotonic()
+        is_old = now - self._before_at >= READ_BEFORE_EVERY or reading.today.day != self._day
+        if is_old:
+            self._before, self._before_at = {}, now
+        unread = [tenant for tenant in tenants if tenant not in self._before]
+        if unread:
+            found = await self._source.read_before_today(unread)
+            self._before |= {tenant: found.get(tenant, Sums()) for tenant in unread}
+        self._day = reading.today.day
+        self._retry_after = max(1, min(LONGEST_RETRY, int(reading.today.seconds_left) + 1))
+        self._judge(tenants, reading)
+
+    def _judge(self, tenants: Sequence[int], reading: UsageReading) -> None:
+        before, self._exhausted = self._exhausted, {}
+        for tenant in tenants:
+            today = reading.stored_today.get(tenant, Sums())
+            used = usage.usage_of(today, self._before[tenant])
+            found = exhausted(used, self._limits, reading.own_quotas.get(tenant, {}))
+            if found is not None:
+                self._exhausted[tenant] = found
+                if tenant not in before:
+                    quota, limit = found
+                    log.warning("quota.exhausted", tenant=tenant, quota=quota, limit=limit)
+
+    def _lately_seen(self) -> list[int]:
+        now = self._monotonic()
+        if now - self._turned_at >= FORGET_AFTER or len(self._seen) > MOST_TENANTS:
+            self._seen_before, self._seen, self._turned_at = self._seen, set(), now
+        return sorted(self._seen | self._seen_before)[:MOST_TENANTS]

@@ -1,0 +1,70 @@
+"""Who wants an event: a job for each."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from core.dispatch.event_job import EventJob, job_of
+from core.dispatch.subscription import Subscription, takes
+from core.events.event import Event
+from core.shared.errors import InvalidError
+from services.shared.time_slice import Breath
+
+
+class Wishes(Protocol):
+    """Who wants what."""
+
+    async def matching(self, tenant: int, type_: str) -> tuple[Subscription, ...]:
+        """Those with a binding on the type: versions and filters are for each event."""
+        ...
+
+
+class Matcher:
+    """Makes jobs of events, in order."""
+
+    def __init__(
+        self,
+        wishes: Wishes,
+        wanted: Callable[[Subscription, Event], bool],
+        new_id: Callable[[], str],
+        most: int,
+    ) -> None:
+        self._wishes = wishes
+        self._wanted = wanted
+        self._new_id = new_id
+        self._most = most
+
+    async def match(self, events: list[Event]) -> tuple[list[EventJob], list[int]]:
+        """All jobs, and how many each event has.
+
+        Raises:
+            InvalidError: Several events would make more jobs than fit into one transaction.
+        """
+        found: dict[tuple[int, str, str | None], list[Subscription]] = {}
+        jobs: list[EventJob] = []
+        counts: list[int] = []
+        breath = Breath()
+        for event in events:
+            key = (event.tenant, event.type, event.type_version)
+            candidates = found.get(key)
+            if candidates is None:
+                candidates = found[key] = await self._candidates(event)
+            before = len(jobs)
+            for one in candidates:
+                if one.filter is None or self._wanted(one, event):
+                    jobs.append(job_of(event, one, self._new_id()))
+                # Thousands may want one event, and each filter takes its time.
+                if breath.is_due:
+                    await breath.take()
+            counts.append(len(jobs) - before)
+            if len(jobs) > self._most and len(events) > 1:
+                expected = f"fewer events at once: these make more than {self._most} dispatch jobs"
+                raise InvalidError("body", expected, 413)
+        return jobs, counts
+
+    async def _candidates(self, event: Event) -> list[Subscription]:
+        """Those that want this type in this version."""
+        return [
+            one
+            for one in await self._wishes.matching(event.tenant, event.type)
+            if any(takes(binding, event.type, event.type_version) for binding in one.bindings)
+        ]

@@ -1,0 +1,204 @@
+"""Whether an event is what its type says: asked of every event that comes in."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from core.events.event_type import (
+    Life,
+    TypeStatus,
+    Validation,
+    Version,
+    is_binding,
+    parse_code,
+    parse_version,
+    versions_to_check,
+)
+from handlers.schemas.interface import Compiled, Mismatch, mismatch
+from handlers.schemas.validator import Checks
+from services.shared.cache import Cache
+from storage.events.event_types import CompiledRow, EventType
+
+# Changes are told at once (services/shared/change_listener.py); this is for one that was missed.
+TYPE_TTL = 300.0
+SCHEMA_TTL = 600.0
+SCHEMA_LIMIT = 128
+
+
+class Standing(StrEnum):
+    """What came of holding an event against its type."""
+
+    FINE = "fine"
+    WARNED = "warned"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether an event is taken, which version it is one of, and what did not fit."""
+
+    standing: Standing
+    accepted: bool
+    version: str | None = None
+    mismatches: tuple[Mismatch, ...] = ()
+    is_misnamed: bool = False
+    """It names a version that its type does not have: that is wrong, not its data."""
+    lacks_client: bool = False
+    """Events of its type are about one client each, and it names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is remembered of a type."""
+
+    life: Life
+    validation: Validation
+    is_client_scoped: bool
+    usual: tuple[Version, ...]
+    mime_types: dict[Version, str]
+    digests: dict[Version, bytes]
+
+
+_TypeKey: TypeAlias = tuple[int, str]
+_SchemaKey: TypeAlias = tuple[int, str, Version, bytes]
+
+_FINE = Verdict(Standing.FINE, accepted=True)
+_NO_CLIENT = Verdict(Standing.REFUSED, accepted=False, lacks_client=True)
+
+
+class Conformity:
+    """Holds events against their types, which it remembers until it is told of a change.
+
+    `forget` is called where the change is made, before that is answered; `clear` everywhere, as
+    soon as the notice of it has come.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int, str], Awaitable[EventType | None]],
+        compiled: Callable[[int, str, Version], Awaitable[CompiledRow | None]],
+        *,
+        allow_unknown: bool,
+        checks: Checks | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.checks = checks or Checks()
+        self._unknown = Verdict(Standing.UNKNOWN, accepted=allow_unknown)
+
+        async def known(key: _TypeKey) -> _Known | None:
+            tenant, code = key
+            if parse_code(code) is None:
+                return None  # nobody can register it
+            found = await read(tenant, code)
+            return _known(found) if found else None
+
+        async def schema(key: _SchemaKey) -> Compiled | None:
+            tenant, code, version, _ = key
+            row = await compiled(tenant, code, version)
+            return Compiled(row.schema_type, row.form, row.digest, row.weight) if row else None
+
+        self._types: Cache[_TypeKey, _Known | None] = Cache(
+            known, ttl=lambda _found: TYPE_TTL, monotonic=monotonic
+        )
+        self._schemas: Cache[_SchemaKey, Compiled | None] = Cache(
+            schema,
+            ttl=lambda found: SCHEMA_TTL if found else 0.0,
+            monotonic=monotonic,
+            limit=SCHEMA_LIMIT,
+        )
+
+    async def check(
+        self,
+        tenant: int,
+        code: str,
+        version: str | None,
+        content_type: str | None,
+        data: bytes,
+        client: str | None = None,
+    ) -> Verdict:
+        """What becomes of an event; of one that is about a client, `client` is which.
+
+        Raises:
+            TransientError: It cannot be told now.
+        """
+        known = await self._types.get((tenant, code))
+        if known is None or known.life.status is TypeStatus.ARCHIVED:
+            return self._unknown
+        if known.is_client_scoped and client is None:
+            return _NO_CLIENT
+        versions = known.usual if version is None else _named(known, version)
+        if known.validation is Validation.OFF:
+            return _fine(versions[0]) if versions else _FINE
+        if version is not None and not versions:
+            expected = f"a version that {code} has, not {version}"
+            return _unfit(known, None, [mismatch("", expected)])
+        unfit: Verdict | None = None
+        for candidate in versions:
+            found = await self._hold((tenant, code), known, candidate, content_type, data)
+            if not found:
+                return _fine(candidate)
+            unfit = unfit or _unfit(known, candidate, found)
+        return unfit or _FINE
+
+    def forget(self, tenant: int, code: str) -> None:
+        """The type has changed: look again at its next event."""
+        self._types.forget((tenant, code))
+
+    def clear(self, tenant: int | None = None) -> None:
+        """Types have changed: look again at all of them, or at those of one tenant."""
+        self._types.forget_those(lambda key: tenant in (None, key[0]))
+
+    def close(self) -> None:
+        """Let go of the processes that check."""
+        self.checks.close()
+
+    async def _hold(
+        self,
+        key: _TypeKey,
+        known: _Known,
+        version: Version,
+        content_type: str | None,
+        data: bytes,
+    ) -> list[Mismatch]:
+        tenant, code = key
+        schema = await self._schemas.get((tenant, code, version, known.digests[version]))
+        if schema is None:
+            return []  # the type went away a moment ago
+        kind = content_type or known.mime_types[version]
+        return await self.checks.check(tenant, schema, data, kind)
+
+
+def _known(found: EventType) -> _Known:
+    life = found.life
+    return _Known(
+        life=life,
+        validation=found.validation,
+        is_client_scoped=found.client_scoped,
+        usual=versions_to_check(life, None),
+        mime_types={one.version: one.mime_type for one in found.versions},
+        digests={one.version: one.digest for one in found.versions},
+    )
+
+
+def _named(known: _Known, text: str) -> tuple[Version, ...]:
+    named = parse_version(text)
+    return () if named is None else versions_to_check(known.life, named)
+
+
+def _fine(version: Version) -> Verdict:
+    return Verdict(Standing.FINE, accepted=True, version=str(version))
+
+
+def _unfit(known: _Known, version: Version | None, found: list[Mismatch]) -> Verdict:
+    status = None if version is None else known.life.versions[version]
+    binding = is_binding(known.validation, status)
+    return Verdict(
+        Standing.REFUSED if binding else Standing.WARNED,
+        accepted=not binding,
+        version=None if version is None else str(version),
+        mismatches=tuple(found),
+        is_misnamed=version is None,
+    )

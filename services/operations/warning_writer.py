@@ -1,0 +1,49 @@
+"""Warnings of one process on their way to Postgres: each once a moment at most."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import structlog
+
+from storage.operations.warnings import NewWarning
+
+log = structlog.get_logger("dispatch")
+
+WRITE_EVERY = 1.0
+MOST = 1_000
+
+
+def _nothing() -> Iterable[NewWarning]:
+    return ()
+
+
+class WarningBook:
+    """Takes warnings at any time; those of one source are one."""
+
+    def __init__(
+        self,
+        write: Callable[[NewWarning], Awaitable[object]],
+        more: Callable[[], Iterable[NewWarning]] = _nothing,
+    ) -> None:
+        self._write = write
+        self._more = more
+        self._open: dict[tuple[int, str, str], NewWarning] = {}
+
+    def note(self, warning: NewWarning) -> None:
+        """Somebody should look at this."""
+        key = (warning.tenant, warning.category, warning.source)
+        if key in self._open or len(self._open) < MOST:
+            self._open[key] = warning
+
+    async def run_forever(self) -> None:
+        """Write what was noted, and whatever `more` there is."""
+        while True:
+            await asyncio.sleep(WRITE_EVERY)
+            for warning in self._more():
+                self.note(warning)
+            noted, self._open = self._open, {}
+            for warning in noted.values():
+                try:
+                    await self._write(warning)
+                except Exception as error:  # no warning is worth the process
+                    log.warning("dispatch.warning_lost", error=type(error).__name__)

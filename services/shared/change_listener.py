@@ -1,0 +1,99 @@
+"""What others have changed, heard at once: one connection in each process that keeps copies."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+
+import asyncpg
+import structlog
+
+from core.shared.backoff import backoff
+from storage.postgres.change_notifications import CHANNEL, read_notice
+from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.pool import Connection, PoolOptions, open_connection
+from storage.postgres.queries import Q
+
+log = structlog.get_logger("notices")
+
+ASK_EVERY = 15.0
+"""How often a quiet connection is asked whether it is still there."""
+LONGEST_PAUSE = 5.0
+
+_LOST: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
+
+
+class Notices:
+    """Calls whoever wants to know of a topic. Calls are short and do not wait."""
+
+    def __init__(self, *, ask_every: float = ASK_EVERY) -> None:
+        self._ask_every = ask_every
+        self._calls: dict[str, list[Callable[[int | None], None]]] = {}
+        self._on_connect: list[Callable[[], None]] = []
+        self._failures = 0
+        self.listening = asyncio.Event()
+        """Set while changes are heard as they happen."""
+
+    def on(self, topic: str, call: Callable[[], None]) -> None:
+        """From now on, call this when the topic has changed, or may have without being heard."""
+        self.on_tenants(topic, lambda _: call())
+
+    def on_connect(self, call: Callable[[], None]) -> None:
+        """From now on, call this whenever the database is reached anew: it may have gone back."""
+        self._on_connect.append(call)
+
+    def on_tenants(self, topic: str, call: Callable[[int | None], None]) -> None:
+        """The same, with the tenant whose it is; None if it may be anybody's."""
+        self._calls.setdefault(topic, []).append(call)
+
+    async def run_forever(self, dsn: str) -> None:
+        """Listen, and listen again whenever the connection is lost."""
+        while True:
+            try:
+                await self._listen(PoolOptions(dsn=dsn, name="notices", statement_timeout=5.0))
+            except _LOST as error:
+                log.warning("notices.lost", error=type(error).__name__)
+            pause = backoff(
+                self._failures,
+                base=0.1,
+                cap=LONGEST_PAUSE,
+                jitter=random.random(),  # noqa: S311  no secret
+            )
+            self._failures += 1
+            await asyncio.sleep(pause)
+
+    async def _listen(self, options: PoolOptions) -> None:
+        conn = await open_connection(options)
+        gone = asyncio.Event()
+        try:
+            conn.add_termination_listener(lambda _conn: gone.set())
+            await conn.add_listener(CHANNEL, self._heard)
+            self.listening.set()
+            self._failures = 0
+            # What changed before this is not told again.
+            for topic in self._calls:
+                self._call(topic, None)
+            for call in self._on_connect:
+                call()
+            while not gone.is_set():
+                await self._is_there(conn, gone)
+        finally:
+            self.listening.clear()
+            conn.terminate()
+
+    async def _is_there(self, conn: Connection, gone: asyncio.Event) -> None:
+        """Wait for the end; one that nobody told of is noticed by asking."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(gone.wait(), self._ask_every)
+            return
+        await conn.fetchval(Q["read_clock"])
+
+    def _heard(self, _conn: object, _pid: object, _channel: object, said: object) -> None:
+        self._call(*read_notice(str(said)))
+
+    def _call(self, topic: str, tenant: int | None) -> None:
+        for call in self._calls.get(topic, ()):
+            try:
+                call(tenant)
+            except Exception:
+                log.exception("notices.call_failed", topic=topic)

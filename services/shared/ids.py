@@ -1,0 +1,141 @@
+"""Ids that one process makes: its number is leased from Postgres, the time is the database's."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import asyncpg
+import structlog
+
+from actors.runtime.actor import mint, owner_name
+from core.shared.backoff import backoff
+from core.shared.errors import UnavailableError
+from core.shared.tsid import IdMaker
+from storage.postgres import id_numbers as table
+from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.id_numbers import LEASE_SECONDS
+from storage.postgres.pool import Pool
+
+log = structlog.get_logger("ids")
+
+RETRY_FIRST, RETRY_LAST = 0.1, 2.0
+# Far more often than needed: a database that was restored may have lent the number to another.
+RENEW_EVERY = 15.0
+# Postgres may be away, or have no tables yet.
+_NOT_YET: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
+
+
+class Leases(Protocol):
+    """Where numbers come from."""
+
+    async def take(self) -> int | None:
+        """Lease a number; None if there is none just now."""
+        ...
+
+    async def renew(self, number: int) -> bool:
+        """Extend the lease; return False if it was lost."""
+        ...
+
+    async def release(self, number: int) -> None:
+        """End the lease."""
+        ...
+
+
+class IdLeases:
+    """Leases in Postgres, under a name that no other process has."""
+
+    def __init__(self, pool: Pool, name: str) -> None:
+        self._pool = pool
+        self._holder = f"{owner_name(name)}:{mint()}"
+
+    async def take(self) -> int | None:
+        """Lease a number; None if somebody else was faster."""
+        return await table.lease_maker(self._pool, self._holder)
+
+    async def renew(self, number: int) -> bool:
+        """Extend the lease; return False if it was lost."""
+        return await table.renew_maker(self._pool, number, self._holder)
+
+    async def release(self, number: int) -> None:
+        """End the lease."""
+        await table.release_maker(self._pool, number, self._holder)
+
+
+class Ids:
+    """Makes ids while its lease lasts, in a process that may start while Postgres is away."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        now: Callable[[], float],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._leases = leases
+        self._now = now
+        self._monotonic = monotonic
+        self._number: int | None = None
+        self._maker: IdMaker | None = None
+        self._valid_until = 0.0
+        self._keeping: asyncio.Task[None] | None = None
+        self._hurry = asyncio.Event()
+
+    def __call__(self) -> str:
+        """Make a new id.
+
+        Raises:
+            UnavailableError: There is no number, or its lease is over and may be another's.
+        """
+        if self._maker is None or self._monotonic() > self._valid_until:
+            raise UnavailableError("the database has not answered yet", retry_after=2)
+        return self._maker()
+
+    async def start(self) -> None:
+        """Lease a number, and keep it; go on trying for as long as Postgres is away."""
+        is_held = await self._is_held()
+        self._keeping = asyncio.create_task(self._keep(is_held=is_held))
+
+    def renew_soon(self) -> None:
+        """See now whether the number is still ours: the database may have been put back."""
+        self._hurry.set()
+
+    async def close(self) -> None:
+        """Make no more ids, and let others have the number."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeping
+        number, self._number, self._maker = self._number, None, None
+        if number is not None:
+            with contextlib.suppress(*_NOT_YET):
+                await self._leases.release(number)
+
+    async def _is_held(self) -> bool:
+        """Renew the lease or take another; return False if there is none now."""
+        try:
+            asked = self._monotonic()
+            if self._number is None or not await self._leases.renew(self._number):
+                self._number = self._maker = None
+                self._number = await self._leases.take()
+                if self._number is None:
+                    return False
+                self._maker = IdMaker(self._number, self._now, random.getrandbits)
+        except _NOT_YET as error:
+            log.warning("ids.no_number", error=type(error).__name__)
+            return False
+        # By the time it was asked for: by now a part of the lease is over.
+        self._valid_until = asked + LEASE_SECONDS
+        return True
+
+    async def _keep(self, *, is_held: bool) -> None:
+        attempt = 0
+        while True:
+            chance = random.random()  # noqa: S311  no secret
+            pause = backoff(attempt, base=RETRY_FIRST, cap=RETRY_LAST, jitter=chance)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), RENEW_EVERY if is_held else pause)
+            self._hurry.clear()
+            is_held = await self._is_held()
+            attempt = 0 if is_held else attempt + 1

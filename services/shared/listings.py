@@ -1,0 +1,86 @@
+"""Listings and counts, on connections of their own: whoever reads one row never waits behind them.
+
+A listing may read many rows for a filter that no index serves. A tenant has half of the connections
+at most, and there is always one for the next.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from core.shared.errors import OverloadedError
+from core.shared.tenant_share import SharedLimit
+from services.shared.database import Database
+from storage.postgres.pool import Pool
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MOST_WAITING = 100
+"""Listings of one tenant that wait for a connection; more get 429."""
+
+
+class Listings:
+    """Asks for one tenant after another, as its share allows."""
+
+    def __init__(self, database: Database, connections: int, patience: float) -> None:
+        self._database = database
+        self._patience = patience
+        self._room = SharedLimit(connections)
+        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
+
+    async def ask(
+        self,
+        query: Callable[Concatenate[Pool, int, P], Awaitable[T]],
+        tenant: int,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a listing of a tenant once there is a connection for it.
+
+        Raises:
+            OverloadedError: Too many listings of this tenant wait already.
+            TimeoutError: It did not get its turn, or no answer, in time.
+        """
+        await self._enter(tenant)
+        try:
+            return await self._database.ask(query, tenant, *args, **kwargs)
+        finally:
+            self._leave(tenant)
+
+    async def _enter(self, tenant: int) -> None:
+        if tenant not in self._waiting and self._room.fits(tenant, 1, 0.0):
+            self._room.take(tenant, 1)
+            return
+        waiting = self._waiting.setdefault(tenant, deque())
+        if len(waiting) >= MOST_WAITING:
+            raise OverloadedError("too many listings of this tenant wait for their turn")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(turn)
+        try:
+            async with asyncio.timeout(self._patience):
+                await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self._leave(tenant)  # it came the moment nobody waited any more
+            raise
+
+    def _leave(self, tenant: int) -> None:
+        self._room.release(tenant, 1)
+        is_moving = True
+        while is_moving:
+            admitted = [self._admit_one(tenant) for tenant in list(self._waiting)]
+            is_moving = any(admitted)
+
+    def _admit_one(self, tenant: int) -> bool:
+        waiting = self._waiting[tenant]
+        while waiting and waiting[0].done():  # has gone away meanwhile
+            waiting.popleft()
+        fits = bool(waiting) and self._room.fits(tenant, 1, 0.0)
+        if fits:
+            self._room.take(tenant, 1)
+            waiting.popleft().set_result(None)
+        if not waiting:
+            del self._waiting[tenant]
+        return fits

@@ -1,0 +1,192 @@
+"""Every setting, read once from flags, `MUSTER_*` variables and `.env`; nothing else reads them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import SecretStr, ValidationError, field_validator, model_validator
+
+from core.access.secret_keys import parse_keys
+from core.kafka.topic_routing import TopicRule
+from core.shared.call_policy import LOOPBACK, parse_networks, parse_ports
+from core.shared.config import Config
+from core.shared.errors import InvalidError
+from core.shared.kafka_config import KafkaConfig
+from core.shared.quotas import QuotaLimits
+from settings.fields import PREFIX, SettingFields
+from settings.ingress import IngressOptions
+from settings.parsing import host_of, listed, plain, topic_entries
+
+_URL = re.compile(r"https?://[^\s/?#]+[^\s#]*")
+_EVERYWHERE = "0.0.0.0"  # noqa: S104  never bound here: it says that others may come in
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class Settings(SettingFields):
+    """All settings, checked, and in the forms that processes are given."""
+
+    @model_validator(mode="after")
+    def _one_body_fits(self) -> Self:
+        if self.body_budget < 2 * self.max_body:
+            raise ValueError(
+                f"{PREFIX}BODY_BUDGET must be at least twice {PREFIX}MAX_BODY: "
+                "a tenant has half of it"
+            )
+        if self.result_limit < self.max_body:
+            raise ValueError(f"{PREFIX}RESULT_LIMIT must not be less than {PREFIX}MAX_BODY")
+        return self
+
+    @model_validator(mode="after")
+    def _kafka_access_is_whole(self) -> Self:
+        wanted = self.kafka_security_protocol.startswith("SASL_")
+        given = (self.kafka_sasl_username is not None, self.kafka_sasl_password is not None)
+        if given != (wanted, wanted):
+            raise ValueError(
+                f"{PREFIX}KAFKA_SECURITY_PROTOCOL SASL_… goes together with "
+                f"{PREFIX}KAFKA_SASL_USERNAME and {PREFIX}KAFKA_SASL_PASSWORD"
+            )
+        for entry in topic_entries(self.kafka_topics):
+            TopicRule.parse(entry)
+        if (self.kafka_tls_certificate is None) != (self.kafka_tls_key is None):
+            raise ValueError(f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY go together")
+        return self
+
+    @field_validator("secret_key")
+    @classmethod
+    def _are_keys(cls, text: SecretStr | None) -> SecretStr | None:
+        if text is not None:
+            parse_keys(text.get_secret_value().split(","))
+        return text
+
+    @field_validator("call_networks")
+    @classmethod
+    def _are_networks(cls, text: str | None) -> str | None:
+        parse_networks(text or "")
+        return text
+
+    @field_validator("call_ports")
+    @classmethod
+    def _are_ports(cls, text: str) -> str:
+        parse_ports(text)
+        return text
+
+    @field_validator("journal_urls")
+    @classmethod
+    def _are_addresses(cls, text: str) -> str:
+        wrong = [url for url in listed(text) if not _URL.fullmatch(url)]
+        if wrong:
+            raise ValueError(f"{wrong[0]} is no http address")
+        return text
+
+    @classmethod
+    def load(cls, flags: Mapping[str, object] | None = None) -> Self:
+        """Read everything; a flag of None was not given.
+
+        Raises:
+            InvalidError: A value cannot be used; it names the variable.
+        """
+        flagged = given(flags)
+        unknown = sorted(set(flagged) - set(cls.model_fields))
+        if unknown:
+            raise InvalidError(unknown[0], "there is no such setting")
+        try:
+            return cls(**flagged)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            name = "_".join(str(part) for part in first["loc"]) or "settings"
+            raise InvalidError(f"{PREFIX}{name.upper()}", first["msg"]) from None
+
+    @property
+    def url(self) -> str:
+        """Where others reach the HTTP API."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def with_plain_kafka(self, bootstrap: str | None) -> Self:
+        """The same with a broker of our own, which asks nobody who they are; or with none."""
+        plain = {"kafka_security_protocol", "kafka_sasl_username", "kafka_sasl_password"}
+        plain |= {"kafka_tls_ca", "kafka_tls_certificate", "kafka_tls_key"}
+        defaults = {name: type(self).model_fields[name].default for name in plain}
+        return self.model_copy(update={**defaults, "kafka_bootstrap": bootstrap})
+
+    def to_config(self, dsn: str, secret_key_file: Path | None = None) -> Config:
+        """The part that every process gets, as plain data.
+
+        Secrets are encrypted under the keys of that file where the settings have none.
+        """
+        keys = self.secret_keys()
+        own = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
+        own |= {"quotas"}
+        own |= {"secret_keys", "secret_key_file"}
+        shared = {field.name for field in fields(Config)} - own
+        return Config(
+            dsn=dsn,
+            secret_keys=keys,
+            secret_key_file=None if keys or secret_key_file is None else str(secret_key_file),
+            public_url=self.url,
+            kafka=self._kafka(),
+            call_networks=self._networks(),
+            call_ports=parse_ports(self.call_ports),
+            journal_urls=listed(self.journal_urls),
+            quotas=self._quotas(),
+            **{name: getattr(self, name) for name in shared},
+        )
+
+    def _quotas(self) -> QuotaLimits:
+        names = [field.name for field in fields(QuotaLimits)]
+        return QuotaLimits(**{name: getattr(self, f"tenant_{name}") for name in names})
+
+    def _networks(self) -> tuple[str, ...]:
+        """Whoever can reach an API on loopback can call loopback without its help."""
+        if self.call_networks is not None:
+            return parse_networks(self.call_networks)
+        return LOOPBACK if self._is_on_loopback else ()
+
+    def on_cluster(self) -> Self:
+        """The same where `muster up` does not listen: each machine is open to its network."""
+        return self.model_copy(update={"host": _EVERYWHERE})
+
+    @property
+    def plain_text_warning(self) -> str | None:
+        """What to tell whoever lets others in without TLS."""
+        if self._is_on_loopback or not self.url.startswith("http://"):
+            return None
+        return (
+            f"{self.url} is reached from elsewhere without TLS: keys, tokens and payloads can be "
+            f"read on the way. Put a proxy with TLS in front and set {PREFIX}PUBLIC_URL=https://…"
+        )
+
+    @property
+    def _is_on_loopback(self) -> bool:
+        """Whether nobody elsewhere can reach the HTTP API, not even through a proxy here."""
+        return self.host in _LOOPBACK_HOSTS and host_of(self.url) in _LOOPBACK_HOSTS
+
+    def _kafka(self) -> KafkaConfig | None:
+        """Its fields, each from the setting of its name; none without a broker."""
+        if self.kafka_bootstrap is None:
+            return None
+        names = {field.name: f"kafka_{field.name}" for field in fields(KafkaConfig)}
+        values = {name: plain(getattr(self, setting)) for name, setting in names.items()}
+        return KafkaConfig(**values | {"topics": topic_entries(self.kafka_topics)})
+
+    def secret_keys(self) -> tuple[bytes, ...]:
+        """What secrets are encrypted under, the one that encrypts first; empty if none is set."""
+        if self.secret_key is None:
+            return ()
+        return parse_keys(self.secret_key.get_secret_value().split(","))
+
+    def to_options(self) -> IngressOptions:
+        """The part that only ingress replicas get."""
+        values = {field.name: getattr(self, field.name) for field in fields(IngressOptions)}
+        if self.sample_receiver is None:
+            values["sample_receiver"] = self._is_on_loopback
+        return IngressOptions(**values)
+
+
+def given(flags: Mapping[str, object] | None) -> dict[str, Any]:
+    """The flags that were given."""
+    return {name: value for name, value in (flags or {}).items() if value is not None}

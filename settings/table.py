@@ -1,0 +1,57 @@
+"""Every setting as people see it: its value, and where that came from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
+
+from settings.fields import PREFIX
+from settings.settings import Settings, given
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting as `muster config` shows it."""
+
+    name: str
+    variable: str
+    value: str
+    source: Literal["flag", "env", ".env", "default"]
+    description: str
+
+
+def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]:
+    """Every setting with its value and where that came from; secrets are masked."""
+    settings = Settings.load(flags)
+    flagged = given(flags)
+    variables = EnvSettingsSource(Settings)()
+    written = DotEnvSettingsSource(Settings)()
+
+    def source(name: str) -> Literal["flag", "env", ".env", "default"]:
+        if name in flagged:
+            return "flag"
+        if name in variables:
+            return "env"
+        return ".env" if name in written else "default"
+
+    return [
+        SettingRow(
+            name,
+            f"{PREFIX}{name.upper()}",
+            _shown(getattr(settings, name)),
+            source(name),
+            field.description or "",
+        )
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case _:  # SecretStr masks itself
+            return str(value)

@@ -1,0 +1,52 @@
+"""Who changed keys and secrets, and when: written in the transaction of the change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+COMMAND_LINE = "command line"
+"""Whoever works on the database directly; others are named by the prefix of their key."""
+
+
+class Action(StrEnum):
+    """What was done."""
+
+    KEY_CREATED = "key.created"
+    KEY_REVOKED = "key.revoked"
+    WEBHOOK_SECRET_ROTATED = "webhook_secret.rotated"  # noqa: S105  an action's name
+    SIGNING_SECRET_ROTATED = "signing_secret.rotated"  # noqa: S105  an action's name
+    ENCRYPTION_KEY_ROTATION_STARTED = "encryption_key.rotation_started"
+    ENCRYPTION_KEY_ROTATED = "encryption_key.rotated"
+    ENCRYPTION_KEY_REMOVED = "encryption_key.removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One change: by whom, and of what."""
+
+    audit_id: int
+    actor: str
+    action: str
+    object: str
+    at: float
+
+
+async def add(
+    conn: Connection, tenant: int, actor: str, action: Action, objects: Sequence[str]
+) -> None:
+    """Note that `actor` did this to each of the objects."""
+    await conn.execute(Q["add_audit_entries"], tenant, actor, action.value, list(objects))
+
+
+async def page(pool: Pool, tenant: int, before: int | None, limit: int) -> list[AuditEntry]:
+    """The next changes of a listing, newest first."""
+    rows = await pool.fetch(Q["list_audit_entries"], tenant, before, limit)
+    return [AuditEntry(**row) for row in rows]
+
+
+async def forget(pool: Pool, retention: float, limit: int) -> int:
+    """Remove a batch that is older than `retention` seconds; how many."""
+    return len(await pool.fetch(Q["forget_audit_entries"], retention, limit))

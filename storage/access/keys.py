@@ -1,0 +1,184 @@
+"""Tenants, their API keys, signing secrets, and the id names their waits use."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.access.permissions import Permission, compose_key, hash_secret
+from core.waits.spec import IdFields
+from storage.access import audit_log
+from storage.access.audit_log import COMMAND_LINE, Action
+from storage.encryption.secret_values import decrypt_bytes, encrypt_bytes, signing_secret_at
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A live key: whose it is, what it allows, and for how many seconds if not for ever."""
+
+    tenant: int
+    name: str
+    secret_hash: bytes = field(repr=False)
+    permissions: frozenset[str]
+    lives: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A key to create. `prefix` and `secret` are random and come from the caller."""
+
+    tenant: int
+    name: str
+    prefix: str
+    secret: str = field(repr=False)
+    permissions: tuple[Permission, ...]
+    lifetime: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A key that another key made, shown this once, and its end if it has one."""
+
+    key: str = field(repr=False)
+    expires_at: float | None
+
+
+async def create_tenant(pool: Pool, slug: str) -> int:
+    """The tenant's number; made if the slug is new."""
+    tenant: int = await pool.fetchval(Q["create_tenant"], slug)
+    return tenant
+
+
+async def tenants(pool: Pool) -> dict[str, int]:
+    """Every tenant's number by its slug."""
+    return {row["slug"]: row["tenant_id"] for row in await pool.fetch(Q["list_tenants"])}
+
+
+async def find_tenant(pool: Pool, slug: str) -> int | None:
+    """The tenant's number, if there is one."""
+    tenant: int | None = await pool.fetchval(Q["find_tenant"], slug)
+    return tenant
+
+
+async def slug_of(pool: Pool, tenant: int) -> str | None:
+    """How people call a tenant."""
+    slug: str | None = await pool.fetchval(Q["tenant_slug"], tenant)
+    return slug
+
+
+async def create_key(pool: Pool, key: NewKey) -> str:
+    """Store the hash of a new key; the key itself is returned once and never again."""
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute(Q["create_key"], *_values_of(key))
+        await audit_log.add(conn, key.tenant, COMMAND_LINE, Action.KEY_CREATED, [key.prefix])
+    return compose_key(key.prefix, key.secret)
+
+
+async def create_child_key(pool: Pool, key: NewKey, maker: str) -> Child | None:
+    """A key that the key with the prefix `maker` makes: it ends with that one at the latest.
+
+    None: the maker is no longer live, or lacks a permission that it would give.
+    """
+    async with pool.acquire() as conn, conn.transaction():
+        return await add_child_key(conn, key, maker)
+
+
+async def add_child_key(conn: Connection, key: NewKey, maker: str) -> Child | None:
+    """The same, in a transaction of the caller's."""
+    row = await conn.fetchrow(Q["create_child_key"], *_values_of(key), maker)
+    if row is None:
+        return None
+    await audit_log.add(conn, key.tenant, maker, Action.KEY_CREATED, [key.prefix])
+    return Child(compose_key(key.prefix, key.secret), row["expires_at"])
+
+
+def _values_of(key: NewKey) -> tuple[Any, ...]:
+    """In the order of create_key and create_child_key."""
+    return (
+        key.prefix,
+        key.tenant,
+        key.name,
+        hash_secret(key.secret),
+        [permission.value for permission in key.permissions],
+        key.lifetime,
+    )
+
+
+async def count_keys(pool: Pool, tenant: int) -> int:
+    """How many live keys a tenant has."""
+    count: int = await pool.fetchval(Q["count_keys"], tenant)
+    return count
+
+
+async def find_key(pool: Pool, prefix: str) -> Credential | None:
+    """The live key behind a prefix."""
+    row = await pool.fetchrow(Q["find_key"], prefix)
+    if row is None:
+        return None
+    return Credential(
+        row["tenant_id"],
+        row["name"],
+        row["secret_hash"],
+        frozenset(row["permissions"]),
+        row["lives"],
+    )
+
+
+async def live_prefixes(pool: Pool, prefixes: list[str]) -> set[str]:
+    """Those of these prefixes that have a live key behind them."""
+    return {row["prefix"] for row in await pool.fetch(Q["live_prefixes"], prefixes)}
+
+
+async def list_keys(pool: Pool, tenant: int) -> list[dict[str, Any]]:
+    """A tenant's keys, newest first, without their secrets."""
+    return [dict(row) for row in await pool.fetch(Q["list_keys"], tenant)]
+
+
+async def revoke_key(pool: Pool, tenant: int, prefix: str, actor: str = COMMAND_LINE) -> list[str]:
+    """End a key and all that it made, and these made; none if the tenant has no such key.
+
+    One generation at a time: each statement waits for the keys that are being made meanwhile,
+    which hold their maker's row.
+    """
+    async with pool.acquire() as conn, conn.transaction():
+        if await conn.fetchval(Q["revoke_key"], tenant, prefix) is None:
+            return []
+        revoked, makers = [prefix], [prefix]
+        while makers:
+            rows = await conn.fetch(Q["revoke_children"], tenant, makers)
+            makers = [row["prefix"] for row in rows]
+            revoked += makers
+        await audit_log.add(conn, tenant, actor, Action.KEY_REVOKED, revoked)
+        return revoked
+
+
+async def touch_keys(pool: Pool, prefixes: list[str]) -> None:
+    """Remember that these keys were used."""
+    await pool.execute(Q["touch_keys"], prefixes)
+
+
+async def signing_secrets(pool: Pool, purpose: str, fresh: bytes) -> list[bytes]:
+    """The live secrets for a purpose, newest first; `fresh` becomes the first if there is none."""
+    location = signing_secret_at(purpose)
+    rows = await pool.fetch(Q["live_secrets"], purpose)
+    if not rows:
+        await pool.execute(Q["create_secret"], purpose, encrypt_bytes(fresh, location))
+        rows = await pool.fetch(Q["live_secrets"], purpose)
+    return [decrypt_bytes(row["secret"], location) for row in rows]
+
+
+async def list_profiles(pool: Pool, tenant: int) -> list[IdFields]:
+    """The id names this tenant's waits use beside the default ones."""
+    return [IdFields(*row) for row in await pool.fetch(Q["list_profiles"], tenant)]
+
+
+async def create_profile(pool: Pool, tenant: int, fields: IdFields) -> None:
+    """Remember id names, before the first wait with them is acknowledged."""
+    await pool.execute(
+        Q["create_profile"],
+        tenant,
+        fields.correlation_field,
+        fields.execution_field,
+        fields.correlation_header,
+        fields.execution_header,
+    )

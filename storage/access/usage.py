@@ -1,0 +1,113 @@
+"""What tenants have stored, from counters; and the limits that some have of their own."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from core.shared.quotas import Quota, StorageUsage, StoredKind
+from core.shared.usage_counter import Counts
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """The day that counts, and for how many seconds more."""
+
+    day: date
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Rows and bytes of one tenant."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class UsageReading:
+    """What was read of some tenants."""
+
+    today: Today
+    stored_today: dict[int, Sums] = field(default_factory=dict)
+    own_quotas: dict[int, Mapping[str, int]] = field(default_factory=dict)
+
+
+async def add(conn: Connection | Pool, counts: Counts) -> None:
+    """Add what was stored since the last time."""
+    if counts:
+        await conn.execute(
+            Q["add_usage"],
+            [tenant for tenant, _ in counts],
+            [kind.value for _, kind in counts],
+            [rows for rows, _ in counts.values()],
+            [size for _, size in counts.values()],
+        )
+
+
+async def read_today(pool: Pool, tenants: Sequence[int]) -> UsageReading:
+    """Read what changes by the moment: what was stored today, and limits of their own."""
+    async with pool.acquire() as conn:
+        ((day, seconds_left),) = await conn.fetch(Q["today"])
+        reading = UsageReading(Today(day, seconds_left))
+        for row in await conn.fetch(Q["usage_today"], list(tenants)):
+            reading.stored_today[row["tenant_id"]] = Sums(row["row_count"], row["byte_count"])
+        for row in await conn.fetch(Q["own_quotas"], list(tenants)):
+            reading.own_quotas[row["tenant_id"]] = json.loads(row["quotas"])
+        return reading
+
+
+async def read_before_today(
+    pool: Pool, tenants: Sequence[int], days_kept: Mapping[StoredKind, int]
+) -> dict[int, Sums]:
+    """Read what tenants stored before today and may still have."""
+    kinds, days = [kind.value for kind in days_kept], list(days_kept.values())
+    rows = await pool.fetch(Q["usage_before_today"], list(tenants), kinds, days)
+    return {row["tenant_id"]: Sums(row["row_count"], row["byte_count"]) for row in rows}
+
+
+def usage_of(today: Sums, before: Sums) -> StorageUsage:
+    """Put together what counts against a tenant's quotas."""
+    return StorageUsage(
+        rows_today=today.rows,
+        bytes_today=today.bytes,
+        stored_rows=max(0, before.rows + today.rows),
+        stored_bytes=max(0, before.bytes + today.bytes),
+    )
+
+
+async def count(pool: Pool, tenant: int, quota: Quota, most: int) -> int:
+    """Count how many a tenant has of what a quota is about; no further than `most`."""
+    found: int = await pool.fetchval(Q[f"quota_{quota.value}"], tenant, most)
+    return found
+
+
+async def count_known(pool: Pool, tenant: int, quota: Quota, names: Sequence[str]) -> int:
+    """Count which of these a tenant has already."""
+    found: int = await pool.fetchval(Q[f"known_{quota.value}"], tenant, list(names))
+    return found
+
+
+async def own_quotas(pool: Pool, tenant: int) -> Mapping[str, int]:
+    """Read the limits that a tenant has of its own."""
+    rows = await pool.fetch(Q["own_quotas"], [tenant])
+    own: Mapping[str, int] = json.loads(rows[0]["quotas"]) if rows else {}
+    return own
+
+
+async def set_quota(pool: Pool, slug: str, quota: Quota, limit: int) -> bool:
+    """Give a tenant a limit of its own; False if there is no such tenant."""
+    return await pool.fetchval(Q["set_quota"], slug, quota.value, limit) is not None
+
+
+async def clear_quota(pool: Pool, slug: str, quota: Quota) -> bool:
+    """Let a tenant have the limit of all again; False if there is no such tenant."""
+    return await pool.fetchval(Q["clear_quota"], slug, quota.value) is not None
+
+
+async def forget(pool: Pool, days: int) -> None:
+    """Forget days that are longer ago than this."""
+    await pool.execute(Q["forget_usage"], days)

@@ -1,0 +1,148 @@
+"""Groups of jobs: how each stands, what waits in it, and who holds it back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import asyncpg
+
+from core.dispatch.groups import Member
+from core.dispatch.job import JobStatus, Mode
+from storage.postgres.bounded_scan import LOOKS
+from storage.postgres.pool import Pool
+from storage.postgres.queries import Q
+
+MOST_PARKED = 1_000
+"""Of one tenant in one pool, which has them all in memory."""
+
+
+class Look(StrEnum):
+    """Where groups are looked for; each has an index of its own."""
+
+    ALL = "walk_groups"
+    FAILED = "failed_groups"
+    PARKED = "list_parked"
+
+
+class GroupPlace(NamedTuple):
+    """A group within a tenant: the same name in two pools is two groups."""
+
+    pool_no: int
+    name: str
+
+
+START = GroupPlace(-1, "")
+
+
+class Place(NamedTuple):
+    """Where a job stands in its group."""
+
+    sequence: int
+    position: int
+
+
+FRONT = Place(-(2**31), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Parking:
+    """Who holds a group back, and why."""
+
+    reason: str | None
+    parked_by: str
+    parked_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group with what is at its front; `waiting` jobs are to be delivered, as far as counted.
+
+    `failed` is the first that failed and blocks on error; if there is none, the first that failed.
+    """
+
+    place: GroupPlace
+    pool_id: str
+    pool_code: str
+    waiting: int
+    parking: Parking | None = None
+    next_up: Member | None = None
+    failed: Member | None = None
+
+
+async def walk(
+    pool: Pool, tenant: int, look: Look, pools: Sequence[int], after: GroupPlace, limit: int
+) -> list[GroupPlace]:
+    """The next groups, by pool and name."""
+    more = (LOOKS,) if look is Look.FAILED else ()
+    rows = await pool.fetch(Q[look.value], tenant, *after, sorted(pools), limit, *more)
+    return [GroupPlace(*row) for row in rows]
+
+
+async def read(pool: Pool, tenant: int, places: Sequence[GroupPlace], count_to: int) -> list[Group]:
+    """These groups as they stand now, in their order."""
+    pools, names = [one.pool_no for one in places], [one.name for one in places]
+    fronts = await pool.fetch(Q["group_fronts"], tenant, pools, names)
+    members = {(row["place"], row["failed"]): _member(row) for row in fronts}
+    sizes = await pool.fetch(Q["group_sizes"], tenant, pools, names, count_to)
+    return [
+        Group(
+            place=places[row["place"] - 1],
+            pool_id=row["pool_id"],
+            pool_code=row["pool_code"],
+            waiting=row["waiting"],
+            parking=_parking(row),
+            next_up=members.get((row["place"], False)),
+            failed=members.get((row["place"], True)),
+        )
+        for row in sizes
+    ]
+
+
+async def places_of(pool: Pool, tenant: int, name: str, pools: Sequence[int]) -> list[GroupPlace]:
+    """Where a group of this name has jobs or is held back."""
+    rows = await pool.fetch(Q["places_of_group"], tenant, name, list(pools))
+    return [GroupPlace(row["pool_no"], name) for row in rows]
+
+
+async def behind(
+    pool: Pool, tenant: int, group: GroupPlace, after: Place, limit: int
+) -> list[tuple[str, Place]]:
+    """Ids of the jobs of a group that are not done, in their order, each with its place."""
+    rows = await pool.fetch(
+        Q["jobs_behind"], tenant, group.pool_no, group.name, after.sequence, after.position, limit
+    )
+    return [(row["job_id"], Place(row["sequence"], row["position"])) for row in rows]
+
+
+async def park(
+    pool: Pool, tenant: int, group: GroupPlace, reason: str | None, parked_by: str
+) -> bool:
+    """Hold a group back; the pool is to be told. False if too many are already."""
+    args = (group.pool_no, tenant, group.name, reason, parked_by, MOST_PARKED)
+    return await pool.fetchval(Q["park_group"], *args) is not None
+
+
+async def unpark(pool: Pool, tenant: int, group: GroupPlace) -> bool:
+    """Hold a group back no longer; False if nobody did."""
+    return await pool.fetchval(Q["unpark_group"], group.pool_no, tenant, group.name) is not None
+
+
+def _member(row: asyncpg.Record) -> Member:
+    return Member(
+        job_id=row["job_id"],
+        status=JobStatus(row["status"]),
+        mode=Mode(row["mode"]),
+        sequence=row["sequence"],
+        position=row["position"],
+        created_at=row["created_at"],
+        scheduled_for=row["scheduled_for"],
+        attempt_count=row["attempt_count"],
+        last_error=row["last_error"],
+    )
+
+
+def _parking(row: asyncpg.Record) -> Parking | None:
+    if row["parked_at"] is None:
+        return None
+    return Parking(row["reason"], row["parked_by"], row["parked_at"])

@@ -1,0 +1,395 @@
+"""Deliveries as people see them: posted, listed, looked at, forgotten."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import asyncpg
+import msgspec
+
+from core.dispatch.job import JobStatus, Kind, Mode, Pointer, Standing
+from core.dispatch.subscription import Signature
+from core.shared.tsid import first_at
+from storage.encryption.cipher import ENCRYPTION_ERRORS
+from storage.encryption.secret_values import decrypt_map, encrypt_map, job_at
+from storage.postgres import bounded_scan
+from storage.postgres.bounded_scan import Found
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+# Nothing that is an id sorts before the one or after the other.
+_FIRST, _LAST = "", "~"
+# A job is stored this much later than its id was made, at most.
+SLACK = 60.0
+
+# A tenant, and the ids between which its jobs are looked at.
+Bounds: TypeAlias = tuple[int, str, str]
+
+# What of a new job goes into its row as it is.
+_PLAIN = (
+    *("job_id", "pool_no", "code", "source", "subject", "correlation_id", "external_id"),
+    *("target_url", "message_group", "mode", "sequence", "max_retries", "timeout_seconds"),
+    *("data_only", "scheduled_for", "expires_at", "idempotency_key", "payload", "content_type"),
+    *("signature", "client_id", "schema_id"),
+)
+
+_metadata = msgspec.json.Decoder(tuple[tuple[str, str], ...])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A TASK to store."""
+
+    job_id: str
+    pool_no: int
+    code: str
+    source: str
+    target_url: str
+    payload: bytes
+    content_type: str
+    subject: str | None = None
+    correlation_id: str | None = None
+    external_id: str | None = None
+    client_id: str | None = None
+    schema_id: str | None = None
+    message_group: str | None = None
+    mode: Mode = Mode.IMMEDIATE
+    sequence: int = 99
+    max_retries: int = 3
+    timeout_seconds: int = 30
+    data_only: bool = True
+    scheduled_for: float | None = None
+    expires_at: float | None = None
+    idempotency_key: str | None = None
+    headers: dict[str, str] = field(default_factory=dict, repr=False)
+    auth: dict[str, str] | None = field(default=None, repr=False)
+    metadata: tuple[tuple[str, str], ...] = ()
+    signature: Signature = Signature.STANDARD
+
+    def to_pointer(self, tenant: int, position: int) -> Pointer:
+        """As its pool keeps it, once its place is known."""
+        return Pointer(
+            tenant=tenant,
+            job_id=self.job_id,
+            position=position,
+            target=self.target_url,
+            mode=self.mode,
+            group=self.message_group,
+            sequence=self.sequence,
+            due=self.scheduled_for or 0.0,
+            size=len(self.payload or b""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What became of a job that was posted: `known` is one that was there under its key."""
+
+    job_id: str
+    pool_no: int
+    position: int
+    known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A delivery as it is kept; `payload` is there where the whole was asked for."""
+
+    job_id: str
+    position: int
+    pool_no: int
+    pool_id: str
+    pool_code: str
+    kind: Kind
+    code: str
+    source: str | None
+    subject: str | None
+    event_id: str | None
+    event_tenant: str | None
+    """Whose event an anchor's job brings."""
+    subscription_id: str | None
+    correlation_id: str | None
+    external_id: str | None
+    client_id: str | None
+    schema_id: str | None
+    target_url: str
+    message_group: str | None
+    mode: Mode
+    sequence: int
+    max_retries: int
+    timeout_seconds: int
+    data_only: bool
+    status: JobStatus
+    standing: Standing
+    attempt_count: int
+    sends: int
+    last_error: str | None
+    idempotency_key: str | None
+    content_type: str | None
+    headers: dict[str, str] = field(repr=False)
+    metadata: tuple[tuple[str, str], ...]
+    has_auth: bool
+    signature: Signature | None
+    """Its own, or its subscription's if that is still there."""
+    payload: bytes | None = field(repr=False)
+    scheduled_for: float | None
+    expires_at: float | None
+    last_attempt_at: float | None
+    completed_at: float | None
+    ignored_at: float | None
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One time a job was sent."""
+
+    send_no: int
+    attempt_number: int
+    attempted_at: float
+    duration_ms: int
+    status: str
+    response_code: int | None
+    response_body: str | None
+    error_type: str | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs are meant; None leaves a filter off.
+
+    `failed_after` and `failed_before` are about the last attempt. `ignored` tells failed jobs that
+    somebody has put aside from those that nobody has.
+    """
+
+    statuses: tuple[JobStatus, ...] | None = None
+    ignored: bool | None = None
+    kind: Kind | None = None
+    source: str | None = None
+    code: str | None = None
+    subscription_id: str | None = None
+    message_group: str | None = None
+    event_id: str | None = None
+    correlation_id: str | None = None
+    client_id: str | None = None
+    pools: tuple[int, ...] | None = None
+    created_after: float | None = None
+    created_before: float | None = None
+    failed_after: float | None = None
+    failed_before: float | None = None
+
+    @property
+    def standing(self) -> Standing | None:
+        """The same in the word that failed jobs are found by."""
+        is_open_failure = self.statuses == (JobStatus.ERROR,) and self.ignored is False
+        return Standing.ERROR if is_open_failure else None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether an index leads to what is meant, or all is."""
+        if self.event_id is not None or self.standing is not None:
+            return True
+        return self == JobFilter(
+            created_after=self.created_after, created_before=self.created_before
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A value that jobs can be told apart by, and how people call it."""
+
+    name: str
+    value: str
+    label: str
+
+
+async def create(pool: Pool, tenant: int, jobs: Sequence[NewJob]) -> list[Created]:
+    """Store jobs, all of them or none; what became of each, in their order."""
+    if len(jobs) == 1:
+        return await _create(pool, tenant, jobs)
+    async with pool.acquire() as conn, conn.transaction():
+        return await _create(conn, tenant, jobs)
+
+
+async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) -> list[Created]:
+    """In one statement, but for a key that somebody else stores at the same moment.
+
+    That is found by looking again, as by then it is committed.
+    """
+    found: dict[int, Created] = {}
+    while len(found) < len(jobs):
+        left = [place for place in range(len(jobs)) if place not in found]
+        rows = await conn.fetch(
+            Q["create_jobs"], tenant, *_columns(tenant, [jobs[p] for p in left])
+        )
+        for row in rows:
+            found[left[row["place"] - 1]] = Created(
+                row["job_id"], row["pool_no"], row["position"], row["known"]
+            )
+    return [found[place] for place in range(len(jobs))]
+
+
+async def read(pool: Pool, tenant: int, job_id: str) -> Job | None:
+    """One job with what it brings."""
+    rows = await pool.fetch(Q["read_jobs"], tenant, [job_id], True)
+    return _job(tenant, rows[0]) if rows else None
+
+
+async def read_many(pool: Pool, tenant: int, job_ids: Sequence[str]) -> list[Job]:
+    """Those of these jobs that there are, newest first, without what they bring."""
+    rows = await pool.fetch(Q["read_jobs"], tenant, list(job_ids), False)
+    return [_job(tenant, row) for row in rows]
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: JobFilter, before: str | None, limit: int, skip: int = 0
+) -> Found[str, str]:
+    """Ids of the next jobs of a listing, newest first, among those that one look reads."""
+    bounds = _bounds(tenant, chosen, _FIRST, before or _LAST)
+    bounds, looked_to = await _look_back(pool, chosen, bounds)
+    rows = await pool.fetch(Q["list_jobs"], *bounds, *_conditions(chosen), limit, skip)
+    return Found([row["job_id"] for row in rows], looked_to)
+
+
+async def upcoming(
+    pool: Pool, tenant: int, chosen: JobFilter, after: str | None, limit: int
+) -> Found[str, str]:
+    """Ids of the jobs that come next, oldest first, among those that one look reads."""
+    bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
+    bounds, looked_to = await _look_ahead(pool, chosen, bounds)
+    rows = await pool.fetch(Q["next_jobs"], *bounds, *_conditions(chosen), limit)
+    return Found([row["job_id"] for row in rows], looked_to)
+
+
+async def count(pool: Pool, tenant: int, chosen: JobFilter, after: str | None, most: int) -> int:
+    """How many jobs come after this one, or there are; no more than `most` are counted.
+
+    One look goes as far as it does for those that come next, or for the newest.
+    """
+    bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
+    look = _look_back if after is None else _look_ahead
+    bounds, _ = await look(pool, chosen, bounds)
+    counted: int = await pool.fetchval(Q["count_jobs"], *bounds, *_conditions(chosen), most)
+    return counted
+
+
+async def options(pool: Pool, tenant: int, latest: int) -> list[Option]:
+    """What the latest jobs can be told apart by."""
+    return [Option(*row) for row in await pool.fetch(Q["job_options"], tenant, latest)]
+
+
+async def attempts(pool: Pool, tenant: int, job_id: str, after: int, limit: int) -> list[Attempt]:
+    """Each time a job was sent, oldest first."""
+    rows = await pool.fetch(Q["list_attempts"], tenant, job_id, after, limit)
+    return [Attempt(**row) for row in rows]
+
+
+async def latest_attempts(pool: Pool, tenant: int, job_id: str, limit: int) -> list[Attempt]:
+    """The last times a job was sent, oldest first."""
+    rows = await pool.fetch(Q["latest_attempts"], tenant, job_id, limit)
+    return [Attempt(**row) for row in reversed(rows)]
+
+
+async def forget(pool: Pool, tenant: int, before: float, limit: int) -> int:
+    """Forget a batch of ended jobs that were made before this time; how many."""
+    return len(await pool.fetch(Q["forget_jobs"], tenant, first_at(before), limit))
+
+
+def _columns(tenant: int, jobs: Sequence[NewJob]) -> list[list[object]]:
+    """One list for each column, in the order of the statement."""
+    return [
+        *([getattr(job, name) for job in jobs] for name in _PLAIN),
+        [encrypt_map(job.headers or None, job_at(tenant, job.job_id, "headers")) for job in jobs],
+        [encrypt_map(job.auth, job_at(tenant, job.job_id, "auth")) for job in jobs],
+        [_json(job.metadata or None) for job in jobs],
+    ]
+
+
+async def _look_back(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bounds, str | None]:
+    """Bounds that one look reads, from the newest on; and the last it reads, if there is more."""
+    ends = await _ends(pool, "look_back_at_jobs", chosen, bounds)
+    if ends is None:
+        return bounds, None
+    tenant, _, before = bounds
+    last, beyond = ends
+    return (tenant, beyond, before), last
+
+
+async def _look_ahead(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bounds, str | None]:
+    """The same from the oldest on."""
+    ends = await _ends(pool, "look_ahead_at_jobs", chosen, bounds)
+    if ends is None:
+        return bounds, None
+    tenant, after, _ = bounds
+    last, beyond = ends
+    return (tenant, after, beyond), last
+
+
+async def _ends(
+    pool: Pool, query: str, chosen: JobFilter, bounds: Bounds
+) -> tuple[str, str] | None:
+    """What a look reads last and what it no longer reads; None if it reads all, or need not."""
+    if chosen.is_served:
+        return None
+    rows = await pool.fetch(Q[query], *bounds, bounded_scan.LOOKS - 1)
+    return (rows[0]["job_id"], rows[1]["job_id"]) if len(rows) == 2 else None
+
+
+def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> Bounds:
+    """Ids grow with time, so times are bounds of ids; roughly, the rest is looked at."""
+    if chosen.created_after is not None:
+        after = max(after, first_at(chosen.created_after - SLACK))
+    if chosen.created_before is not None:
+        before = min(before, first_at(chosen.created_before + SLACK))
+    return tenant, after, before
+
+
+def _conditions(chosen: JobFilter) -> tuple[object, ...]:
+    return (
+        None if chosen.statuses is None else list(chosen.statuses),
+        chosen.standing,
+        chosen.ignored,
+        chosen.kind,
+        chosen.source,
+        chosen.code,
+        chosen.subscription_id,
+        chosen.message_group,
+        chosen.event_id,
+        chosen.correlation_id,
+        None if chosen.pools is None else list(chosen.pools),
+        chosen.created_after,
+        chosen.created_before,
+        chosen.failed_after,
+        chosen.failed_before,
+        chosen.client_id,
+    )
+
+
+def _readable_headers(tenant: int, row: asyncpg.Record) -> dict[str, str]:
+    """Those whose key is missing are not shown; the rest of the job is."""
+    with suppress(*ENCRYPTION_ERRORS):
+        return decrypt_map(row["headers"], job_at(tenant, row["job_id"], "headers"))
+    return {}
+
+
+def _job(tenant: int, row: asyncpg.Record) -> Job:
+    values = dict(row)
+    return Job(
+        **values
+        | {
+            "kind": Kind(row["kind"]),
+            "mode": Mode(row["mode"]),
+            "status": JobStatus(row["status"]),
+            "standing": Standing(row["standing"]),
+            "headers": _readable_headers(tenant, row),
+            "signature": Signature(row["signature"]) if row["signature"] else None,
+            "metadata": _metadata.decode(row["metadata"]) if row["metadata"] else (),
+        }
+    )
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()

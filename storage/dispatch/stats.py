@@ -1,0 +1,78 @@
+"""How much waits to be delivered; counted as far as it takes to say that it is much."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from core.shared.tsid import first_at
+from storage.postgres.bounded_scan import LOOKS
+from storage.postgres.pool import Pool
+from storage.postgres.queries import Q
+
+
+class BacklogRow(NamedTuple):
+    """Jobs of a tenant that wait in a pool."""
+
+    pool_no: int
+    code: str
+    tenant: int
+    jobs: int
+
+
+class BlockedRow(NamedTuple):
+    """Groups of a tenant in a pool that cannot go on, and one of them by name."""
+
+    tenant: int
+    code: str
+    groups: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSize:
+    """A tenant's jobs in a pool."""
+
+    under_way: int = 0
+    delayed: int = 0
+    ready: int = 0
+
+
+class Outcomes(NamedTuple):
+    """How deliveries ended."""
+
+    completed: int = 0
+    failed: int = 0
+
+
+async def backlogs(pool: Pool, most: int) -> list[BacklogRow]:
+    """How much waits in each pool, by tenant."""
+    return [BacklogRow(*row) for row in await pool.fetch(Q["backlogs"], most)]
+
+
+async def blocked(pool: Pool, most: int) -> list[BlockedRow]:
+    """How many groups a failed job holds, by tenant and pool."""
+    return [BlockedRow(*row) for row in await pool.fetch(Q["blocked_groups"], most, LOOKS)]
+
+
+async def queue_sizes(
+    pool: Pool, tenant: int, pools: Sequence[int], most: int
+) -> dict[int, QueueSize]:
+    """What a tenant has in each of these pools."""
+    rows = await pool.fetch(Q["queue_sizes"], tenant, list(pools), most, LOOKS)
+    return {
+        row["pool_no"]: QueueSize(row["under_way"], row["delayed"], row["ready"]) for row in rows
+    }
+
+
+async def recent_outcomes(
+    pool: Pool, tenant: int, since: float, lately: float, most: int
+) -> dict[int, tuple[Outcomes, Outcomes]]:
+    """How a tenant's jobs ended by pool: those made since one time, and those since a later one."""
+    rows = await pool.fetch(Q["recent_outcomes"], tenant, first_at(since), first_at(lately), most)
+    return {
+        row["pool_no"]: (
+            Outcomes(row["completed"], row["failed"]),
+            Outcomes(row["lately_completed"], row["lately_failed"]),
+        )
+        for row in rows
+    }

@@ -1,0 +1,291 @@
+"""Subscriptions with their bindings; what deliveries to them need, and how these go."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
+
+from core.dispatch.claim import Profile
+from core.dispatch.subscription import (
+    Refusal,
+    Subscription,
+    SubscriptionSource,
+    SubscriptionStatus,
+    delivers_alike,
+)
+from storage.dispatch import subscription_moves, webhook_secrets
+from storage.dispatch.subscription_rows import profile_of, subscription_of, values_of
+from storage.dispatch.webhook_secrets import OWN
+from storage.encryption.cipher import MissingKeyError
+from storage.postgres import change_notifications
+from storage.postgres.change_notifications import Topic
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+MOST_SUBSCRIPTIONS = 10_000
+"""Of one tenant."""
+
+
+class SubscriptionKey(NamedTuple):
+    """Which subscription; an empty id stands for the tenant's own jobs."""
+
+    tenant: int
+    subscription_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionFilter:
+    """Which subscriptions are meant; None leaves a filter off."""
+
+    status: SubscriptionStatus | None = None
+    source: SubscriptionSource | None = None
+    pool_nos: Sequence[int] | None = None
+    patterns: Sequence[str] | None = None
+
+
+Edit: TypeAlias = Callable[[Subscription], Subscription]
+
+
+# Who gets an event
+
+
+async def matching(pool: Pool, tenant: int, patterns: Sequence[str]) -> list[Subscription]:
+    """Those that take events and have a binding of one of these patterns.
+
+    The tenant's own, and the anchor's. Of their bindings, those alone.
+    """
+    rows = await pool.fetch(Q["match_subscriptions"], tenant, list(patterns))
+    wanted = frozenset(patterns)
+    return [
+        replace(one, bindings=tuple(b for b in one.bindings if b.pattern in wanted))
+        for one in await _read(pool, [SubscriptionKey(*row) for row in rows])
+        if one.status is SubscriptionStatus.ACTIVE
+    ]
+
+
+# Reading
+
+
+async def read(pool: Pool, tenant: int, name: str) -> Subscription | None:
+    """One subscription, by its code or its id."""
+    found = await pool.fetchval(Q["find_subscription"], tenant, name)
+    if found is None:
+        return None
+    return next(iter(await _read(pool, [SubscriptionKey(tenant, found)])), None)
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: SubscriptionFilter, after: str, limit: int
+) -> list[Subscription]:
+    """The next subscriptions of a listing, by code."""
+    rows = await pool.fetch(Q["list_subscriptions"], tenant, after, *_chosen(chosen), limit)
+    return await _read(pool, [SubscriptionKey(tenant, row["subscription_id"]) for row in rows])
+
+
+async def count(pool: Pool, tenant: int, chosen: SubscriptionFilter) -> int:
+    """How many such a listing has in all."""
+    total: int = await pool.fetchval(Q["count_subscriptions"], tenant, *_chosen(chosen))
+    return total
+
+
+# Changing
+
+
+async def create(pool: Pool, new: Subscription, secret: bytes) -> Refusal | Subscription:
+    """Make a subscription, with what its deliveries are signed with."""
+    async with pool.acquire() as conn, conn.transaction():
+        made = await add(conn, new, secret)
+        if isinstance(made, Subscription):
+            await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, new.tenant)
+        return made
+
+
+async def add(conn: Connection, new: Subscription, secret: bytes) -> Refusal | Subscription:
+    """The same, in a transaction of the caller's, who tells others."""
+    if await conn.fetchrow(Q["hold_open_pool"], new.pool_no) is None:
+        return Refusal.POOL_ARCHIVED
+    total = await conn.fetchval(Q["count_subscriptions"], new.tenant, None, None, None, None)
+    if total >= MOST_SUBSCRIPTIONS:
+        return Refusal.TOO_MANY_SUBSCRIPTIONS
+    if await conn.fetchval(Q["create_subscription"], *values_of(new)) is None:
+        return Refusal.CODE_EXISTS
+    await _bind(conn, new)
+    await webhook_secrets.add(conn, new.tenant, new.subscription_id, secret)
+    return await _read_one(conn, new.tenant, new.subscription_id)
+
+
+async def change(pool: Pool, tenant: int, name: str, edit: Edit) -> Refusal | Subscription:
+    """Give a subscription other values."""
+    async with _held(pool, tenant, name) as (conn, held):
+        if held is None:
+            return Refusal.SUBSCRIPTION_NOT_FOUND
+        return await save(conn, held, edit(held))
+
+
+async def save(conn: Connection, held: Subscription, new: Subscription) -> Refusal | Subscription:
+    """Store what a held subscription is to become, and tell others."""
+    if held.unreadable is not None:  # saved as it looks, it would lose what it has
+        raise MissingKeyError(held.unreadable)
+    if new.status is SubscriptionStatus.ACTIVE and not await conn.fetchrow(
+        Q["hold_open_pool"], new.pool_no
+    ):
+        return Refusal.POOL_ARCHIVED
+    if refusal := await subscription_moves.move(conn, held, new.pool_no):
+        return refusal
+    version = held.version if delivers_alike(held, new) else held.version + 1
+    await conn.execute(Q["save_subscription"], *values_of(replace(new, version=version)))
+    if new.bindings != held.bindings:
+        await conn.execute(Q["drop_bindings"], held.tenant, held.subscription_id)
+        await _bind(conn, new)
+    await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, held.tenant)
+    if new.target != held.target:
+        await change_notifications.notify(conn, Topic.TARGETS)
+    return await _read_one(conn, held.tenant, held.subscription_id)
+
+
+async def pause(pool: Pool, tenant: int, name: str) -> Refusal | Subscription:
+    """Take no more events; what is on its way goes on."""
+    return await change(
+        pool,
+        tenant,
+        name,
+        lambda held: replace(held, status=SubscriptionStatus.PAUSED, status_reason=None),
+    )
+
+
+async def resume(pool: Pool, tenant: int, name: str) -> Refusal | Subscription:
+    """Take events again, with all failures forgotten."""
+
+    def edit(held: Subscription) -> Subscription:
+        return replace(
+            held, status=SubscriptionStatus.ACTIVE, status_reason=None, failing_since=None
+        )
+
+    return await change(pool, tenant, name, edit)
+
+
+async def drop(pool: Pool, tenant: int, name: str) -> str | None:
+    """Remove a subscription with its secrets; its code, or None if there is none."""
+    async with _held(pool, tenant, name) as (conn, held):
+        if held is None:
+            return None
+        await take_away(conn, held)
+        await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, tenant)
+        return held.code
+
+
+async def take_away(conn: Connection, held: Subscription) -> None:
+    """The same, in a transaction of the caller's that holds it, and tells others.
+
+    What failed of it is put aside; what waits ends when its turn comes.
+    """
+    await conn.execute(Q["drop_subscription"], held.tenant, held.subscription_id)
+    await conn.execute(Q["drop_webhook_secrets"], held.tenant, held.subscription_id)
+    await conn.execute(Q["put_aside_failed"], held.tenant, held.subscription_id)
+
+
+async def hold(conn: Connection, tenant: int, name: str) -> Subscription | None:
+    """A subscription that nobody else changes before the transaction ends."""
+    found = await conn.fetchval(Q["hold_subscription"], tenant, name)
+    return None if found is None else await _read_one(conn, tenant, found)
+
+
+async def declared(conn: Connection, tenant: int, application: str) -> list[str]:
+    """The codes of what an application declared."""
+    rows = await conn.fetch(Q["application_subscriptions"], tenant, application)
+    return [row["code"] for row in rows]
+
+
+# How deliveries go
+
+
+async def profiles(pool: Pool, keys: Iterable[tuple[int, str]]) -> dict[SubscriptionKey, Profile]:
+    """What deliveries to these are signed and sent with; nothing for what is gone.
+
+    An empty id stands for the tenant's own jobs.
+    """
+    wanted = [SubscriptionKey(*key) for key in keys]
+    named = [key for key in wanted if key.subscription_id != OWN]
+    found: dict[SubscriptionKey, Profile] = {}
+    if named:
+        for row in await pool.fetch(Q["read_profiles"], *_columns(named)):
+            key = SubscriptionKey(row["tenant_id"], row["subscription_id"])
+            found[key] = profile_of(row)
+    tenants = [key.tenant for key in wanted if key.subscription_id == OWN]
+    for tenant, secrets in (await webhook_secrets.own_of(pool, tenants)).items():
+        found[SubscriptionKey(tenant, OWN)] = Profile(secrets=secrets)
+    return found
+
+
+async def mark_failing(
+    pool: Pool, keys: Iterable[tuple[int, str]]
+) -> Mapping[SubscriptionKey, float]:
+    """Remember that these failed; for how many seconds each has, without any success."""
+    rows = await pool.fetch(Q["mark_failing"], *_columns(keys))
+    return {
+        SubscriptionKey(row["tenant_id"], row["subscription_id"]): row["seconds"] for row in rows
+    }
+
+
+async def mark_well(pool: Pool, keys: Iterable[tuple[int, str]]) -> None:
+    """Remember that these took a delivery."""
+    await pool.execute(Q["mark_well"], *_columns(keys))
+
+
+async def disable(
+    pool: Pool, tenant: int, subscription_id: str, reason: str, version: int | None = None
+) -> bool:
+    """Pause one that fails and was not paused; False if it no longer fails, or was.
+
+    With a `version` only if that is still its own.
+    """
+    async with pool.acquire() as conn, conn.transaction():
+        done = await conn.fetchval(
+            Q["disable_subscription"], tenant, subscription_id, reason, version
+        )
+        if done is None:
+            return False
+        await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, tenant)
+        return True
+
+
+@asynccontextmanager
+async def _held(
+    pool: Pool, tenant: int, name: str
+) -> AsyncIterator[tuple[Connection, Subscription | None]]:
+    async with pool.acquire() as conn, conn.transaction():
+        yield conn, await hold(conn, tenant, name)
+
+
+async def _bind(conn: Connection, one: Subscription) -> None:
+    await conn.execute(
+        Q["add_bindings"],
+        one.tenant,
+        one.subscription_id,
+        [binding.pattern for binding in one.bindings],
+        [binding.spec_version for binding in one.bindings],
+    )
+
+
+async def _read(conn: Pool | Connection, keys: Sequence[SubscriptionKey]) -> list[Subscription]:
+    if not keys:
+        return []
+    return [
+        subscription_of(row) for row in await conn.fetch(Q["read_subscriptions"], *_columns(keys))
+    ]
+
+
+async def _read_one(conn: Connection, tenant: int, subscription_id: str) -> Subscription:
+    (found,) = await _read(conn, [SubscriptionKey(tenant, subscription_id)])
+    return found
+
+
+def _chosen(chosen: SubscriptionFilter) -> tuple[object, ...]:
+    pools = None if chosen.pool_nos is None else list(chosen.pool_nos)
+    patterns = None if chosen.patterns is None else list(chosen.patterns)
+    return chosen.status, chosen.source, pools, patterns
+
+
+def _columns(keys: Iterable[tuple[int, str]]) -> tuple[list[int], list[str]]:
+    pairs = list(keys)
+    return [tenant for tenant, _ in pairs], [name for _, name in pairs]

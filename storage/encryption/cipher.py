@@ -1,0 +1,204 @@
+"""Secrets at rest: AES-256-GCM, each value bound to its tenant, table, row and column.
+
+A value is kept as text, `enc:1:KEY:DATA`: the version of the format, the id of the key, and base64
+of nonce, ciphertext and tag. What does not begin so was written before there was encryption.
+"""
+
+import binascii
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from core.access.secret_keys import key_id
+from core.shared.config import Config
+from core.shared.errors import MusterError, UnavailableError
+from storage.encryption import key_file
+
+PREFIX = "enc:1:"
+NONCE_SIZE, TAG_SIZE = 12, 16
+SETTING = "MUSTER_SECRET_KEY"
+RETRY_AFTER = 60
+
+
+class MissingKeyError(UnavailableError):
+    """A value is encrypted under a key that this process does not have: trouble of the instance."""
+
+
+class DamagedSecretError(MusterError):
+    """A value that its own key does not decrypt: it was changed, or moved from another row."""
+
+
+ENCRYPTION_ERRORS = (MissingKeyError, DamagedSecretError)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a secret is kept. A ciphertext is worth nothing anywhere else."""
+
+    tenant: int
+    table: str
+    row: str
+    column: str
+
+    @property
+    def associated_data(self) -> bytes:
+        """What the tag covers beside the ciphertext. Each part has its length: none runs over."""
+        parts = (str(self.tenant), self.table, self.row, self.column)
+        return b"".join(b"%d:%b" % (len(raw), raw) for raw in map(str.encode, parts))
+
+    def __str__(self) -> str:
+        """For people: no id of a row, which may be a tenant's own text."""
+        return f"{self.table}.{self.column} of tenant {self.tenant}"
+
+
+class KeySource(Protocol):
+    """Where keys come from. The first encrypts; all decrypt."""
+
+    def read(self) -> tuple[bytes, ...] | None:
+        """The keys; None if they are those that were read last."""
+
+
+class FixedKeys:
+    """Keys that are known from the start."""
+
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        self._keys: tuple[bytes, ...] | None = tuple(keys)
+
+    def read(self) -> tuple[bytes, ...] | None:
+        """The keys, once."""
+        keys, self._keys = self._keys, None
+        return keys
+
+
+class FileKeys:
+    """Keys of a file, read again whenever it was replaced: to look for that costs a microsecond."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seen: tuple[int, ...] | None = None
+
+    def read(self) -> tuple[bytes, ...] | None:
+        """The keys, if the file is another than last time."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            raise MissingKeyError(
+                f"the key file {self._path} is gone: put it back, or set {SETTING}", RETRY_AFTER
+            ) from None
+        seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if seen == self._seen:
+            return None
+        keys = key_file.read(self._path)
+        self._seen = seen
+        return keys
+
+
+class KeyRing:
+    """Encrypts and decrypts. The first of its keys encrypts, any decrypts what it encrypted."""
+
+    def __init__(self, source: KeySource) -> None:
+        self._source = source
+        self._ciphers: dict[str, AESGCM] = {}
+        self._refresh()
+
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """Which keys there are, the one that encrypts first."""
+        self._refresh()
+        return tuple(self._ciphers)
+
+    @property
+    def current(self) -> str:
+        """The id of the key that encrypts."""
+        return self.key_ids[0]
+
+    def encrypt(self, plain: bytes, location: Location) -> str:
+        """Encrypt a value for one place."""
+        name = self.current
+        nonce = os.urandom(NONCE_SIZE)
+        data = nonce + self._ciphers[name].encrypt(nonce, plain, location.associated_data)
+        return f"{PREFIX}{name}:{binascii.b2a_base64(data, newline=False).decode()}"
+
+    def decrypt(self, text: str, location: Location) -> bytes:
+        """Decrypt a value that was encrypted for this place.
+
+        Raises:
+            MissingKeyError: None of our keys encrypted it.
+            DamagedSecretError: It is not what was encrypted for this place.
+        """
+        name, data = _parse(text, location)
+        cipher = self._ciphers.get(name)
+        if cipher is None:
+            self._refresh()
+            cipher = self._ciphers.get(name)
+        if cipher is None:
+            raise MissingKeyError(
+                f"{location} is encrypted under key {name}, which this instance does not have: "
+                f"add that key to {SETTING} or to the key file",
+                RETRY_AFTER,
+            )
+        try:
+            return cipher.decrypt(data[:NONCE_SIZE], data[NONCE_SIZE:], location.associated_data)
+        except InvalidTag:
+            raise DamagedSecretError(
+                f"{location} cannot be decrypted with key {name}, which encrypted it: it was "
+                "changed or comes from another row; set it anew"
+            ) from None
+
+    def _refresh(self) -> None:
+        keys = self._source.read()
+        if keys is not None:
+            self._ciphers = {key_id(key): AESGCM(key) for key in keys}
+
+
+def is_encrypted(text: str | bytes) -> bool:
+    """Whether a stored value is encrypted; else it was written before there was encryption."""
+    if isinstance(text, str):
+        return text.startswith(PREFIX)
+    return text.startswith(PREFIX.encode())
+
+
+def key_id_of(text: str) -> str | None:
+    """Which key encrypted a stored value; None if it is plain."""
+    return text.split(":", 3)[2] if is_encrypted(text) else None
+
+
+def _parse(text: str, location: Location) -> tuple[str, bytes]:
+    parts = text.split(":", 3)
+    try:
+        data = binascii.a2b_base64(parts[3], strict_mode=True)
+    except (binascii.Error, IndexError):
+        data = b""
+    if len(data) < NONCE_SIZE + TAG_SIZE:
+        raise DamagedSecretError(f"{location} is cut short or damaged: set it anew")
+    return parts[2], data
+
+
+class _Installed:
+    """The keys of this process, as every part of it uses them."""
+
+    ring: KeyRing | None = None
+
+
+def install(ring: KeyRing) -> None:
+    """Let this process encrypt and decrypt with these keys."""
+    _Installed.ring = ring
+
+
+def configure(config: Config) -> None:
+    """Do the same with the keys of a configuration, if it has any."""
+    if config.secret_keys:
+        install(KeyRing(FixedKeys(config.secret_keys)))
+    elif config.secret_key_file is not None:
+        install(KeyRing(FileKeys(config.secret_key_file)))
+
+
+def key_ring() -> KeyRing:
+    """The keys of this process."""
+    if _Installed.ring is None:
+        raise MissingKeyError(f"this process has no key for secrets: set {SETTING}", RETRY_AFTER)
+    return _Installed.ring

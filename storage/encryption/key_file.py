@@ -1,0 +1,56 @@
+"""The key file of a one-machine instance: base64 keys, one a line, the one that encrypts first."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.access.secret_keys import KEY_SIZE, parse_keys, show_key
+from core.shared.errors import MusterError
+
+
+class KeyFileError(MusterError):
+    """The key file cannot be used; the message is one sentence for a person."""
+
+
+def ensure(path: Path) -> bool:
+    """Make the file with a new key unless it is there; whether it was made."""
+    if path.exists():
+        read(path)
+        return False
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write(path, [secrets.token_bytes(KEY_SIZE)])
+    return True
+
+
+def read(path: str | Path) -> tuple[bytes, ...]:
+    """The keys of a file that nobody but its owner can read."""
+    path = Path(path)
+    try:
+        if path.stat().st_mode & 0o077:
+            raise KeyFileError(f"{path} can be read by others: run chmod 600 on it")
+        return parse_keys(path.read_text(encoding="ascii").split())
+    except OSError as error:
+        raise KeyFileError(f"cannot read the key file {path}: {error.strerror}") from None
+    except ValueError:
+        raise KeyFileError(
+            f"{path} is no key file (base64 of 32 bytes a line): restore it"
+        ) from None
+
+
+def write(path: Path, keys: Sequence[bytes]) -> None:
+    """Replace the file in one step: a reader or a crash sees the old keys or the new."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.writelines(show_key(key) + "\n" for key in keys)
+        file.flush()
+        # A key that was used and then lost to a power cut would take all it encrypted with it.
+        os.fsync(file.fileno())
+    draft.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

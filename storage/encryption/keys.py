@@ -1,0 +1,71 @@
+"""Which keys the database's secrets are under, as every process compares them with its own."""
+
+import asyncpg
+
+from core.shared.errors import MusterError
+from storage.encryption.cipher import ENCRYPTION_ERRORS, SETTING, KeyRing, Location, key_ring
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+_LOCK = 0x6D75_7375  # any constant; it keeps apart those who register keys
+_TEST = b"muster"
+
+
+class WrongKeyError(MusterError):
+    """This instance has not the keys that the database's secrets are under."""
+
+
+def _at(key_id: str) -> Location:
+    return Location(0, "encryption_keys", key_id, "test_value")
+
+
+async def check(pool: Pool) -> None:
+    """See that we can decrypt under every key in use, and register the one that we encrypt with.
+
+    Raises:
+        WrongKeyError: A key is missing.
+    """
+    ring = key_ring()
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute(Q["lock_encryption_keys"], _LOCK)
+        rows = await conn.fetch(Q["list_encryption_keys"])
+        for row in rows:
+            _verify(ring, row)
+        await _register(conn, ring, ring.current)
+
+
+async def is_complete(pool: Pool) -> bool:
+    """Whether what was stored before there was encryption is encrypted by now."""
+    return any(row["completed"] for row in await pool.fetch(Q["list_encryption_keys"]))
+
+
+async def in_use(pool: Pool | Connection) -> dict[str, bool]:
+    """The keys that are registered, and whether all secrets were once under each."""
+    rows = await pool.fetch(Q["list_encryption_keys"])
+    return {row["key_id"]: row["completed"] for row in rows}
+
+
+async def complete(pool: Pool | Connection, key_id: str) -> None:
+    """Note that every secret was encrypted under this key, or that none was plain any more."""
+    await pool.execute(Q["complete_encryption_key"], key_id)
+
+
+async def forget(pool: Pool | Connection, key_ids: list[str]) -> None:
+    """Let instances start without these keys: nothing is under them."""
+    await pool.execute(Q["drop_encryption_keys"], key_ids)
+
+
+async def _register(conn: Connection, ring: KeyRing, key_id: str) -> None:
+    await conn.execute(Q["add_encryption_key"], key_id, ring.encrypt(_TEST, _at(key_id)))
+
+
+def _verify(ring: KeyRing, row: asyncpg.Record) -> None:
+    key_id = row["key_id"]
+    try:
+        ring.decrypt(row["test_value"], _at(key_id))
+    except ENCRYPTION_ERRORS:
+        raise WrongKeyError(
+            f"the database has secrets under key {key_id}, and this instance has only "
+            f"{', '.join(ring.key_ids)}: add that key to {SETTING}, or restore the file "
+            "secret_key of the data folder it was made in"
+        ) from None

@@ -1,0 +1,129 @@
+"""Walks over every stored secret: counts them by key, or encrypts them under the current one.
+
+A walk may end at any line: what it has stored is stored, and the next begins at the beginning,
+where all that is done already costs is reading it.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+import structlog
+
+from storage.encryption.cipher import ENCRYPTION_ERRORS, key_ring
+from storage.encryption.secret_tables import PLAIN, SECRET_TABLES, SecretTable
+from storage.postgres.pool import Pool
+from storage.postgres.queries import Q
+
+log = structlog.get_logger("encryption")
+
+BATCH = 500
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a walk has found so far."""
+
+    seen: int = 0
+    """Rows that were looked at."""
+    renewed: int = 0
+    """Rows whose secrets were encrypted anew."""
+    busy: int = 0
+    """Rows that somebody else changed or held at that moment: for the next walk."""
+    unreadable: Counter[str] = field(default_factory=Counter)
+    """Secrets whose key is missing or that are damaged, by key."""
+
+
+Show = Callable[[Walk], None]
+
+
+async def count_by_key(pool: Pool, show: Show | None = None) -> dict[str, Counter[str]]:
+    """How many secrets of each table are under which key, or PLAIN."""
+    found: dict[str, Counter[str]] = {table.name: Counter() for table in SECRET_TABLES}
+    walk = Walk()
+    for table in SECRET_TABLES:
+        async for rows in _pages(pool, table):
+            walk.seen += len(rows)
+            for row in rows:
+                keys = (column.find_key(row[column.name]) for column in table.columns)
+                found[table.name].update(key for key in keys if key is not None)
+            if show is not None:
+                show(walk)
+    return found
+
+
+async def encrypt_plain(pool: Pool) -> Walk:
+    """Encrypt what was stored before there was encryption, with a rest after each batch."""
+    return await _renew_all(pool, lambda key: key == PLAIN)
+
+
+async def encrypt_anew(pool: Pool, show: Show | None = None) -> Walk:
+    """Encrypt everything that is not under the current key."""
+    current = key_ring().current
+    return await _renew_all(pool, lambda key: key != current, show)
+
+
+async def _renew_all(pool: Pool, is_due: Callable[[str], bool], show: Show | None = None) -> Walk:
+    walk = Walk()
+    for table in SECRET_TABLES:
+        async for rows in _pages(pool, table):
+            began = time.monotonic()
+            walk.seen += len(rows)
+            await _renew(pool, table, rows, is_due, walk)
+            if show is not None:
+                show(walk)
+            await asyncio.sleep(time.monotonic() - began)
+    return walk
+
+
+async def _renew(
+    pool: Pool,
+    table: SecretTable,
+    rows: Sequence[asyncpg.Record],
+    is_due: Callable[[str], bool],
+    walk: Walk,
+) -> None:
+    changes = []
+    for row in rows:
+        keys = [column.find_key(row[column.name]) for column in table.columns]
+        if not any(key is not None and is_due(key) for key in keys):
+            continue
+        try:
+            renewed = [
+                column.renew(row[column.name], table.location(row, column))
+                for column in table.columns
+            ]
+        except ENCRYPTION_ERRORS as error:
+            log.warning("encryption.unreadable", table=table.name, error=str(error))
+            walk.unreadable.update(key for key in keys if key is not None and is_due(key))
+            continue
+        old = [row[column.name] for column in table.columns]
+        changes.append((*_key(table, row), *old, *renewed))
+    if changes:
+        done = await pool.fetch(
+            Q[table.replace], *(list(column) for column in zip(*changes, strict=True))
+        )
+        walk.renewed += len(done)
+        walk.busy += len(changes) - len(done)
+
+
+async def _pages(pool: Pool, table: SecretTable) -> AsyncIterator[Sequence[asyncpg.Record]]:
+    after = table.first
+    while rows := await pool.fetch(Q[table.after], *after, BATCH):
+        yield rows
+        after = _key(table, rows[-1])
+
+
+def _key(table: SecretTable, row: asyncpg.Record) -> tuple[Any, ...]:
+    """The columns of the primary key come first."""
+    return tuple(row)[: len(table.first)]
+
+
+def unused(counts: dict[str, Counter[str]], keys: Collection[str]) -> list[str]:
+    """Those of these keys that no secret is under."""
+    used = set().union(*counts.values())
+    return [key for key in keys if key not in used]

@@ -1,0 +1,88 @@
+"""Brings every secret under the current key, while everybody goes on working."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from core.dispatch.job import ANCHOR
+from core.shared.errors import ConflictError, MusterError
+from storage.access import audit_log
+from storage.access.audit_log import COMMAND_LINE, Action
+from storage.encryption import keys, reencryption
+from storage.encryption.cipher import key_ring
+from storage.encryption.reencryption import Show
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+_LOCK = 0x6D75_7376  # any constant; it keeps two rotations apart
+MAX_WALKS = 20
+
+
+class UnfinishedRotationError(MusterError):
+    """Secrets keep turning up that are not under the current key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """What a rotation did."""
+
+    key_id: str
+    renewed: int
+    released: list[str] = field(default_factory=list)
+    """Keys that nothing is under any more."""
+    unreadable: dict[str, int] = field(default_factory=dict)
+    """Secrets that could not be decrypted, by key: they stay as they are."""
+
+
+@asynccontextmanager
+async def sole_rotation(pool: Pool) -> AsyncIterator[None]:
+    """Be the only one who rotates; raises ConflictError."""
+    async with pool.acquire() as conn:
+        if not await conn.fetchval(Q["try_lock_rotation"], _LOCK):
+            raise ConflictError("another rotation of keys is under way: wait for its end")
+        try:
+            yield
+        finally:
+            await conn.execute(Q["unlock_rotation"], _LOCK)
+
+
+async def rotate(pool: Pool, show: Show | None = None) -> Rotation:
+    """Encrypt everything under the current key; may be ended at any line and begun again.
+
+    What is written meanwhile by a process that has just read the keys is found by the next walk:
+    it goes on until one finds nothing to do.
+    """
+    await keys.check(pool)
+    current, renewed = key_ring().current, 0
+    async with pool.acquire() as conn:
+        await _audit(conn, Action.ENCRYPTION_KEY_ROTATION_STARTED, current)
+    for _ in range(MAX_WALKS):
+        walk = await reencryption.encrypt_anew(pool, show)
+        renewed += walk.renewed
+        if not walk.renewed and not walk.busy:
+            break
+    else:
+        raise UnfinishedRotationError(
+            f"secrets keep being stored under other keys than {current}: restart the processes "
+            "that still encrypt with an old key, then rotate again"
+        )
+    if walk.unreadable:
+        return Rotation(current, renewed, [], dict(walk.unreadable))
+    async with pool.acquire() as conn, conn.transaction():
+        await keys.complete(conn, current)
+        released = [key for key in await keys.in_use(conn) if key != current]
+        await keys.forget(conn, released)
+        await _audit(conn, Action.ENCRYPTION_KEY_ROTATED, current)
+    return Rotation(current, renewed, released)
+
+
+async def remove(pool: Pool, key_id: str) -> None:
+    """Let instances start without this key; nothing may be under it."""
+    async with pool.acquire() as conn, conn.transaction():
+        await keys.forget(conn, [key_id])
+        await _audit(conn, Action.ENCRYPTION_KEY_REMOVED, key_id)
+
+
+async def _audit(conn: Connection, action: Action, key_id: str) -> None:
+    """Note who did it, as it concerns all tenants: in the anchor's log."""
+    await audit_log.add(conn, ANCHOR, COMMAND_LINE, action, [key_id])

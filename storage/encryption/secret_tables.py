@@ -1,0 +1,134 @@
+"""The tables that hold secrets: how to walk each by its key, and what of a row is a secret."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+
+from core.gathers.gather import Resource
+from storage.encryption.cipher import Location, is_encrypted, key_id_of
+from storage.encryption.secret_values import (
+    decrypt_bytes,
+    decrypt_map,
+    decrypt_resource,
+    encrypt_bytes,
+    encrypt_map,
+    encrypt_resource,
+)
+
+_resource = msgspec.json.Decoder(Resource)
+
+Stored: TypeAlias = Any
+"""What a column has: bytes, JSON as text, or null."""
+
+PLAIN = "plain"
+"""In place of a key's id: the secret is not encrypted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretColumn:
+    """How to tell which key a value is under, and how to encrypt it anew."""
+
+    name: str
+    find_key: Callable[[Stored], str | None]
+    """The key's id, PLAIN, or None if there is no secret."""
+    renew: Callable[[Stored, Location], Stored]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretTable:
+    """A table, and its statements in storage/encryption/keys.sql."""
+
+    name: str
+    after: str
+    replace: str
+    first: tuple[Any, ...]
+    """A key before every other."""
+    locate: tuple[str | None, str]
+    """The columns that name the tenant and the row; no tenant: it belongs to none."""
+    columns: tuple[SecretColumn, ...]
+
+    def location(self, row: Any, column: SecretColumn) -> Location:
+        """Where a value of this row is kept."""
+        tenant, row_name = self.locate
+        return Location(row[tenant] if tenant else 0, self.name, row[row_name], column.name)
+
+
+def _key_of_bytes(raw: bytes) -> str | None:
+    return key_id_of(raw.decode(errors="replace")) if is_encrypted(raw) else PLAIN
+
+
+def _renew_bytes(raw: bytes, location: Location) -> bytes:
+    return encrypt_bytes(decrypt_bytes(raw, location), location)
+
+
+def _key_of_map(raw: str | None) -> str | None:
+    if raw is None or raw in {"{}", "null"}:
+        return None
+    return key_id_of(raw[1:-1]) if raw.startswith('"') else PLAIN
+
+
+def _renew_map(raw: str | None, location: Location) -> str | None:
+    if _key_of_map(raw) is None:
+        return raw
+    return encrypt_map(decrypt_map(raw, location), location)
+
+
+def _key_of_resource(raw: str) -> str | None:
+    found = _resource.decode(raw)
+    if found.encrypted is not None:
+        return key_id_of(found.encrypted)
+    return PLAIN if found.headers or found.authorization is not None else None
+
+
+def _renew_resource(raw: str, location: Location) -> str:
+    plain = decrypt_resource(_resource.decode(raw), location)
+    return msgspec.json.encode(encrypt_resource(plain, location)).decode()
+
+
+_MAPS = tuple(SecretColumn(name, _key_of_map, _renew_map) for name in ("headers", "auth"))
+_SECRET = (SecretColumn("secret", _key_of_bytes, _renew_bytes),)
+
+SECRET_TABLES = (
+    SecretTable(
+        name="signing_secrets",
+        after="signing_secrets_after",
+        replace="replace_signing_secrets",
+        first=(-1,),
+        locate=(None, "purpose"),
+        columns=_SECRET,
+    ),
+    SecretTable(
+        name="webhook_secrets",
+        after="webhook_secrets_after",
+        replace="replace_webhook_secrets",
+        first=(-1, "", -1),
+        locate=("tenant_id", "subscription_id"),
+        columns=_SECRET,
+    ),
+    SecretTable(
+        name="subscriptions",
+        after="subscription_secrets_after",
+        replace="replace_subscription_secrets",
+        first=(-1, ""),
+        locate=("tenant_id", "subscription_id"),
+        columns=_MAPS,
+    ),
+    SecretTable(
+        name="resources",
+        after="resource_secrets_after",
+        replace="replace_resource_secrets",
+        first=(-1, ""),
+        locate=("tenant_id", "name"),
+        columns=(SecretColumn("definition", _key_of_resource, _renew_resource),),
+    ),
+    SecretTable(
+        name="dispatch_jobs",
+        after="job_secrets_after",
+        replace="replace_job_secrets",
+        first=(-1, ""),
+        locate=("tenant_id", "job_id"),
+        columns=_MAPS,
+    ),
+)

@@ -1,0 +1,207 @@
+"""Events, and the jobs that are made when one is stored. Who wants it is decided by callers."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import asyncpg
+import msgspec
+
+from core.dispatch.event_job import EventJob
+from core.dispatch.job import JobKey
+from core.events.event import AHEAD, ANY, Event, context_entry, context_pair, type_expression
+from core.shared.tsid import first_at
+from storage.postgres import bounded_scan
+from storage.postgres.bounded_scan import Found
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+# Greater than any id.
+LAST = "~"
+
+_encode = msgspec.json.Encoder().encode
+_extensions = msgspec.json.Decoder(dict[str, Any])
+
+
+class EventKey(NamedTuple):
+    """Which event."""
+
+    tenant: int
+    event_id: str
+
+
+class Place(NamedTuple):
+    """Where a job stands among all, and when it may go; 0 if at once."""
+
+    position: int
+    due: float
+
+
+@dataclass(slots=True)
+class Flushed:
+    """What came of a flush: the events that were new, and where their jobs stand."""
+
+    stored: set[EventKey] = field(default_factory=set)
+    jobs: dict[JobKey, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events are meant; None leaves a filter off. Times are the senders'."""
+
+    type: str | None = None
+    """A type, or a pattern with `*` for a part of a segment."""
+    source: str | None = None
+    subject: str | None = None
+    correlation_id: str | None = None
+    message_group: str | None = None
+    context: tuple[tuple[str, str], ...] = ()
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether an index leads to what is meant, or nearly all is."""
+        if self.context:
+            return True
+        is_exact = self.type is None or ANY not in self.type
+        return is_exact and self == EventFilter(type=self.type, since=self.since)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An event as listings show it: without its data, but for the size of that."""
+
+    event: Event
+    size: int | None
+
+
+async def flush(
+    conn: Connection | Pool, events: Iterable[Event], jobs: Sequence[EventJob]
+) -> Flushed:
+    """Store events, and the jobs of those that were new, in the order they stand in.
+
+    Of two events that are known by the same id, the first is stored.
+    """
+    # Always in the same order, so that no two who store the same wait for each other.
+    ordered = sorted(events, key=lambda event: (event.tenant, event.deduplication_id or ""))
+    flushed = Flushed()
+    for tenant, id_, position, due in await conn.fetch(
+        Q["flush_events"], [_row(event) for event in ordered], jobs
+    ):
+        if position is None:
+            flushed.stored.add(EventKey(tenant, id_))
+        else:
+            flushed.jobs[JobKey(tenant, id_)] = Place(position, due or 0.0)
+    return flushed
+
+
+async def known(conn: Connection | Pool, events: Sequence[Event]) -> dict[EventKey, Event]:
+    """What is stored in the place of these events: themselves, or those that came first."""
+    rows = await conn.fetch(
+        Q["known_events"],
+        [event.tenant for event in events],
+        [event.event_id for event in events],
+        [event.deduplication_id for event in events],
+    )
+    return {EventKey(row["tenant_id"], row["asked_id"]): _event(row) for row in rows}
+
+
+async def known_jobs(conn: Connection | Pool, jobs: Sequence[JobKey]) -> dict[JobKey, Place]:
+    """Where these jobs stand, as far as they were made."""
+    rows = await conn.fetch(
+        Q["known_jobs"], [job.tenant for job in jobs], [job.job_id for job in jobs]
+    )
+    return {
+        JobKey(row["tenant_id"], row["job_id"]): Place(row["position"], row["due"] or 0.0)
+        for row in rows
+    }
+
+
+async def read(pool: Pool, tenant: int, event_id: str) -> Event | None:
+    """One event."""
+    row = await pool.fetchrow(Q["read_event"], tenant, event_id)
+    return _event(row) if row else None
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: EventFilter, before: str | None, limit: int
+) -> Found[Listed, str]:
+    """The next events of a listing, newest first, among those that one look reads."""
+    is_pattern = chosen.type is not None and ANY in chosen.type
+    # An event comes at most so long before its own time: earlier ones need no look.
+    oldest = "" if chosen.since is None else first_at(chosen.since - AHEAD)
+    looked_to = None
+    if not chosen.is_served:
+        bounds = (tenant, before or LAST, oldest)
+        ends = await pool.fetch(Q["look_back_at_events"], *bounds, bounded_scan.LOOKS - 1)
+        looked_to = ends[0]["event_id"] if len(ends) == 2 else None
+    rows = await pool.fetch(
+        Q["list_events"],
+        tenant,
+        before or LAST,
+        looked_to or oldest,
+        None if is_pattern else chosen.type,
+        type_expression(chosen.type) if chosen.type is not None and is_pattern else None,
+        chosen.source,
+        chosen.subject,
+        chosen.correlation_id,
+        chosen.message_group,
+        [context_entry(*pair) for pair in chosen.context] or None,
+        chosen.since,
+        chosen.until,
+        limit,
+    )
+    return Found([Listed(_event(row), row["size"]) for row in rows], looked_to)
+
+
+async def forget(pool: Pool, before: float, limit: int) -> int:
+    """Remove events that came before this time and that no job needs; how many."""
+    return len(await pool.fetch(Q["forget_events"], first_at(before), limit))
+
+
+def _row(event: Event) -> tuple[Any, ...]:
+    return (
+        event.tenant,
+        event.event_id,
+        event.spec_version,
+        event.type,
+        event.source,
+        event.subject,
+        event.time,
+        event.data,
+        event.content_type,
+        event.data_schema,
+        event.type_version,
+        event.execution_id,
+        event.correlation_id,
+        event.causation_id,
+        event.deduplication_id,
+        event.message_group,
+        [context_entry(*pair) for pair in event.context] or None,
+        _encode(event.extensions).decode() if event.extensions else None,
+    )
+
+
+def _event(row: asyncpg.Record) -> Event:
+    extensions = row["extensions"]
+    return Event(
+        tenant=row["tenant_id"],
+        event_id=row["event_id"],
+        spec_version=row["spec_version"],
+        type=row["type"],
+        source=row["source"],
+        subject=row["subject"],
+        time=row["time"],
+        data=row["data"],
+        content_type=row["content_type"],
+        data_schema=row["data_schema"],
+        type_version=row["type_version"],
+        execution_id=row["execution_id"],
+        correlation_id=row["correlation_id"],
+        causation_id=row["causation_id"],
+        deduplication_id=row["deduplication_id"],
+        message_group=row["message_group"],
+        context=tuple(context_pair(entry) for entry in row["context"] or ()),
+        extensions=_extensions.decode(extensions) if extensions else {},
+    )

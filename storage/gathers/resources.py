@@ -1,0 +1,108 @@
+"""Resources, and the gathers that wait for them."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import asyncpg
+import msgspec
+
+from core.gathers.gather import LONGEST_TIMEOUT_MS, Asked, Resource, decode_asked
+from core.shared.address import Address
+from core.waits.spec import decode_spec
+from core.waits.state import ASKED, Mark
+from storage.encryption.cipher import ENCRYPTION_ERRORS
+from storage.encryption.secret_values import (
+    decrypt_asked,
+    decrypt_resource,
+    encrypt_resource,
+    resource_at,
+)
+from storage.postgres.pool import Pool
+from storage.postgres.queries import Q
+from storage.waits import waits
+from storage.waits.wait_rows import address_of
+
+_resource = msgspec.json.Decoder(Resource)
+_marks = msgspec.json.Decoder(tuple[Mark, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A resource as it is kept."""
+
+    name: str
+    resource: Resource
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGather:
+    """A gather that waits, and how each that it asked stands."""
+
+    address: Address
+    marks: dict[str, Mark]
+    expires_at: float
+
+
+async def put(pool: Pool, tenant: int, name: str, resource: Resource) -> bool:
+    """Register or change; whether it is new."""
+    stored = encrypt_resource(resource, resource_at(tenant, name))
+    text = msgspec.json.encode(stored).decode()
+    created: bool = await pool.fetchval(Q["put_resource"], tenant, name, text)
+    return created
+
+
+async def find(pool: Pool, tenant: int, names: Sequence[str]) -> dict[str, Resource]:
+    """Those of these names that there are, ready to be called."""
+    rows = await pool.fetch(Q["find_resources"], tenant, list(names))
+    found = {row["name"]: _resource.decode(row["definition"]) for row in rows}
+    return {name: decrypt_resource(one, resource_at(tenant, name)) for name, one in found.items()}
+
+
+async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[Registered]:
+    """The next resources of a listing, by name."""
+    return [
+        _registered(tenant, row)
+        for row in await pool.fetch(Q["list_resources"], tenant, after, limit)
+    ]
+
+
+async def read(pool: Pool, tenant: int, name: str) -> Registered | None:
+    """One resource."""
+    row = await pool.fetchrow(Q["read_resource"], tenant, name)
+    return _registered(tenant, row) if row else None
+
+
+async def drop(pool: Pool, tenant: int, name: str) -> bool:
+    """Remove one; False if there is none."""
+    return await pool.fetchval(Q["drop_resource"], tenant, name) is not None
+
+
+async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGather]:
+    """Gathers that have waited for so many seconds, soonest deadline first."""
+    rows = await pool.fetch(Q["open_gathers"], older_than, limit, LONGEST_TIMEOUT_MS / 1000)
+    return [
+        OpenGather(
+            address_of(row),
+            dict(zip(decode_spec(row["spec"]).names, _marks.decode(row["marks"]), strict=True)),
+            row["expires_at"],
+        )
+        for row in rows
+    ]
+
+
+async def read_asked(pool: Pool, address: Address) -> Asked | None:
+    """What a gather asked for, if there is one."""
+    lines = await waits.read_lines(pool, address.key, [1])
+    found = next((decode_asked(line.payload) for line in lines if line.kind == ASKED), None)
+    return None if found is None else decrypt_asked(found, address)
+
+
+def _registered(tenant: int, row: asyncpg.Record) -> Registered:
+    definition = _resource.decode(row["definition"])
+    # One whose secrets cannot be read is shown without them: it can still be replaced or removed.
+    with suppress(*ENCRYPTION_ERRORS):
+        definition = decrypt_resource(definition, resource_at(tenant, row["name"]))
+    return Registered(row["name"], definition, row["created_at"], row["updated_at"])

@@ -1,0 +1,114 @@
+"""Warnings: what somebody should look at, once however often it happens."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import asyncpg
+
+from storage.postgres.pool import Pool
+from storage.postgres.queries import Q
+
+LONGEST_MESSAGE = 2_000
+# Postgres takes no NUL in text; a message may quote one.
+_STORABLE = {0: "\ufffd"}
+
+
+class Severity(StrEnum):
+    """How much a warning matters."""
+
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+    CRITICAL = "CRITICAL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewWarning:
+    """Something to look at. The same `category` and `source` again is the same warning."""
+
+    tenant: int
+    category: str
+    severity: Severity
+    source: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warning as it is kept."""
+
+    warning_id: int
+    category: str
+    severity: Severity
+    source: str
+    message: str
+    count: int
+    first_at: float
+    last_at: float
+    acknowledged_at: float | None
+    acknowledged_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningFilter:
+    """Which warnings are meant."""
+
+    is_open: bool = False
+    severity: Severity | None = None
+
+
+async def warn(pool: Pool, new: NewWarning) -> int:
+    """Raise a warning, or raise the count of the open one; its id."""
+    message = new.message.translate(_STORABLE)[:LONGEST_MESSAGE]
+    source = new.source.translate(_STORABLE)
+    warning_id: int = await pool.fetchval(
+        Q["raise_warning"], new.tenant, new.category, new.severity, source, message
+    )
+    return warning_id
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: WarningFilter, before: int | None, limit: int
+) -> list[Warned]:
+    """The next warnings of a listing, newest first."""
+    rows = await pool.fetch(
+        Q["list_warnings"], tenant, chosen.is_open, chosen.severity, before, limit
+    )
+    return [_warned(row) for row in rows]
+
+
+async def count_recent(pool: Pool, tenant: int | None, within: float) -> dict[int, int]:
+    """How many open warnings there are that came within so many seconds, by tenant."""
+    rows = await pool.fetch(Q["count_recent_warnings"], tenant, within)
+    return {row["tenant_id"]: row["warnings"] for row in rows}
+
+
+async def count_open(pool: Pool, tenant: int) -> dict[str, int]:
+    """How many open warnings a tenant has, by severity."""
+    rows = await pool.fetch(Q["count_open_warnings"], tenant)
+    return {row["severity"]: row["warnings"] for row in rows}
+
+
+async def acknowledge(pool: Pool, tenant: int, warning_id: int, by: str) -> Warned | None:
+    """Somebody has seen it; None if there is none."""
+    row = await pool.fetchrow(Q["acknowledge_warning"], tenant, warning_id, by)
+    return _warned(row) if row else None
+
+
+async def drop(pool: Pool, tenant: int, older_than: float | None = None) -> int:
+    """Forget a tenant's warnings, or those that have not come for so many seconds; how many."""
+    return len(await pool.fetch(Q["drop_warnings"], tenant, older_than))
+
+
+async def acknowledge_old(pool: Pool, older_than: float) -> int:
+    """Put aside what nobody looked at and what has not come again since; how many."""
+    return len(await pool.fetch(Q["acknowledge_old_warnings"], older_than))
+
+
+async def forget(pool: Pool, older_than: float) -> int:
+    """Forget what was seen and has not come again since; how many."""
+    return len(await pool.fetch(Q["forget_warnings"], older_than))
+
+
+def _warned(row: asyncpg.Record) -> Warned:
+    return Warned(**dict(row) | {"severity": Severity(row["severity"])})

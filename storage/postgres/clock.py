@@ -1,0 +1,58 @@
+"""The database's clock, read seldom and extrapolated in between."""
+
+from collections.abc import Callable
+
+import structlog
+
+from core.shared.clock_offset import ClockOffset
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+
+log = structlog.get_logger("clock")
+
+
+async def read_clock(pool: Pool) -> float:
+    """Read the database's clock: the least that one that serves can do."""
+    now: float = await pool.fetchval(Q["read_clock"])
+    return now
+
+
+class DatabaseClock:
+    """Tells the database's time from a local monotonic clock and the offset measured best."""
+
+    def __init__(self, monotonic: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        # Until the first sync the local wall clock has to do.
+        self._offset = ClockOffset(wall() - monotonic())
+        self.moves = 0
+        """How often the database's clock was found moved."""
+        # Called when it was: what was decided by the time before is to be decided again.
+        self.on_moved: Callable[[], None] = lambda: None
+
+    @property
+    def synced(self) -> bool:
+        """Return True once the database was asked."""
+        return self._offset.measured
+
+    def now(self) -> float:
+        """Seconds since the epoch, to the microsecond that Postgres keeps."""
+        return round(self._monotonic() + self._offset.value, 6)
+
+    async def sync(self, pool: Pool) -> None:
+        """Measure the offset. Waiting for a connection is no part of the measurement."""
+        async with pool.acquire() as conn:
+            await self.measure(conn)
+
+    async def measure(self, conn: Connection) -> None:
+        """Measure the offset on this connection: to be done with each before it is used.
+
+        It may lead to another server than the one before, whose clock is another.
+        """
+        before = self._monotonic()
+        database: float = await conn.fetchval(Q["read_clock"])
+        after = self._monotonic()
+        expected = self.now()
+        if self._offset.add(before, after, database):
+            log.warning("clock.moved", seconds=round(self.now() - expected, 3))
+            self.moves += 1
+            self.on_moved()

@@ -1,0 +1,49 @@
+"""The migrations that this version brings: numbered files, with what their first lines say."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+# The newest migration of the last release. The code of that release works behind every migration
+# that follows, unless that says otherwise: see tests/contract/postgres/test_previous_release.py.
+LAST_RELEASE = "0014"
+
+_OUTSIDE = re.compile(r"^-- transaction: none\s*$", re.MULTILINE)
+_COMPATIBLE = re.compile(r"^-- compatible-from: (\d{4})\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file."""
+
+    name: str
+    sql: str
+
+    @property
+    def is_transaction(self) -> bool:
+        """Return False if its statements run one by one, as those on concurrent indexes must."""
+        return _OUTSIDE.search(self.sql) is None
+
+    @property
+    def compatible_from(self) -> str:
+        """Return the number of the oldest schema whose code works behind this one, too."""
+        said = _COMPATIBLE.search(self.sql)
+        return said.group(1) if said else LAST_RELEASE
+
+    @property
+    def statements(self) -> list[str]:
+        """Return the statements of one that is no transaction; each ends with its line."""
+        code = re.sub(r"^\s*--.*$", "", self.sql, flags=re.MULTILINE)
+        return [one.strip() for one in re.split(r";\s*$", code, flags=re.MULTILINE) if one.strip()]
+
+
+@cache
+def known() -> tuple[Migration, ...]:
+    """Read the migrations this version brings, in order."""
+    folder = files("storage").joinpath("migrations")
+    found = [f for f in folder.iterdir() if f.name.endswith(".sql")]
+    return tuple(
+        Migration(f.name.removesuffix(".sql"), f.read_text(encoding="utf-8"))
+        for f in sorted(found, key=lambda f: f.name)
+    )

@@ -1,0 +1,88 @@
+"""Whether Postgres takes rows at all: write some of each kind, and undo it.
+
+Where a single row is refused and no other was written with it, this tells the two apart: a row
+that cannot be stored, and a server or a schema that takes none.
+"""
+
+import uuid
+
+from core.events.event import Event
+from core.shared.address import Address
+from core.waits.messages import Offer, Register
+from core.waits.spec import Expected, Source, WaitSpec, encode_spec
+from core.waits.transitions import take
+from storage.events import events
+from storage.postgres.pool import Connection
+from storage.waits.flush import NEW, Change, Journal
+
+_SPEC = encode_spec(WaitSpec(events=(Expected(name="probe", source=Source.API, label="probe"),)))
+# Belongs to no tenant's listing; it is never committed anyway.
+_TENANT = 0
+_EARLY_TTL = 60.0
+
+
+async def probe_waits(conn: Connection) -> None:
+    """Write a wait, a line of its log and an early event, and undo it.
+
+    Raises:
+        Exception: Whatever Postgres or the driver has against it.
+    """
+    change = _change()
+    transaction = conn.transaction()
+    await transaction.start()
+    try:
+        kept = await Journal("probe", _EARLY_TTL).flush(conn, [change])
+    finally:
+        await transaction.rollback()
+    if change.key not in kept:
+        raise OSError("Postgres did not keep a row that nobody else can have")
+
+
+async def probe_events(conn: Connection) -> None:
+    """Write an event, and undo it.
+
+    Raises:
+        Exception: Whatever Postgres or the driver has against it.
+    """
+    event = Event(
+        tenant=_TENANT,
+        event_id=uuid.uuid4().hex,
+        type="probe",
+        source="probe",
+        time=0.0,
+        data=b"{}",
+        content_type="application/json",
+    )
+    transaction = conn.transaction()
+    await transaction.start()
+    try:
+        flushed = await events.flush(conn, [event], [])
+    finally:
+        await transaction.rollback()
+    if not flushed.stored:
+        raise OSError("Postgres did not keep a row that nobody else can have")
+
+
+def _change() -> Change:
+    address = Address(_TENANT, uuid.uuid4().hex, uuid.uuid4().hex)
+    offer = Offer(
+        address=address,
+        turn_id="probe",
+        event_id="probe",
+        source=Source.API,
+        label="probe",
+        payload=b"{}",
+    )
+    early = take(None, offer, 0.0)
+    opened = take(
+        None, Register(address=address, turn_id="probe", node_id="probe", spec=_SPEC), 0.0
+    )
+    counted = take(opened.wait, offer, 0.0)
+    return Change(
+        key=address.key,
+        tenant=_TENANT,
+        seen=NEW,
+        wait=counted.wait,
+        entries=list(counted.entries),
+        parked=list(early.parked),
+    )

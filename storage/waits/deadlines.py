@@ -1,0 +1,47 @@
+"""What the timer reads and writes: due rows, its own mark, the database's clock."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from core.shared.address import Address
+from storage.postgres.pool import Pool
+from storage.postgres.queries import Q
+from storage.waits.wait_rows import address_of
+
+PAGE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A wait and its next deadline."""
+
+    address: Address
+    due_at: float
+
+
+class DeadlineStore:
+    """Postgres as the timer sees it. `mark` names the time up to which everything has fired."""
+
+    def __init__(self, pool: Pool, mark: str = "waits", page: int = PAGE) -> None:
+        self._pool = pool
+        self._mark = mark
+        self._page = page
+
+    async def due_between(self, after: float, until: float) -> AsyncIterator[list[Due]]:
+        """Yield pages of the waits whose next deadline lies in (after, until], soonest first."""
+        behind, key = after, b""
+        while True:
+            rows = await self._pool.fetch(Q["due_waits"], after, until, behind, key, self._page)
+            yield [Due(address_of(row), row["due_at"]) for row in rows]
+            if len(rows) < self._page:
+                return
+            behind, key = rows[-1]["due_at"], rows[-1]["wait_key"]
+
+    async def read_mark(self) -> float | None:
+        """Up to where everything has fired; None before the first time."""
+        mark: float | None = await self._pool.fetchval(Q["read_mark"], self._mark)
+        return mark
+
+    async def write_mark(self, swept_until: float) -> None:
+        """Move the mark, back as well."""
+        await self._pool.execute(Q["write_mark"], self._mark, swept_until)

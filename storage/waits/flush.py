@@ -1,0 +1,186 @@
+"""A shard's writes: everything since the last flush in one statement, each row checked."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from core.waits.outgoing import Outgoing
+from core.waits.state import Entry, Parked, Wait
+from core.waits.strategy import Status
+from storage.postgres.pool import Connection
+from storage.postgres.queries import Q
+from storage.waits.spec_cache import KnownSpecs, SpecRow
+from storage.waits.wait_rows import json_of
+
+NEW = 0
+# Of the events that one correlation refused, so many are kept.
+REFUSED_KEPT = 256
+REFUSED_BYTES = 4 * 1024 * 1024
+
+
+class Change(msgspec.Struct, gc=False):
+    """What one correlation needs written: its last state, and all that hangs on it."""
+
+    key: bytes
+    tenant: int
+    seen: int
+    """The version the stored row must have; NEW if there must be none."""
+    wait: Wait | None = None
+    entries: list[Entry] = []
+    parked: list[Parked] = []
+    unparked: list[str] = []
+    outgoing: list[Outgoing] = []
+
+
+class Journal:
+    """Writes for one owner."""
+
+    def __init__(self, owner: str, early_ttl: float) -> None:
+        self._owner = owner
+        self._early_ttl = early_ttl
+        self._specs = KnownSpecs()
+
+    def forget(self) -> None:
+        """Forget which specs are stored: it may be another server, or one that was restored."""
+        self._specs = KnownSpecs()
+
+    async def flush(self, conn: Connection, changes: Sequence[Change]) -> set[bytes]:
+        """Write all; the keys whose state was kept. The rest lost their row to another owner.
+
+        Parked events are rare: only a flush that has some pays for a transaction of two statements.
+        """
+        specs = self._specs.unknown_to_postgres(
+            change.wait for change in changes if change.wait is not None and change.seen == NEW
+        )
+        if any(change.parked for change in changes):
+            async with conn.transaction():
+                kept = await self._write(conn, specs, changes)
+                await park(conn, _still_valid(changes, kept), self._early_ttl)
+        else:
+            kept = await self._write(conn, specs, changes)
+        self._specs.remember(specs)
+        return kept
+
+    async def _write(
+        self, conn: Connection, specs: list[SpecRow], changes: Sequence[Change]
+    ) -> set[bytes]:
+        opened: list[tuple[Any, ...]] = []
+        saved: list[tuple[Any, ...]] = []
+        lines: list[tuple[Any, ...]] = []
+        taken: list[tuple[bytes, str]] = []
+        outgoing: list[tuple[Any, ...]] = []
+        for change in changes:
+            key, wait = change.key, change.wait
+            if wait is None:
+                continue  # nothing but parked events
+            if change.seen == NEW:
+                opened.append(_opened(key, wait))
+            else:
+                saved.append(_saved(key, change.seen, wait))
+            lines += [_line(key, change.tenant, entry) for entry in change.entries]
+            taken += [(key, event_id) for event_id in change.unparked]
+            outgoing += [(key, change.tenant, o.topic, o.key, o.type) for o in change.outgoing]
+        if not opened and not saved:
+            return set()
+        arguments = (specs, opened, saved, lines, taken, outgoing, self._owner)
+        rows = await conn.fetch(Q["flush"], *arguments)
+        return {row[0] for row in rows}
+
+
+async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_ttl: float) -> None:
+    """Keep events in the inbox under their correlation's key (empty if an id was missing)."""
+    if not events:
+        return
+    # One statement may not touch a row twice: of two copies the later verdict counts.
+    last = {(key, event.address.tenant, event.event_id): (key, event) for key, event in events}
+    rows = [_parked(key, event) for key, event in last.values()]
+    await conn.execute(Q["park"], rows, early_ttl, REFUSED_KEPT, REFUSED_BYTES)
+
+
+def _still_valid(changes: Sequence[Change], kept: set[bytes]) -> list[tuple[bytes, Parked]]:
+    """Leave out what was decided on a state that another owner had moved on."""
+    return [
+        (change.key, event)
+        for change in changes
+        if change.wait is None or change.key in kept
+        for event in change.parked
+    ]
+
+
+def _opened(key: bytes, wait: Wait) -> tuple[Any, ...]:
+    return (
+        key,
+        wait.address.tenant,
+        wait.address.execution_id,
+        wait.address.correlation_id,
+        wait.node_id,
+        wait.spec.strategy,
+        wait.status,
+        wait.version,
+        wait.log_length,
+        wait.spec.digest,
+        json_of(wait.marks),
+        json_of(wait.ending),
+        wait.registered_by,
+        wait.opened_at,
+        wait.expires_at,
+        wait.due_at,
+        _resumed_at(wait),
+    )
+
+
+def _saved(key: bytes, seen: int, wait: Wait) -> tuple[Any, ...]:
+    return (
+        key,
+        seen,
+        wait.version,
+        wait.log_length,
+        wait.status,
+        json_of(wait.marks),
+        json_of(wait.ending),
+        wait.due_at,
+        _resumed_at(wait),
+    )
+
+
+def _line(key: bytes, tenant: int, entry: Entry) -> tuple[Any, ...]:
+    return (
+        key,
+        tenant,
+        entry.seq,
+        entry.kind,
+        entry.event,
+        entry.event_id,
+        entry.source,
+        entry.label,
+        entry.content_type,
+        entry.payload,
+        entry.at,
+    )
+
+
+def _resumed_at(wait: Wait) -> float | None:
+    """Set in the same write that completes the wait, so that no second resume can happen."""
+    ending = wait.ending
+    return ending.at if ending and ending.status is Status.COMPLETED else None
+
+
+def _parked(key: bytes, event: Parked) -> tuple[Any, ...]:
+    return (
+        key,
+        event.event_id,
+        event.address.tenant,
+        event.address.execution_id or None,
+        event.address.correlation_id or None,
+        event.turn_id,
+        event.source,
+        event.label,
+        event.content_type,
+        event.payload,
+        event.outcome,
+        event.verdict,
+        event.reason,
+        json_of(event.clause),
+        event.at,
+    )

@@ -1,0 +1,104 @@
+"""The inbox: events that found no place, with their verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.shared.address import Address
+from core.waits.state import Parked
+from storage.postgres import bounded_scan
+from storage.postgres.bounded_scan import Found
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+from storage.waits.wait_rows import parked_of
+
+# How many events of a key, and of its neighbours on either side, an explanation looks at.
+NEAR_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxFilter:
+    """Which events a listing shows; None leaves a filter off."""
+
+    verdict: str | None = None
+    reason: str | None = None
+    correlation_id: str | None = None
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: InboxFilter, before: int | None, limit: int
+) -> Found[dict[str, Any], int]:
+    """The next events of a listing, newest first, without payloads, among those one look reads."""
+    looked_to = None
+    if chosen != InboxFilter():
+        ends = await pool.fetch(Q["look_back_at_inbox"], tenant, before, bounded_scan.LOOKS - 1)
+        looked_to = ends[0]["inbox_id"] if len(ends) == 2 else None
+    rows = await pool.fetch(
+        Q["list_inbox"],
+        tenant,
+        chosen.verdict,
+        chosen.reason,
+        chosen.correlation_id,
+        before,
+        limit,
+        looked_to or 0,
+    )
+    return Found([dict(row) for row in rows], looked_to)
+
+
+async def read(pool: Pool, tenant: int, inbox_id: int) -> Parked | None:
+    """One event with its payload."""
+    row = await pool.fetchrow(Q["read_parked"], tenant, inbox_id)
+    return parked_of(row) if row else None
+
+
+async def delete(pool: Pool, tenant: int, inbox_id: int) -> bool:
+    """Forget one event; False if there was none."""
+    return await pool.fetchval(Q["delete_parked"], tenant, inbox_id) is not None
+
+
+async def near_misses(pool: Connection | Pool, address: Address, limit: int = 20) -> list[Parked]:
+    """What came under this correlation id, for this or another execution, and did not count."""
+    prefix = address.key[:8]
+    lower, upper = prefix + b"\x00" * 8, prefix + b"\xff" * 8
+    rows = await pool.fetch(
+        Q["near_misses"], address.key, lower, upper, address.tenant, NEAR_LIMIT, limit
+    )
+    return [parked_of(row) for row in rows]
+
+
+async def slice_after(pool: Pool, after: int, size: int) -> tuple[int, int]:
+    """How many of the next so many events there are, and the number of the last."""
+    ((found, last),) = await pool.fetch(Q["slice_of_inbox"], after, size)
+    return found, last
+
+
+async def stranded(
+    pool: Pool, after: int, last: int, limit: int, budget: int
+) -> list[tuple[int, Parked]]:
+    """Parked events of a slice whose wait exists by now, the oldest first.
+
+    At most `limit`, and `budget` bytes and one event more.
+    """
+    rows = await pool.fetch(Q["stranded"], after, last, limit, budget)
+    return [(row["inbox_id"], parked_of(row)) for row in rows]
+
+
+async def settle(pool: Pool, inbox_ids: Sequence[int]) -> None:
+    """Remove events that their correlation has taken."""
+    await pool.execute(Q["settle_stranded"], list(inbox_ids))
+
+
+async def expire(pool: Pool, limit: int) -> int:
+    """Forget a batch of events whose time is over; how many."""
+    return len(await pool.fetch(Q["expire_parked"], limit))
+
+
+async def census(pool: Pool) -> dict[tuple[str, str], int]:
+    """How many parked events there are, by verdict and reason: by a sample of a large table."""
+    ((_, size),) = await pool.fetch(Q["census_sizes"])
+    percent = bounded_scan.sample_percent(size)
+    rows = await pool.fetch(Q["inbox_census"], percent)
+    return {
+        (row["verdict"], row["reason"]): bounded_scan.scaled(row["events"], percent) for row in rows
+    }

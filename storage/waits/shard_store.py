@@ -1,0 +1,131 @@
+"""Postgres as a shard sees it: one held connection to write, a small pool to read."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from core.shared.address import Address
+from core.shared.usage_counter import UsageCounter
+from core.waits.spec import WaitSpec
+from core.waits.state import Parked
+from storage.access.usage_counts import count_changes
+from storage.postgres.clock import DatabaseClock
+from storage.postgres.error_class import ErrorClass, error_class, is_server_error
+from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection, open_pool
+from storage.postgres.probe import probe_waits
+from storage.waits import spec_cache, waits
+from storage.waits.flush import Change, Journal
+
+T = TypeVar("T")
+
+
+class ClockMovedError(ConnectionError):
+    """Nothing was written: what is to be written was decided by a time that is not true."""
+
+
+class ShardStore:
+    """Connects when first used, and again after Postgres was away."""
+
+    def __init__(
+        self,
+        options: PoolOptions,
+        owner: str,
+        early_ttl: float,
+        clock: DatabaseClock,
+        usage: UsageCounter | None = None,
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._usage = usage or UsageCounter()
+        self._journal = Journal(owner, early_ttl)
+        self._writer: Connection | None = None
+        self._pool: Pool | None = None
+        # Called when the connection to write by is lost.
+        self.on_lost: Callable[[], None] = lambda: None
+
+    async def pool(self) -> Pool:
+        """The readers' pool."""
+        if self._pool is None:
+            self._pool = await open_pool(self._options, self._clock.measure)
+        return self._pool
+
+    async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.Loaded]:
+        """All that is known of these keys."""
+        async with self._reader() as conn:
+            return await waits.load(conn, requests)
+
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+        """The events that came before these were registered."""
+        async with self._reader() as conn:
+            return await waits.load_early(conn, keys)
+
+    @contextlib.asynccontextmanager
+    async def _reader(self) -> AsyncIterator[Connection]:
+        pool = await self.pool()
+        try:
+            async with pool.acquire(timeout=5.0) as conn:
+                yield conn
+        except Exception as error:
+            if is_server_error(error):
+                await pool.expire_connections()  # the next look goes to whoever serves then
+            raise
+
+    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+        """Write changes together; the keys whose row was kept."""
+        kept = await self._using(lambda conn: self._journal.flush(conn, changes))
+        count_changes(self._usage, changes, kept)
+        return kept
+
+    async def probe(self) -> None:
+        """Raise what Postgres has against rows of any content, if it takes none now."""
+        await self._using(probe_waits)
+
+    async def _using(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        writer = self._writer
+        if writer is None or writer.is_closed():
+            writer = await self._connect()
+        try:
+            return await work(writer)
+        except BaseException as error:
+            # Its state is unknown, or it leads to a server that is of no use: never again.
+            if not isinstance(error, Exception) or error_class(error) is ErrorClass.SERVER:
+                writer.terminate()
+                self._writer = None
+            raise
+
+    async def _connect(self) -> Connection:
+        """Open the connection to write by. It may lead to another server, or to a restored one.
+
+        Raises:
+            ClockMovedError: The clock there is another than the one that we went by until now.
+        """
+        moves = self._clock.moves
+        writer = self._writer = await open_connection(self._options, self._clock.measure)
+        writer.add_termination_listener(self._is_lost)
+        self._journal.forget()
+        if self._pool is not None:
+            await self._pool.expire_connections()  # no reader stays with the server before
+        if self._clock.moves != moves:
+            raise ClockMovedError("the database's clock was moved")
+        return writer
+
+    def _is_lost(self, _conn: object) -> None:
+        """Believe nothing any more that the server had: the next may have lost or regained it."""
+        self._journal.forget()
+        self.on_lost()
+
+    async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+        """Store a spec again that is not there any more."""
+        async with self._reader() as conn:
+            await spec_cache.restore(conn, tenant, spec, last_deadline)
+
+    async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
+        """Which correlation a node of this execution already has."""
+        return await waits.correlation_of_node(await self.pool(), address, node_id)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._writer is not None:
+            self._writer.terminate()
+        if self._pool is not None:
+            self._pool.terminate()

@@ -1,0 +1,49 @@
+"""Which specs Postgres has already: a flush sends the others along."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from core.waits.spec import WaitSpec
+from core.waits.state import Wait
+from storage.postgres.pool import Connection
+from storage.postgres.queries import Q
+
+MOST = 10_000
+_DAY = 86_400.0
+
+# tenant, digest, text, the last deadline it covers: a row of type flushed_spec
+SpecRow: TypeAlias = tuple[int, bytes, str, float]
+
+
+class KnownSpecs:
+    """A memory of what was stored. Forgetting is harmless: a spec may be sent twice."""
+
+    def __init__(self) -> None:
+        self._covered: dict[tuple[int, bytes], float] = {}
+
+    def unknown_to_postgres(self, waits: Iterable[Wait]) -> list[SpecRow]:
+        """The specs these new waits need, in one order for all shards, so none blocks another.
+
+        Each covers a day more than asked for, so that a busy spec is sent once a day.
+        """
+        rows: dict[tuple[int, bytes], SpecRow] = {}
+        for wait in waits:
+            spec = wait.spec
+            key = (wait.address.tenant, spec.digest)
+            if self._covered.get(key, 0.0) >= wait.expires_at:
+                continue
+            if key not in rows or rows[key][3] < wait.expires_at + _DAY:
+                rows[key] = (*key, spec.text, wait.expires_at + _DAY)
+        return [rows[key] for key in sorted(rows)]
+
+    def remember(self, rows: Sequence[SpecRow]) -> None:
+        """These were committed."""
+        if len(self._covered) + len(rows) > MOST:
+            self._covered.clear()
+        for tenant, digest, _, last_deadline in rows:
+            self._covered[tenant, digest] = last_deadline
+
+
+async def restore(conn: Connection, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+    """Store a spec again that waits have and Postgres has lost."""
+    await conn.execute(Q["restore_spec"], tenant, spec.digest, spec.text, last_deadline + _DAY)

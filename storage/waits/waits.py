@@ -1,0 +1,230 @@
+"""Reading waits: what a shard activates from, and what people look at."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from core.shared.address import Address
+from core.waits.messages import Reason
+from core.waits.state import Entry, Parked, Wait
+from storage.postgres import bounded_scan
+from storage.postgres.bounded_scan import Found
+from storage.postgres.pool import Connection, Pool
+from storage.postgres.queries import Q
+from storage.waits.wait_rows import entry_of, parked_of, wait_of
+
+LOG_BUDGET = 8 * 1024 * 1024
+LEAST_KEY = b"\x00" * 16
+MICROSECOND = 1e-6
+# How many waits of one correlation id are looked at for one that an event may have meant.
+ELSEWHERE_LIMIT = 16
+# What a registration takes up at most, in number and bytes: as much as the settings may allow.
+EARLY_EVENTS, EARLY_BYTES = 1_000, 16 * 1024 * 1024
+
+
+class LoadRequest(NamedTuple):
+    """A key to load. Only an event that finds no wait asks who else waits."""
+
+    key: bytes
+    tenant: int
+    has_event: bool
+
+
+class Loaded(msgspec.Struct, gc=False):
+    """All that Postgres knows of one address."""
+
+    wait: Wait | None = None
+    sizes: dict[str, int] = {}
+    """The bytes of each event that came before it was registered."""
+    refused: int = 0
+    """How many such events were refused, and noted."""
+    elsewhere: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFilter:
+    """Which waits a listing shows; None leaves a filter off."""
+
+    status: str | None = None
+    execution_id: str | None = None
+    strategy: str | None = None
+    older_than: float | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether indexes find what is meant without reading what is not."""
+        return self.execution_id is not None or (self.status is None and self.strategy is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A wait with what only its row knows."""
+
+    wait: Wait
+    resumed_at: float | None
+    resumed_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Some lines of a log, and whether there may be more."""
+
+    entries: list[Entry]
+    more: bool
+
+
+async def load_waits(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, Wait]:
+    """The waits that exist among these keys."""
+    rows = await conn.fetch(Q["load_waits"], list(keys))
+    return {row["wait_key"]: wait_of(row) for row in rows}
+
+
+async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
+    """Everything a shard needs to activate these keys."""
+    known = await load_waits(conn, [request.key for request in requests])
+    found = {request.key: Loaded(known.get(request.key)) for request in requests}
+    unknown = [request for request in requests if request.key not in known]
+    lost = [request for request in requests if _is_lost(known.get(request.key))]
+    if unknown or lost:
+        await _size_early(conn, unknown + lost, found)
+    offered = [request for request in unknown if request.has_event]
+    if offered:
+        await _find_elsewhere(conn, offered, found)
+    return found
+
+
+def _is_lost(wait: Wait | None) -> bool:
+    return wait is not None and wait.spec.lost != b""
+
+
+async def _size_early(
+    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, Loaded]
+) -> None:
+    keys = [request.key for request in requests]
+    for row in await conn.fetch(Q["size_early"], keys, 2 * EARLY_EVENTS):
+        loaded = found[row["wait_key"]]
+        if row["reason"] == Reason.TOO_MANY_EARLY:
+            loaded.refused += 1
+        else:
+            loaded.sizes[row["event_id"]] = row["size"]
+
+
+async def load_early(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+    """The events that came before these were registered, as many of each as it takes up.
+
+    There are more only if the settings allowed more once; the sweeper offers those.
+    """
+    found: dict[bytes, list[Parked]] = {}
+    for row in await conn.fetch(Q["load_early"], list(keys), EARLY_EVENTS, EARLY_BYTES):
+        found.setdefault(row["wait_key"], []).append(parked_of(row))
+    return found
+
+
+async def _find_elsewhere(
+    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, Loaded]
+) -> None:
+    keys = [request.key for request in requests]
+    tenants = [request.tenant for request in requests]
+    lower = [key[:8] + b"\x00" * 8 for key in keys]
+    upper = [key[:8] + b"\xff" * 8 for key in keys]
+    rows = await conn.fetch(Q["find_elsewhere"], keys, tenants, lower, upper, ELSEWHERE_LIMIT)
+    for row in rows:
+        found[row["wait_key"]].elsewhere = row["execution_id"]
+
+
+async def correlation_of_node(
+    conn: Connection | Pool, address: Address, node_id: str
+) -> str | None:
+    """Which correlation a node of this execution already has."""
+    value: str | None = await conn.fetchval(
+        Q["find_by_node"], address.tenant, address.execution_id, node_id
+    )
+    return value
+
+
+async def read(pool: Pool, address: Address) -> Seen | None:
+    """One wait as its row has it."""
+    row = await pool.fetchrow(Q["read_wait"], address.key, address.tenant)
+    return Seen(wait_of(row), row["resumed_at"], row["resumed_by"]) if row else None
+
+
+async def page(
+    pool: Pool, tenant: int, chosen: WaitFilter, after: tuple[float, bytes] | None, limit: int
+) -> Found[Wait, tuple[float, bytes]]:
+    """The next waits of a listing, newest first, among those that one look reads."""
+    opened_at, key = after or (None, None)
+    looked_to = None
+    if not chosen.is_served:
+        # Where the last look ended, all of that moment were read.
+        begin = opened_at - MICROSECOND if opened_at and key == LEAST_KEY else opened_at
+        look = (tenant, begin, chosen.older_than, bounded_scan.LOOKS - 1)
+        ends = await pool.fetch(Q["look_back_at_waits"], *look)
+        looked_to = ends[0]["opened_at"] if len(ends) == 2 else None
+    rows = await pool.fetch(
+        Q["list_waits"],
+        tenant,
+        chosen.status,
+        chosen.execution_id,
+        chosen.strategy,
+        chosen.older_than,
+        opened_at,
+        key,
+        limit,
+        looked_to,
+    )
+    # All of that moment were read, so the next look begins behind the least of its keys.
+    place = None if looked_to is None else (looked_to, LEAST_KEY)
+    return Found([wait_of(row) for row in rows], place)
+
+
+async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET) -> LogPage:
+    """The lines of a correlation's log after `after`, at most `budget` bytes and one line more."""
+    rows = await pool.fetch(Q["read_log"], key, after, budget)
+    entries = [entry_of(row) for row in rows]
+    return LogPage(entries, more=size_of(entries) >= budget)
+
+
+async def read_lines(pool: Pool, key: bytes, numbers: list[int]) -> list[Entry]:
+    """These lines of a correlation's log."""
+    return [entry_of(row) for row in await pool.fetch(Q["read_lines"], key, numbers)]
+
+
+async def read_counted(pool: Pool, wait: Wait) -> list[Entry]:
+    """The lines whose data counts: one for each event that came."""
+    numbers = [mark.seq for mark in wait.marks if mark.event_id]
+    return await read_lines(pool, wait.address.key, numbers) if numbers else []
+
+
+def size_of(entries: Iterable[Entry]) -> int:
+    """The bytes of their data."""
+    return sum(len(entry.payload) for entry in entries)
+
+
+async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, list[Entry]]:
+    """The lines whose data counts, of many waits, by their keys."""
+    asked = [(w.address.key, mark.seq) for w in waits for mark in w.marks if mark.event_id]
+    found: dict[bytes, list[Entry]] = {}
+    keys, numbers = [key for key, _ in asked], [seq for _, seq in asked]
+    for row in await pool.fetch(Q["read_lines_of_all"], keys, numbers):
+        found.setdefault(row["wait_key"], []).append(entry_of(row))
+    return found
+
+
+async def forget_ended(pool: Pool, retention: float, limit: int) -> int:
+    """Remove a batch of waits that ended longer than `retention` ago."""
+    return len(await pool.fetch(Q["forget_ended"], retention, limit))
+
+
+async def forget_specs(pool: Pool, retention: float) -> None:
+    """Remove the specs that no wait has any more."""
+    await pool.execute(Q["forget_specs"], retention)
+
+
+async def census(pool: Pool) -> dict[str, int]:
+    """How many waits there are, by status: exactly while the table is small, else by a sample."""
+    ((size, _),) = await pool.fetch(Q["census_sizes"])
+    percent = bounded_scan.sample_percent(size)
+    rows = await pool.fetch(Q["census"], percent)
+    return {row["status"]: bounded_scan.scaled(row["waits"], percent) for row in rows}

@@ -1,0 +1,389 @@
+"""No secret can be read in the database: not what is stored now, and not what was stored before."""
+
+import asyncio
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from actors.maintenance.encryption_sweep import EncryptionSweep
+from core.access.secret_keys import key_id
+from core.dispatch.job import ANCHOR, JobKey
+from core.gathers.gather import Resource
+from storage.access import audit_log
+from storage.access import keys as access
+from storage.dispatch import job_queue, subscriptions, webhook_secrets
+from storage.dispatch import jobs as dispatch_jobs
+from storage.encryption import keys as encryption_keys
+from storage.encryption import reencryption, rotation
+from storage.encryption.cipher import FixedKeys, KeyRing, MissingKeyError, install, key_ring
+from storage.encryption.keys import WrongKeyError
+from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
+from storage.gathers import resources
+from storage.postgres.pool import Pool
+from tests.support.dispatch import Jobs
+from tests.support.plain_secrets import find_plain
+from tests.support.subscriptions import subscription
+
+MARKER = "hunter22hunter22hunter22"
+OLD, NEW, STRANGE = b"o" * 32, b"n" * 32, b"s" * 32
+AUTH = {"type": "bearer", "token": MARKER}
+HEADERS = {"X-Key": MARKER}
+
+
+@pytest.fixture(autouse=True)
+def keys() -> Iterator[None]:
+    before = key_ring()
+    install(KeyRing(FixedKeys([OLD])))
+    yield
+    install(before)
+
+
+def use(*keys: bytes) -> None:
+    install(KeyRing(FixedKeys(keys)))
+
+
+async def store(pool: Pool, jobs: Jobs) -> str:
+    """One of each secret there is; the id of the job."""
+    one = subscription(jobs.tenant, headers=HEADERS, auth=AUTH)
+    await subscriptions.create(pool, one, MARKER.encode())
+    await resources.put(
+        pool,
+        jobs.tenant,
+        "shop",
+        Resource(url="http://127.0.0.1:9/", headers=HEADERS, authorization=f"Bearer {MARKER}"),
+    )
+    await webhook_secrets.own(pool, jobs.tenant)
+    await webhook_secrets.rotate(pool, jobs.tenant, webhook_secrets.OWN, MARKER.encode(), 60.0)
+    await access.signing_secrets(pool, "callback", MARKER.encode())
+    return await jobs.post(headers=HEADERS, auth=AUTH)
+
+
+async def store_plain(pool: Pool, jobs: Jobs) -> str:
+    """The same as it was stored before there was encryption."""
+    job_id = await store(pool, jobs)
+    secret = MARKER.encode()
+    headers, auth = (msgspec.json.encode(value).decode() for value in (HEADERS, AUTH))
+    definition = Resource(
+        url="http://127.0.0.1:9/", headers=HEADERS, authorization=f"Bearer {MARKER}"
+    )
+    await pool.execute("update webhook_secrets set secret = $1", secret)
+    await pool.execute("update signing_secrets set secret = $1", secret)
+    await pool.execute("update subscriptions set headers = $1, auth = $2", headers, auth)
+    await pool.execute("update dispatch_jobs set headers = $1, auth = $2", headers, auth)
+    text = msgspec.json.encode(definition).decode()
+    await pool.execute("update resources set definition = $1", text)
+    return job_id
+
+
+async def read_all(pool: Pool, jobs: Jobs, job_id: str) -> list[Any]:
+    """Every secret as those who need it read it."""
+    key = subscriptions.SubscriptionKey(jobs.tenant, "sub_orders")
+    profile = (await subscriptions.profiles(pool, [key]))[key]
+    found = await resources.find(pool, jobs.tenant, ["shop"])
+    await pool.execute("update dispatch_jobs set status = 'QUEUED'")
+    claimed = await job_queue.claim(pool, jobs.pool_no, [JobKey(jobs.tenant, job_id)], "test", 60.0)
+    own = await webhook_secrets.own_of(pool, [jobs.tenant])
+    return [
+        (claimed[0].headers, claimed[0].auth, claimed[0].unreadable),
+        (profile.headers, profile.auth, profile.secrets),
+        (found["shop"].headers, found["shop"].authorization),
+        own[jobs.tenant][0],
+        (await access.signing_secrets(pool, "callback", b"unused")),
+    ]
+
+
+EVERYTHING = [
+    (HEADERS, AUTH, None),
+    (HEADERS, AUTH, (MARKER.encode(),)),
+    (HEADERS, f"Bearer {MARKER}"),
+    MARKER.encode(),
+    [MARKER.encode()],
+]
+
+
+async def counts(pool: Pool) -> dict[str, int]:
+    """How many secrets are under which key, in all."""
+    found: dict[str, int] = {}
+    for table in (await reencryption.count_by_key(pool)).values():
+        for key, number in table.items():
+            found[key] = found.get(key, 0) + number
+    return found
+
+
+async def test_no_secret_is_in_any_column_and_all_come_back(
+    database: str, pool: Pool, jobs: Jobs
+) -> None:
+    job_id = await store(pool, jobs)
+    assert await find_plain(database, MARKER) == []
+    assert await read_all(pool, jobs, job_id) == EVERYTHING
+
+
+async def test_every_column_that_holds_secrets_is_found_when_it_is_plain(
+    database: str, pool: Pool, jobs: Jobs
+) -> None:
+    """The search of the other tests finds what there is to be found."""
+    await store_plain(pool, jobs)
+    held = {f"{table.name}.{column.name}" for table in SECRET_TABLES for column in table.columns}
+    assert set(await find_plain(database, MARKER)) == held
+
+
+async def test_a_plain_row_is_read_until_it_is_encrypted(pool: Pool, jobs: Jobs) -> None:
+    job_id = await store_plain(pool, jobs)
+    assert await read_all(pool, jobs, job_id) == EVERYTHING
+
+
+async def test_old_rows_are_encrypted_in_the_background_once(
+    database: str, pool: Pool, jobs: Jobs
+) -> None:
+    job_id = await store_plain(pool, jobs)
+    assert set(await counts(pool)) == {PLAIN}
+    sweep = EncryptionSweep(pool)
+    await sweep.run()
+    assert await find_plain(database, MARKER) == []
+    assert set(await counts(pool)) == {key_id(OLD)}
+    assert await read_all(pool, jobs, job_id) == EVERYTHING
+    assert not await encryption_keys.is_complete(pool)
+    await sweep.run()  # finds nothing left, and says so
+    assert await encryption_keys.is_complete(pool)
+
+
+async def test_a_row_that_somebody_holds_is_encrypted_by_the_next_round(
+    database: str, pool: Pool, jobs: Jobs
+) -> None:
+    await store_plain(pool, jobs)
+    rival = await asyncpg.connect(database)
+    held = rival.transaction()
+    await held.start()
+    await rival.execute("select from dispatch_jobs for update")
+    sweep = EncryptionSweep(pool)
+    await sweep.run()
+    assert set(await find_plain(database, MARKER)) == {
+        "dispatch_jobs.headers",
+        "dispatch_jobs.auth",
+    }
+    await held.rollback()
+    await rival.close()
+    await sweep.run()
+    assert await find_plain(database, MARKER) == []
+    assert not await encryption_keys.is_complete(pool)
+
+
+async def test_a_row_that_changed_since_it_was_read_keeps_what_it_has(
+    pool: Pool, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store_plain(pool, jobs)
+    fetch, changed = type(pool).fetch, {"type": "bearer", "token": "newer"}
+
+    async def change_before(self: Pool, query: str, *args: Any) -> Any:
+        if "replace_job_secrets" in query:
+            text = msgspec.json.encode(changed).decode()
+            await self.execute("update dispatch_jobs set auth = $1", text)
+        return await fetch(self, query, *args)
+
+    monkeypatch.setattr(type(pool), "fetch", change_before)
+    walk = await reencryption.encrypt_plain(pool)
+    monkeypatch.undo()
+    assert walk.busy == 1
+    assert await pool.fetchval("select auth::text from dispatch_jobs") == (
+        msgspec.json.encode(changed).decode()
+    )
+
+
+async def test_rotation_brings_everything_under_the_new_key(pool: Pool, jobs: Jobs) -> None:
+    job_id = await store(pool, jobs)
+    await encryption_keys.check(pool)
+    use(NEW, OLD)
+    assert await read_all(pool, jobs, job_id) == EVERYTHING
+    done = await rotation.rotate(pool)
+    assert (done.key_id, done.released) == (key_id(NEW), [key_id(OLD)])
+    assert set(await counts(pool)) == {key_id(NEW)}
+    use(NEW)
+    await encryption_keys.check(pool)
+    assert await read_all(pool, jobs, job_id) == EVERYTHING
+    again = await rotation.rotate(pool)
+    assert (again.renewed, again.released) == (0, [])
+
+
+async def test_rotations_and_removals_of_keys_are_audited_without_the_keys(
+    pool: Pool, jobs: Jobs
+) -> None:
+    await store(pool, jobs)
+    await encryption_keys.check(pool)
+    use(NEW, OLD)
+    await rotation.rotate(pool)
+    await rotation.remove(pool, key_id(OLD))
+    entries = await audit_log.page(pool, ANCHOR, None, 10)
+    assert [(one.actor, one.action, one.object) for one in reversed(entries)] == [
+        ("command line", "encryption_key.rotation_started", key_id(NEW)),
+        ("command line", "encryption_key.rotated", key_id(NEW)),
+        ("command line", "encryption_key.removed", key_id(OLD)),
+    ]
+    told = repr(await pool.fetch("select * from audit_log"))
+    for key in (OLD, NEW):
+        assert key.hex() not in told
+        assert base64.b64encode(key).decode() not in told
+
+
+async def test_a_rotation_that_does_not_end_is_audited_as_started(pool: Pool, jobs: Jobs) -> None:
+    use(STRANGE)
+    await jobs.post(auth=AUTH)
+    use(NEW, OLD)
+    await rotation.rotate(pool)
+    entries = await audit_log.page(pool, ANCHOR, None, 10)
+    assert [one.action for one in entries] == ["encryption_key.rotation_started"]
+
+
+async def test_rotation_while_others_write(database: str, jobs: Jobs, pool: Pool) -> None:
+    for _ in range(20):
+        await jobs.post(headers=HEADERS, auth=AUTH)
+    writing = True
+
+    async def write() -> int:
+        written = 0
+        while writing:
+            await jobs.post(headers=HEADERS, auth=AUTH)
+            written += 1
+            await asyncio.sleep(0)
+        return written
+
+    writers = [asyncio.create_task(write()) for _ in range(3)]
+    await asyncio.sleep(0.2)
+    use(NEW, OLD)
+    done = await rotation.rotate(pool)
+    writing = False
+    written = sum(await asyncio.gather(*writers))
+    assert done.renewed >= 20
+    assert set(await counts(pool)) == {key_id(NEW)}
+    total = await pool.fetchval("select count(*) from dispatch_jobs")
+    assert total == 20 + written
+    use(NEW)
+    found = await dispatch_jobs.read_many(
+        pool, jobs.tenant, [row[0] for row in await pool.fetch("select job_id from dispatch_jobs")]
+    )
+    assert all(job.headers == HEADERS for job in found)
+
+
+class KilledError(Exception):
+    """As if the process had ended."""
+
+
+@pytest.mark.parametrize("after", range(5))
+async def test_a_rotation_that_was_killed_is_finished_by_the_next(
+    pool: Pool, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    job_id = await store(pool, jobs)
+    await encryption_keys.check(pool)
+    use(NEW, OLD)
+    fetch, left = type(pool).fetch, after
+
+    async def killed(self: Pool, query: str, *args: Any) -> Any:
+        nonlocal left
+        if "/* replace_" in query:
+            left -= 1
+            if left < 0:
+                raise KilledError
+        return await fetch(self, query, *args)
+
+    monkeypatch.setattr(type(pool), "fetch", killed)
+    with pytest.raises(KilledError):
+        await rotation.rotate(pool)
+    monkeypatch.undo()
+    assert await read_all(pool, jobs, job_id) == EVERYTHING
+    assert key_id(OLD) in await encryption_keys.in_use(pool)
+    await rotation.rotate(pool)
+    assert set(await counts(pool)) == {key_id(NEW)}
+    assert list(await encryption_keys.in_use(pool)) == [key_id(NEW)]
+    use(NEW)
+    assert await read_all(pool, jobs, job_id) == EVERYTHING
+
+
+async def test_a_rotation_without_the_old_key_changes_nothing(pool: Pool, jobs: Jobs) -> None:
+    await store(pool, jobs)
+    await encryption_keys.check(pool)
+    use(NEW)
+    with pytest.raises(WrongKeyError, match=key_id(OLD)):
+        await rotation.rotate(pool)
+    assert set(await counts(pool)) == {key_id(OLD)}
+
+
+async def test_a_secret_under_a_lost_key_is_reported_and_the_rest_rotated(
+    pool: Pool, jobs: Jobs
+) -> None:
+    use(STRANGE)
+    await jobs.post(auth=AUTH)
+    use(OLD)
+    await jobs.post(auth=AUTH)
+    use(NEW, OLD)
+    done = await rotation.rotate(pool)
+    assert done.unreadable == {key_id(STRANGE): 1}
+    assert done.released == []
+    assert await counts(pool) == {key_id(NEW): 1, key_id(STRANGE): 1}
+
+
+async def test_two_rotations_do_not_run_at_once(database: str, pool: Pool) -> None:
+    async with rotation.sole_rotation(pool):
+        with pytest.raises(Exception, match="under way"):
+            async with rotation.sole_rotation(pool):
+                pass
+    async with rotation.sole_rotation(pool):
+        pass
+
+
+async def test_an_instance_with_another_key_does_not_start(pool: Pool) -> None:
+    await encryption_keys.check(pool)
+    use(STRANGE)
+    with pytest.raises(WrongKeyError, match=f"{key_id(OLD)}.*MUSTER_SECRET_KEY"):
+        await encryption_keys.check(pool)
+    # It has left nothing behind that would stop the right one.
+    use(OLD)
+    await encryption_keys.check(pool)
+
+
+async def test_what_cannot_be_decrypted_is_shown_without_it_and_can_be_replaced(
+    pool: Pool, jobs: Jobs
+) -> None:
+    job_id = await store(pool, jobs)
+    use(STRANGE)
+    found = await subscriptions.read(pool, jobs.tenant, "orders")
+    assert found is not None
+    assert found.unreadable is not None
+    assert key_id(OLD) in found.unreadable
+    with pytest.raises(MissingKeyError, match=key_id(OLD)):
+        await subscriptions.pause(pool, jobs.tenant, "orders")
+    assert (await dispatch_jobs.read(pool, jobs.tenant, job_id)).headers == {}  # type: ignore[union-attr]
+    assert (await resources.read(pool, jobs.tenant, "shop")).resource.headers == {}  # type: ignore[union-attr]
+    with pytest.raises(MissingKeyError):
+        await resources.find(pool, jobs.tenant, ["shop"])
+    assert not await resources.put(pool, jobs.tenant, "shop", Resource(url="http://127.0.0.1:9/"))
+    live = await webhook_secrets.rotate(pool, jobs.tenant, webhook_secrets.OWN, b"new" * 8, 0.0)
+    assert [one.secret for one in live or ()] == [b"new" * 8]
+    assert await subscriptions.drop(pool, jobs.tenant, "orders") == "orders"
+
+
+async def test_a_ciphertext_that_was_moved_to_another_tenant_is_not_read(
+    pool: Pool, jobs: Jobs, others: Jobs
+) -> None:
+    await jobs.post(auth=AUTH)
+    stolen = await others.post(auth={"type": "bearer", "token": "own"})
+    await pool.execute(
+        "update dispatch_jobs set auth = (select auth from dispatch_jobs where tenant_id = $1)"
+        " where tenant_id = $2",
+        jobs.tenant,
+        others.tenant,
+    )
+    (claimed,) = await job_queue.claim(
+        pool, others.pool_no, [JobKey(others.tenant, stolen)], "test", 60.0
+    )
+    assert claimed.auth is None
+    assert claimed.unreadable is not None
+    assert "another row" in claimed.unreadable
+
+
+async def test_a_job_without_secrets_needs_no_key(pool: Pool, jobs: Jobs) -> None:
+    job_id = await jobs.post()
+    row = await pool.fetchrow("select headers, auth from dispatch_jobs where job_id = $1", job_id)
+    assert tuple(row) == (None, None)

@@ -1,0 +1,61 @@
+import msgspec
+
+from core.shared.timestamps import moment
+from core.waits.completion_event import Completion, completion_of
+from core.waits.spec import Expected, Source, WaitSpec
+from core.waits.strategy import Status
+from tests.unit.core.waits.builders import ADDRESS, START, World, cancel, offer, register
+
+SPEC = WaitSpec(
+    events=(Expected(name="a", source=Source.API), Expected(name="b", source=Source.KAFKA)),
+    publish="done",
+)
+
+
+def told(world: World) -> Completion:
+    wait = world.waiting_or_ended
+    lines = list(world.log.values())
+    return completion_of(wait, lines, "done", "muster.correlation.completed", "http://muster")
+
+
+def completed() -> World:
+    world = World()
+    world.say(register(SPEC), START)
+    world.say(offer("e1", payload=b'{"n":1}'), START + 1)
+    world.say(offer("e2", Source.KAFKA, payload=b"2"), START + 2)
+    return world
+
+
+def test_a_completion_carries_ids_and_output() -> None:
+    completion = told(completed())
+    assert (completion.topic, completion.key) == ("done", ADDRESS.scoped_id)
+    document = msgspec.json.decode(completion.value)
+    assert document["executionId"] == ADDRESS.execution_id
+    assert document["status"] == Status.COMPLETED
+    assert document["output"]["a"] == {"n": 1}
+    assert document["output"]["b"] == 2
+    assert document["endedAt"] == moment(START + 2)
+
+
+def test_it_is_a_cloudevent_whose_id_stays_the_same() -> None:
+    one, two = told(completed()), told(completed())
+    headers = {name: value.decode() for name, value in one.headers}
+    assert headers["ce_type"] == "muster.correlation.completed"
+    assert headers["ce_correlationid"] == ADDRESS.correlation_id
+    assert headers["ce_id"] == one.event_id == two.event_id
+
+
+def test_an_end_without_result_has_no_output() -> None:
+    world = World()
+    world.say(register(SPEC), START)
+    world.say(cancel(), START)
+    document = msgspec.json.decode(told(world).value)
+    assert document["status"] == "cancelled"
+    assert "output" not in document
+
+
+def test_what_has_not_ended_says_so() -> None:
+    world = World()
+    world.say(register(SPEC), START)
+    document = msgspec.json.decode(told(world).value)
+    assert (document["status"], "endedAt" in document) == ("waiting", False)

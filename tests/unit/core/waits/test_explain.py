@@ -1,0 +1,109 @@
+from msgspec.structs import replace
+
+from core.waits.explain import explain
+from core.waits.messages import Clause, Reason, Verdict
+from core.waits.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.waits.state import Parked
+from core.waits.strategy import Outcome
+from tests.unit.core.waits.builders import ADDRESS, START, World, cancel, expire, offer, register
+
+SPEC = WaitSpec(
+    events=(
+        Expected(name="api_response", source=Source.API),
+        Expected(name="kafka_event", source=Source.KAFKA, label="orders", timeout=20.0),
+        Expected(name="paid", source=Source.KAFKA, label="payments", required=False),
+    ),
+    timeout=60.0,
+)
+
+
+def opened(spec: WaitSpec = SPEC) -> World:
+    world = World()
+    world.say(register(spec), START)
+    return world
+
+
+def test_a_wait_that_still_waits() -> None:
+    world = opened()
+    world.say(offer("e-1", label="ext"), START + 1.5)
+    told = explain(world.waiting_or_ended, [], START + 5)
+    assert told.summary == (
+        "waiting: strategy all has 1 of 3 from kafka_event, paid; "
+        "the next deadline is in 15.0 s, then onTimeout fail decides"
+    )
+    assert told.events == {
+        "api_response": "received from api after 1.500 s as e-1",
+        "kafka_event": "not here yet (from kafka orders); 15.0 s left",
+        "paid": "not here yet (from kafka payments); 55.0 s left",
+    }
+    assert told.near_misses == []
+
+
+def test_only_needed_events_are_waited_for() -> None:
+    world = opened(replace(SPEC, strategy=Strategy.REQUIRED_ONLY))
+    told = explain(world.waiting_or_ended, [], START)
+    assert "has 0 of 2 from api_response, kafka_event;" in told.summary
+
+
+def test_time_left_never_goes_below_zero() -> None:
+    told = explain(opened().waiting_or_ended, [], START + 1000)
+    assert "the next deadline is in 0.0 s" in told.summary
+    assert told.events["api_response"].endswith("; 0.0 s left")
+
+
+def test_a_wait_that_completed() -> None:
+    world = opened(replace(SPEC, strategy=Strategy.ANY))
+    world.say(offer("e-1", Source.KAFKA, "orders"), START + 2)
+    told = explain(world.waiting_or_ended, [], START + 9)
+    assert told.summary == "completed after 2.000 s: strategy any is satisfied"
+    assert told.events["paid"] == "had not come from kafka payments when the wait ended"
+
+
+def test_a_wait_that_timed_out() -> None:
+    world = opened()
+    world.say(expire(START + 20), START + 20)
+    told = explain(world.waiting_or_ended, [], START + 99)
+    assert told.summary == (
+        "ended as timeout after 20.000 s: strategy all needs 3 of 3; "
+        "api_response pending, kafka_event timed_out, paid pending; onTimeout fail ends the wait"
+    )
+    assert told.events["kafka_event"] == "did not come from kafka orders within 20 s"
+
+
+def test_a_wait_that_failed_and_went_on() -> None:
+    world = opened(replace(SPEC, on_timeout=TimeoutPolicy.CONTINUE_WITH_PARTIAL))
+    world.say(offer("e-1", outcome=Outcome.FAILED), START + 1)
+    told = explain(world.waiting_or_ended, [], START + 99)
+    assert told.summary.startswith("completed after 1.000 s: strategy all needs 3 of 3; ")
+    assert told.events["api_response"] == "failed from api after 1.000 s as e-1"
+
+
+def test_a_cancelled_wait() -> None:
+    world = opened()
+    world.say(cancel(), START + 3)
+    told = explain(world.waiting_or_ended, [], START + 99)
+    assert told.summary == "ended as cancelled after 3.000 s: cancelled by a caller"
+
+
+def test_near_misses_tell_the_clause_and_both_values() -> None:
+    near = Parked(
+        address=ADDRESS,
+        turn_id="t",
+        event_id="e-9",
+        source=Source.KAFKA,
+        label="orders",
+        payload=b"{}",
+        content_type="application/json",
+        verdict=Verdict.REJECTED,
+        reason=Reason.FILTERED_OUT,
+        clause=Clause("filter.kind", "done", "started"),
+        at=START,
+    )
+    early = replace(
+        near, verdict=Verdict.BUFFERED, reason=Reason.NO_WAIT_YET, clause=None, event_id="e-8"
+    )
+    first, second = explain(opened().waiting_or_ended, [near, early], START).near_misses
+    assert (first.event_id, first.source, first.label) == ("e-9", "kafka", "orders")
+    assert (first.verdict, first.reason, first.at) == ("rejected", "filtered_out", START)
+    assert first.sentence == "filtered out: filter.kind expected 'done', got 'started'"
+    assert second.sentence == "no wait yet"

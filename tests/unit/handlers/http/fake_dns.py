@@ -1,0 +1,36 @@
+"""A directory of names that tests fill."""
+
+import socket
+from dataclasses import dataclass, field
+
+from aiohttp.abc import ResolveResult
+
+from core.shared.call_policy import Destinations
+
+PUBLIC = Destinations()
+
+
+@dataclass
+class Names:
+    """A directory of names, which may answer differently each time it is asked."""
+
+    answers: dict[str, list[list[str]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def look(self, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
+        self.asked.append(host)
+        answers = self.answers.get(host)
+        if answers is None:
+            raise OSError(socket.EAI_NONAME, "unknown name")
+        found = answers.pop(0) if len(answers) > 1 else answers[0]
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=0,
+            )
+            for address in found
+        ]

@@ -1,0 +1,234 @@
+"""The guard in front of every call. No socket can be opened here: whoever tries is found out."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from core.gathers.gather import State
+from core.shared.call_policy import LOOPBACK, Destinations, parse_ports
+from handlers.http.client import Failure, Outbound, Request
+from handlers.http.fast_client import QuickCalls
+from handlers.http.guarded_resolver import ForbiddenDestinationError, GuardedResolver, check_place
+from tests.unit.handlers.http.fake_dns import PUBLIC, Names
+
+Client = Outbound | QuickCalls
+
+
+async def resolve(names: Names, host: str, destinations: Destinations = PUBLIC) -> list[str]:
+    found = await GuardedResolver(destinations, names.look).resolve(host, 80)
+    return [one["host"] for one in found]
+
+
+NAMES = Names()
+
+
+@pytest.fixture(scope="module", params=[Outbound, QuickCalls])
+async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+    """One for all: to read the system's authorities takes longer than all calls together."""
+    async with request.param(PUBLIC, 1_000, NAMES.look) as opened:
+        yield opened
+
+
+@pytest.fixture
+def names() -> Names:
+    NAMES.answers, NAMES.asked = {}, []
+    return NAMES
+
+
+async def call(outbound: Client, url: str) -> Failure:
+    answer = await outbound.call(request(url))
+    assert isinstance(answer, Failure)
+    return answer
+
+
+def request(url: str) -> Request:
+    return Request(
+        url=url, method="POST", headers={}, body=b"{}", connect_timeout=1.0, read_timeout=1.0
+    )
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    "private",
+    ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:127.0.0.1", "0.0.0.0"],
+)
+async def test_a_name_that_leads_to_a_private_address_leads_nowhere(private: str) -> None:
+    with pytest.raises(ForbiddenDestinationError, match=r"inside\.example leads to an address"):
+        await resolve(Names({"inside.example": [[private]]}), "inside.example")
+
+
+async def test_of_several_addresses_only_those_that_may_be_called_are_kept() -> None:
+    names = Names({"mixed.example": [["127.0.0.1", "93.184.216.34", "::1", "2606:2800::1"]]})
+    assert await resolve(names, "mixed.example") == ["93.184.216.34", "2606:2800::1"]
+
+
+async def test_allowed_networks_are_kept_as_well() -> None:
+    names = Names({"mixed.example": [["127.0.0.1", "10.0.0.1"]]})
+    assert await resolve(names, "mixed.example", Destinations(LOOPBACK)) == ["127.0.0.1"]
+
+
+async def test_each_look_is_checked_anew() -> None:
+    names = Names({"turns.example": [["93.184.216.34"], ["127.0.0.1"]]})
+    assert await resolve(names, "turns.example") == ["93.184.216.34"]
+    with pytest.raises(ForbiddenDestinationError):
+        await resolve(names, "turns.example")
+
+
+async def test_a_name_that_leads_nowhere_is_no_secret() -> None:
+    with pytest.raises(OSError, match="unknown name"):
+        await resolve(Names(), "nobody.example")
+
+
+# Addresses in place of names.
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "0.0.0.0",
+        "169.254.169.254",
+        "[::1]",
+        "::1",
+        "[::ffff:127.0.0.1]",
+        "::ffff:7f00:1",
+        "fe80::1%eth0",
+        "2130706433",
+        "017700000001",
+        "127.1",
+        "127.0.1",
+        "0",
+        "0177.0.0.1",
+        "127.0.0.1.",
+        "1.2.3.4.5",
+        "::1::",
+    ],
+)
+def test_an_address_that_may_not_be_called_is_refused_in_every_spelling(host: str) -> None:
+    with pytest.raises(ForbiddenDestinationError):
+        check_place(host, 80, PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "host", ["8.8.8.8", "[2606:2800::1]", "example.org", "0x7f.1", "1and1.com"]
+)
+def test_public_addresses_and_names_pass(host: str) -> None:
+    check_place(host, 80, PUBLIC)
+
+
+SOME_PORTS = Destinations(LOOPBACK, parse_ports("443,8000-8100"))
+
+
+def test_a_port_that_is_not_named_is_refused_at_every_host() -> None:
+    for host in ("example.org", "8.8.8.8", "127.0.0.1"):
+        check_place(host, 443, SOME_PORTS)
+        with pytest.raises(ForbiddenDestinationError, match="port 22 may not be called"):
+            check_place(host, 22, SOME_PORTS)
+
+
+@pytest.mark.parametrize("client", [Outbound, QuickCalls])
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("http://example.org/", 80),
+        ("https://example.org:22/", 22),
+        ("http://127.0.0.1:6379/", 6379),
+        ("http://[::1]:25/", 25),
+        ("http://user@example.org:8101/", 8101),
+    ],
+)
+async def test_no_name_is_asked_for_at_a_port_that_may_not_be_called(
+    client: type[Client], url: str, port: int, names: Names
+) -> None:
+    names.answers["example.org"] = [["93.184.216.34"]]
+    async with client(SOME_PORTS, 1_000, names.look) as guarded:
+        answer = await call(guarded, url)
+    assert (answer.state, names.asked) == (State.ERROR, [])
+    assert answer.detail == f"port {port} may not be called"
+
+
+# Whole calls.
+
+SPELLINGS = {
+    "plain": "http://127.0.0.1/",
+    "with a port": "http://127.0.0.1:8080/",
+    "one number": "http://2130706433/",
+    "octal": "http://017700000001/",
+    "octal parts": "http://0177.0.0.1/",
+    "short": "http://127.1/",
+    "a dot at the end": "http://127.0.0.1./",
+    "mapped": "http://[::ffff:127.0.0.1]/",
+    "mapped in hexadecimal": "http://[::ffff:7f00:1]/",
+    "version 6": "http://[::1]/",
+    "with a zone": "http://[fe80::1%25lo]/",
+    "anywhere": "http://0.0.0.0/",
+    "nothing": "http://0/",
+    "metadata": "http://169.254.169.254/latest/meta-data/",
+    "wide digits": "http://①②⑦.⓪.⓪.①/",
+    "ideographic dots": "http://127。0。0。1/",
+    "a user before it": "http://example.org@127.0.0.1/",
+    "user and password before it": "http://example.org:80@127.0.0.1/",
+    "a backslash before it": "http://example.org\\@127.0.0.1/",
+    "a fragment before it": "http://127.0.0.1#@example.org/",
+    "other scheme": "file:///etc/passwd",
+    "other scheme still": "gopher://127.0.0.1:6379/_INFO",
+    "no host": "http:///path",
+    "no address": "not a url",
+    "a line break": "http://127.0.0.1\r\n/",
+}
+
+
+@pytest.mark.parametrize("url", SPELLINGS.values(), ids=SPELLINGS)
+async def test_no_spelling_of_a_private_address_is_called(
+    outbound: Client, names: Names, url: str
+) -> None:
+    answer = await call(outbound, url)
+    assert (answer.state, names.asked) == (State.ERROR, [])
+
+
+@pytest.mark.parametrize(
+    "host", ["0x7f.1", "0x7f000001", "localhost", "inside.example", "%31%32%37.0.0.1"]
+)
+async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
+    outbound: Client, names: Names, host: str
+) -> None:
+    names.answers[host] = [["127.0.0.1"]]
+    answer = await call(outbound, f"http://{host}/")
+    assert answer.state is State.ERROR
+    assert answer.detail == f"{host} leads to an address that may not be called"
+    assert names.asked == [host]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://mixed.example/", "http://93.184.216.34/", "http://[2606:2800::1]/"]
+)
+async def test_a_public_address_is_called(outbound: Client, names: Names, url: str) -> None:
+    """As far as one gets without a socket: else the tests above would say nothing."""
+    names.answers["mixed.example"] = [["127.0.0.1", "93.184.216.34"]]
+    with pytest.raises(RuntimeError, match="may not use a socket"):
+        await call(outbound, url)
+
+
+async def test_an_unknown_name_is_told_as_one(outbound: Client, names: Names) -> None:
+    answer = await call(outbound, "http://nobody.example/")
+    assert (answer.state, answer.detail) == (State.CONNECTION_CLOSED, "its name leads nowhere")
+    assert names.asked == ["nobody.example"]
+
+
+async def test_a_call_is_not_led_round_the_guard_by_a_proxy(
+    outbound: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://93.184.216.34:3128")
+    monkeypatch.setenv("http_proxy", "http://93.184.216.34:3128")
+    assert (await call(outbound, "http://10.0.0.1/")).state is State.ERROR
+
+
+@pytest.mark.parametrize("client", [Outbound, QuickCalls])
+async def test_what_is_not_opened_cannot_call(client: type[Client]) -> None:
+    with pytest.raises(RuntimeError, match="not opened"):
+        await client(PUBLIC, 10).call(request("http://a.example"))
+
+
+# How names are asked.

@@ -1,0 +1,34 @@
+"""The audit log is a listing like any other: on their connections, within the tenant's share."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from serve_app.access.audit_log import list_audit_log
+from serve_app.access.audit_log_models import AuditQuery
+from serve_app.http.permissions import CALLER
+from storage.access import audit_log
+from storage.access.audit_log import AuditEntry
+
+
+class _Listings:
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def ask(self, *question: Any) -> list[AuditEntry]:
+        self.asked.append(question)
+        return [AuditEntry(audit_id=7, actor="a", action="key.created", object="k", at=0.0)]
+
+
+async def test_it_is_read_as_a_listing_of_its_tenant() -> None:
+    listings = _Listings()
+    # There is no other way to the database here.
+    app = SimpleNamespace(replica=SimpleNamespace(listings=listings))
+    request = Request({"type": "http", "app": app, CALLER: SimpleNamespace(tenant=3)})
+    response = await list_audit_log(request, AuditQuery(limit=1))
+    assert listings.asked == [(audit_log.page, 3, None, 1)]
+    assert msgspec.json.decode(response.body)["nextCursor"] == "7"

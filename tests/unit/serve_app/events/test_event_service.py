@@ -1,0 +1,310 @@
+"""Events that are posted: judged, stored, offered, in this order."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from core.events.event import Event
+from core.shared.errors import OverloadedError, UnavailableError
+from core.waits.messages import Judged, Message, Offer, Reason, RefusalKind, Refused, Reply, Verdict
+from core.waits.spec import Source
+from handlers.schemas.interface import Mismatch
+from serve_app.events import event_service
+from serve_app.events.event_service import EventDesk, offer_to_wait
+from serve_app.http.problems import ProblemError
+from services.events import validator
+from services.events.validator import Standing
+from services.events.writer import Stored
+from telemetry.registry import Metrics, Snapshot
+from tests.support.happenings import event
+
+FINE = validator.Verdict(Standing.FINE, accepted=True)
+WRONG = (Mismatch("/a", "a text"),)
+
+
+class World:
+    """A judge, a writer and the waits."""
+
+    def __init__(self, patience: float = 30.0) -> None:
+        self.slow: dict[str, asyncio.Event] = {}
+        self.verdicts: dict[str, validator.Verdict] = {}
+        self.judged: list[tuple[Any, ...]] = []
+        self.clients: list[str | None] = []
+        self.stored: list[Event] = []
+        self.first: dict[str, Event] = {}
+        self.offers: list[Offer] = []
+        self.replies: list[Reply] = []
+        self.away = False
+        self.metrics = Metrics("r")
+        self.desk = EventDesk(self, self, self.send_many, self.metrics, patience)
+
+    async def check(
+        self,
+        tenant: int,
+        code: str,
+        version: str | None,
+        content_type: str | None,
+        data: bytes,
+        client: str | None = None,
+    ) -> validator.Verdict:
+        self.judged.append((tenant, code, version, content_type, data))
+        self.clients.append(client)
+        if code in self.slow:
+            await self.slow[code].wait()
+        return self.verdicts.get(code, FINE)
+
+    async def put(self, events: list[Event]) -> list[Stored]:
+        if self.away:
+            raise UnavailableError("not now")
+        answers = []
+        for one in events:
+            first = self.first.setdefault(one.deduplication_id or one.event_id, one)
+            if first is one:
+                self.stored.append(one)
+            answers.append(Stored(first, first is not one, 2 if first is one else 0))
+        return answers
+
+    async def send_many(self, messages: list[Message]) -> list[Reply]:
+        for message in messages:
+            assert isinstance(message, Offer)
+            assert message.event_id.rpartition("/")[2] in {one.event_id for one in self.stored}
+            self.offers.append(message)
+        fine = Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
+        return self.replies or [fine] * len(messages)
+
+    def counted(self, name: str) -> float:
+        page = self.metrics.render(Snapshot(), requests=0, streams=0).decode()
+        (line,) = (line for line in page.splitlines() if line.startswith(name))
+        return float(line.rpartition(" ")[2])
+
+
+def routed(**more: Any) -> Event:
+    return event(execution_id="run", correlation_id="order", **more)
+
+
+# Types
+
+
+async def test_an_event_keeps_the_version_it_was_held_against() -> None:
+    world = World()
+    world.verdicts["v"] = validator.Verdict(Standing.FINE, accepted=True, version="1.1")
+    given = [event(type="v"), event(type="v", type_version="1.1"), event(type_version="7.0")]
+    taken = await world.desk.take(given, is_batch=True)
+    assert [one.event.type_version for one in taken] == ["1.1", "1.1", "7.0"]
+    assert taken[1].event is given[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "seen"),
+    [
+        ({"data": b"1", "content_type": "application/json"}, ("application/json", b"1")),
+        ({}, (None, b"null")),
+        ({"content_type": "text/json"}, ("text/json", b"null")),
+        ({"content_type": "text/xml"}, ("text/xml", b"")),
+    ],
+)
+async def test_data_is_held_against_its_type(more: dict[str, Any], seen: tuple[Any, ...]) -> None:
+    world = World()
+    await world.desk.take([event(type_version="1.0", **more)])
+    assert world.judged == [(1, "order.created", "1.0", *seen)]
+
+
+async def test_the_client_that_an_event_names_is_told() -> None:
+    world = World()
+    await world.desk.take([event(context=(("clientId", "acme"),)), event()], is_batch=True)
+    assert world.clients == ["acme", None]
+
+
+async def test_what_only_warns_is_stored_and_told() -> None:
+    world = World()
+    world.verdicts["w"] = validator.Verdict(Standing.WARNED, accepted=True, mismatches=WRONG)
+    taken = await world.desk.take([event(), event(type="w")], is_batch=True)
+    assert [one.warnings for one in taken] == [(), WRONG]
+    assert len(world.stored) == 2
+    assert world.counted("muster_events_warned_total") == 1
+
+
+async def test_one_that_is_refused_refuses_all_and_stores_nothing() -> None:
+    world = World()
+    world.verdicts["no"] = validator.Verdict(Standing.REFUSED, accepted=False, mismatches=WRONG)
+    with pytest.raises(ProblemError) as raised:
+        await world.desk.take([event(), event(type="no"), event()], is_batch=True)
+    assert raised.value.problem.faults[0].field == "[1].data/a"
+    assert world.stored == []
+    with pytest.raises(ProblemError) as raised:
+        await world.desk.take([event(type="no")])
+    assert raised.value.problem.faults[0].field == "data/a"
+    assert world.counted('muster_events_posted_total{outcome="refused"') == 4
+
+
+async def test_a_long_judgement_lets_others_have_their_turn() -> None:
+    world = World()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    await asyncio.sleep(0)
+    try:
+        await world.desk.take([event() for _ in range(20_000)], is_batch=True)
+    finally:
+        running.cancel()
+    assert turns > 2
+
+
+async def test_schemas_that_take_too_long_together_store_nothing() -> None:
+    world = World(patience=0.05)
+    world.slow["slow"] = asyncio.Event()
+    with pytest.raises(UnavailableError, match="schemas in time") as raised:
+        await world.desk.take([event(), event(type="slow"), event()], is_batch=True)
+    assert raised.value.retry_after == 2
+    assert [code for _, code, *_ in world.judged] == ["order.created", "slow"]
+    assert world.stored == []
+
+
+async def test_a_type_that_the_database_does_not_tell_in_time_is_not_called_a_slow_schema() -> None:
+    world = World()
+
+    async def check(*_: Any) -> validator.Verdict:
+        raise TimeoutError
+
+    world.check = check  # type: ignore[method-assign]
+    with pytest.raises(TimeoutError):
+        await world.desk.take([event()])
+
+
+# Waits
+
+
+async def test_an_event_with_both_ids_is_offered_once_it_is_stored() -> None:
+    world = World()
+    given = [event(), routed(data=b'{"n": 1}', content_type="application/json")]
+    plain, taken = await world.desk.take(given, is_batch=True)
+    assert plain.wait is None
+    assert taken.wait is not None
+    assert (taken.wait["verdict"], taken.wait["event"]) == ("matched", "paid")
+    (offer,) = world.offers
+    assert (offer.source, offer.label) == (Source.KAFKA, "order.created")
+    assert offer.address == given[1].address
+    assert offer.event_id == f"events/order.created/{given[1].event_id}"
+    assert (offer.payload, offer.content_type) == (b'{"n": 1}', "application/json")
+    assert world.counted("muster_arrivals_total") == 1
+
+
+async def test_one_that_is_known_is_offered_again_as_the_first() -> None:
+    """Whoever stored it may have come no further."""
+    world = World()
+    first, again = (routed(deduplication_id="d", data=data) for data in (b"1", b"2"))
+    await world.desk.take([first])
+    (taken,) = await world.desk.take([again])
+    assert (taken.duplicate, taken.jobs, taken.event) == (True, 0, first)
+    assert [offer.event_id for offer in world.offers] == [world.offers[0].event_id] * 2
+    assert world.offers[1].payload == b"1"
+    assert world.counted('muster_events_posted_total{outcome="duplicate"') == 1
+    assert world.counted('muster_events_posted_total{outcome="accepted"') == 1
+    assert world.counted('muster_dispatch_jobs_created_total{kind="EVENT"') == 2
+
+
+async def test_what_was_not_stored_is_not_offered() -> None:
+    world = World()
+    world.away = True
+    with pytest.raises(UnavailableError):
+        await world.desk.take([routed()])
+    assert world.offers == []
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason", "retryable"),
+    [
+        (Refused(kind=RefusalKind.FULL, detail="x", verdict=Verdict.LATE), "log_full", False),
+        (Refused(kind=RefusalKind.BROKEN, detail="x"), "invalid", False),
+        (Refused(kind=RefusalKind.OVERLOADED, detail="x"), "overloaded", True),
+        (Refused(kind=RefusalKind.FAILED, detail="x"), "unavailable", True),
+    ],
+)
+async def test_a_stored_event_is_told_what_its_wait_refused(
+    refused: Refused, reason: str, retryable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_service, "PAUSES", (0.0, 0.0))
+    world = World()
+    world.replies = [refused]
+    (taken,) = await world.desk.take([routed()])
+    assert taken.wait is not None
+    assert {name: taken.wait[name] for name in ("verdict", "reason", "detail", "retryable")} == {
+        "verdict": "refused",
+        "reason": reason,
+        "detail": "x",
+        "retryable": retryable,
+    }
+    assert world.stored == [taken.event]
+    tries = 3 if refused.kind is RefusalKind.OVERLOADED else 1
+    assert len(world.offers) == tries
+    counted = 'muster_arrivals_total{path="events"'
+    assert world.counted(counted) == 1
+
+
+async def test_only_the_refused_of_a_batch_are_offered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_service, "PAUSES", (0.0,))
+    fine = Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
+    busy = Refused(kind=RefusalKind.OVERLOADED, detail="slow down")
+    answers: list[list[Reply]] = [[fine, busy, fine], [fine]]
+    sizes: list[int] = []
+
+    async def send_many(messages: list[Message]) -> list[Reply]:
+        sizes.append(len(messages))
+        return answers.pop(0)
+
+    world = World()
+    desk = EventDesk(world, world, send_many, world.metrics, 30.0)
+    taken = await desk.take([routed() for _ in range(3)], is_batch=True)
+    assert sizes == [3, 1]
+    assert [one.wait and one.wait["verdict"] for one in taken] == ["matched"] * 3
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OverloadedError("too much"), "overloaded"), (UnavailableError("away"), "unavailable")],
+)
+async def test_a_wait_that_does_not_answer_fails_no_stored_event(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_service, "PAUSES", (0.0,))
+    world = World()
+
+    async def away(_messages: list[Message]) -> list[Reply]:
+        raise error
+
+    desk = EventDesk(world, world, away, world.metrics, 30.0)
+    taken = await desk.take([routed(), routed()], is_batch=True)
+    assert [one.wait and one.wait["reason"] for one in taken] == [reason, reason]
+
+
+@pytest.mark.parametrize(
+    ("more", "payload", "content_type"),
+    [
+        ({}, b"null", "application/json"),
+        ({"data": b"\xff", "content_type": "image/png"}, b"\xff", "image/png"),
+        (
+            {"data": b'{"correlation_id":"order","a":1}', "content_type": "application/json"},
+            b'{"a":1}',
+            "application/json",
+        ),
+    ],
+)
+def test_a_wait_gets_data_without_ids(
+    more: dict[str, Any], payload: bytes, content_type: str
+) -> None:
+    offer = offer_to_wait(routed(**more))
+    assert (offer.payload, offer.content_type) == (payload, content_type)
+
+
+def test_an_event_without_ids_is_for_nobody() -> None:
+    with pytest.raises(ValueError, match="both ids"):
+        offer_to_wait(event())

@@ -1,0 +1,34 @@
+from serve_app.operations.cluster_stats import Rate
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_rate_is_the_growth_between_two_looks() -> None:
+    clock = Clock()
+    rate = Rate(clock)
+    assert rate.look(100) == 0
+    clock.now = 2.0
+    assert rate.look(150) == 25
+
+
+def test_looks_in_quick_succession_tell_the_last_rate() -> None:
+    clock = Clock()
+    rate = Rate(clock)
+    rate.look(0)
+    clock.now = 2.0
+    assert rate.look(10) == 5
+    clock.now = 2.5
+    assert rate.look(1000) == 5
+
+
+def test_a_counter_that_began_anew_makes_no_negative_rate() -> None:
+    clock = Clock()
+    rate = Rate(clock)
+    rate.look(1000)
+    clock.now = 2.0
+    assert rate.look(4) == 0

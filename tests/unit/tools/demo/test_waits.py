@@ -1,0 +1,204 @@
+"""The demo's script, played against the pure core: what it promises is what the rules say."""
+
+import json
+from typing import Any
+
+import pytest
+
+from core.shared.address import Address
+from core.waits.config import WaitConfig
+from core.waits.inbox import Unregistered
+from core.waits.messages import Expire, Judged, Offer, Register
+from core.waits.spec import Source, encode_spec
+from core.waits.state import Parked, Wait
+from core.waits.strategy import Status
+from core.waits.transitions import take
+from tools.demo.waits.scene import API, KAFKA, Arrival, Outcome, Scene, Via, told
+from tools.demo.waits.screen import ended_text, rules_of, summary_view
+from tools.demo.waits.script import BROKER_SCENES, SCENES, SERVICE_URL
+from tools.demo.waits.service import Call, Delivery, read_call
+from tools.demo.waits.stage import Performance, foreign_data, outcome_of, with_service
+
+SOURCES = {Via.CALLBACK: Source.API, Via.KAFKA: Source.KAFKA, Via.TOPIC: Source.KAFKA}
+
+
+class Rehearsal:
+    """One scene on the pure core: no server, no clock."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.address = Address(1, "mine", "process")
+        self.wait: Wait | None = None
+        self.parked: list[Parked] = []
+        self.verdicts: list[str] = []
+
+    def play(self) -> Outcome:
+        for arrival in self.scene.early:
+            self._offer(arrival, -1.0, 0)
+        self._register()
+        for number, arrival in enumerate(sorted(self.scene.arrivals, key=lambda a: a.at), 1):
+            self._offer(arrival, arrival.at, number)
+        assert self.wait is not None
+        if self.wait.status is Status.WAITING:
+            expire = Expire(address=self.address, turn_id="end", at=self.wait.due_at)
+            self.wait = take(self.wait, expire, self.wait.due_at).wait
+        assert self.wait is not None
+        assert self.wait.ending is not None
+        outcomes = self.wait.outcomes
+        received = frozenset(name for name, outcome in outcomes.items() if outcome == "received")
+        return Outcome(
+            status=self.wait.status.value,
+            received=received,
+            lacking=frozenset(outcomes) - received,
+            partial=self.wait.ending.partial,
+            warned=self.wait.ending.warning is not None,
+            verdicts=tuple(self.verdicts),
+        )
+
+    def _register(self) -> None:
+        config = WaitConfig.model_validate(with_service(self.scene.config, "http://127.0.0.1:1"))
+        message = Register(
+            address=self.address, turn_id="open", node_id="n", spec=encode_spec(config.to_spec())
+        )
+        self.wait = take(None, message, 0.0, Unregistered(early=tuple(self.parked))).wait
+
+    def _offer(self, arrival: Arrival, now: float, number: int) -> None:
+        address = Address(1, "other", "process") if arrival.stranger else self.address
+        offer = Offer(
+            address=address,
+            turn_id=f"turn-{len(self.verdicts)}",
+            event_id=arrival.sent_as or str(number),
+            source=SOURCES[arrival.via],
+            label="process.completed",
+            payload=json.dumps(arrival.data).encode(),
+        )
+        if arrival.stranger:
+            decision = take(None, offer, now, Unregistered(elsewhere=self.address.execution_id))
+        else:
+            decision = take(self.wait, offer, now)
+            self.wait = decision.wait
+            self.parked += decision.parked
+        assert isinstance(decision.reply, Judged)
+        reply = decision.reply
+        self.verdicts.append(told(arrival.via, reply.verdict.value, reply.reason.value))
+
+
+@pytest.mark.parametrize("scene", [*SCENES, *BROKER_SCENES], ids=lambda scene: scene.key)
+def test_every_scene_promises_what_the_rules_say(scene: Scene) -> None:
+    assert Rehearsal(scene).play() == scene.expected
+
+
+def test_the_story_has_all_that_was_asked_for() -> None:
+    verdicts = {arrival.verdict for s in SCENES for arrival in (*s.early, *s.arrivals)}
+    assert verdicts == {"matched", "buffered", "duplicate", "late", "rejected"}
+    policies = [scene.config.get("onTimeout") for scene in SCENES if "onTimeout" in scene.config]
+    assert policies == ["fail", "continue", "continue_with_partial"]
+    assert [s.title[:9] for s in SCENES if s.title.startswith("Example")] == [
+        "Example 1",
+        "Example 1",
+        "Example 2",
+        "Example 3",
+        "Example 4",
+        "Example 5",
+    ]
+    assert any(arrival.stranger for scene in SCENES for arrival in scene.arrivals)
+
+
+def test_the_story_is_short() -> None:
+    lasts = [
+        max([float(scene.config["timeout"]) if "onTimeout" in scene.config else 0.0]
+            + [arrival.at for arrival in scene.arrivals])
+        for scene in SCENES
+    ]  # fmt: skip
+    assert sum(lasts) + 0.5 * len(SCENES) < 20
+
+
+def test_scenes_can_be_told_apart() -> None:
+    assert len({scene.key for scene in SCENES}) == len(SCENES)
+
+
+def test_the_fake_service_takes_the_place_of_the_example_s_address() -> None:
+    with_api = next(scene for scene in SCENES if scene.calls_api)
+    assert with_api.config["apiCall"]["url"] == SERVICE_URL
+    placed = with_service(with_api.config, "http://127.0.0.1:5")
+    assert placed["apiCall"]["url"] == "http://127.0.0.1:5/process"
+
+
+def test_a_call_is_read_with_its_ids_and_callback_url() -> None:
+    body = {"execution_id": "e", "correlation_id": "c", "callbackUrl": "http://x"}
+    assert read_call("POST /process HTTP/1.1", json.dumps(body).encode()) == Call(
+        execution_id="e", correlation_id="c", callback_url="http://x"
+    )
+    assert read_call("GET / HTTP/1.1", b"") is None
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"execution_id": "e"}'])
+def test_a_call_without_ids_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        read_call("POST /process HTTP/1.1", body)
+
+
+ARRIVAL = Arrival(via=Via.CALLBACK, at=0, data={"a": 1})
+STATE: dict[str, Any] = {
+    "status": "completed",
+    "partial": True,
+    "warning": None,
+    "events": {
+        API: {"outcome": "received", "eventId": "x", "data": {"a": 1}},
+        KAFKA: {"outcome": "timed_out"},
+    },
+}
+
+
+def test_an_outcome_is_read_from_the_state_and_the_verdicts() -> None:
+    delivery = Delivery(ARRIVAL, {"verdict": "late", "reason": "wait_ended"})
+    seen = outcome_of(STATE, [delivery])
+    assert seen == Outcome(
+        status="completed",
+        received=frozenset({API}),
+        lacking=frozenset({KAFKA}),
+        partial=True,
+        verdicts=("callback late (wait_ended)",),
+    )
+    assert seen.sentence() == (
+        "completed, partial: api_response, without kafka_event; callback late (wait_ended)"
+    )
+
+
+def test_data_of_another_event_is_a_fault() -> None:
+    right = Delivery(ARRIVAL, {"verdict": "matched", "eventId": "x"})
+    assert foreign_data(STATE, [right]) == []
+    assert foreign_data(STATE, []) == ["api_response came from nowhere as x"]
+    other = Delivery(Arrival(via=Via.CALLBACK, at=0, data={"a": 2}), {"eventId": "x"})
+    assert foreign_data(STATE, [other]) == ["api_response carries {'a': 1}"]
+
+
+def performance(scene: Scene, seen: Outcome, *faults: str) -> Performance:
+    return Performance(
+        scene=scene,
+        execution_id="e",
+        correlation_id="c",
+        seen=seen,
+        seconds=1.0,
+        faults=faults,
+    )
+
+
+def test_a_scene_is_right_only_if_all_of_it_is() -> None:
+    scene = SCENES[0]
+    assert performance(scene, scene.expected).ok
+    assert not performance(scene, scene.ends).ok, "the verdicts are missing"
+    failed = performance(scene, scene.expected, "explain does not know x")
+    assert not failed.ok
+    assert failed.document()["seen"].endswith("; explain does not know x")
+
+
+def test_the_summary_has_a_line_for_each_scene() -> None:
+    table = summary_view([performance(scene, scene.expected) for scene in SCENES])
+    assert table.row_count == len(SCENES)  # type: ignore[union-attr]
+
+
+def test_words_on_the_screen() -> None:
+    assert rules_of(SCENES[0].config) == "all, 30 s, onTimeout fail"
+    assert ended_text({"status": "completed"}) == "completed"
+    assert "with a warning: w" in ended_text({"status": "completed", "warning": "w"})

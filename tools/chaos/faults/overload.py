@@ -1,0 +1,106 @@
+"""Ten times what the instance can serve: most are told to come back, the others notice little."""
+
+from urllib.parse import urlsplit
+
+from tools.chaos.ack_log import read_ledger
+from tools.chaos.fault import Blow, Fault, Scene
+from tools.chaos.faults.flood import Order, Outcome, pour
+from tools.chaos.faults.memory import MEGABYTE, watched_memory
+
+TIMES = 10
+_PEAK_SECONDS = 4.0  # at most; half of the flood's own
+_FEW, _MANY = 64, 3_000  # connections; HAProxy has room for 4096
+_EXPECTED = {200, 201, 429, 503}
+MAY_GROW = 256 * MEGABYTE
+TOO_MUCH = 1.5  # times the peak that must have been heard
+SLOWER = 10  # times the 99th percentile at the peak
+ALWAYS_ALLOWED = 2.0  # seconds, however fast it is at the peak
+
+
+async def overload(scene: Scene) -> None:
+    """Measure the peak, offer ten times as much, then look whether all is as before."""
+    peak_seconds = min(_PEAK_SECONDS, scene.seconds / 2)
+    before = await _pour(scene, "before", peak_seconds, _FEW)
+    scene.note(Blow(f"peak: {_told(before)}", scene.elapsed))
+    async with watched_memory(scene.local.run_dir) as memory:
+        flood = await _pour(scene, "flood", scene.seconds, _MANY, before.rate * TIMES)
+        scene.note(Blow(f"flood: {_told(flood)}", scene.elapsed))
+    after = await _pour(scene, "after", peak_seconds, _FEW)
+    scene.note(Blow(f"after: {_told(after)}", scene.elapsed))
+    _judge(scene, before, flood, after)
+    scene.check("memory is bounded", *memory.within(MAY_GROW))
+
+
+async def _pour(
+    scene: Scene, name: str, seconds: float, connections: int, rate: float | None = None
+) -> Outcome:
+    address, plan = urlsplit(scene.local.url), scene.drill.plan
+    run = f"{plan.run}-{name}"
+    ledger = plan.folder / f"{run}.jsonl"
+    outcome = await pour(
+        Order(
+            host=str(address.hostname),
+            port=address.port or 80,
+            key=scene.local.key,
+            run=run,
+            ledger=str(ledger),
+            seconds=seconds,
+            connections=connections,
+            rate=rate,
+        )
+    )
+    # From here on the account asks for what the flood was promised as well.
+    scene.drill.ledger.acks.extend(read_ledger(ledger))
+    return outcome
+
+
+def _judge(scene: Scene, before: Outcome, flood: Outcome, after: Outcome) -> None:
+    offered, heard = (n / flood.seconds / before.rate for n in (flood.offered, flood.sent))
+    # What finds every connection busy never reaches the instance. It counts as offered, but only
+    # what was heard can be too much.
+    scene.check(
+        "more was offered than it can serve",
+        offered > TIMES * 0.9 and heard > TOO_MUCH,
+        f"{offered:.1f} times {before.rate:,.0f} a second, of which it heard {heard:.1f}; the "
+        f"other {flood.held_back:,} found all {_MANY:,} connections busy",
+    )
+    scene.check(
+        "callers are told to come back",
+        flood.refused > 0 and flood.bare == 0,
+        f"{flood.refused:,} by 429 or 503, {flood.bare} of them without Retry-After",
+    )
+    others = {status: n for status, n in flood.answers.items() if status not in _EXPECTED}
+    scene.check("nothing else is answered", not others, f"{others or 'no other answer'}")
+    p99, at_peak = flood.percentile(0.99), max(o.percentile(0.99) for o in (before, after))
+    bound = max(ALWAYS_ALLOWED, SLOWER * at_peak)
+    scene.check(
+        "the accepted ones are answered soon",
+        p99 <= bound,
+        f"p99 {p99:.2f} s, {at_peak:.2f} s at the peak; the bound is {bound:.2f} s",
+    )
+    scene.check(
+        "the flood does not stop the work",
+        flood.rate > before.rate / 5,
+        f"{flood.rate:,.0f} a second accepted, {before.rate:,.0f} before",
+    )
+    scene.check(
+        "all is as before when it is over",
+        after.rate > before.rate / 2,
+        f"{after.rate:,.0f} a second, {before.rate:,.0f} before",
+    )
+
+
+def _told(outcome: Outcome) -> str:
+    answers = ", ".join(f"{count:,} by {status}" for status, count in outcome.answers.items())
+    p50, p99 = (outcome.percentile(share) * 1000 for share in (0.5, 0.99))
+    return f"{outcome.rate:,.0f} a second, p50 {p50:.0f} ms, p99 {p99:.0f} ms ({answers})"
+
+
+OVERLOAD = (
+    Fault(
+        name="overload",
+        summary="Ten times the measured peak is offered: 429 or 503, and memory stays bounded.",
+        strike=overload,
+        seconds=20.0,
+    ),
+)

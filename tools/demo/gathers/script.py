@@ -1,0 +1,87 @@
+"""The story: a timeline with one resource that is too slow, and what else they may do."""
+
+from cli.shell.errors import InputError
+from tools.demo.gathers.behaviour import Behaviour
+from tools.demo.gathers.scene import NAMES, Scene, Strategy
+
+DELAYS = (1_000, 2_000, 15_000)
+TIMEOUT = 10_000
+_NEAR = 250  # milliseconds in which a callback and a timeout may overtake each other
+
+SCENES = (
+    Scene(
+        key="timeline",
+        title="Two answer, one is too slow",
+        story="Answers stream in as they come; at the timeout the rest is given up.",
+        delays=DELAYS,
+        timeout=TIMEOUT,
+    ),
+    Scene(
+        key="everyone",
+        title="The caller waits for everyone",
+        story="One answer with all notes, as soon as the slowest is there.",
+        delays=(300, 600, 900),
+        timeout=TIMEOUT,
+        strategy=Strategy.EVERYONE,
+    ),
+    Scene(
+        key="one-reject",
+        title="One resource refuses",
+        story="A 401 is an answer: no respondent, but no error either.",
+        delays=(-1, 400, 800),
+        timeout=TIMEOUT,
+    ),
+    Scene(
+        key="all-reject",
+        title="All of them refuse",
+        story="Nobody is left to wait for, so it ends at once.",
+        delays=(-1, -1, -1),
+        timeout=TIMEOUT,
+    ),
+    Scene(
+        key="closed",
+        title="One closes the connection",
+        story="A call that breaks is an error of that resource alone.",
+        delays=(400, 800, 0),
+        timeout=TIMEOUT,
+        behaviours={"resource-3": Behaviour.CLOSE},
+    ),
+    Scene(
+        key="twice",
+        title="One calls back twice",
+        story="Its first callback counts, the second is told apart.",
+        delays=(100, 200, 1_500),
+        timeout=TIMEOUT,
+        behaviours={"resource-1": Behaviour.TWICE},
+    ),
+)
+
+
+def scene_of(delays: str | None, timeout: int | None, pace: float) -> Scene:
+    """A scene that somebody made up on the command line."""
+    scene = Scene(
+        key="yours",
+        title="Your own",
+        story="What you asked for.",
+        delays=DELAYS if delays is None else _parsed(delays),
+        timeout=TIMEOUT if timeout is None else timeout,
+    ).at_pace(pace)
+    for delay in scene.delays:
+        if abs(delay - scene.timeout) < _NEAR:
+            raise InputError(
+                f"A delay of {delay} ms and a timeout of {scene.timeout} ms could end either way: "
+                f"keep {_NEAR} ms between them."
+            )
+    return scene
+
+
+def _parsed(text: str) -> tuple[int, ...]:
+    try:
+        given = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InputError(f"'{text}' are not delays: write for example 1000,2000,15000.") from error
+    if len(given) > len(NAMES):
+        raise InputError(f"There are {len(NAMES)} resources, but {len(given)} delays.")
+    if max(given) > 60_000:
+        raise InputError("A delay is at most 60000 ms.")
+    return (*given, *[0] * (len(NAMES) - len(given)))

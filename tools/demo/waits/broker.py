@@ -1,0 +1,102 @@
+"""The broker behind the demo's last scene: a record in, a completion event out."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from actors.kafka.client import client_options, make_producer
+from cli.shell.client import Client, wait_path
+from cli.shell.errors import CommandError
+from core.shared.kafka_config import KafkaConfig
+from tools.demo.waits.scene import KAFKA
+
+# A topic that nobody has named before is followed within seconds.
+PATIENCE = 30.0
+_PAUSE = 0.1
+_CONNECT_WITHIN = 10.0
+_MAX_BYTES = 1024 * 1024
+
+
+class Broker:
+    """Writes to a topic as the external service would, and listens for what Muster tells."""
+
+    def __init__(
+        self, muster: Client, producer: AIOKafkaProducer, completions: AIOKafkaConsumer
+    ) -> None:
+        self._muster = muster
+        self._producer = producer
+        self._completions = completions
+
+    async def produce(
+        self, topic: str, execution_id: str, correlation_id: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Send a record. Kafka says where it is, and the correlation what became of it."""
+        value = json.dumps(body).encode()
+        try:
+            sent = await self._producer.send_and_wait(topic, value, key=correlation_id.encode())
+        except KafkaError as error:
+            raise CommandError(f"Kafka refused the record: {error!r}.") from error
+        place = f"{sent.topic}, partition {sent.partition}, offset {sent.offset}"
+        path = wait_path(execution_id, correlation_id)
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while asyncio.get_running_loop().time() < deadline:
+            event = (await self._muster.get(path)).get("events", {}).get(KAFKA, {})
+            if event.get("outcome") == "received":
+                known = {"verdict": "matched", "reason": "expected"}
+                return {**known, "eventId": event.get("eventId"), "detail": place}
+            await asyncio.sleep(_PAUSE)
+        raise CommandError(f"The record at {place} did not arrive in {PATIENCE:g} s.")
+
+    async def told_of(self, execution_id: str, correlation_id: str) -> str:
+        """Wait until the completion event of this correlation is on its topic; what it says."""
+        wanted = f"{execution_id}:{correlation_id}".encode()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                async for record in self._completions:
+                    if record.key == wanted:
+                        status = json.loads(record.value)["status"]
+                        return f"{record.topic}, offset {record.offset}: {status}"
+        except TimeoutError:
+            pass
+        raise CommandError(f"No completion event came in {PATIENCE:g} s.")
+
+
+@asynccontextmanager
+async def open_broker(muster: Client, config: KafkaConfig, topic: str) -> AsyncIterator[Broker]:
+    """Connect to the broker that Muster reads from; `topic` is where it tells of endings."""
+    # What goes wrong is told once, in a sentence.
+    logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+    producer = make_producer(config, _MAX_BYTES)
+    completions = AIOKafkaConsumer(
+        topic,
+        **client_options(config),
+        group_id=None,  # it reads for itself and leaves no group behind
+        enable_auto_commit=False,
+        # A topic that has never been told of an end yet has nothing behind us.
+        auto_offset_reset="earliest",
+    )
+    try:
+        await _connect(producer, completions, config.bootstrap)
+        yield Broker(muster, producer, completions)
+    finally:
+        await producer.stop()
+        await completions.stop()
+
+
+async def _connect(
+    producer: AIOKafkaProducer, completions: AIOKafkaConsumer, bootstrap: str
+) -> None:
+    try:
+        async with asyncio.timeout(_CONNECT_WITHIN):
+            await producer.start()
+            await completions.start()
+            if completions.assignment():
+                await completions.seek_to_end()  # what came before is none of our business
+    except (KafkaError, TimeoutError, OSError) as error:
+        raise CommandError(f"No broker can be used at {bootstrap}: {error!r}.") from error
