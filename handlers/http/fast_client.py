@@ -1,8 +1,8 @@
 """The calls of `handlers/http/client.py` at a fraction of their cost, for those that are many.
 
 The same guard, bounds and words. Requests are written and answers read by
-`handlers/http/connection.py` alone; what is left out is what no delivery needs: redirects, proxies, cookies, HEAD, timeouts of
-single parts of an answer.
+`handlers/http/connection.py` alone; what is left out is what no delivery needs: redirects, proxies,
+cookies, HEAD, timeouts of single parts of an answer.
 """
 
 import asyncio
