@@ -7,14 +7,14 @@ from typing import Any
 
 import ray
 
-from actors.client import Gateway
-from actors.runtime.directory import find, named
+from actors.client import ActorClient
+from actors.runtime.directory import find, list_actor_names
 from bench.front import SECRET_KEY
 from core.shared.config import Config
 
 
 @asynccontextmanager
-async def actors(dsn: str, **settings: Any) -> AsyncIterator[Gateway]:
+async def actors(dsn: str, **settings: Any) -> AsyncIterator[ActorClient]:
     """Bring the actors up in a namespace of their own; end them after."""
     config = Config(
         dsn=dsn,
@@ -22,13 +22,13 @@ async def actors(dsn: str, **settings: Any) -> AsyncIterator[Gateway]:
         secret_keys=(SECRET_KEY,),
         **settings,
     )
-    gateway = await Gateway.open(config)
+    gateway = await ActorClient.open(config)
     try:
         yield gateway
     finally:
         await gateway.close()
         # The supervisor first: it would bring the others back.
-        names = named(config.namespace)
+        names = list_actor_names(config.namespace)
         for name in sorted(names, key=lambda name: name != "supervisor"):
             handle = find(name, config.namespace)
             if handle is not None:

@@ -7,13 +7,13 @@ from functools import partial
 
 import asyncpg
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from bench.actors import actors
 from bench.harness import Arm, Measure, Result, duel, spread
 from bench.load import Load, make_load
 from bench.peers import bare, dbos, rowlock
 from bench.stage import Stage
-from core.waits.messages import Judged, Opened, Reply
+from core.waits.messages import OfferReply, RegisterReply, Reply
 from core.waits.strategy import Status
 
 BATCH = 200
@@ -65,11 +65,11 @@ async def measure_ours(stage: Stage, correlations: int) -> Measure:
 SHARDS = int(os.environ.get("BENCH_SHARDS", os.cpu_count() or 1))
 
 
-async def warm(gateway: Gateway) -> None:
+async def warm(gateway: ActorClient) -> None:
     await send_all(gateway, make_load(200))
 
 
-async def send_all(gateway: Gateway, load: Load) -> list[Reply]:
+async def send_all(gateway: ActorClient, load: Load) -> list[Reply]:
     """Each lane takes a batch of correlations through its three steps, then the next batch.
 
     As the peers do: whoever calls a service has registered first, and the answers come after.
@@ -88,8 +88,8 @@ async def send_all(gateway: Gateway, load: Load) -> list[Reply]:
 
 async def _check(dsn: str, correlations: int, replies: list[Reply]) -> None:
     """A fast wrong run scores nothing."""
-    opened = sum(isinstance(reply, Opened) for reply in replies)
-    done = sum(isinstance(r, Judged) and r.status is Status.COMPLETED for r in replies)
+    opened = sum(isinstance(reply, RegisterReply) for reply in replies)
+    done = sum(isinstance(r, OfferReply) and r.status is Status.COMPLETED for r in replies)
     assert (opened, done) == (correlations, correlations), (opened, done)
     conn = await asyncpg.connect(dsn)
     try:

@@ -18,7 +18,7 @@ from bench.stats import percentile, poisson_schedule
 from bench.tables import connected
 from bench.wire import Door, Ids, answered, listening, new_ids
 from host.ports import free_port
-from host.processes import find_in
+from host.processes import find_processes_in
 
 CONNECTIONS = 64
 BATCH = 500
@@ -44,7 +44,11 @@ async def run(stage: Stage) -> Result:
         ):
 
             def peers() -> list[psutil.Process]:
-                return [*find_in(places.run_dir), process, *process.children(recursive=True)]
+                return [
+                    *find_processes_in(places.run_dir),
+                    process,
+                    *process.children(recursive=True),
+                ]
 
             scene = Scene(stage, door, echo_door, plain_door, peers)
             await _throughput(scene, result, size, workers)

@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from bench.actors import actors
 from bench.load import make_load
 from core.shared.address import correlation_prefix
@@ -50,7 +50,7 @@ async def fill(dsn: str, count: int, different: dict[str, str] = DIFFERENT) -> N
         await conn.close()
 
 
-async def register(gateway: Gateway, count: int) -> None:
+async def register(gateway: ActorClient, count: int) -> None:
     """Open waits through the router; they are hot then."""
     for first in range(0, count, CHUNK):
         messages = make_load(min(CHUNK, count - first)).registers

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from bench.stage import Stage
 from bench.wire import Door
 from cli.operations.provision import prepare_database
-from cli.operations.up import READY
-from core.access.secret_keys import show_key
+from cli.operations.up import READINESS_PATH
+from core.access.secret_keys import format_key
 from host.ray.serving import serve, stop_serving
 from serve_app.app import make_app
 from settings.settings import Settings
@@ -22,7 +22,7 @@ async def front_door(stage: Stage, **settings: object) -> AsyncIterator[Door]:
     """Actors and HTTP API on the stage's Ray node, with a key for the first tenant."""
     dsn = await stage.database()
     port = stage.node.options.port
-    loaded = Settings.load({"port": port, "secret_key": show_key(SECRET_KEY), **settings})
+    loaded = Settings.load({"port": port, "secret_key": format_key(SECRET_KEY), **settings})
     config = loaded.to_config(dsn)
     cipher.configure(config)
     provisioned = await prepare_database(dsn, None)
@@ -30,7 +30,7 @@ async def front_door(stage: Stage, **settings: object) -> AsyncIterator[Door]:
     app = make_app(loaded, config)
     try:
         # Aside, because both block.
-        await asyncio.to_thread(serve, stage.node, app, probe=READY)
+        await asyncio.to_thread(serve, stage.node, app, probe=READINESS_PATH)
         yield Door(loaded.port, provisioned.new_key, dsn)
     finally:
         await asyncio.to_thread(stop_serving, stage.node)

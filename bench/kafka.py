@@ -9,7 +9,7 @@ from functools import partial
 import asyncpg
 from aiokafka import AIOKafkaProducer
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from bench.actors import actors
 from bench.aggregate import SHARDS
 from bench.harness import Measure, Result, duel, err, spread
@@ -20,7 +20,7 @@ from bench.topic import Topic, broker_of, event_for, fill_topic, new_topic
 from core.shared.address import Address
 from core.shared.kafka_config import KafkaConfig
 from core.waits.config import WaitConfig
-from core.waits.messages import Message, Register
+from core.waits.messages import Register, WaitMessage
 from core.waits.spec import WaitSpec, encode_spec
 
 BATCH = 500
@@ -83,7 +83,7 @@ def _config(topic: Topic) -> KafkaConfig:
     return KafkaConfig(bootstrap=topic.bootstrap, group=uuid.uuid4().hex, tenant="bench")
 
 
-def _registers(topic: Topic, places: list[Address]) -> list[Message]:
+def _registers(topic: Topic, places: list[Address]) -> list[WaitMessage]:
     spec = encode_spec(_wait_for(topic))
     return [
         Register(address=place, turn_id=uuid.uuid4().hex, node_id="n", spec=spec, fresh=True)
@@ -91,7 +91,7 @@ def _registers(topic: Topic, places: list[Address]) -> list[Message]:
     ]
 
 
-async def _register(gateway: Gateway, topic: Topic, places: list[Address]) -> None:
+async def _register(gateway: ActorClient, topic: Topic, places: list[Address]) -> None:
     messages = _registers(topic, places)
     for start in range(0, len(messages), BATCH):
         await gateway.send_many(messages[start : start + BATCH])
@@ -102,7 +102,7 @@ def _wait_for(topic: Topic) -> WaitSpec:
     return WaitConfig.model_validate(config).to_spec()
 
 
-async def _follow(gateway: Gateway, topic: Topic) -> None:
+async def _follow(gateway: ActorClient, topic: Topic) -> None:
     """Ingest begins with the topic now: until here nobody has named it."""
     await gateway.pool.execute("insert into tenants (slug) values ('bench') on conflict do nothing")
     await gateway.pool.execute(
@@ -112,7 +112,7 @@ async def _follow(gateway: Gateway, topic: Topic) -> None:
     )
 
 
-async def _until_all(gateway: Gateway, size: int) -> float:
+async def _until_all(gateway: ActorClient, size: int) -> float:
     """Until everything is stored; when the first partitions were assigned, in seconds since 1970.
 
     All of it runs on one machine: processes share its clocks.

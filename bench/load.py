@@ -6,7 +6,7 @@ from typing import Any
 
 from core.shared.address import Address
 from core.waits.config import WaitConfig
-from core.waits.messages import Message, Offer, Register
+from core.waits.messages import Offer, Register, WaitMessage
 from core.waits.spec import Source, encode_spec
 
 CONFIG: dict[str, Any] = {
@@ -23,9 +23,9 @@ KAFKA_BODY = b'{"event_type":"action.completed","parcels":2,"carrier":"north","w
 class Load:
     """Three messages for each correlation, in the order of their phases."""
 
-    registers: list[Message]
-    callbacks: list[Message]
-    events: list[Message]
+    registers: list[WaitMessage]
+    callbacks: list[WaitMessage]
+    events: list[WaitMessage]
 
     @property
     def messages(self) -> int:

@@ -2,7 +2,7 @@
 
 import psutil
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from bench.actors import actors
 from bench.fill import register
 from bench.harness import Result, err
@@ -56,7 +56,7 @@ async def _measure(dsn: str, size: int) -> dict[str, float]:
     }
 
 
-async def _crowd_out(gateway: Gateway, size: int) -> int:
+async def _crowd_out(gateway: ActorClient, size: int) -> int:
     """Let as many come as are there; the most that were hot at once."""
     most = 0
     for _ in range(0, size, STEP):

@@ -18,14 +18,14 @@ from bench.stage import Stage
 from bench.stats import percentile, poisson_schedule
 from bench.tables import connected
 from bench.wire import Door, Ids, answered, new_ids
-from tools.chaos.faults.neighbour import new_tenant
-from tools.chaos.faults.noisy_tenant import Heard, Kind, Noise, noisy_tenant
+from tools.chaos.faults.neighbour import create_tenant_key
+from tools.chaos.faults.noisy_tenant import Noise, NoiseKind, NoiseResult, noisy_tenant
 
 RATE = 50.0
 """Callbacks a second of the quiet tenant: far from all that there is."""
 CONNECTIONS = 8
 MATCHED = b'"verdict":"matched"'
-GOALS = {f"{kind}: p99 beside / alone": "≤ 3" for kind in Kind}
+GOALS = {f"{kind}: p99 beside / alone": "≤ 3" for kind in NoiseKind}
 BUSY = "busy cores"
 
 
@@ -34,9 +34,9 @@ async def run(stage: Stage) -> Result:
     result = Result("neighbour", goals=GOALS)
     seconds, rounds = (3.0, 1) if stage.quick else (15.0, 5)
     async with front_door(stage) as door:
-        scene = Scene(stage, door, await new_tenant(door.dsn))
+        scene = Scene(stage, door, await create_tenant_key(door.dsn))
         await scene.alone(seconds / 3)
-        for kind in Kind:
+        for kind in NoiseKind:
             await _compare(scene, result, kind, seconds, rounds)
         await _show_floor(scene, result, seconds, rounds)
     result.ours |= {"callbacks_per_second": RATE, "connections": CONNECTIONS}
@@ -48,7 +48,7 @@ class Timed(Measure):
     """A run of the quiet tenant, with how long it took to be answered."""
 
     latencies: list[float] = field(default_factory=list)
-    heard: Heard | None = None
+    heard: NoiseResult | None = None
 
     def milliseconds(self, share: float = 0.99) -> float:
         """The latency that this share of the callbacks did not exceed."""
@@ -67,7 +67,7 @@ class Scene:
         """The quiet tenant by itself."""
         return await self._call_back(await self._registered(seconds), seconds)
 
-    async def beside(self, kind: Kind, seconds: float) -> Timed:
+    async def beside(self, kind: NoiseKind, seconds: float) -> Timed:
         """The same, while the other tenant takes all it can get of one thing."""
         ids = await self._registered(seconds)
         noise = Noise(url=f"http://127.0.0.1:{self.door.port}", key=self.noisy_key, kind=kind)
@@ -109,7 +109,9 @@ class Scene:
         return Timed(len(ids), report.seconds, latencies=report.latencies)
 
 
-async def _compare(scene: Scene, result: Result, kind: Kind, seconds: float, rounds: int) -> None:
+async def _compare(
+    scene: Scene, result: Result, kind: NoiseKind, seconds: float, rounds: int
+) -> None:
     found = await interleave(
         {"alone": lambda: scene.alone(seconds), kind: lambda: scene.beside(kind, seconds)},
         rounds,
@@ -163,5 +165,5 @@ def _busy_processes(count: int) -> Iterator[None]:
             process.wait()
 
 
-def _refused(heard: Heard) -> int:
+def _refused(heard: NoiseResult) -> int:
     return sum(heard.answers.values()) - heard.accepted

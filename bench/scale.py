@@ -13,7 +13,7 @@ from bench.harness import Measure, Result, err, interleave, ratios_of, spread
 from bench.load import Load, make_chosen_load, make_load
 from bench.stage import Stage
 from core.shared.config import Config
-from core.waits.messages import Judged, Reply
+from core.waits.messages import OfferReply, Reply
 from core.waits.strategy import Status
 
 SHARDS = (1, 2, 4)
@@ -160,7 +160,7 @@ async def _measure(stage: Stage, template: str, run_: _Run) -> Measure:
 
 async def _check(dsn: str, replies: list[Reply], run_: _Run) -> None:
     """All have completed, and those that were open before still are."""
-    done = sum(isinstance(r, Judged) and r.status is Status.COMPLETED for r in replies)
+    done = sum(isinstance(r, OfferReply) and r.status is Status.COMPLETED for r in replies)
     assert done == len(run_.load.events), (done, len(run_.load.events))
     conn = await asyncpg.connect(dsn)
     try:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from bench.actors import actors
 from bench.aggregate import BATCH, SHARDS, measure_ours
 from bench.harness import Result, err, spread
@@ -27,7 +27,7 @@ from bench.stats import slope, weighted_percentile
 from bench.tables import Tables, connected, wal_bytes
 from core.shared.errors import MusterError
 from core.waits.config import WaitConfig
-from core.waits.messages import Judged, Message, Opened, Register, Reply, Verdict
+from core.waits.messages import OfferReply, Register, RegisterReply, Reply, Verdict, WaitMessage
 from core.waits.spec import encode_spec
 
 # Of the peak, which is of runs of a second or two: tables fit into memory and nothing is removed.
@@ -88,7 +88,7 @@ async def _bare_wal(stage: Stage, size: int) -> float:
 class Soak:
     """A run and what was seen in it. Times are in seconds since its start."""
 
-    gateway: Gateway
+    gateway: ActorClient
     seconds: float
     rate: float
     spec: bytes
@@ -159,7 +159,7 @@ class Soak:
     def _now(self) -> float:
         return time.perf_counter() - self.began
 
-    def _schedule(self) -> Iterator[tuple[float, list[Message]]]:
+    def _schedule(self) -> Iterator[tuple[float, list[WaitMessage]]]:
         """Each correlation's messages, a second apart; all of it is fixed but its ids."""
         per_tick = self.rate / 3 * TICK
         ticks = int(self.seconds / TICK)
@@ -174,11 +174,11 @@ class Soak:
                 phases.append(loads.popleft().events)
             yield from ((tick * TICK, messages) for messages in phases if messages)
 
-    def _short(self, message: Message) -> Message:
+    def _short(self, message: WaitMessage) -> WaitMessage:
         assert isinstance(message, Register)
         return msgspec.structs.replace(message, spec=self.spec)
 
-    async def _send(self, messages: list[Message], due: float) -> None:
+    async def _send(self, messages: list[WaitMessage], due: float) -> None:
         try:
             replies = await self.gateway.send_many(messages)
         except MusterError as error:
@@ -217,9 +217,9 @@ class Soak:
 
 def _kind(reply: Reply) -> str:
     match reply:
-        case Opened():
+        case RegisterReply():
             return OPENED
-        case Judged():
+        case OfferReply():
             return reply.verdict
         case _:
             return type(reply).__name__

@@ -19,7 +19,7 @@ from bench.peers.resource import NOTE, resource_service
 from bench.stage import Stage
 from bench.stats import percentile
 from bench.wire import Door, told
-from host.processes import find_in, name_of
+from host.processes import find_processes_in, process_name
 
 PUBLISHES = 50
 # What a gather lasts at most, and how much of that is for publishing.
@@ -39,7 +39,7 @@ async def run(stage: Stage) -> Result:
         hosted(stage, Queues) as (peer_door, places),
     ):
         ours = Ours(door, stage.places.run_dir, stage.system, url)
-        queues = Peer(peer_door, places.run_dir, lambda: find_in(places.run_dir))
+        queues = Peer(peer_door, places.run_dir, lambda: find_processes_in(places.run_dir))
         for side in (ours, queues):
             await side.show(20, PUBLISHES)
             side.weigh()
@@ -87,7 +87,9 @@ class Side:
     ) -> None:
         self.door = door
         self._processes = processes
-        self._serving = next(p for p in find_in(run_dir) if name_of(p).startswith(REPLICA))
+        self._serving = next(
+            p for p in find_processes_in(run_dir) if process_name(p).startswith(REPLICA)
+        )
         self._empty = 0
 
     def weigh(self) -> None:

@@ -19,10 +19,16 @@ import asyncpg
 import psutil
 
 from host.lifecycle import kill
-from host.paths import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
+from host.paths import (
+    InstancePaths,
+    discard_run_dir,
+    instance_paths,
+    prepare_data_dir,
+    prepare_run_dir,
+)
 from host.ports import free_port
 from host.postgres import embedded
-from host.processes import find_in
+from host.processes import find_processes_in
 from host.ray.node import NodeOptions, RayNode
 from storage.postgres.migrate import migrate
 
@@ -32,7 +38,7 @@ class Stage:
     """What every arm of a benchmark shares."""
 
     server: embedded.EmbeddedServer
-    places: Places
+    places: InstancePaths
     quick: bool
     node: RayNode
     # How long a soak lasts.
@@ -140,7 +146,7 @@ class Stage:
     def system(self) -> list[psutil.Process]:
         """Ray's processes and Postgres."""
         postmaster = psutil.Process(self.server.pid)
-        return [postmaster, *postmaster.children(), *find_in(self.places.run_dir)]
+        return [postmaster, *postmaster.children(), *find_processes_in(self.places.run_dir)]
 
 
 def cpu_of(process: psutil.Process) -> float:
@@ -167,7 +173,7 @@ def _programs() -> Path:
 def stage(*, quick: bool, minutes: float = 0.5) -> Iterator[Stage]:
     """Start everything; remove everything."""
     folder = Path(tempfile.mkdtemp(prefix="muster-bench-"))
-    places = places_of(folder / ".muster")
+    places = instance_paths(folder / ".muster")
     prepare_data_dir(places)
     prepare_run_dir(places)
     server = embedded.start(places.data_dir)

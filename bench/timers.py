@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 
 import asyncpg
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from bench.actors import actors
 from bench.fill import fill, register
 from bench.harness import Result, err, spread
@@ -70,13 +70,13 @@ async def run(stage: Stage) -> Result:
     return result
 
 
-def _timed(dsn: str) -> AbstractAsyncContextManager[Gateway]:
+def _timed(dsn: str) -> AbstractAsyncContextManager[ActorClient]:
     # Passivated at once: rows that change under a shard must not be in its memory.
     return actors(dsn, shards=1, idle_after=0.5, retention=10**9)
 
 
 async def _skews(
-    gateway: Gateway, conn: "asyncpg.Connection", due: int, *, busy: bool
+    gateway: ActorClient, conn: "asyncpg.Connection", due: int, *, busy: bool
 ) -> list[float]:
     await _fall_due(gateway, conn, due, SPREAD)
     load = asyncio.create_task(_keep_busy(gateway)) if busy else None
@@ -89,13 +89,15 @@ async def _skews(
                 await load
 
 
-async def _crowd(gateway: Gateway, conn: "asyncpg.Connection", crowd: int) -> dict[str, float]:
+async def _crowd(gateway: ActorClient, conn: "asyncpg.Connection", crowd: int) -> dict[str, float]:
     await _fall_due(gateway, conn, crowd, 0.001)
     late = await _until_fired(conn, crowd)
     return {"due_at_once": crowd, "fires_per_second": round(crowd / max(late), 1)}
 
 
-async def _fall_due(gateway: Gateway, conn: "asyncpg.Connection", count: int, over: float) -> None:
+async def _fall_due(
+    gateway: ActorClient, conn: "asyncpg.Connection", count: int, over: float
+) -> None:
     await conn.execute("delete from execution_wait_states where status <> 'waiting'")
     await register(gateway, count)
     await until_hot(gateway, 0)
@@ -105,7 +107,7 @@ async def _fall_due(gateway: Gateway, conn: "asyncpg.Connection", count: int, ov
     assert changed == f"UPDATE {count}", changed
 
 
-async def _keep_busy(gateway: Gateway) -> None:
+async def _keep_busy(gateway: ActorClient) -> None:
     """About half of what one shard takes: a batch, then as long a pause."""
     while True:
         load = make_load(200)

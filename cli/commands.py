@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli.shell.lazy import SETTINGS, Entry, group_of
+from cli.shell.lazy import SETTINGS, CommandEntry, lazy_group
 
 _RUN = "Run"
 _USE = "Use"
@@ -13,189 +13,189 @@ _DISPATCH = "Dispatch"
 _ADMIN = "Administer"
 
 COMMANDS = (
-    Entry(
+    CommandEntry(
         name="up",
         target="cli.operations.up:up",
         summary="Start Muster here: PostgreSQL, Ray, the actors and the HTTP API.",
         example="muster up --port 8000",
         panel=_RUN,
     ),
-    Entry(
+    CommandEntry(
         name="down",
         target="cli.operations.down:down",
         summary="Stop a Muster that was started here.",
         example="muster down --data-dir .muster",
         panel=_RUN,
     ),
-    Entry(
+    CommandEntry(
         name="status",
         target="cli.operations.status:status",
         summary="Show actors, hot correlations, flush rate and backlog.",
         example="muster status --watch",
         panel=_RUN,
     ),
-    Entry(
+    CommandEntry(
         name="demo",
         target="tools.demo.group:app",
         summary="Watch correlations, gathers and deliveries, when all is well and when not.",
         example="muster demo dispatch",
         panel=_RUN,
     ),
-    Entry(
+    CommandEntry(
         name="chaos",
         target="tools.chaos.command:app",
         summary="Break the local instance on purpose, under load, and account for every event.",
         example="muster chaos run kill-shard --kills 5",
         panel=_RUN,
     ),
-    Entry(
+    CommandEntry(
         name="wait",
         target="cli.waits.waits:app",
         summary="Register, show, list, cancel and explain wait states.",
         example="muster wait list --status waiting",
         panel=_USE,
     ),
-    Entry(
+    CommandEntry(
         name="send",
         target="cli.waits.send:send",
         summary="Send a callback or an event to a wait state.",
         example="""muster send order-17 payment --data '{"paid": true}'""",
         panel=_USE,
     ),
-    Entry(
+    CommandEntry(
         name="tail",
         target="cli.waits.tail:tail",
         summary="Follow the log of a wait state live, until it ends.",
         example="muster tail order-17 payment",
         panel=_USE,
     ),
-    Entry(
+    CommandEntry(
         name="gather",
         target="cli.gathers.gathers:app",
         summary="Ask many resources at once; show, follow and cancel it.",
         example="muster gather run laboratory pharmacy --timeout 10s",
         panel=_USE,
     ),
-    Entry(
+    CommandEntry(
         name="resources",
         target="cli.gathers.resources:app",
         summary="Register, list, show and remove those who can be asked.",
         example="muster resources list",
         panel=_USE,
     ),
-    Entry(
+    CommandEntry(
         name="kafka",
         target="cli.kafka.command:app",
         summary="Look at Kafka, try dead letters again, send records.",
         example="muster kafka status",
         panel=_USE,
     ),
-    Entry(
+    CommandEntry(
         name="events",
         target="cli.events.events:app",
         summary="Send events to all who want them; list and show what came.",
         example="""muster events send shop:orders:order:created -d '{"order": 17}'""",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="event-types",
         target="cli.events.event_types:app",
         summary="Register what kinds of events there are, and what each looks like.",
         example="muster event-types list",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="subscriptions",
         target="cli.dispatch.subscriptions:app",
         summary="Say who wants which events; pause, resume, rotate secrets.",
         example="muster subscriptions list",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="pools",
         target="cli.dispatch.pools:app",
         summary="Set how fast deliveries go and how many at once; watch them.",
         example="muster pools stats --watch",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="jobs",
         target="cli.dispatch.jobs:app",
         summary="Look at deliveries, post them, and put right those that failed.",
         example="muster jobs list --status error --since 1h",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="groups",
         target="cli.dispatch.groups:app",
         summary="Look at message groups: what blocks them; park, resume, skip.",
         example="muster groups list --state blocked",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="warnings",
         target="cli.dispatch.warnings:app",
         summary="See what somebody should look at.",
         example="muster warnings list",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="breakers",
         target="cli.dispatch.breakers:app",
         summary="See which targets are left alone for failing; try them again.",
         example="muster breakers list",
         panel=_DISPATCH,
     ),
-    Entry(
+    CommandEntry(
         name="secrets",
         target="cli.access.secrets:app",
         summary="See which keys encrypt stored secrets; rotate and remove keys.",
         example="muster secrets status",
         panel=_ADMIN,
     ),
-    Entry(
+    CommandEntry(
         name="keys",
         target="cli.access.keys:app",
         summary="Create, list and revoke API keys.",
         example="muster keys list",
         panel=_ADMIN,
     ),
-    Entry(
+    CommandEntry(
         name="tokens",
         target="cli.access.tokens:app",
         summary="Replace the secrets that sign callback and stream URLs.",
         example="muster tokens rotate --grace 24h",
         panel=_ADMIN,
     ),
-    Entry(
+    CommandEntry(
         name="quotas",
         target="cli.access.quotas:app",
         summary="See how much of its quotas a tenant has used; set its limits.",
         example="muster quotas list",
         panel=_ADMIN,
     ),
-    Entry(
+    CommandEntry(
         name="audit",
         target="cli.access.audit:audit",
         summary="List who changed keys and secrets.",
         example="muster audit --limit 20",
         panel=_ADMIN,
     ),
-    Entry(
+    CommandEntry(
         name="migrate",
         target="cli.operations.migrate:migrate",
         summary="Bring the database schema up to date.",
         example="muster migrate --dry-run",
         panel=_ADMIN,
     ),
-    Entry(
+    CommandEntry(
         name="haproxy",
         target="cli.operations.haproxy_command:haproxy",
         summary="Write the program that Ray starts as HAProxy on the machines of a cluster.",
         example="muster haproxy ~/muster-front",
         panel=_ADMIN,
     ),
-    Entry(
+    CommandEntry(
         name="config",
         target="cli.operations.config_command:config",
         summary="Show every setting, its value and where it comes from.",
@@ -205,7 +205,7 @@ COMMANDS = (
 )
 
 app = typer.Typer(
-    cls=group_of(COMMANDS),
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
     context_settings=SETTINGS,
     help="Muster gathers the events that belong together and acts once.",

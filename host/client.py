@@ -5,26 +5,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from host.errors import HostError
-from host.instance import Instance, read_instance
-from host.paths import places_of
-from host.processes import find
+from host.instance import HostInstance, read_instance
+from host.paths import instance_paths
+from host.processes import find_process
 from host.ray.node import joined
 
 
-def running(data_dir: Path) -> Instance:
+def running_instance(data_dir: Path) -> HostInstance:
     """The instance that runs on a data folder."""
-    places = places_of(data_dir)
+    places = instance_paths(data_dir)
     instance = read_instance(places)
-    if instance is None or find(instance.host) is None:
+    if instance is None or find_process(instance.host) is None:
         raise HostError(f"Nothing runs on {places.data_dir}. Start it with: muster up")
     return instance
 
 
 @contextmanager
-def connect(data_dir: Path) -> Iterator[Instance]:
+def connect(data_dir: Path) -> Iterator[HostInstance]:
     """Join the Ray node of a running instance for as long as the block lasts."""
-    instance = running(data_dir)
+    instance = running_instance(data_dir)
     if instance.ray_address is None:
         raise HostError(f"The host on {instance.data_dir} is {instance.stage}; try again.")
-    with joined(places_of(data_dir), instance.ray_address):
+    with joined(instance_paths(data_dir), instance.ray_address):
         yield instance

@@ -8,19 +8,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from host.errors import HostError
-from host.instance import Instance, Stage, is_locked, read_instance, taken
-from host.paths import Places, places_of, prepare_data_dir
+from host.instance import HostInstance, HostStage, already_running_error, is_locked, read_instance
+from host.paths import InstancePaths, instance_paths, prepare_data_dir
 
 LINES_SHOWN = 15
 STOP_WITHIN = 15.0
 
 
-def spawn_detached(command: Sequence[str], data_dir: Path, *, within: float = 180.0) -> Instance:
+def spawn_detached(
+    command: Sequence[str], data_dir: Path, *, within: float = 180.0
+) -> HostInstance:
     """Start `command` in the background and return once its host says that it is up."""
-    places = places_of(data_dir)
+    places = instance_paths(data_dir)
     prepare_data_dir(places)
     if is_locked(places):
-        raise taken(places)
+        raise already_running_error(places)
     pid = spawn(command, places.log, os.environ)
     try:
         return _wait_until_up(places, pid, within)
@@ -29,7 +31,7 @@ def spawn_detached(command: Sequence[str], data_dir: Path, *, within: float = 18
         raise
 
 
-def tail(path: Path, lines: int = LINES_SHOWN) -> str:
+def last_lines(path: Path, lines: int = LINES_SHOWN) -> str:
     """The last lines of a log file."""
     try:
         with path.open(errors="replace") as file:
@@ -55,20 +57,20 @@ def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> 
     )
 
 
-def _wait_until_up(places: Places, pid: int, within: float) -> Instance:
+def _wait_until_up(places: InstancePaths, pid: int, within: float) -> HostInstance:
     deadline = time.monotonic() + within
     while (instance := _up(places, pid)) is None:
         if has_ended(pid):
-            raise HostError(f"Muster did not start.\n{tail(places.log)}")
+            raise HostError(f"Muster did not start.\n{last_lines(places.log)}")
         if time.monotonic() > deadline:
-            raise HostError(f"Muster was not up after {within:.0f} s.\n{tail(places.log)}")
+            raise HostError(f"Muster was not up after {within:.0f} s.\n{last_lines(places.log)}")
         time.sleep(0.1)
     return instance
 
 
-def _up(places: Places, pid: int) -> Instance | None:
+def _up(places: InstancePaths, pid: int) -> HostInstance | None:
     instance = read_instance(places)
-    ours = instance is not None and instance.pid == pid and instance.stage is Stage.UP
+    ours = instance is not None and instance.pid == pid and instance.stage is HostStage.UP
     return instance if ours else None
 
 

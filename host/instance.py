@@ -12,11 +12,11 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from host.errors import HostError
-from host.paths import Places
-from host.processes import Mark
+from host.paths import InstancePaths
+from host.processes import ProcessIdentity
 
 
-class Stage(StrEnum):
+class HostStage(StrEnum):
     """How far a host has come."""
 
     STARTING = "starting"
@@ -31,11 +31,11 @@ class KafkaLink(BaseModel, frozen=True):
     broker: str | None = None
 
 
-class Instance(BaseModel, frozen=True):
+class HostInstance(BaseModel, frozen=True):
     """A running host, as other commands see it."""
 
-    host: Mark
-    stage: Stage
+    host: ProcessIdentity
+    stage: HostStage
     url: str
     port: int
     started_at: datetime
@@ -45,7 +45,7 @@ class Instance(BaseModel, frozen=True):
     ray_session: str | None = None
     dashboard_url: str | None = None
     kafka: KafkaLink | None = None
-    processes: tuple[Mark, ...] = ()
+    processes: tuple[ProcessIdentity, ...] = ()
 
     @property
     def pid(self) -> int:
@@ -53,17 +53,17 @@ class Instance(BaseModel, frozen=True):
         return self.host.pid
 
 
-def read_instance(places: Places) -> Instance | None:
+def read_instance(places: InstancePaths) -> HostInstance | None:
     """What the last host wrote; None where there is none, or no whole one."""
     try:
-        return Instance.model_validate_json(places.instance.read_bytes())
+        return HostInstance.model_validate_json(places.instance.read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
     except PermissionError as error:
         raise HostError(f"{places.instance} belongs to another user.") from error
 
 
-def write_instance(places: Places, instance: Instance) -> None:
+def write_instance(places: InstancePaths, instance: HostInstance) -> None:
     """Replace the file in one step, readable by its owner only."""
     write_private(places.instance, instance.model_dump_json(indent=2))
 
@@ -79,7 +79,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 @contextmanager
-def sole_host(places: Places) -> Iterator[None]:
+def sole_host(places: InstancePaths) -> Iterator[None]:
     """Hold the data folder's lock; the system drops it when the process ends, however it ends."""
     try:
         descriptor = os.open(places.lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -88,14 +88,14 @@ def sole_host(places: Places) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise taken(places) from None
+        raise already_running_error(places) from None
     else:
         yield
     finally:
         os.close(descriptor)
 
 
-def is_locked(places: Places) -> bool:
+def is_locked(places: InstancePaths) -> bool:
     """Whether a host lives on this data folder."""
     try:
         descriptor = os.open(places.lock, os.O_RDWR)
@@ -112,7 +112,7 @@ def is_locked(places: Places) -> bool:
     return False
 
 
-def taken(places: Places) -> HostError:
+def already_running_error(places: InstancePaths) -> HostError:
     """Why a second host may not start here."""
     found = read_instance(places)
     who = f"pid {found.pid}, {found.url}" if found else "still starting"

@@ -11,17 +11,29 @@ import psutil
 
 from host.errors import HostError
 from host.instance import (
-    Instance,
+    HostInstance,
+    HostStage,
     KafkaLink,
-    Stage,
     is_locked,
     read_instance,
     sole_host,
     write_instance,
 )
-from host.paths import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
+from host.paths import (
+    InstancePaths,
+    discard_run_dir,
+    instance_paths,
+    prepare_data_dir,
+    prepare_run_dir,
+)
 from host.ports import require_free, url_of
-from host.processes import Mark, end_all, find, find_in, mark_of
+from host.processes import (
+    ProcessIdentity,
+    find_process,
+    find_processes_in,
+    identify_process,
+    terminate_all,
+)
 from host.ray.node import NodeOptions, RayNode
 from host.ray.serving import stop_serving
 from host.signals import StopSignals
@@ -31,12 +43,12 @@ WATCH_EVERY = 1.0
 
 
 @contextmanager
-def claim(data_dir: Path, options: NodeOptions, say: Say) -> Iterator[Places]:
+def claim(data_dir: Path, options: NodeOptions, say: Say) -> Iterator[InstancePaths]:
     """Become the only host of a data folder, with what an earlier one left behind removed."""
-    places = places_of(data_dir)
+    places = instance_paths(data_dir)
     prepare_data_dir(places)
     with sole_host(places):
-        ended = sweep(places)
+        ended = end_leftovers(places)
         if ended:
             say(f"Ended {ended} processes that an earlier run had left behind")
         require_free(options.host, options.port)
@@ -51,7 +63,7 @@ def claim(data_dir: Path, options: NodeOptions, say: Say) -> Iterator[Places]:
 
 @contextmanager
 def ray_up(
-    places: Places, options: NodeOptions, signals: StopSignals, say: Say
+    places: InstancePaths, options: NodeOptions, signals: StopSignals, say: Say
 ) -> Iterator[RayNode]:
     """Run Ray for as long as the block lasts; leaves no process, however the block ends."""
     started = time.monotonic()
@@ -62,7 +74,7 @@ def ray_up(
         kill(places)
         raise
     try:
-        with signals.hold():  # a driver that is half connected crashes on its way out
+        with signals.defer():  # a driver that is half connected crashes on its way out
             node.join()
         for note in node.notes:
             say(note)
@@ -73,12 +85,12 @@ def ray_up(
         _take_down(node, say)
 
 
-def announce(places: Places, node: RayNode, kafka: KafkaLink | None = None) -> Instance:
+def announce(places: InstancePaths, node: RayNode, kafka: KafkaLink | None = None) -> HostInstance:
     """Tell other commands that this host is up and healthy."""
-    family = (mark_of(process.pid) for process in find_in(places.run_dir))
+    family = (identify_process(process.pid) for process in find_processes_in(places.run_dir))
     instance = (read_instance(places) or _starting(places, node.options)).model_copy(
         update={
-            "stage": Stage.UP,
+            "stage": HostStage.UP,
             "ray_address": node.address,
             "ray_session": node.session,
             "dashboard_url": node.dashboard_url,
@@ -101,24 +113,24 @@ def watch(node: RayNode) -> None:
 
 def down(data_dir: Path, *, within: float = 20.0) -> str:
     """Stop the host of a data folder and return what was done, in one sentence."""
-    places = places_of(data_dir)
+    places = instance_paths(data_dir)
     if not places.lock.exists():
         return f"Nothing runs on {places.data_dir}."
     if is_locked(places):
         return _stop_host(places, read_instance(places), within)
     with sole_host(places):
-        ended = sweep(places)
+        ended = end_leftovers(places)
     if ended:
         return f"Nothing ran on {places.data_dir}, but {ended} processes were left; ended them."
     return f"Nothing runs on {places.data_dir}."
 
 
-def sweep(places: Places) -> int:
+def end_leftovers(places: InstancePaths) -> int:
     """End what a dead host left behind; returns how many processes that were."""
     instance = read_instance(places)
     recorded = instance.processes if instance else ()
     found = len(_left_by(places, recorded))
-    left = end_all(lambda: _left_by(places, recorded), grace=0.0)
+    left = terminate_all(lambda: _left_by(places, recorded), grace=0.0)
     if left:
         raise HostError(
             "Could not end the processes of an earlier run: "
@@ -130,16 +142,16 @@ def sweep(places: Places) -> int:
     return found
 
 
-def kill(places: Places) -> None:
+def kill(places: InstancePaths) -> None:
     """End everything in the run folder without asking."""
-    end_all(lambda: find_in(places.run_dir), grace=0.0, within=2.0)
+    terminate_all(lambda: find_processes_in(places.run_dir), grace=0.0, within=2.0)
 
 
 def _take_down(node: RayNode, say: Say) -> None:
     started = time.monotonic()
     instance = read_instance(node.places)
     if instance is not None:
-        write_instance(node.places, instance.model_copy(update={"stage": Stage.STOPPING}))
+        write_instance(node.places, instance.model_copy(update={"stage": HostStage.STOPPING}))
     try:
         if not node.dead_processes():  # a dead Ray would let us wait for its answer
             stop_serving(node)
@@ -148,13 +160,13 @@ def _take_down(node: RayNode, say: Say) -> None:
     say(f"Ray is down ({time.monotonic() - started:.1f} s)")
 
 
-def _starting(places: Places, options: NodeOptions) -> Instance:
-    me = mark_of(os.getpid())
+def _starting(places: InstancePaths, options: NodeOptions) -> HostInstance:
+    me = identify_process(os.getpid())
     if me is None:
         raise HostError("Cannot read /proc: Muster's host needs Linux with /proc mounted.")
-    return Instance(
+    return HostInstance(
         host=me,
-        stage=Stage.STARTING,
+        stage=HostStage.STARTING,
         url=url_of(options.host, options.port),
         port=options.port,
         started_at=datetime.now(UTC),
@@ -163,13 +175,13 @@ def _starting(places: Places, options: NodeOptions) -> Instance:
     )
 
 
-def _left_by(places: Places, recorded: tuple[Mark, ...]) -> list[psutil.Process]:
-    marked = (find(mark) for mark in recorded)
-    return list({process for process in marked if process} | set(find_in(places.run_dir)))
+def _left_by(places: InstancePaths, recorded: tuple[ProcessIdentity, ...]) -> list[psutil.Process]:
+    marked = (find_process(mark) for mark in recorded)
+    return list({process for process in marked if process} | set(find_processes_in(places.run_dir)))
 
 
-def _stop_host(places: Places, instance: Instance | None, within: float) -> str:
-    host = find(instance.host) if instance else None
+def _stop_host(places: InstancePaths, instance: HostInstance | None, within: float) -> str:
+    host = find_process(instance.host) if instance else None
     if instance is None or host is None:
         raise HostError(f"A host is starting on {places.data_dir}; try again in a moment.")
     try:
@@ -178,10 +190,10 @@ def _stop_host(places: Places, instance: Instance | None, within: float) -> str:
     except psutil.AccessDenied as error:
         raise HostError(f"The host (pid {host.pid}) belongs to another user.") from error
     except psutil.TimeoutExpired:
-        end_all(lambda: [host], grace=0.0)
+        terminate_all(lambda: [host], grace=0.0)
         with sole_host(places):
-            sweep(places)
+            end_leftovers(places)
         return f"The host (pid {host.pid}) did not stop within {within:.0f} s; killed it."
     with sole_host(places):
-        sweep(places)
+        end_leftovers(places)
     return f"Stopped {instance.url} (pid {host.pid})."

@@ -16,7 +16,7 @@ RUN_ROOT = Path("/tmp")  # noqa: S108  the folder in it is private: see _make_pr
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class InstancePaths:
     """Every path of one instance."""
 
     data_dir: Path
@@ -68,14 +68,14 @@ class Places:
         return self.run_dir / "h"
 
 
-def places_of(data_dir: Path) -> Places:
+def instance_paths(data_dir: Path) -> InstancePaths:
     """Name the places of an instance; touches no file."""
     data_dir = Path(os.path.realpath(data_dir.expanduser()))
     key = hashlib.sha256(f"{os.getuid()}:{data_dir}".encode()).hexdigest()[:8]
-    return Places(data_dir, RUN_ROOT / f"muster-{key}")
+    return InstancePaths(data_dir, RUN_ROOT / f"muster-{key}")
 
 
-def prepare_data_dir(places: Places) -> None:
+def prepare_data_dir(places: InstancePaths) -> None:
     """Make the data folder and prove that it can be written."""
     try:
         places.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def prepare_data_dir(places: Places) -> None:
         ) from error
 
 
-def prepare_run_dir(places: Places) -> None:
+def prepare_run_dir(places: InstancePaths) -> None:
     """Make a fresh run folder that nobody else can enter."""
     try:
         _make_private(places.run_dir)
@@ -97,7 +97,7 @@ def prepare_run_dir(places: Places) -> None:
         raise HostError(f"Cannot use {places.run_dir}: {_reason(error)}.") from error
 
 
-def discard_run_dir(places: Places) -> None:
+def discard_run_dir(places: InstancePaths) -> None:
     """Remove the run folder of an ended instance, keeping Ray's logs."""
     logs = places.ray / "session_latest" / "logs"
     if logs.is_dir():

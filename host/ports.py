@@ -34,14 +34,14 @@ def require_free(host: str, port: int) -> None:
         raise HostError(sentence) from error
 
 
-def dialled(host: str) -> str:
+def dial_host(host: str) -> str:
     """The address at which a local client reaches a server that listens on `host`."""
     return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)  # noqa: S104
 
 
 def url_of(host: str, port: int) -> str:
     """The URL of a server that listens on `host`, for a client on this machine."""
-    name = dialled(host)
+    name = dial_host(host)
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
@@ -54,7 +54,7 @@ def free_port() -> int:
     return _bind(LOOPBACK, 0)
 
 
-def usual_port(folder: Path, among: range) -> int:
+def stable_port(folder: Path, among: range) -> int:
     """The same port for the same folder as long as it can be had, so that clients find it again."""
     digest = hashlib.sha256(os.fsencode(folder)).digest()
     usual = among[int.from_bytes(digest[:4]) % len(among)]

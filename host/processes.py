@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel
 
-GONE = (psutil.NoSuchProcess, psutil.ZombieProcess)
+PROCESS_GONE = (psutil.NoSuchProcess, psutil.ZombieProcess)
 
 
-class Mark(BaseModel, frozen=True):
+class ProcessIdentity(BaseModel, frozen=True):
     """A process that can be found again: the system may give its number to another one."""
 
     pid: int
@@ -19,17 +19,17 @@ class Mark(BaseModel, frozen=True):
     name: str = ""
 
 
-def mark_of(pid: int) -> Mark | None:
+def identify_process(pid: int) -> ProcessIdentity | None:
     """Mark a running process."""
     try:
-        return Mark(pid=pid, born=_birth_of(pid), name=psutil.Process(pid).name())
-    except (FileNotFoundError, ProcessLookupError, *GONE):
+        return ProcessIdentity(pid=pid, born=_birth_of(pid), name=psutil.Process(pid).name())
+    except (FileNotFoundError, ProcessLookupError, *PROCESS_GONE):
         return None
 
 
-def find(mark: Mark) -> psutil.Process | None:
+def find_process(mark: ProcessIdentity) -> psutil.Process | None:
     """The marked process if it still runs; never another one with its number."""
-    now = mark_of(mark.pid)
+    now = identify_process(mark.pid)
     if now is None or now.born != mark.born:
         return None
     process = psutil.Process(mark.pid)
@@ -43,7 +43,7 @@ def _birth_of(pid: int) -> str:
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}/{ticks}"
 
 
-def find_in(run_dir: Path) -> list[psutil.Process]:
+def find_processes_in(run_dir: Path) -> list[psutil.Process]:
     """All processes that work in the run folder, whoever their parent is by now.
 
     Ray's processes overwrite their command line and environment with a title, so the working
@@ -52,16 +52,16 @@ def find_in(run_dir: Path) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if _works_in(process, run_dir)]
 
 
-def name_of(process: psutil.Process) -> str:
+def process_name(process: psutil.Process) -> str:
     """What it is called; empty if it has ended."""
     try:
         return process.name()
-    except GONE:
+    except PROCESS_GONE:
         return ""
 
 
-def end_all(
-    look: Callable[[], Iterable[psutil.Process]], *, grace: float, within: float = 10.0
+def terminate_all(
+    list_processes: Callable[[], Iterable[psutil.Process]], *, grace: float, within: float = 10.0
 ) -> list[psutil.Process]:
     """Ask what `look` finds to end, then kill it; returns what could not be ended.
 
@@ -70,7 +70,7 @@ def end_all(
     asked: set[psutil.Process] = set()
     kill_from = time.monotonic() + grace
     deadline = kill_from + within
-    while left := [process for process in look() if _runs(process)]:
+    while left := [process for process in list_processes() if _runs(process)]:
         now = time.monotonic()
         if now > deadline:
             return left
@@ -94,7 +94,7 @@ def _send(process: psutil.Process, signal: Callable[[psutil.Process], None]) -> 
 def _runs(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except GONE:
+    except PROCESS_GONE:
         return False
 
 

@@ -21,7 +21,7 @@ REPEAT_EVERY = 0.1
 
 # Python runs its handlers between two steps of the main thread. Where that is inside a call that
 # does not return, as one to a Ray that the same Ctrl-C has ended, nothing is ever raised.
-HEARD_WITHIN = 15.0
+MAX_SIGNAL_DELAY = 15.0
 
 
 class StopRequested(KeyboardInterrupt):
@@ -35,7 +35,7 @@ class StopRequested(KeyboardInterrupt):
 class StopSignals:
     """Turns the first signal into `StopRequested` and a second Ctrl-C into a kill."""
 
-    def __init__(self, kill: Callable[[], None], heard_within: float = HEARD_WITHIN) -> None:
+    def __init__(self, kill: Callable[[], None], heard_within: float = MAX_SIGNAL_DELAY) -> None:
         self._kill = kill
         self._heard_within = heard_within
         self._came_through = threading.Event()
@@ -52,11 +52,11 @@ class StopSignals:
                 signal.signal(number, self._receive)
 
     @contextmanager
-    def insisting(self) -> Iterator[None]:
+    def watchdog(self) -> Iterator[None]:
         """End everything from another thread where the main one does not get to hear a signal."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)  # Python insists
-        threading.Thread(target=self._insist, args=(reader,), daemon=True).start()
+        threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
         before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         try:
             yield
@@ -64,7 +64,7 @@ class StopSignals:
             signal.set_wakeup_fd(before)
             os.close(writer)
 
-    def _insist(self, reader: int) -> None:
+    def _watch(self, reader: int) -> None:
         with open(reader, "rb", buffering=0) as numbers:
             while told := numbers.read(1):
                 if told[0] in SIGNALS and not self._came_through.wait(self._heard_within):
@@ -78,7 +78,7 @@ class StopSignals:
             self._stopping_since = time.monotonic()
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def defer(self) -> Iterator[None]:
         """Let a block that must not be cut in two finish before a signal is heeded."""
         self._held = True
         try:
@@ -147,7 +147,7 @@ def _dropped_in_silence() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals(
-    kill: Callable[[], None], heard_within: float = HEARD_WITHIN
+    kill: Callable[[], None], heard_within: float = MAX_SIGNAL_DELAY
 ) -> Iterator[StopSignals]:
     """Let signals stop the host; `kill` must end everything without asking."""
     if threading.current_thread() is not threading.main_thread():
@@ -156,7 +156,7 @@ def stop_on_signals(
     signals = StopSignals(kill, heard_within)
     signals.install()
     try:
-        with _dropped_in_silence(), signals.insisting():
+        with _dropped_in_silence(), signals.watchdog():
             yield signals
     except KeyboardInterrupt:
         # Where the signal met a call into Ray, Ray raises an interrupt of its own instead.

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from actors.client import Gateway
-from actors.runtime.actor import settle_memory
+from actors.client import ActorClient
+from actors.runtime.actor import freeze_gc
 from core.shared.config import Config
 from serve_app.access import audit_log, keys, quotas
 from serve_app.container import Replica
@@ -28,12 +28,12 @@ from serve_app.dispatch import (
 from serve_app.events import event_type_sync, event_types, events, schemas
 from serve_app.gathers import gathers, journals, resources
 from serve_app.http import openapi, problems
-from serve_app.http.aliases import aliased
-from serve_app.http.fast_path import Express, short_ways
-from serve_app.http.raw_route import LeanRoute
+from serve_app.http.aliases import alias_routes
+from serve_app.http.fast_path import FastPath, fast_routes
+from serve_app.http.raw_route import RawRoute
 from serve_app.kafka import dead_letters, kafka
-from serve_app.limits.load_limiter import Gate
-from serve_app.limits.middleware import Guard
+from serve_app.limits.load_limiter import LoadLimiter
+from serve_app.limits.middleware import LimitsMiddleware
 from serve_app.operations import (
     docs,
     health,
@@ -48,13 +48,13 @@ from serve_app.waits import callbacks, inbox, stream, waits
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics
 
-OpenGateway = Callable[[], Awaitable[Gateway]]
+OpenGateway = Callable[[], Awaitable[ActorClient]]
 
 # Routes are tried in this order: the busiest first.
 _ROUTERS = (
     callbacks.router,
-    events.lean,
-    waits.lean,
+    events.raw_router,
+    waits.raw_router,
     waits.router,
     stream.router,
     journals.router,
@@ -66,26 +66,26 @@ _ROUTERS = (
     schemas.router,
     subscriptions.router,
     webhook_secrets.router,
-    aliased(subscriptions.router, "/api/subscriptions", "/api/admin/subscriptions"),
-    aliased(webhook_secrets.router, "/api/subscriptions", "/api/admin/subscriptions"),
-    webhook_secrets.own,
+    alias_routes(subscriptions.router, "/api/subscriptions", "/api/admin/subscriptions"),
+    alias_routes(webhook_secrets.router, "/api/subscriptions", "/api/admin/subscriptions"),
+    webhook_secrets.own_router,
     pools.router,
-    aliased(pools.router, "/api/dispatch-pools", "/api/admin/dispatch-pools"),
+    alias_routes(pools.router, "/api/dispatch-pools", "/api/admin/dispatch-pools"),
     declarations.router,
     jobs.router,
     job_actions.router,
-    aliased(jobs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
-    aliased(job_actions.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
+    alias_routes(jobs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
+    alias_routes(job_actions.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
     groups.router,
     monitoring.router,
     monitoring_overview.router,
     warnings.router,
     sample_webhook.router,
     inbox.router,
-    dead_letters.lean,
+    dead_letters.raw_router,
     dead_letters.router,
     kafka.router,
-    keys.lean,
+    keys.raw_router,
     keys.router,
     audit_log.router,
     status.router,
@@ -101,7 +101,7 @@ class Api(FastAPI):
     """The app with its own OpenAPI document. It has its replica from start to stop."""
 
     replica: Replica
-    gate: Gate
+    gate: LoadLimiter
     counters: Metrics
     max_body: int
 
@@ -127,13 +127,13 @@ def create_app(
 ) -> Api:
     """Make the app. The gateway is opened when the app starts, in the loop that serves requests."""
     limits = options or IngressOptions()
-    gate, counters = Gate(limits), Metrics(replica_name)
+    gate, counters = LoadLimiter(limits), Metrics(replica_name)
 
     @asynccontextmanager
     async def lifespan(app: Api) -> AsyncIterator[None]:
         app.replica = Replica(await open_gateway(), limits, gate, counters)
         await app.replica.start()
-        settle_memory()
+        freeze_gc()
         try:
             yield
         finally:
@@ -153,14 +153,14 @@ def create_app(
     for router in _ROUTERS:
         # Not include_router: that nests the routers, and each request then pays for the search.
         app.router.routes.extend(router.routes)
-    problems.install(app)
-    app.add_middleware(Guard, gate=gate, max_body=config.max_body, metrics=counters)
+    problems.install_handlers(app)
+    app.add_middleware(LimitsMiddleware, gate=gate, max_body=config.max_body, metrics=counters)
     return app
 
 
-def express(app: Api) -> ASGIApp:
+def with_fast_path(app: Api) -> ASGIApp:
     """The app as a replica serves it: events go the short way, within the same bounds."""
-    busy = [*callbacks.router.routes, *events.lean.routes]
-    routes = [route for route in busy if isinstance(route, LeanRoute)]
-    bound = partial(Guard, gate=app.gate, max_body=app.max_body, metrics=app.counters)
-    return Express(app, short_ways(routes), bound)
+    busy = [*callbacks.router.routes, *events.raw_router.routes]
+    routes = [route for route in busy if isinstance(route, RawRoute)]
+    bound = partial(LimitsMiddleware, gate=app.gate, max_body=app.max_body, metrics=app.counters)
+    return FastPath(app, fast_routes(routes), bound)

@@ -11,7 +11,7 @@ from settings.settings import Settings
 
 log = structlog.get_logger("serve")
 
-GRACE = 2.0
+SHUTDOWN_GRACE_SECONDS = 2.0
 
 
 def build(args: dict[str, str]) -> Application:
@@ -46,7 +46,7 @@ def make_app(settings: Settings, config: Config) -> Application:
         max_queued_requests=settings.max_queued_requests,
         backpressure_config=BackpressureConfig(status_code=429, retry_after_s=1),
         # What a client was told is committed, so there is little to wait for.
-        graceful_shutdown_timeout_s=GRACE,
+        graceful_shutdown_timeout_s=SHUTDOWN_GRACE_SECONDS,
         graceful_shutdown_wait_loop_s=0.2,
         health_check_period_s=2.0,
         health_check_timeout_s=30.0,

@@ -9,44 +9,44 @@ from functools import partial
 
 import structlog
 
-from actors.client import LISTING_CONNECTIONS, Gateway
-from actors.runtime.actor import mint
+from actors.client import LISTING_CONNECTIONS, ActorClient
+from actors.runtime.actor import new_turn_id
 from core.access.tokens import CALLBACK, STREAM
 from core.events.event_type import Admission
 from core.shared.quotas import Quota
 from core.shared.usage_counter import UsageCounter
-from handlers.filters.cel import tally, wanted
-from serve_app.dispatch.pool_notifier import PoolBell
-from serve_app.dispatch.status import DispatchSight
-from serve_app.events.event_service import EventDesk
-from serve_app.gathers.service import Gatherer
-from serve_app.http.auth import Keys, Tokens
+from handlers.filters.cel import filter_counters, subscription_matches
+from serve_app.dispatch.pool_notifier import PoolNotifier
+from serve_app.dispatch.status import DispatchStatusReader
+from serve_app.events.event_service import EventService
+from serve_app.gathers.service import GatherService
+from serve_app.http.auth import ApiKeyVerifier, TokenSigner
 from serve_app.kafka.redrive import InboxStore, Redrive
-from serve_app.kafka.status import SLUG_TTL, KafkaSight
-from serve_app.limits.load_limiter import Gate
-from serve_app.operations.cluster_stats import Census, Rate
+from serve_app.kafka.status import SLUG_TTL, KafkaStatusReader
+from serve_app.limits.load_limiter import LoadLimiter
+from serve_app.operations.cluster_stats import ClusterStats, RateMeter
 from serve_app.operations.health_checks import Health
-from serve_app.streams.hub import Hub
-from serve_app.waits.intake import Intake
-from serve_app.waits.registration import Registrar
+from serve_app.streams.hub import StreamHub
+from serve_app.waits.intake import EventIntake
+from serve_app.waits.registration import WaitRegistrar
 from services.access.count_quotas import CountQuotas
 from services.access.quota_monitor import QuotaWatch, usage_source
-from services.access.usage_writer import EVERY as TELL_USAGE_EVERY
+from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
 from services.events.subscription_cache import SubscriptionCache
-from services.events.validator import Conformity
-from services.events.writer import Bounds, EventWriter
-from services.kafka.ingest import Means
-from services.operations.warning_writer import WarningBook
+from services.events.validator import EventValidator
+from services.events.writer import EventWriter, EventWriterLimits
+from services.kafka.ingest import IngestDeps
+from services.operations.warning_writer import WarningWriter
 from services.shared.cache import Cache
-from services.shared.change_listener import Notices
+from services.shared.change_listener import ChangeListener
 from services.shared.database import Database
-from services.shared.ids import IdLeases, Ids
+from services.shared.ids import IdGenerator, IdLeases
 from services.shared.listings import Listings
-from services.waits.completion_topics import ToldTopics
-from services.waits.correlation_resolver import Addressing
-from services.waits.id_fields import Profiles
-from services.waits.wait_topics import NamedTopics
+from services.waits.completion_topics import CompletionTopics
+from services.waits.correlation_resolver import CorrelationResolver
+from services.waits.id_fields import IdFieldRegistry
+from services.waits.wait_topics import WaitTopics
 from settings.ingress import IngressOptions
 from storage.access import keys as access
 from storage.access import usage
@@ -57,7 +57,7 @@ from storage.events.event_store import EventStore
 from storage.kafka import named_topics
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.postgres.pool import PoolOptions
 from storage.waits import waits
@@ -65,15 +65,15 @@ from telemetry.registry import Metrics
 
 log = structlog.get_logger("replica")
 
-WRITE_USED_EVERY = 30.0
-TELL_DENIALS_EVERY = 5.0
+KEY_USE_INTERVAL = 30.0
+DENIAL_LOG_INTERVAL = 5.0
 
 
 class Replica:
     """The parts that routes call. Made in the event loop that serves the requests."""
 
     def __init__(
-        self, gateway: Gateway, options: IngressOptions, gate: Gate, metrics: Metrics
+        self, gateway: ActorClient, options: IngressOptions, gate: LoadLimiter, metrics: Metrics
     ) -> None:
         self.gateway = gateway
         self.config = gateway.config
@@ -85,62 +85,62 @@ class Replica:
         self.listings = Listings(
             Database(gateway.listing_pool, patience), LISTING_CONNECTIONS, patience
         )
-        self.new_id = Ids(IdLeases(gateway.pool, "ingress"), gateway.clock.now)
-        asker = self.database.asker
+        self.new_id = IdGenerator(IdLeases(gateway.pool, "ingress"), gateway.clock.now)
+        bound = self.database.bind
         # When a key was last used is not worth waiting for.
         touch = partial(access.touch_keys, gateway.pool)
-        self.keys = Keys(asker(access.find_key), asker(access.live_prefixes), touch)
-        secrets = asker(access.signing_secrets)
-        self.tokens = {purpose: Tokens(secrets, purpose) for purpose in (CALLBACK, STREAM)}
-        profiles = Profiles(asker(access.list_profiles), asker(access.create_profile))
+        self.keys = ApiKeyVerifier(bound(access.find_key), bound(access.live_prefixes), touch)
+        secrets = bound(access.signing_secrets)
+        self.tokens = {purpose: TokenSigner(secrets, purpose) for purpose in (CALLBACK, STREAM)}
+        profiles = IdFieldRegistry(bound(access.list_profiles), bound(access.create_profile))
         self.usage = UsageCounter()
         self._usage_writer = UsageWriter(self.usage, partial(usage.add, gateway.pool))
         self.quotas = QuotaWatch(gateway.config.quotas, usage_source(gateway.pool, gateway.config))
         refused = metrics.quotas.refused = self.quotas.refused
         self.count_quotas = CountQuotas(self.database, gateway.config.quotas, refused)
-        self.intake = Intake(gateway, self.database, profiles, self.usage)
-        named = NamedTopics(self._name_topics, gateway.clock.now)
+        self.intake = EventIntake(gateway, self.database, profiles, self.usage)
+        named = WaitTopics(self._name_topics, gateway.clock.now)
         # Tenants keep their names: asked for once.
-        slugs = Cache(asker(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
-        told = ToldTopics(gateway.config.kafka, slugs.get)
-        self.registrar = Registrar(gateway, profiles, named, told, self.tokens[CALLBACK])
-        self.hub = Hub(gateway, options.heartbeat)
-        self.gatherer = Gatherer(gateway, self.database, self.tokens)
-        self.census = Census(gateway)
-        self.health = Health(gateway, self.census, lambda: metrics.gathers.streams)
-        self.kafka = KafkaSight(gateway.config.kafka, self.census, self.database)
+        slugs = Cache(bound(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
+        told = CompletionTopics(gateway.config.kafka, slugs.get)
+        self.registrar = WaitRegistrar(gateway, profiles, named, told, self.tokens[CALLBACK])
+        self.hub = StreamHub(gateway, options.heartbeat)
+        self.gather_service = GatherService(gateway, self.database, self.tokens)
+        self.cluster_stats = ClusterStats(gateway)
+        self.health = Health(gateway, self.cluster_stats, lambda: metrics.gathers.streams)
+        self.kafka = KafkaStatusReader(gateway.config.kafka, self.cluster_stats, self.database)
         self.redrive = self._make_redrive(profiles)
-        self.conformity = Conformity(
-            asker(event_types.read),
-            asker(event_types.compiled),
+        self.event_validator = EventValidator(
+            bound(event_types.read),
+            bound(event_types.compiled),
             allow_unknown=options.event_types is Admission.OPEN,
         )
-        self.notices = Notices()
+        self.notices = ChangeListener()
         # It may be another server, or one that was put back: nothing is known of it.
         for forget in (named.forget, profiles.forget, slugs.clear, self.kafka.forget):
             self.notices.on_connect(forget)
         self.notices.on_connect(self.new_id.renew_soon)
-        self.notices.on_tenants(Topic.EVENT_TYPES, self.conformity.clear)
-        self.wishes = SubscriptionCache(asker(subscriptions.matching), time.monotonic)
-        self.notices.on_tenants(Topic.SUBSCRIPTIONS, self.wishes.clear)
+        self.notices.on_tenant_change(ChangeTopic.EVENT_TYPES, self.event_validator.clear)
+        self.subscription_cache = SubscriptionCache(bound(subscriptions.matching), time.monotonic)
+        self.notices.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, self.subscription_cache.clear)
         for tokens in self.tokens.values():
-            self.notices.on(Topic.SIGNING_SECRETS, tokens.forget)
-        metrics.events.filtered = tally.counts
+            self.notices.on_change(ChangeTopic.SIGNING_SECRETS, tokens.forget)
+        metrics.events.filtered = filter_counters.counts
         self.events = self._make_writer()
         self.health.stalled["store_events"] = lambda: self.events.progress.stalled_seconds
         metrics.stalled = self.health.stalled
-        self.event_desk = EventDesk(
-            self.conformity,
+        self.event_service = EventService(
+            self.event_validator,
             self.events,
             gateway.send_many,
             metrics,
             self.config.request_timeout,
         )
-        self.bell = PoolBell(gateway.ask_pool)
-        self.dispatch = DispatchSight(
-            self.census, self.database, gateway.ask_pool, gateway.clock.now
+        self.pool_notifier = PoolNotifier(gateway.ask_pool)
+        self.dispatch = DispatchStatusReader(
+            self.cluster_stats, self.database, gateway.ask_pool, gateway.clock.now
         )
-        self.flush_rate = Rate()
+        self.flush_rate = RateMeter()
         self._tasks = (
             asyncio.create_task(self._write_used_forever()),
             asyncio.create_task(self._tell_denials_forever()),
@@ -149,28 +149,35 @@ class Replica:
             asyncio.create_task(self._make_warnings().run_forever()),
         )
 
-    def _make_warnings(self) -> WarningBook:
+    def _make_warnings(self) -> WarningWriter:
         write = partial(warnings.warn, self.gateway.pool)
-        return WarningBook(write, lambda: map(unfiltered, tally.oversized().items()))
+        return WarningWriter(
+            write, lambda: map(oversized_event_warning, filter_counters.oversized().items())
+        )
 
     def _make_writer(self) -> EventWriter:
         options = PoolOptions(
             dsn=self.config.dsn, name="events", statement_timeout=self.config.request_timeout
         )
-        bounds = Bounds(patience=self.config.request_timeout)
-        hand_over = self.gateway.hand_over
+        bounds = EventWriterLimits(patience=self.config.request_timeout)
+        hand_over = self.gateway.notify_pools
         return EventWriter(
-            EventStore(options, self.usage), self.wishes, self.new_id, hand_over, wanted, bounds
+            EventStore(options, self.usage),
+            self.subscription_cache,
+            self.new_id,
+            hand_over,
+            subscription_matches,
+            bounds,
         )
 
-    def _make_redrive(self, profiles: Profiles) -> Redrive:
-        means = Means(
-            addressing=Addressing(profiles, self.database.asker(waits.load_waits)),
+    def _make_redrive(self, profiles: IdFieldRegistry) -> Redrive:
+        means = IngestDeps(
+            addressing=CorrelationResolver(profiles, self.database.bind(waits.load_waits)),
             send_many=self.gateway.send_many,
             store=InboxStore(self.database, self.config.early_ttl, self.usage),
             now=self.gateway.clock.now,
             chance=random.random,
-            mint=mint,
+            new_turn_id=new_turn_id,
         )
         patience = self.config.request_timeout
         return Redrive(means, self.database, self.listings, self.config.max_body, patience)
@@ -191,20 +198,20 @@ class Replica:
         await self._tell_usage()
         await self.health.close()
         await self.new_id.close()
-        self.conformity.close()
+        self.event_validator.close()
         await self.hub.close()
-        await self.bell.close()
+        await self.pool_notifier.close()
         await self.gateway.close()
 
     async def _write_used_forever(self) -> None:
         while True:
-            await asyncio.sleep(WRITE_USED_EVERY)
+            await asyncio.sleep(KEY_USE_INTERVAL)
             await self._write_used()
 
     async def _tell_denials_forever(self) -> None:
         while True:
-            await asyncio.sleep(TELL_DENIALS_EVERY)
-            self.metrics.denials.tell_rest()
+            await asyncio.sleep(DENIAL_LOG_INTERVAL)
+            self.metrics.denials.flush_log()
 
     async def _tell_usage_forever(self) -> None:
         while True:
@@ -225,7 +232,7 @@ class Replica:
     async def _name_topics(self, tenant: int, named: Iterable[str], last: float) -> None:
         chosen = sorted(named)
         await self.count_quotas.check_declared(tenant, Quota.TOPICS, chosen)
-        await self.database.ask(named_topics.name_topics, tenant, chosen, last)
+        await self.database.query(named_topics.name_topics, tenant, chosen, last)
 
     async def _write_used(self) -> None:
         try:
@@ -235,7 +242,7 @@ class Replica:
             log.warning("keys.use_not_stored", error=type(error).__name__)
 
 
-def unfiltered(missed: tuple[tuple[int, str], str]) -> NewWarning:
+def oversized_event_warning(missed: tuple[tuple[int, str], str]) -> NewWarning:
     """What a subscription's owner is told of an event that its filter was not asked about."""
     (tenant, subscription_id), type_ = missed
     return NewWarning(

@@ -7,9 +7,9 @@ from typing import Any
 from ray import serve
 from starlette.types import ASGIApp
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from core.shared.config import Config
-from serve_app.api import create_app, express
+from serve_app.api import create_app, with_fast_path
 from settings.ingress import IngressOptions
 from storage.encryption import cipher
 from telemetry.logging import configure_logging
@@ -29,9 +29,9 @@ class Ingress:
     async def __serve_build_asgi_app__(self) -> ASGIApp:
         name = serve.get_replica_context().replica_id.unique_id
         app = create_app(
-            partial(Gateway.open, self._config), self._config, self._options, replica_name=name
+            partial(ActorClient.open, self._config), self._config, self._options, replica_name=name
         )
-        return express(app)
+        return with_fast_path(app)
 
     async def check_health(self) -> None:
         """Answering is enough. A replica is not better after a restart when Postgres is away."""

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.events.event_type import Admission
 from core.shared.config import Placement
-from core.shared.kafka_config import Completions, Start
+from core.shared.kafka_config import CompletionPolicy, StartOffset
 
 PREFIX = "MUSTER_"
 
@@ -316,13 +316,13 @@ class SettingFields(BaseSettings):
         "default", description="Tenant whose events are on topics without =TENANT.", min_length=1
     )
     kafka_group: str = Field("muster", description="Consumer group.", min_length=1)
-    kafka_start: Start = Field(
-        Start.EARLIEST, description="Where a topic is begun: earliest or latest."
+    kafka_start: StartOffset = Field(
+        StartOffset.EARLIEST, description="Where a topic is begun: earliest or latest."
     )
     kafka_ingest: Count = Field(1, description="Ingest actors that share the partitions.")
     kafka_batch: Count = Field(2_000, description="Most records that are read at once.")
-    kafka_completions: Completions = Field(
-        Completions.ASKED,
+    kafka_completions: CompletionPolicy = Field(
+        CompletionPolicy.ASKED,
         description="Which waits tell Kafka of their end: asked (those that say so) or all.",
     )
     kafka_completion_topic: TopicTemplate = Field(

@@ -21,12 +21,12 @@ def topic_entries(text: str) -> tuple[str, ...]:
     return tuple(entry for entry in re.split(r"[,\s]+(?![^{]*\})", text) if entry)
 
 
-def listed(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
     """The parts of a list."""
     return tuple(part for part in re.split(r"[,\s]+", text) if part)
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """A value as processes hand it to each other."""
     match value:
         case SecretStr():

@@ -17,7 +17,7 @@ from core.shared.kafka_config import KafkaConfig
 from core.shared.quotas import QuotaLimits
 from settings.fields import PREFIX, SettingFields
 from settings.ingress import IngressOptions
-from settings.parsing import host_of, listed, plain, topic_entries
+from settings.parsing import host_of, split_list, to_plain, topic_entries
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s#]*")
 _EVERYWHERE = "0.0.0.0"  # noqa: S104  never bound here: it says that others may come in
@@ -75,7 +75,7 @@ class Settings(SettingFields):
     @field_validator("journal_urls")
     @classmethod
     def _are_addresses(cls, text: str) -> str:
-        wrong = [url for url in listed(text) if not _URL.fullmatch(url)]
+        wrong = [url for url in split_list(text) if not _URL.fullmatch(url)]
         if wrong:
             raise ValueError(f"{wrong[0]} is no http address")
         return text
@@ -87,7 +87,7 @@ class Settings(SettingFields):
         Raises:
             InvalidError: A value cannot be used; it names the variable.
         """
-        flagged = given(flags)
+        flagged = given_flags(flags)
         unknown = sorted(set(flagged) - set(cls.model_fields))
         if unknown:
             raise InvalidError(unknown[0], "there is no such setting")
@@ -131,7 +131,7 @@ class Settings(SettingFields):
             kafka=self._kafka(),
             call_networks=self._networks(),
             call_ports=parse_ports(self.call_ports),
-            journal_urls=listed(self.journal_urls),
+            journal_urls=split_list(self.journal_urls),
             quotas=self._quotas(),
             **{name: getattr(self, name) for name in shared},
         )
@@ -170,7 +170,7 @@ class Settings(SettingFields):
         if self.kafka_bootstrap is None:
             return None
         names = {field.name: f"kafka_{field.name}" for field in fields(KafkaConfig)}
-        values = {name: plain(getattr(self, setting)) for name, setting in names.items()}
+        values = {name: to_plain(getattr(self, setting)) for name, setting in names.items()}
         return KafkaConfig(**values | {"topics": topic_entries(self.kafka_topics)})
 
     def secret_keys(self) -> tuple[bytes, ...]:
@@ -187,6 +187,6 @@ class Settings(SettingFields):
         return IngressOptions(**values)
 
 
-def given(flags: Mapping[str, object] | None) -> dict[str, Any]:
+def given_flags(flags: Mapping[str, object] | None) -> dict[str, Any]:
     """The flags that were given."""
     return {name: value for name, value in (flags or {}).items() if value is not None}

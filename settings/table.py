@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
 from settings.fields import PREFIX
-from settings.settings import Settings, given
+from settings.settings import Settings, given_flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SettingRow:
 def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]:
     """Every setting with its value and where that came from; secrets are masked."""
     settings = Settings.load(flags)
-    flagged = given(flags)
+    flagged = given_flags(flags)
     variables = EnvSettingsSource(Settings)()
     written = DotEnvSettingsSource(Settings)()
 

@@ -11,11 +11,11 @@ from core.access.denial import Denial
 
 log = structlog.get_logger("access")
 
-EVERY = 1.0
+LOG_EVERY = 1.0
 """Seconds between two lines about the same source."""
-MOST_SOURCES = 100
+MAX_SOURCES = 100
 """Sources told apart at a time; what comes from more is told as one."""
-MOST_KEYS = 1_000
+MAX_KEYS = 1_000
 """Keys counted apart; what is denied to more is counted as one."""
 MANY = "many"
 
@@ -46,15 +46,15 @@ class Denials:
         if denial.key:
             self._count_key(denial)
         place = (denial.reason, denial.key, source)
-        if place not in self._lines and len(self._lines) >= MOST_SOURCES:
+        if place not in self._lines and len(self._lines) >= MAX_SOURCES:
             self._forget_quiet()
-            if len(self._lines) >= MOST_SOURCES:
+            if len(self._lines) >= MAX_SOURCES:
                 place = (denial.reason, "", MANY)
         line = self._lines.setdefault(place, _Line())
         line.count += 1
         self._tell(place, line)
 
-    def tell_rest(self) -> None:
+    def flush_log(self) -> None:
         """Tell of what came after a source's last line; called every few seconds."""
         for place, line in self._lines.items():
             self._tell(place, line)
@@ -82,15 +82,15 @@ class Denials:
 
     def _count_key(self, denial: Denial) -> None:
         named = (denial.tenant, denial.key, denial.reason)
-        if named not in self._keys and len(self._keys) >= MOST_KEYS:
+        if named not in self._keys and len(self._keys) >= MAX_KEYS:
             named = (denial.tenant, MANY, denial.reason)
-            if named not in self._keys and len(self._keys) >= 2 * MOST_KEYS:
+            if named not in self._keys and len(self._keys) >= 2 * MAX_KEYS:
                 return
         self._keys[named] = self._keys.get(named, 0) + 1
 
     def _tell(self, place: tuple[str, str, str], line: _Line) -> None:
         now = self._monotonic()
-        if not line.count or now - line.told_at < EVERY:
+        if not line.count or now - line.told_at < LOG_EVERY:
             return
         reason, key, source = place
         named = {"prefix": key} if key else {}
@@ -102,7 +102,7 @@ class Denials:
         quiet = [
             place
             for place, line in self._lines.items()
-            if not line.count and now - line.told_at >= EVERY
+            if not line.count and now - line.told_at >= LOG_EVERY
         ]
         for place in quiet:
             del self._lines[place]

@@ -20,7 +20,7 @@ class _Times:
         self.seconds = 0.0
 
 
-class HttpTally(Collector):
+class HttpMetrics(Collector):
     """Requests by route and status, and how long they took."""
 
     def __init__(self, replica: str) -> None:

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 Actor = Mapping[str, Any]
 
 
-class Lag(NamedTuple):
+class PartitionLag(NamedTuple):
     """How many records of a partition are not stored yet."""
 
     topic: str
@@ -45,7 +45,7 @@ _WAITING = (
 
 
 def kafka_families(
-    actors: Sequence[Actor], lags: Iterable[Lag], letters: Mapping[str, int] | None
+    actors: Sequence[Actor], lags: Iterable[PartitionLag], letters: Mapping[str, int] | None
 ) -> Iterator[Metric]:
     """Every family; those of actors only where there are such actors."""
     readers = [actor for actor in actors if actor.get("kind") == "kafka-ingest"]
@@ -66,7 +66,7 @@ def kafka_families(
     yield buried
 
 
-def kafka_arrivals(actors: Iterable[Actor]) -> Iterator[tuple[str, str, int]]:
+def kafka_events_received(actors: Iterable[Actor]) -> Iterator[tuple[str, str, int]]:
     """Who took how many events from Kafka with which verdict; those without ids are rejected."""
     for actor in actors:
         if actor.get("kind") != "kafka-ingest":
@@ -93,7 +93,7 @@ def _connected(actors: Iterable[Actor]) -> Metric:
     return family
 
 
-def _lag(lags: Iterable[Lag]) -> Metric:
+def _lag(lags: Iterable[PartitionLag]) -> Metric:
     family = GaugeMetricFamily(
         "muster_kafka_lag",
         "Records of a partition that are there and not stored yet.",

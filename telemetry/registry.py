@@ -24,8 +24,8 @@ from telemetry.dispatch_metrics import dispatch_families
 from telemetry.event_metrics import EventMetrics
 from telemetry.gather_families import gather_families
 from telemetry.gather_metrics import GatherMetrics
-from telemetry.http_metrics import HttpTally, cumulative
-from telemetry.kafka_metrics import Lag, kafka_arrivals, kafka_families
+from telemetry.http_metrics import HttpMetrics, cumulative
+from telemetry.kafka_metrics import PartitionLag, kafka_events_received, kafka_families
 from telemetry.quota_metrics import QuotaMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -38,14 +38,14 @@ Stats = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class MetricsSnapshot:
     """Everything that is not counted in this process; None is what could not be read."""
 
     actors: tuple[Mapping[str, Any], ...] = ()
     waits: Mapping[str, int] | None = None
     inbox: Mapping[tuple[str, str], int] | None = None
     # Of the asking tenant, because they name topics.
-    lags: tuple[Lag, ...] = ()
+    lags: tuple[PartitionLag, ...] = ()
     letters: Mapping[str, int] | None = None
     # Of the asking tenant, by severity.
     warnings: Mapping[str, int] | None = None
@@ -118,7 +118,7 @@ class Metrics:
         self.gathers = GatherMetrics(self._registry, replica)
         self.events = EventMetrics(self._registry, replica)
         self.quotas = QuotaMetrics(self._registry, replica)
-        self.http = HttpTally(replica)
+        self.http = HttpMetrics(replica)
         self._registry.register(self.http)
         self._shed = Counter(
             "muster_http_shed",
@@ -133,16 +133,16 @@ class Metrics:
             registry=self._registry,
         )
 
-    def arrived(self, path: str, verdict: str) -> None:
+    def count_event(self, path: str, verdict: str) -> None:
         """Count one event that came in by HTTP."""
         key = (path, verdict)
         self._arrivals[key] = self._arrivals.get(key, 0) + 1
 
-    def shed(self) -> None:
+    def count_shed(self) -> None:
         """Count one request that was refused for load."""
         self._shed.labels(self._replica).inc()
 
-    def render(self, snapshot: Snapshot, *, requests: int, streams: int) -> bytes:
+    def render(self, snapshot: MetricsSnapshot, *, requests: int, streams: int) -> bytes:
         """The whole page for Prometheus."""
         self._shards.snapshot = snapshot
         self._shards.stalled = {work: seconds() for work, seconds in self.stalled.items()}
@@ -157,7 +157,7 @@ class _SnapshotCollector(Collector):
     def __init__(
         self, replica: str, arrivals: Mapping[tuple[str, str], int], denials: Denials
     ) -> None:
-        self.snapshot = Snapshot()
+        self.snapshot = MetricsSnapshot()
         self._denials = denials
         self.stalled: Mapping[str, float] = {}
         self._replica = replica
@@ -193,12 +193,12 @@ class _SnapshotCollector(Collector):
         )
         for (path, verdict), count in sorted(self._arrivals.items()):
             family.add_metric([self._replica, path, verdict], count)
-        for actor, verdict, count in kafka_arrivals(self.snapshot.actors):
+        for actor, verdict, count in kafka_events_received(self.snapshot.actors):
             family.add_metric([actor, "kafka", verdict], count)
         return family
 
 
-def _census(snapshot: Snapshot) -> Iterator[Metric]:
+def _census(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     active = GaugeMetricFamily("muster_active_waits", "Waits that have not ended.")
     if snapshot.waits is not None:
         active.add_metric([], snapshot.waits.get("waiting", 0))

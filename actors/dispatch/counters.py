@@ -4,14 +4,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from core.dispatch.attempt import Result, Sent, Step
+from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, JobTransition
 from core.dispatch.job import JobStatus
 
 MINUTE = 60.0
 WINDOWS = (5, 30)
 
 
-class Tally:
+class DispatchCounters:
     """Counters that only grow, and one set of them for each of the last thirty minutes."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -22,7 +22,7 @@ class Tally:
         # Of each: which minute, how many completed, how many failed.
         self._minutes: deque[list[int]] = deque(maxlen=max(WINDOWS))
 
-    def count(self, step: Step, sent: Sent | None) -> None:
+    def count(self, step: JobTransition, sent: DeliveryAttempt | None) -> None:
         """One job came back."""
         if sent is not None:
             self.sends += 1
@@ -38,7 +38,7 @@ class Tally:
                 self.expired += 1
             case _ if sent is None:
                 pass  # it was put back
-            case _ if sent.status is Result.DEFERRED:
+            case _ if sent.status is AttemptStatus.DEFERRED:
                 self.deferred += 1
             case _:
                 self.retried += 1

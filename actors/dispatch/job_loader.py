@@ -11,8 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from core.dispatch.job import GroupKey, JobKey, Pointer
-from core.dispatch.scheduler import GROUP_LIMIT, Board, fill
+from core.dispatch.job import GroupKey, JobKey, JobRef
+from core.dispatch.scheduler import MAX_JOBS_PER_GROUP, JobScheduler, add_while_room
 
 log = structlog.get_logger("dispatch")
 
@@ -20,32 +20,30 @@ PAGE = 1_000
 PAGES_AT_ONCE = 5
 GROUPS_AT_ONCE = 200
 # Of a group, however crowded the board is.
-FEWEST = 5
+MIN_GROUP_JOBS = 5
 # No statement that stores jobs takes longer than this to commit.
-WINDOW = 15.0
+RECENT_SECONDS = 15.0
 READ_ALL_EVERY = 900.0
 # Seconds until jobs are read again that found no room because they could not go.
-COME_BACK = 5.0
+REREAD_DELAY = 5.0
 
 
-class Jobs(Protocol):
+class JobSource(Protocol):
     """Postgres as a reader sees it: the jobs of one pool."""
 
-    async def scan(self, after: int, limit: int) -> list[Pointer]:
+    async def scan(self, after: int, limit: int) -> list[JobRef]:
         """All there is to do, in the order it was stored."""
         ...
 
-    async def again(self, after: int, limit: int) -> list[Pointer]:
+    async def again(self, after: int, limit: int) -> list[JobRef]:
         """What no pool has."""
         ...
 
-    async def read_groups(
-        self, groups: list[GroupKey], limit: int
-    ) -> dict[GroupKey, list[Pointer]]:
+    async def read_groups(self, groups: list[GroupKey], limit: int) -> dict[GroupKey, list[JobRef]]:
         """The first jobs of these groups."""
         ...
 
-    async def find(self, keys: Sequence[JobKey]) -> list[Pointer]:
+    async def find(self, keys: Sequence[JobKey]) -> list[JobRef]:
         """Those of these jobs that are still to be done."""
         ...
 
@@ -62,20 +60,20 @@ class Jobs(Protocol):
         ...
 
 
-class Reader:
+class JobLoader:
     """Keeps a board filled, up to so many jobs."""
 
     def __init__(
         self,
-        jobs: Jobs,
-        board: Board,
+        jobs: JobSource,
+        job_scheduler: JobScheduler,
         limit: int,
         now: Callable[[], float],
         monotonic: Callable[[], float],
         read_all_every: float = READ_ALL_EVERY,
     ) -> None:
         self._jobs = jobs
-        self._board = board
+        self._scheduler = job_scheduler
         self.limit = limit
         self._now = now
         self._monotonic = monotonic
@@ -92,21 +90,21 @@ class Reader:
     @property
     def has_room(self) -> bool:
         """Whether it is worth reading on."""
-        return self.limit - len(self._board) >= max(1, min(PAGE, self.limit // 2))
+        return self.limit - len(self._scheduler) >= max(1, min(PAGE, self.limit // 2))
 
-    def offer(self, jobs: Iterable[Pointer]) -> None:
+    def offer(self, jobs: Iterable[JobRef]) -> None:
         """Take over what was stored just now; what finds no room is read later."""
-        left = fill(self._board, jobs, self._now(), self.limit)
+        left = add_while_room(self._scheduler, jobs, self._now(), self.limit)
         if left:
             self._fall_behind(min(job.position for job in left))
 
-    async def read_on(self) -> bool:
+    async def read_next_page(self) -> bool:
         """Read the next page, if there is room; whether there was anything to do."""
         if not self.is_behind or not self.has_room:
             return False
         cursor = self._cursor
         found, fresh = await self._read(self._jobs.scan(cursor, PAGE))
-        left = fill(self._board, fresh, self._now(), self.limit)
+        left = add_while_room(self._scheduler, fresh, self._now(), self.limit)
         if self._cursor < cursor:  # somebody fell further behind meanwhile
             return True
         if left:
@@ -117,13 +115,13 @@ class Reader:
         self.is_behind = len(found) == PAGE
         return True
 
-    def come_back(self) -> None:
+    def reread_later(self) -> None:
         """Some jobs were let go because they could not go: read them again in a while."""
-        self._read_all_at = min(self._read_all_at, self._monotonic() + COME_BACK)
+        self._read_all_at = min(self._read_all_at, self._monotonic() + REREAD_DELAY)
 
     async def park(self) -> None:
         """Hold back what people hold back."""
-        self._board.park(await self._jobs.parked_groups(), self._now())
+        self._scheduler.park(await self._jobs.parked_groups(), self._now())
 
     async def expire(self) -> int:
         """End what is past its time; how many. Groups go on without it.
@@ -135,29 +133,29 @@ class Reader:
         for _ in range(PAGES_AT_ONCE):
             keys = await self._jobs.expire(PAGE)
             for key in keys:
-                self._board.lose(key, self._now())
+                self._scheduler.drop(key, self._now())
             ended += len(keys)
             if len(keys) < PAGE:
                 break
         return ended
 
-    async def look(self) -> None:
+    async def rescan(self) -> None:
         """Find what was not handed over, and what people have changed."""
         await self.park()
-        await self._look_again()
-        await self._look_back()
-        await self._look_at_blocked()
+        await self._read_unclaimed()
+        await self._reread_recent()
+        await self._reread_blocked()
         now = self._monotonic()
         if now >= self._read_all_at and not self.is_behind:
             self._read_all_at = now + self._read_all_every
             self._fall_behind(1)
 
-    async def look_where(self) -> None:
+    async def rescan_targets(self) -> None:
         """See where the jobs on the board go now: somebody has changed a target."""
-        keys = self._board.keys()
+        keys = self._scheduler.keys()
         for at in range(0, len(keys), PAGE):
             _, fresh = await self._read(self._jobs.find(keys[at : at + PAGE]))
-            self.offer(job for job in fresh if job.key in self._board)
+            self.offer(job for job in fresh if job.key in self._scheduler)
 
     async def find(self, keys: Sequence[JobKey]) -> None:
         """Read what is true of these jobs; those of groups are read with their group."""
@@ -168,45 +166,45 @@ class Reader:
         """Read what is true of these groups."""
         if not groups:
             return
-        share = (self.limit - len(self._board)) // len(groups)
-        most = min(max(share, FEWEST), GROUP_LIMIT)
-        with self._board.reading() as changed:
+        share = (self.limit - len(self._scheduler)) // len(groups)
+        most = min(max(share, MIN_GROUP_JOBS), MAX_JOBS_PER_GROUP)
+        with self._scheduler.reading() as changed:
             found = await self._jobs.read_groups(groups, most)
         now = self._now()
         for group, jobs in found.items():
             is_all = len(jobs) < most
-            self._board.settle(group, jobs, now, is_all=is_all, changed=changed)
+            self._scheduler.settle(group, jobs, now, is_all=is_all, changed=changed)
 
-    async def _look_again(self) -> None:
+    async def _read_unclaimed(self) -> None:
         """What no pool has: a few pages each time. Of a group there may be more than that."""
         for _ in range(PAGES_AT_ONCE):
             found, fresh = await self._read(self._jobs.again(self._again_after, PAGE))
             rest = [job for job in fresh if not self._doubts(job)]
-            if left := fill(self._board, rest, self._now(), self.limit):
+            if left := add_while_room(self._scheduler, rest, self._now(), self.limit):
                 self._again_after = left[0].position - 1
                 return
             self._again_after = found[-1].position if len(found) == PAGE else 0
             if not self._again_after:
                 return
 
-    def _doubts(self, job: Pointer) -> bool:
+    def _doubts(self, job: JobRef) -> bool:
         """Have the group of a job read, if nothing is known of it and there is room for it."""
         group = job.group_key
-        if group is None or self._board.knows(group) or len(self._board) >= self.limit:
+        if group is None or self._scheduler.knows(group) or len(self._scheduler) >= self.limit:
             return False
-        self._board.doubt(group)
+        self._scheduler.mark_stale(group)
         return True
 
-    async def _look_back(self) -> None:
+    async def _reread_recent(self) -> None:
         """Read what was stored lately once more; not while all of it is still to be read.
 
         Whoever has much to do looks less often: most of what it finds, it knows.
         """
         now = self._monotonic()
-        if self.is_behind or (len(self._board) > PAGE and now < self._looks_back_at):
+        if self.is_behind or (len(self._scheduler) > PAGE and now < self._looks_back_at):
             return
-        self._looks_back_at = now + WINDOW / 2
-        while len(self._trail) > 1 and self._trail[1][0] <= now - WINDOW:
+        self._looks_back_at = now + RECENT_SECONDS / 2
+        while len(self._trail) > 1 and self._trail[1][0] <= now - RECENT_SECONDS:
             self._trail.popleft()
         after = self._trail[0][1] if self._trail else self._cursor
         found, fresh = await self._read(self._jobs.scan(after, PAGE))
@@ -218,22 +216,22 @@ class Reader:
         self._trail.append((now, self._cursor))
         self.offer(fresh)
 
-    async def _look_at_blocked(self) -> None:
+    async def _reread_blocked(self) -> None:
         """Groups go on when a person has seen to the job that holds them."""
-        blocked = {key: group for group, key in self._board.blocked()}
+        blocked = {key: group for group, key in self._scheduler.blocked()}
         keys = list(blocked)
         for at in range(0, len(keys), PAGE):
             for key in await self._jobs.not_failed(keys[at : at + PAGE]):
-                self._board.doubt(blocked[key])
+                self._scheduler.mark_stale(blocked[key])
 
-    async def _read(self, reading: Awaitable[list[Pointer]]) -> tuple[list[Pointer], list[Pointer]]:
+    async def _read(self, reading: Awaitable[list[JobRef]]) -> tuple[list[JobRef], list[JobRef]]:
         """What is read; and without those jobs of which something became meanwhile."""
-        with self._board.reading() as changed:
+        with self._scheduler.reading() as changed:
             found = await reading
         return found, [job for job in found if job.key not in changed]
 
     def _fall_behind(self, position: int) -> None:
         if not self.is_behind:
-            log.info("dispatch.behind", jobs=len(self._board))
+            log.info("dispatch.behind", jobs=len(self._scheduler))
         self._cursor = min(self._cursor, position - 1) if self.is_behind else position - 1
         self.is_behind = True

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from core.dispatch.claim import Claimed
-from core.dispatch.job import GroupKey, JobKey, Pointer
+from core.dispatch.claim import ClaimedJob
+from core.dispatch.job import GroupKey, JobKey, JobRef
 from storage.dispatch import job_queue
-from storage.dispatch.job_queue import Result
+from storage.dispatch.job_queue import JobResult
 from storage.postgres.pool import Pool
 
 
@@ -18,29 +18,27 @@ class JobQueue:
         self._owner = owner
         self._grace = grace
 
-    async def claim(self, keys: Sequence[JobKey]) -> list[Claimed]:
+    async def claim(self, keys: Sequence[JobKey]) -> list[ClaimedJob]:
         """Take these jobs; those that were won."""
         return await job_queue.claim(self._pool, self._pool_no, keys, self._owner, self._grace)
 
-    async def finish(self, results: Sequence[Result]) -> dict[JobKey, float]:
+    async def finish(self, results: Sequence[JobResult]) -> dict[JobKey, float]:
         """Write what became of them; those that were kept, and when they go again."""
         return await job_queue.finish(self._pool, results)
 
-    async def scan(self, after: int, limit: int) -> list[Pointer]:
+    async def scan(self, after: int, limit: int) -> list[JobRef]:
         """All there is to do, in the order it was stored."""
         return await job_queue.scan(self._pool, self._pool_no, after, limit)
 
-    async def again(self, after: int, limit: int) -> list[Pointer]:
+    async def again(self, after: int, limit: int) -> list[JobRef]:
         """What no pool has."""
-        return await job_queue.again(self._pool, self._pool_no, after, limit)
+        return await job_queue.unclaimed(self._pool, self._pool_no, after, limit)
 
-    async def find(self, keys: Sequence[JobKey]) -> list[Pointer]:
+    async def find(self, keys: Sequence[JobKey]) -> list[JobRef]:
         """Those of these jobs that are still to be done."""
         return await job_queue.find(self._pool, self._pool_no, keys)
 
-    async def read_groups(
-        self, groups: list[GroupKey], limit: int
-    ) -> dict[GroupKey, list[Pointer]]:
+    async def read_groups(self, groups: list[GroupKey], limit: int) -> dict[GroupKey, list[JobRef]]:
         """The first jobs of these groups."""
         return await job_queue.read_groups(self._pool, self._pool_no, groups, limit)
 

@@ -10,31 +10,31 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from actors.dispatch.delivery_sender import Courier, ProfileKey
-from actors.dispatch.subscription_health import EndpointWatch, SubscriptionKey
-from actors.dispatch.system_events import OperatorEvents
+from actors.dispatch.delivery_sender import DeliverySender, ProfileKey
+from actors.dispatch.subscription_health import SubscriptionHealthMonitor, SubscriptionRef
+from actors.dispatch.system_events import SystemEvents
 from actors.runtime.directory import Directory
-from core.dispatch.attempt import ErrorType, Sent, Step
-from core.dispatch.claim import Claimed, Profile
+from core.dispatch.attempt import DeliveryAttempt, ErrorType, JobTransition
+from core.dispatch.claim import ClaimedJob, DeliveryProfile
 from core.dispatch.job import JobStatus
-from core.dispatch.target import Site
-from core.shared.call_policy import Destinations
+from core.dispatch.target import TargetKey
+from core.shared.call_policy import CallPolicy
 from core.shared.config import Config
-from handlers.http.fast_client import QuickCalls
+from handlers.http.fast_client import FastHttpClient
 from handlers.http.webhooks import Webhooks
-from services.operations.warning_writer import WarningBook
-from services.shared.change_listener import Notices
+from services.operations.warning_writer import WarningWriter
+from services.shared.change_listener import ChangeListener
 from storage.dispatch import subscriptions
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool
 
 log = structlog.get_logger("dispatch")
 
 
-class Bureau:
+class PoolServices:
     """A pool's dealings with everybody but its queue."""
 
     def __init__(
@@ -42,21 +42,21 @@ class Bureau:
     ) -> None:
         self._config = config
         self._pool = pool
-        self._notices = Notices()
-        quick = QuickCalls(Destinations(config.call_networks, config.call_ports), config.max_body)
+        self._notices = ChangeListener()
+        quick = FastHttpClient(CallPolicy(config.call_networks, config.call_ports), config.max_body)
         self._quick = quick
-        courier = Courier(
+        sender = DeliverySender(
             self._profiles, Webhooks(quick, clock.now).send, clock.now, time.monotonic
         )
-        self.send, self.prepare = courier.send, courier.prepare
-        self._notices.on_tenants(Topic.SUBSCRIPTIONS, courier.forget)
-        self._watch = EndpointWatch(
+        self.send, self.prepare = sender.send, sender.prepare
+        self._notices.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, sender.forget)
+        self._watch = SubscriptionHealthMonitor(
             self._failing, self._well, self._disable, clock.now, config.disable_after
         )
-        self._events = OperatorEvents(
+        self._events = SystemEvents(
             config, pool, clock, self._notices, directory or Directory(config)
         )
-        self._warnings = WarningBook(partial(warnings.warn, pool))
+        self._warnings = WarningWriter(partial(warnings.warn, pool))
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -68,11 +68,11 @@ class Bureau:
 
     def on_pools_changed(self, call: Callable[[], None]) -> None:
         """Call this when some pool's terms have changed."""
-        self._notices.on(Topic.POOLS, call)
+        self._notices.on_change(ChangeTopic.POOLS, call)
 
     def on_targets_changed(self, call: Callable[[], None]) -> None:
         """Call this when some subscription has another target."""
-        self._notices.on(Topic.TARGETS, call)
+        self._notices.on_change(ChangeTopic.TARGETS, call)
 
     async def run_forever(self) -> None:
         """Listen, watch, and write warnings down."""
@@ -82,9 +82,11 @@ class Bureau:
             self._warnings.run_forever(),
         )
 
-    def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
+    def job_finished(
+        self, job: ClaimedJob, step: JobTransition, sent: DeliveryAttempt | None
+    ) -> None:
         """This became of a job."""
-        self._watch.saw(job, sent)
+        self._watch.record_delivery(job, sent)
         source = job.subscription_id or job.code
         if sent is not None and sent.error_type is ErrorType.CONFIGURATION:
             self._warn(job.tenant, "CONFIGURATION", source, f"held back: {sent.error}", grave=True)
@@ -92,9 +94,9 @@ class Bureau:
             host = urlsplit(job.target_url).hostname
             self._warn(job.tenant, "PROCESSING", source, f"{job.code} to {host}: {step.error}")
 
-    def left_alone(self, site: Site) -> None:
+    def breaker_opened(self, target_key: TargetKey) -> None:
         """A target fails too often."""
-        tenant, target = site
+        tenant, target = target_key
         log.warning("dispatch.target_left_alone", tenant=tenant)
         host = urlsplit(target).hostname or ""
         self._warn(tenant, "CIRCUIT_OPEN", host, f"{host} fails too often and is left alone")
@@ -103,25 +105,27 @@ class Bureau:
         self, tenant: int, category: str, source: str, message: str, grave: bool = False
     ) -> None:
         severity = Severity.CRITICAL if grave else Severity.WARNING
-        self._warnings.note(
+        self._warnings.add(
             NewWarning(
                 tenant=tenant, category=category, severity=severity, source=source, message=message
             )
         )
 
-    async def _profiles(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Profile | None]:
+    async def _profiles(
+        self, keys: Sequence[ProfileKey]
+    ) -> dict[ProfileKey, DeliveryProfile | None]:
         named = {key: subscriptions.SubscriptionKey(*key[:2]) for key in keys}
         found = await subscriptions.profiles(self._pool, set(named.values()))
         return {key: found.get(name) for key, name in named.items()}
 
-    async def _failing(self, key: SubscriptionKey) -> float | None:
+    async def _failing(self, key: SubscriptionRef) -> float | None:
         found = await subscriptions.mark_failing(self._pool, [key])
         return next(iter(found.values()), None)
 
-    async def _well(self, key: SubscriptionKey) -> None:
+    async def _well(self, key: SubscriptionRef) -> None:
         await subscriptions.mark_well(self._pool, [key])
 
-    async def _disable(self, key: SubscriptionKey, reason: str, version: int | None) -> None:
+    async def _disable(self, key: SubscriptionRef, reason: str, version: int | None) -> None:
         """Pause one that is active, if it still is of this version; only then is it told."""
         tenant, subscription_id = key
         if not await self._events.subscription_disabled(tenant, subscription_id, reason, version):

@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.dispatch.attempt import Sent, Step
-from core.dispatch.claim import Claimed
+from core.dispatch.attempt import DeliveryAttempt, JobTransition
+from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobKey
-from core.dispatch.target import Site
-from storage.dispatch.job_queue import Result
+from core.dispatch.target import TargetKey
+from storage.dispatch.job_queue import JobResult
 
 
-class Queue(Protocol):
+class ClaimQueue(Protocol):
     """Postgres as a dispatcher sees it."""
 
-    async def claim(self, keys: Sequence[JobKey]) -> list[Claimed]:
+    async def claim(self, keys: Sequence[JobKey]) -> list[ClaimedJob]:
         """Take these jobs; those that were won."""
         ...
 
-    async def finish(self, results: Sequence[Result]) -> dict[JobKey, float]:
+    async def finish(self, results: Sequence[JobResult]) -> dict[JobKey, float]:
         """Write what became of them; those that were kept, and when they go again."""
         ...
 
 
-class World(Protocol):
+class DispatchEnvironment(Protocol):
     """Time and chance."""
 
     def now(self) -> float:
@@ -38,13 +38,15 @@ class World(Protocol):
         ...
 
 
-class Listener(Protocol):
+class DeliveryListener(Protocol):
     """Whoever wants to know how deliveries go. Calls are short and do not wait."""
 
-    def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
+    def job_finished(
+        self, job: ClaimedJob, step: JobTransition, sent: DeliveryAttempt | None
+    ) -> None:
         """This became of a job, and is written."""
         ...
 
-    def left_alone(self, site: Site) -> None:
+    def breaker_opened(self, target_key: TargetKey) -> None:
         """A target fails too often and gets nothing for a while."""
         ...

@@ -6,40 +6,40 @@ from typing import TypeAlias
 
 import structlog
 
-from core.dispatch.claim import Claimed
+from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobKey
 from core.shared.backoff import backoff
-from services.shared.progress import Progress
-from storage.dispatch.job_queue import Result
+from services.shared.progress import WorkProgress
+from storage.dispatch.job_queue import JobResult
 from storage.postgres.error_class import ErrorClass, error_class
 
 log = structlog.get_logger("dispatch")
 
-WRITE_AT_ONCE = 1_000
+BATCH_SIZE = 1_000
 # How often a single result is tried whose own values Postgres refuses.
-MOST_REFUSALS = 5
+MAX_REFUSALS = 5
 
-Outcome: TypeAlias = tuple[Claimed, Result]
-Kept: TypeAlias = dict[JobKey, float]
+FinishedJob: TypeAlias = tuple[ClaimedJob, JobResult]
+RetryTimes: TypeAlias = dict[JobKey, float]
 """Those that were ours to the end, and when they go again."""
 
 
-class Scribe:
+class ResultWriter:
     """Keeps results until Postgres has them. `written` is called when it has."""
 
     def __init__(
         self,
-        finish: Callable[[Sequence[Result]], Awaitable[Kept]],
-        written: Callable[[Sequence[Outcome], Kept], None],
+        finish: Callable[[Sequence[JobResult]], Awaitable[RetryTimes]],
+        written: Callable[[Sequence[FinishedJob], RetryTimes], None],
         chance: Callable[[], float],
-        progress: Progress | None = None,
+        progress: WorkProgress | None = None,
     ) -> None:
         self._finish = finish
         self._written = written
         self._chance = chance
-        self._progress = progress or Progress()
-        self._outcomes: list[Outcome] = []
-        self._size = WRITE_AT_ONCE
+        self._progress = progress or WorkProgress()
+        self._outcomes: list[FinishedJob] = []
+        self._size = BATCH_SIZE
         self._refusals = 0
         self._writing: asyncio.Task[None] | None = None
 
@@ -47,7 +47,7 @@ class Scribe:
         """How many are still to be written."""
         return len(self._outcomes)
 
-    def add(self, job: Claimed, result: Result) -> None:
+    def add(self, job: ClaimedJob, result: JobResult) -> None:
         """This became of a job."""
         self._outcomes.append((job, result))
         if self._writing is None:
@@ -73,13 +73,13 @@ class Scribe:
                     continue
                 self._progress.done()
                 attempt = 0
-                self._size = min(WRITE_AT_ONCE, self._size * 2)
+                self._size = min(BATCH_SIZE, self._size * 2)
                 del self._outcomes[: len(batch)]
                 self._written(batch, kept)
         finally:
             self._writing = None
 
-    async def _try(self, batch: Sequence[Outcome]) -> Kept | None:
+    async def _try(self, batch: Sequence[FinishedJob]) -> RetryTimes | None:
         """Those that were kept; None if they are to be written once more."""
         try:
             kept = await self._finish([result for _, result in batch])
@@ -88,7 +88,7 @@ class Scribe:
         self._refusals = 0
         return kept
 
-    def _after(self, error: Exception, batch: Sequence[Outcome]) -> Kept | None:
+    def _after(self, error: Exception, batch: Sequence[FinishedJob]) -> RetryTimes | None:
         """Keep what was delivered while the server is in trouble; drop what it will never take."""
         kind = error_class(error)
         if kind is ErrorClass.SERVER:
@@ -100,7 +100,7 @@ class Scribe:
         if kind is ErrorClass.TIMEOUT or len(batch) > 1:
             return None
         self._refusals += 1
-        if self._refusals < MOST_REFUSALS:
+        if self._refusals < MAX_REFUSALS:
             return None
         log.error("dispatch.result_dropped", job=batch[0][1].key, exc_info=error)
         self._refusals = 0

@@ -1,7 +1,13 @@
 """What becomes of a job that was taken and could not be sent."""
 
-from core.dispatch.attempt import TOO_LATE, ErrorType, Result, Sent, Step
-from core.dispatch.claim import Claimed
+from core.dispatch.attempt import (
+    EXPIRED_MESSAGE,
+    AttemptStatus,
+    DeliveryAttempt,
+    ErrorType,
+    JobTransition,
+)
+from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobStatus
 
 # Seconds until a job is tried again that we were not able to send.
@@ -10,7 +16,7 @@ OWN_TROUBLE = 2.0
 KEY_TROUBLE = 60.0
 
 
-def without_sending(job: Claimed, now: float) -> Step | None:
+def skip_step(job: ClaimedJob, now: float) -> JobTransition | None:
     """What becomes of a job that is not worth sending any more; None if it is."""
     if 0 < job.expires_at <= now:
         return expired(job)
@@ -19,9 +25,9 @@ def without_sending(job: Claimed, now: float) -> Step | None:
     return None
 
 
-def orphaned(job: Claimed) -> Step:
+def orphaned(job: ClaimedJob) -> JobTransition:
     """Nobody wants it any more: its subscription was removed."""
-    return Step(
+    return JobTransition(
         status=JobStatus.CANCELLED,
         attempt_count=job.attempt_count,
         attempt_number=job.attempt_count,
@@ -29,19 +35,19 @@ def orphaned(job: Claimed) -> Step:
     )
 
 
-def expired(job: Claimed) -> Step:
+def expired(job: ClaimedJob) -> JobTransition:
     """Its time is over before it was sent."""
-    return Step(
+    return JobTransition(
         status=JobStatus.EXPIRED,
         attempt_count=job.attempt_count,
         attempt_number=job.attempt_count,
-        error=TOO_LATE,
+        error=EXPIRED_MESSAGE,
     )
 
 
-def given_back(job: Claimed) -> Step:
+def given_back(job: ClaimedJob) -> JobTransition:
     """It was taken, and cannot start soon: others may, and it keeps its place before them."""
-    return Step(
+    return JobTransition(
         status=JobStatus.QUEUED,
         attempt_count=job.attempt_count,
         attempt_number=job.attempt_count,
@@ -49,17 +55,20 @@ def given_back(job: Claimed) -> Step:
     )
 
 
-def put_off(now: float) -> Sent:
+def postponed(now: float) -> DeliveryAttempt:
     """We could not begin: that is not the job's fault, nor the target's."""
-    return Sent(
-        status=Result.DEFERRED, delay=OWN_TROUBLE, error="put off by our own trouble", began_at=now
+    return DeliveryAttempt(
+        status=AttemptStatus.DEFERRED,
+        delay=OWN_TROUBLE,
+        error="put off by our own trouble",
+        began_at=now,
     )
 
 
-def held(why: str, now: float) -> Sent:
+def undecryptable(why: str, now: float) -> DeliveryAttempt:
     """What it is to be sent with cannot be decrypted: trouble of this instance, not of the job."""
-    return Sent(
-        status=Result.DEFERRED,
+    return DeliveryAttempt(
+        status=AttemptStatus.DEFERRED,
         error_type=ErrorType.CONFIGURATION,
         delay=KEY_TROUBLE,
         error=why,
@@ -67,17 +76,20 @@ def held(why: str, now: float) -> Sent:
     )
 
 
-def moved(now: float) -> Sent:
+def retargeted(now: float) -> DeliveryAttempt:
     """Its subscription got another target since it was taken: what it has, is for there."""
-    return Sent(
-        status=Result.DEFERRED, delay=0.0, error="its subscription has a new target", began_at=now
+    return DeliveryAttempt(
+        status=AttemptStatus.DEFERRED,
+        delay=0.0,
+        error="its subscription has a new target",
+        began_at=now,
     )
 
 
-def crashed(error: Exception, now: float) -> Sent:
+def crashed(error: Exception, now: float) -> DeliveryAttempt:
     """We failed, not the target."""
-    return Sent(
-        status=Result.CONNECTION_ERROR,
+    return DeliveryAttempt(
+        status=AttemptStatus.CONNECTION_ERROR,
         error_type=ErrorType.TRANSIENT,
         error=f"the delivery could not be made: {type(error).__name__}",
         began_at=now,

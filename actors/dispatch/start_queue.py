@@ -9,22 +9,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from actors.dispatch.ports import World
-from core.dispatch.claim import Claimed
-from core.shared.paced_limit import Pace
+from actors.dispatch.ports import DispatchEnvironment
+from core.dispatch.claim import ClaimedJob
+from core.shared.paced_limit import PacedLimiter
 
-TAKE_AT_ONCE = 500
-MOST_BYTES = 67_108_864
+MAX_CLAIM = 500
+MAX_BYTES = 67_108_864
 # A job may be taken so many seconds before the pace lets it go, or before it finds a place.
-AHEAD = 0.25
-SOON = 0.05
-LONGEST_HELD = 5.0
+CLAIM_AHEAD = 0.25
+SHORT_DELIVERY = 0.05
+MAX_WAIT = 5.0
 # How much a delivery weighs in what is usual.
 _WEIGHT = 0.05
 
 
 @dataclass(slots=True)
-class Terms:
+class PoolLimits:
     """What a pool may do now; changed while it runs."""
 
     concurrency: int = 10
@@ -34,40 +34,40 @@ class Terms:
     """Whether it is every tenant's: none of them gets more than half of its places."""
 
 
-class Starter:
+class StartQueue:
     """Begins deliveries, unless `begin` says no. Whoever uses it says when one ended."""
 
     def __init__(
         self,
-        begin: Callable[[Claimed], bool],
-        give_back: Callable[[Claimed], None],
-        world: World,
+        begin: Callable[[ClaimedJob], bool],
+        give_back: Callable[[ClaimedJob], None],
+        environment: DispatchEnvironment,
     ) -> None:
-        self.most_bytes = MOST_BYTES
+        self.max_bytes = MAX_BYTES
         self.bytes = 0
         """What those bring that are ours, until what became of them is written."""
         self._begin = begin
         self._give_back = give_back
-        self._world = world
-        self.terms = Terms()
+        self._environment = environment
+        self.limits = PoolLimits()
         self.active = 0
         self.rate_limited = 0
-        self._pace = Pace(None)
-        self._ready: deque[tuple[Claimed, float]] = deque()
+        self._pace = PacedLimiter(None)
+        self._ready: deque[tuple[ClaimedJob, float]] = deque()
         self._starting: asyncio.TimerHandle | None = None
         self._checking: asyncio.TimerHandle | None = None
         # How long a delivery usually takes.
         self._usual = 1.0
 
-    def set_terms(self, terms: Terms) -> None:
+    def set_limits(self, limits: PoolLimits) -> None:
         """Go on under other terms."""
-        self.terms = terms
-        self._pace.resize(terms.rate_limit)
+        self.limits = limits
+        self._pace.resize(limits.rate_limit)
         self.start()
 
-    def remember(self, starts: Sequence[float]) -> None:
+    def charge_recent_starts(self, starts: Sequence[float]) -> None:
         """Deliveries that whoever was here before began so many seconds ago count as ours."""
-        now = self._world.monotonic()
+        now = self._environment.monotonic()
         for ago in starts:
             self._pace.take(now - ago)
 
@@ -77,33 +77,33 @@ class Starter:
         return bool(self._ready)
 
     @property
-    def places(self) -> int:
+    def free_slots(self) -> int:
         """How many more may be ours."""
-        if not self.terms.is_active or self.bytes >= self.most_bytes:
+        if not self.limits.is_active or self.bytes >= self.max_bytes:
             return 0
-        concurrency = self.terms.concurrency
+        concurrency = self.limits.concurrency
         ahead = 0
         if self._pace.limit is None:
-            ahead = int(concurrency * SOON / max(self._usual, SOON))
+            ahead = int(concurrency * SHORT_DELIVERY / max(self._usual, SHORT_DELIVERY))
         return concurrency + ahead - self.active - len(self._ready)
 
     @property
     def room(self) -> int:
         """How many more may be taken now."""
-        room = min(TAKE_AT_ONCE, self.places)
+        room = min(MAX_CLAIM, self.free_slots)
         limit = self._pace.limit
         if limit is None or room <= 0:
             return room
-        if self.pause > AHEAD:
+        if self.pause > CLAIM_AHEAD:
             return 0
-        return min(room, max(1, int(limit / 60 * AHEAD)) - len(self._ready))
+        return min(room, max(1, int(limit / 60 * CLAIM_AHEAD)) - len(self._ready))
 
     @property
     def pause(self) -> float:
         """Seconds until the pace allows the next start."""
-        return self._pace.wait(self._world.monotonic())
+        return self._pace.wait(self._environment.monotonic())
 
-    def put(self, jobs: Sequence[Claimed], taken_at: float) -> None:
+    def put(self, jobs: Sequence[ClaimedJob], taken_at: float) -> None:
         """Start these as places and pace allow. They are ours since `taken_at`, not for long."""
         self._ready.extend((job, taken_at) for job in jobs)
         self.start()
@@ -121,14 +121,14 @@ class Starter:
         if self._starting is not None:
             self._starting.cancel()
             self._starting = None
-        while self._ready and self.active < self.terms.concurrency and self.terms.is_active:
-            now = self._world.monotonic()
+        while self._ready and self.active < self.limits.concurrency and self.limits.is_active:
+            now = self._environment.monotonic()
             pause = self._pace.wait(now)
             if pause > 0:
                 self._wait_for_pace(pause)
                 break
             job, taken_at = self._ready.popleft()
-            if now - taken_at > LONGEST_HELD:
+            if now - taken_at > MAX_WAIT:
                 # This process stood still: it may be another's by now, and be sent already.
                 self._give_back(job)
             elif self._begin(job):
@@ -145,7 +145,7 @@ class Starter:
 
     def _wait_for_pace(self, pause: float) -> None:
         self.rate_limited += 1
-        if pause > LONGEST_HELD:  # it has become slower than anybody thought
+        if pause > MAX_WAIT:  # it has become slower than anybody thought
             self._return(float("inf"))
         else:
             self._starting = asyncio.get_running_loop().call_later(pause, self.start)
@@ -153,11 +153,11 @@ class Starter:
     def _check(self) -> None:
         """Others must not think a job abandoned that we are about to send."""
         self._checking = None
-        is_over = not self.terms.is_active
-        self._return(float("inf") if is_over else self._world.monotonic() - LONGEST_HELD)
+        is_over = not self.limits.is_active
+        self._return(float("inf") if is_over else self._environment.monotonic() - MAX_WAIT)
         if self._ready:
             loop = asyncio.get_running_loop()
-            self._checking = loop.call_later(LONGEST_HELD / 4, self._check)
+            self._checking = loop.call_later(MAX_WAIT / 4, self._check)
 
     def _return(self, taken_before: float) -> None:
         while self._ready and self._ready[0][1] <= taken_before:

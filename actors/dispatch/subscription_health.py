@@ -10,44 +10,44 @@ from typing import TypeAlias
 
 import structlog
 
-from core.dispatch.attempt import Sent
-from core.dispatch.claim import Claimed
+from core.dispatch.attempt import DeliveryAttempt
+from core.dispatch.claim import ClaimedJob
 
 log = structlog.get_logger("dispatch")
 
-SubscriptionKey: TypeAlias = tuple[int, str]
-MOST = 10_000
+SubscriptionRef: TypeAlias = tuple[int, str]
+MAX_SUBSCRIPTIONS = 10_000
 # One that is seldom used is not judged by its first and its last failure.
-FEWEST = 10
+MIN_FAILURES = 10
 GONE = 410
 """What a receiver says that wants no more of it, ever."""
 
 
-class EndpointWatch:
+class SubscriptionHealthMonitor:
     """Told of every delivery; asks Postgres only where something has changed."""
 
     def __init__(
         self,
-        mark_failing: Callable[[SubscriptionKey], Awaitable[float | None]],
-        mark_well: Callable[[SubscriptionKey], Awaitable[None]],
-        disable: Callable[[SubscriptionKey, str, int | None], Awaitable[None]],
+        mark_failing: Callable[[SubscriptionRef], Awaitable[float | None]],
+        mark_well: Callable[[SubscriptionRef], Awaitable[None]],
+        disable: Callable[[SubscriptionRef, str, int | None], Awaitable[None]],
         now: Callable[[], float],
-        patience: float,
+        disable_after: float,
     ) -> None:
         self._mark_failing = mark_failing
         self._mark_well = mark_well
         self._disable = disable
         self._now = now
-        self._patience = patience
+        self._disable_after = disable_after
         # Since when each fails; None if it is well.
-        self._since: dict[SubscriptionKey, float | None] = {}
-        self._failures: dict[SubscriptionKey, int] = {}
-        self._todo: dict[SubscriptionKey, bool] = {}
+        self._since: dict[SubscriptionRef, float | None] = {}
+        self._failures: dict[SubscriptionRef, int] = {}
+        self._todo: dict[SubscriptionRef, bool] = {}
         # Those whose target said that it is gone, and which version of them led there.
-        self._gone: dict[SubscriptionKey, int] = {}
+        self._gone: dict[SubscriptionRef, int] = {}
         self._wakes = asyncio.Event()
 
-    def saw(self, job: Claimed, sent: Sent | None) -> None:
+    def record_delivery(self, job: ClaimedJob, sent: DeliveryAttempt | None) -> None:
         """One delivery was made. A receiver that asks for patience is neither well nor ill."""
         if job.subscription_id is None or sent is None or sent.delay is not None:
             return
@@ -62,7 +62,7 @@ class EndpointWatch:
         known = self._since.get(key, 0.0)
         if is_well and known is None:
             return  # as it was
-        if not is_well and known and self._now() - known < self._patience:
+        if not is_well and known and self._now() - known < self._disable_after:
             return  # still failing, and not for too long
         self._todo[key] = is_well
         self._wakes.set()
@@ -80,8 +80,8 @@ class EndpointWatch:
                     log.exception("dispatch.endpoint_not_noted", subscription=key[1])
                     await asyncio.sleep(1.0)
 
-    async def _note(self, key: SubscriptionKey, *, is_well: bool) -> None:
-        if len(self._since) > MOST:
+    async def _note(self, key: SubscriptionRef, *, is_well: bool) -> None:
+        if len(self._since) > MAX_SUBSCRIPTIONS:
             self._since.clear()
             self._failures.clear()
         gone = self._gone.pop(key, None)
@@ -94,7 +94,7 @@ class EndpointWatch:
             self._since.pop(key, None)
             return
         self._since[key] = self._now() - failing
-        too_long = failing >= self._patience and self._failures.get(key, 0) >= FEWEST
+        too_long = failing >= self._disable_after and self._failures.get(key, 0) >= MIN_FAILURES
         if gone is not None or too_long:
             log.warning("dispatch.subscription_disabled", tenant=key[0], subscription=key[1])
             reason = f"nothing but failures for {failing / 3600:.1f} hours"

@@ -7,20 +7,20 @@ from functools import partial
 
 import msgspec
 
-from actors.dispatch.job_notifier import HandOver
+from actors.dispatch.job_notifier import JobNotifier
 from actors.runtime.directory import Directory
-from core.dispatch.job import Pointer
+from core.dispatch.job import JobRef
 from core.dispatch.subscription import SubscriptionStatus
 from core.events.event import JSON, Event
 from core.shared.config import Config
-from handlers.filters.cel import wanted
+from handlers.filters.cel import subscription_matches
 from services.events.subscription_cache import SubscriptionCache
 from services.events.writer import EventWriter
-from services.shared.change_listener import Notices
-from services.shared.ids import IdLeases, Ids
+from services.shared.change_listener import ChangeListener
+from services.shared.ids import IdGenerator, IdLeases
 from storage.dispatch import job_queue, subscriptions
 from storage.events.event_store import EventStore
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions
 
@@ -28,7 +28,7 @@ SOURCE = "muster"
 SUBSCRIPTION_DISABLED = "muster:dispatch:subscription:disabled"
 
 
-class OperatorEvents:
+class SystemEvents:
     """Puts events in. Its writer is made with the first: few pools ever have one."""
 
     def __init__(
@@ -36,7 +36,7 @@ class OperatorEvents:
         config: Config,
         pool: Pool,
         clock: DatabaseClock,
-        notices: Notices,
+        notices: ChangeListener,
         directory: Directory,
     ) -> None:
         self._config = config
@@ -44,8 +44,8 @@ class OperatorEvents:
         self._directory = directory
         self._clock = clock
         self._wishes = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
-        notices.on_tenants(Topic.SUBSCRIPTIONS, self._wishes.clear)
-        self._ids = Ids(IdLeases(pool, "operator events"), clock.now)
+        notices.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, self._wishes.clear)
+        self._ids = IdGenerator(IdLeases(pool, "operator events"), clock.now)
         self._writer: EventWriter | None = None
         self._putting = asyncio.Lock()
 
@@ -97,10 +97,10 @@ class OperatorEvents:
 
     def _make_writer(self) -> EventWriter:
         mark_pending = partial(job_queue.mark_pending, self._pool)
-        hand = HandOver(self._directory.handle, self._directory.forget, mark_pending)
+        hand = JobNotifier(self._directory.handle, self._directory.forget, mark_pending)
 
-        async def hand_over(jobs: Mapping[int, Sequence[Pointer]]) -> None:
+        async def hand_over(jobs: Mapping[int, Sequence[JobRef]]) -> None:
             hand(jobs)
 
         store = EventStore(PoolOptions(dsn=self._config.dsn, name="operator events"))
-        return EventWriter(store, self._wishes, self._ids, hand_over, wanted)
+        return EventWriter(store, self._wishes, self._ids, hand_over, subscription_matches)

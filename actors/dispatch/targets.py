@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from core.dispatch.attempt import Result, Sent
+from core.dispatch.attempt import AttemptStatus, DeliveryAttempt
 from core.dispatch.breaker import Breaker, BreakerState
-from core.dispatch.target import Site, origin_of
+from core.dispatch.target import TargetKey, origin_of
 
 # Targets that nobody used for so long are forgotten.
-IDLE = 3_600.0
-MOST = 10_000
+FORGET_AFTER = 3_600.0
+MAX_TARGETS = 10_000
 
 
 class _Target:
@@ -28,28 +28,28 @@ class _Target:
         self.under_way = 0
 
 
-class Sites:
+class Targets:
     """Says whether a target takes one more."""
 
     def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
         self._limit = limit
         self._monotonic = monotonic
-        self._targets: dict[Site, _Target] = {}
+        self._targets: dict[TargetKey, _Target] = {}
         self.shared_places: int | None = None
         """The places that tenants share; None: they are one tenant's."""
         self._under_way: Counter[int] = Counter()
         self._total = 0
         # Targets whose tenant has its share under way.
-        self._waiting: dict[int, dict[Site, None]] = {}
+        self._waiting: dict[int, dict[TargetKey, None]] = {}
         # When to ask again of targets that are left alone.
-        self._closed_until: dict[Site, float] = {}
+        self._closed_until: dict[TargetKey, float] = {}
 
-    def allows(self, site: Site) -> bool:
+    def allows(self, target_key: TargetKey) -> bool:
         """Whether this target takes one more now."""
-        if not self._has_share(site[0]):
-            self._waiting.setdefault(site[0], {})[site] = None
+        if not self._has_share(target_key[0]):
+            self._waiting.setdefault(target_key[0], {})[target_key] = None
             return False
-        target = self._targets.get(site)
+        target = self._targets.get(target_key)
         if target is None:
             return True
         if target.under_way >= self._limit:
@@ -59,65 +59,65 @@ class Sites:
             return True
         until = target.breaker.opens_at(now)
         if until is not None:
-            self._closed_until[site] = until
+            self._closed_until[target_key] = until
         return False
 
-    def begin(self, site: Site) -> int:
+    def begin(self, target_key: TargetKey) -> int:
         """One delivery begins; what it gets here it hands back at its end."""
-        target = self._targets.get(site)
+        target = self._targets.get(target_key)
         if target is None:
-            target = self._targets[site] = _Target()
+            target = self._targets[target_key] = _Target()
         target.under_way += 1
-        self._under_way[site[0]] += 1
+        self._under_way[target_key[0]] += 1
         self._total += 1
-        return target.breaker.began(self._monotonic())
+        return target.breaker.begin_attempt(self._monotonic())
 
-    def end(self, site: Site, ticket: int, sent: Sent | None) -> bool:
+    def end(self, target_key: TargetKey, ticket: int, sent: DeliveryAttempt | None) -> bool:
         """It ended, or never was made; whether the target is left alone because of it."""
-        target = self._targets[site]
+        target = self._targets[target_key]
         target.under_way -= 1
-        self._under_way[site[0]] -= 1
+        self._under_way[target_key[0]] -= 1
         self._total -= 1
-        if not self._under_way[site[0]]:
-            del self._under_way[site[0]]
+        if not self._under_way[target_key[0]]:
+            del self._under_way[target_key[0]]
         breaker = target.breaker
         if sent is not None and sent.is_refusal and breaker.state is BreakerState.HALF_OPEN:
             breaker.record(True, self._monotonic(), ticket)  # it is back, whatever it says
             return False
-        if sent is None or not (sent.counts_as_failure or sent.status is Result.SUCCESS):
+        if sent is None or not (sent.counts_as_failure or sent.status is AttemptStatus.SUCCESS):
             breaker.release(ticket)  # a receiver that asks for patience, or refuses, is there
             return False
         was_open = breaker.state is BreakerState.OPEN
         breaker.record(not sent.counts_as_failure, self._monotonic(), ticket)
         return breaker.state is BreakerState.OPEN and not was_open
 
-    def is_open(self, site: Site) -> bool:
+    def is_open(self, target_key: TargetKey) -> bool:
         """Whether it gets nothing: a delivery that tries it again would have changed that."""
-        target = self._targets.get(site)
+        target = self._targets.get(target_key)
         return target is not None and target.breaker.state is BreakerState.OPEN
 
-    def is_left_alone(self, site: Site) -> bool:
+    def is_breaker_tripped(self, target_key: TargetKey) -> bool:
         """Whether it failed too often, and has not been seen well since."""
-        target = self._targets.get(site)
+        target = self._targets.get(target_key)
         return target is not None and target.breaker.state is not BreakerState.CLOSED
 
-    def reopened(self) -> list[Site]:
+    def reopened(self) -> list[TargetKey]:
         """Targets that may be tried again."""
         now = self._monotonic()
-        over = [site for site, until in self._closed_until.items() if until <= now]
-        for site in over:
-            del self._closed_until[site]
+        over = [target_key for target_key, until in self._closed_until.items() if until <= now]
+        for target_key in over:
+            del self._closed_until[target_key]
         return over
 
-    def next_in_turn(self) -> Site | None:
+    def next_in_turn(self) -> TargetKey | None:
         """A target that waited for its tenant's share, of a tenant that has room now."""
         for tenant, waiting in self._waiting.items():
             if self._has_share(tenant):
-                site = next(iter(waiting))
-                del waiting[site]
+                target_key = next(iter(waiting))
+                del waiting[target_key]
                 if not waiting:
                     del self._waiting[tenant]
-                return site
+                return target_key
         return None
 
     def _has_share(self, tenant: int) -> bool:
@@ -131,24 +131,24 @@ class Sites:
         """When the next of them may be."""
         return min(self._closed_until.values(), default=None)
 
-    def reset(self, tenant: int, target: str | None) -> list[Site]:
+    def reset(self, tenant: int, target: str | None) -> list[TargetKey]:
         """Close the breakers of a tenant, or that of the server that an address leads to."""
         origin = None if target is None else origin_of(target)
         chosen = [s for s in self._targets if s[0] == tenant and origin in (None, s[1])]
-        for site in chosen:
-            self._targets[site].breaker.reset()
-            self._closed_until.pop(site, None)
+        for target_key in chosen:
+            self._targets[target_key].breaker.reset()
+            self._closed_until.pop(target_key, None)
         return chosen
 
     def forget_idle(self) -> None:
         """Let go of targets that nobody uses; of many at once only those that are well."""
-        long_ago = self._monotonic() - IDLE
-        crowded = len(self._targets) > MOST
-        for site, target in list(self._targets.items()):
+        long_ago = self._monotonic() - FORGET_AFTER
+        crowded = len(self._targets) > MAX_TARGETS
+        for target_key, target in list(self._targets.items()):
             is_well = target.breaker.state is BreakerState.CLOSED
             is_over = target.breaker.used_at < long_ago or (crowded and is_well)
             if is_over and target.under_way == 0:
-                del self._targets[site]
+                del self._targets[target_key]
 
     def states(self) -> dict[str, int]:
         """How many breakers there are in each state."""

@@ -8,14 +8,14 @@ import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass
 
-from core.gathers.gather import Errand
+from core.gathers.gather import CallBatch
 
 # About what a call takes beside its body.
 CALL_BYTES = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class CallPoolLimits:
     """How much a pool takes."""
 
     places: int = 1_000
@@ -28,7 +28,7 @@ def share_of(limit: int) -> int:
     return limit - limit // 2
 
 
-class _Stock:
+class _TenantQuota:
     """So much there is in all, and so much each tenant has of it."""
 
     def __init__(self, limit: int) -> None:
@@ -37,7 +37,7 @@ class _Stock:
         self._taken = 0
         self._by_tenant: Counter[int] = Counter()
 
-    def at_most(self, amount: int) -> int:
+    def capped(self, amount: int) -> int:
         """What of an amount is counted: even the largest must fit when there is nothing else."""
         return min(amount, self._share)
 
@@ -52,17 +52,19 @@ class _Stock:
             del self._by_tenant[tenant]
 
 
-class Holding:
+class Reservation:
     """What the calls of one errand take up; its bytes are needed until the last is over."""
 
-    def __init__(self, room: "Room", tenant: int, calls: int, counted: int, weight: int) -> None:
+    def __init__(
+        self, room: "CallBudget", tenant: int, calls: int, counted: int, weight: int
+    ) -> None:
         self._room = room
         self._tenant = tenant
         self._left = calls
         self._counted = counted
         self._weight = weight
 
-    def end_one(self) -> None:
+    def release_one(self) -> None:
         """One of the calls is over."""
         self._left -= 1
         if self._counted > self._left:
@@ -72,44 +74,44 @@ class Holding:
             self._room.bytes.take(self._tenant, -self._weight)
 
 
-class Room:
+class CallBudget:
     """The calls that a pool keeps, from the moment they are handed over until they are told."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self.calls = _Stock(bounds.queue)
-        self.bytes = _Stock(bounds.budget)
+    def __init__(self, bounds: CallPoolLimits) -> None:
+        self.calls = _TenantQuota(bounds.queue)
+        self.bytes = _TenantQuota(bounds.budget)
 
-    def has_any(self, tenant: int) -> bool:
+    def has_capacity(self, tenant: int) -> bool:
         """Whether it is worth bringing another call of this tenant."""
         return self.calls.fits(tenant, 1) and self.bytes.fits(tenant, 1)
 
-    def hold(self, tenant: int, errand: Errand) -> Holding | None:
+    def reserve(self, tenant: int, call_batch: CallBatch) -> Reservation | None:
         """Take these calls in; None if there is no room."""
-        calls = self.calls.at_most(len(errand.calls))
-        weight = self.bytes.at_most(_weight_of(errand))
+        calls = self.calls.capped(len(call_batch.calls))
+        weight = self.bytes.capped(_weight_of(call_batch))
         if not (self.calls.fits(tenant, calls) and self.bytes.fits(tenant, weight)):
             return None
         self.calls.take(tenant, calls)
         self.bytes.take(tenant, weight)
-        return Holding(self, tenant, len(errand.calls), calls, weight)
+        return Reservation(self, tenant, len(call_batch.calls), calls, weight)
 
 
-def _weight_of(errand: Errand) -> int:
-    own = sum(len(call.body) for call in errand.calls)
-    return len(errand.context) + own + CALL_BYTES * len(errand.calls)
+def _weight_of(call_batch: CallBatch) -> int:
+    own = sum(len(call.body) for call in call_batch.calls)
+    return len(call_batch.context) + own + CALL_BYTES * len(call_batch.calls)
 
 
-class Places:
+class ConcurrencyLimiter:
     """The calls that a pool makes at the same time. Tenants take turns; each in its own order."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._places = _Stock(bounds.places)
-        self._bytes = _Stock(bounds.budget)
+    def __init__(self, bounds: CallPoolLimits) -> None:
+        self._places = _TenantQuota(bounds.places)
+        self._bytes = _TenantQuota(bounds.budget)
         self._waiting: dict[int, deque[tuple[int, asyncio.Future[None]]]] = {}
 
     async def take(self, tenant: int, weight: int) -> None:
         """Wait for a place, and for the room that a body of this weight needs."""
-        counted = self._bytes.at_most(weight)
+        counted = self._bytes.capped(weight)
         if tenant not in self._waiting and self._fits(tenant, counted):
             self._enter(tenant, counted)
             return
@@ -127,7 +129,7 @@ class Places:
     def leave(self, tenant: int, weight: int) -> None:
         """Give a place back."""
         self._places.take(tenant, -1)
-        self._bytes.take(tenant, -self._bytes.at_most(weight))
+        self._bytes.take(tenant, -self._bytes.capped(weight))
         self._admit()
 
     def _fits(self, tenant: int, weight: int) -> bool:

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from actors.gathers.admission import Places
+from actors.gathers.admission import ConcurrencyLimiter
 from core.gathers.gather import Resource, State
-from core.shared.rate_limit import Allowance
+from core.shared.rate_limit import SlidingWindow
 
 MINUTE = 60.0
 # A resource is judged by its latest calls, as far as they are not too long ago.
@@ -18,14 +18,16 @@ RECENT = 300.0
 _FAILED = frozenset({State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR})
 
 
-class Lane:
+class ResourceLimiter:
     """Calls wait here for their turn, in the order they came."""
 
-    def __init__(self, monotonic: Callable[[], float], places: Places, tenant: int) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float], places: ConcurrencyLimiter, tenant: int
+    ) -> None:
         self._monotonic = monotonic
         self._places = places
         self._tenant = tenant
-        self._allowance: Allowance | None = None
+        self._allowance: SlidingWindow | None = None
         self._door = asyncio.Lock()
         self._somebody_left = asyncio.Event()
         self._room = 0
@@ -37,7 +39,7 @@ class Lane:
         self._recent: deque[tuple[float, bool]] = deque(maxlen=RECENT_CALLS)
 
     @contextlib.asynccontextmanager
-    async def turn(self, resource: Resource, weight: int = 0) -> AsyncIterator[None]:
+    async def slot(self, resource: Resource, weight: int = 0) -> AsyncIterator[None]:
         """Hold one of the resource's places and one of the pool's, with room for so many bytes.
 
         The resource's limits are those it has now.
@@ -99,7 +101,7 @@ class Lane:
             self._waiting -= 1
 
     async def _keep_rate(self, rate: int) -> None:
-        allowance = self._allowance = self._allowance or Allowance(rate, MINUTE)
+        allowance = self._allowance = self._allowance or SlidingWindow(rate, MINUTE)
         allowance.resize(rate)
         pause = allowance.wait(self._monotonic())
         while pause > 0:

@@ -58,7 +58,7 @@ async def discard(producer: AIOKafkaProducer) -> None:
         await producer.client.close()
 
 
-def words_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error with its kind, once: Kafka's own begin with it already."""
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}".rstrip(": ")

@@ -4,11 +4,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.kafka.ingest import Handled
+from services.kafka.ingest import IngestResult
 
 
 @dataclass(slots=True)
-class KafkaTally:
+class IngestCounters:
     """Counters since this process started."""
 
     records: int = 0
@@ -27,11 +27,11 @@ class KafkaTally:
         self.records += records
         self.largest_batch = max(self.largest_batch, records)
 
-    def handled(self, done: Handled) -> None:
+    def handled(self, done: IngestResult) -> None:
         """A batch was stored."""
         self.verdicts.update(done.verdicts)
         self.unplaced += done.unplaced
-        self.dead_letters += len(done.buried)
+        self.dead_letters += len(done.dead_letters)
 
     def snapshot(self) -> dict[str, Any]:
         """All numbers, as they are now."""

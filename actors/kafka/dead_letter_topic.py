@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from actors.kafka.client import make_producer
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.kafka_config import KafkaConfig
 
 log = structlog.get_logger("kafka")
@@ -26,7 +26,7 @@ class DeadLetterTopic:
         self._producer: AIOKafkaProducer | None = None
         self._connecting = asyncio.Lock()
 
-    async def publish(self, letters: Sequence[tuple[Record, str]]) -> None:
+    async def publish(self, letters: Sequence[tuple[KafkaMessage, str]]) -> None:
         """Send copies, with where they were and why. A failure is told and does not hold up."""
         topic = self._config.dead_letter_topic
         if topic is None or not letters:
@@ -59,7 +59,7 @@ class DeadLetterTopic:
             await self._producer.stop()
 
 
-async def _copy(producer: AIOKafkaProducer, topic: str, record: Record, error: str) -> None:
+async def _copy(producer: AIOKafkaProducer, topic: str, record: KafkaMessage, error: str) -> None:
     # The client sends no record with neither key nor value: such a one gets an empty value.
     empty = b"" if record.key is None else None
     await producer.send_and_wait(
@@ -70,7 +70,7 @@ async def _copy(producer: AIOKafkaProducer, topic: str, record: Record, error: s
     )
 
 
-def _origin(record: Record, error: str) -> list[tuple[str, bytes]]:
+def _origin(record: KafkaMessage, error: str) -> list[tuple[str, bytes]]:
     return [
         ("muster-error", error.encode(errors="replace")),
         ("muster-topic", record.topic.encode()),

@@ -10,28 +10,28 @@ from typing import Any
 import structlog
 from aiokafka.errors import KafkaError
 
-from actors.kafka.client import words_of
-from actors.kafka.counters import KafkaTally
+from actors.kafka.client import describe_error
+from actors.kafka.counters import IngestCounters
 from actors.kafka.dead_letter_topic import DeadLetterTopic
 from actors.kafka.reader import KafkaReader
 from actors.messaging.router import Router
-from actors.runtime.actor import Process, mint, settle_memory, sync_until_done
+from actors.runtime.actor import Process, freeze_gc, new_turn_id, sync_until_done
 from actors.runtime.directory import Directory
-from core.kafka.message import Record
-from core.kafka.topic_routing import TopicBook
+from core.kafka.message import KafkaMessage
+from core.kafka.topic_routing import TopicRouting
 from core.shared.config import Config
 from core.shared.quotas import Quota
 from core.shared.usage_counter import UsageCounter
-from core.waits.state import Parked
-from services.access.quota_monitor import EVERY as READ_USAGE_EVERY
+from core.waits.state import ParkedEvent
+from services.access.quota_monitor import READ_INTERVAL as READ_USAGE_EVERY
 from services.access.quota_monitor import QuotaWatch, usage_source
-from services.access.usage_writer import EVERY as TELL_USAGE_EVERY
+from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
-from services.kafka.ingest import Ingest, Means
-from services.waits.correlation_resolver import Addressing
-from services.waits.id_fields import Profiles
+from services.kafka.ingest import Ingest, IngestDeps
+from services.waits.correlation_resolver import CorrelationResolver
+from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys, usage
-from storage.access.usage_counts import count_buried, count_parked
+from storage.access.usage_counts import count_dead_letters, count_parked
 from storage.kafka import dead_letters, named_topics
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
@@ -42,7 +42,7 @@ from storage.waits import flush, waits
 
 log = structlog.get_logger("kafka")
 
-LOOK_FOR_TOPICS_EVERY = 2.0
+TOPIC_REFRESH_INTERVAL = 2.0
 
 
 class _Store:
@@ -53,18 +53,18 @@ class _Store:
         self._early_ttl = early_ttl
         self._usage = usage
 
-    async def park(self, events: Sequence[Parked]) -> None:
+    async def park(self, events: Sequence[ParkedEvent]) -> None:
         async with self._pool.acquire() as conn:
-            await flush.park(conn, [(b"", event) for event in events], self._early_ttl)
+            await flush.write_parked(conn, [(b"", event) for event in events], self._early_ttl)
         count_parked(self._usage, events)
 
     async def probe(self) -> None:
         async with self._pool.acquire() as conn:
             await probe_waits(conn)
 
-    async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
-        await dead_letters.bury(self._pool, tenant, failed)
-        count_buried(self._usage, tenant, failed)
+    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
+        await dead_letters.add(self._pool, tenant, failed)
+        count_dead_letters(self._usage, tenant, failed)
 
 
 class KafkaIngestActor:
@@ -76,8 +76,8 @@ class KafkaIngestActor:
         self._process = Process(name, config)
         self._config = config
         self._kafka = config.kafka
-        self._book = TopicBook.of(self._kafka)
-        self._tally = KafkaTally()
+        self._book = TopicRouting.of(self._kafka)
+        self._counters = IngestCounters()
         self._tenants: dict[str, int] = {}
         self._following: list[str] = []
         self._held: frozenset[str] = frozenset()
@@ -92,7 +92,7 @@ class KafkaIngestActor:
             self._starting = self._process.launch(self._start())
         reader = self._reader
         stats = {
-            **self._tally.snapshot(),
+            **self._counters.snapshot(),
             "connected": reader is not None,
             "error": self._error,
             "in_flight": reader.under_way if reader else 0,
@@ -110,19 +110,19 @@ class KafkaIngestActor:
         options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=3)
         self._pool = await open_pool(options, clock.measure)
         await sync_until_done(clock, self._pool)
-        self._ingest = Ingest(self._means(clock), self._config.max_body)
+        self._ingest = Ingest(self._deps(clock), self._config.max_body)
         self._dead_letter_topic = DeadLetterTopic(self._kafka, self._config.max_body)
         reader = await self._connected()
-        await self._process.insist(partial(self._look_for_topics, reader))
+        await self._process.retry_while_away(partial(self._refresh_topics, reader))
         self._reader = reader
         self._keep_to_quotas(reader)
         self._process.measure("poll", lambda: reader.polled_ago)
         self._process.measure("store_batch", lambda: reader.stored_ago)
         self._process.measure("commit", lambda: reader.committing.stalled_seconds)
         self._process.spawn(reader.read_forever())
-        self._process.every(LOOK_FOR_TOPICS_EVERY, partial(self._look_for_topics, reader))
+        self._process.every(TOPIC_REFRESH_INTERVAL, partial(self._refresh_topics, reader))
         self._process.every(5.0, partial(clock.sync, self._pool))
-        settle_memory()
+        freeze_gc()
 
     def _keep_to_quotas(self, reader: KafkaReader) -> None:
         tell = UsageWriter(self._usage, partial(usage.add, self._pool)).flush
@@ -139,7 +139,7 @@ class KafkaIngestActor:
                 watch.watch(owner)
         await watch.refresh()
         held = frozenset(topic for topic, tenant in owners.items() if tenant in watch.exhausted)
-        reader.hold(held)
+        reader.pause_topics(held)
         for topic in held - self._held:
             tenant = owners[topic]
             if tenant is not None:
@@ -158,28 +158,28 @@ class KafkaIngestActor:
         )
         await warnings.warn(self._pool, warning)
 
-    def _means(self, clock: DatabaseClock) -> Means:
-        profiles = Profiles(
+    def _deps(self, clock: DatabaseClock) -> IngestDeps:
+        profiles = IdFieldRegistry(
             partial(keys.list_profiles, self._pool), partial(keys.create_profile, self._pool)
         )
-        router = Router(self._config, Directory(self._config).take)
-        return Means(
-            addressing=Addressing(profiles, partial(waits.load_waits, self._pool)),
+        router = Router(self._config, Directory(self._config).handle_batch)
+        return IngestDeps(
+            addressing=CorrelationResolver(profiles, partial(waits.load_waits, self._pool)),
             send_many=router.send_many,
             store=_Store(self._pool, self._config.early_ttl, self._usage),
             now=clock.now,
             chance=random.random,
-            mint=mint,
+            new_turn_id=new_turn_id,
         )
 
     async def _connected(self) -> KafkaReader:
         """A consumer that has reached a broker, however long that takes."""
         while True:
-            reader = KafkaReader(self._kafka, self._handle, self._tally, time.monotonic)
+            reader = KafkaReader(self._kafka, self._handle, self._counters, time.monotonic)
             try:
                 await reader.start()
             except (KafkaError, OSError) as error:
-                self._error = words_of(error)
+                self._error = describe_error(error)
                 log.warning("kafka.unreachable", error=self._error)
                 await reader.stop()
                 await asyncio.sleep(1.0)
@@ -187,23 +187,23 @@ class KafkaIngestActor:
                 self._error = None
                 return reader
 
-    async def _look_for_topics(self, reader: KafkaReader) -> None:
+    async def _refresh_topics(self, reader: KafkaReader) -> None:
         """Follow what is configured and what waits name, as far as it exists."""
         self._tenants = await keys.tenants(self._pool)
         named = await named_topics.named_topics(self._pool)
         try:
             existing = await reader.existing_topics()
         except KafkaError as error:
-            self._error = words_of(error)
+            self._error = describe_error(error)
             log.warning("kafka.topics_unknown", error=self._error)
             return
         self._error = None
-        wanted = self._book.wanted(existing, named, self._tenants)
+        wanted = self._book.topics_to_read(existing, named, self._tenants)
         self._following = sorted(wanted)
         reader.follow(wanted)
 
-    async def _handle(self, records: list[Record]) -> None:
-        by_tenant: dict[int, list[Record]] = {}
+    async def _handle(self, records: list[KafkaMessage]) -> None:
+        by_tenant: dict[int, list[KafkaMessage]] = {}
         for record in records:
             tenant = self._tenants[self._book.tenant_of(record.topic)]
             by_tenant.setdefault(tenant, []).append(record)
@@ -213,7 +213,7 @@ class KafkaIngestActor:
             for tenant, group in by_tenant.items():
                 tenants.create_task(self._handle_of(tenant, group))
 
-    async def _handle_of(self, tenant: int, records: list[Record]) -> None:
+    async def _handle_of(self, tenant: int, records: list[KafkaMessage]) -> None:
         done = await self._ingest.handle(tenant, records)
-        await self._dead_letter_topic.publish(done.buried)
-        self._tally.handled(done)
+        await self._dead_letter_topic.publish(done.dead_letters)
+        self._counters.handled(done)

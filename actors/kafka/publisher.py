@@ -8,13 +8,13 @@ import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from actors.kafka.client import discard, make_producer, words_of
-from actors.kafka.relay import Relay, RelayTally
-from actors.kafka.topic_batch import Made
+from actors.kafka.client import describe_error, discard, make_producer
+from actors.kafka.relay import Relay, RelayCounters
+from actors.kafka.topic_batch import PreparedEvent
 from core.shared.kafka_config import KafkaConfig
-from core.waits.completion_event import Completion, completion_of
+from core.waits.completion_event import CompletionMessage, build_completion
 from core.waits.state import Wait
-from services.shared.progress import Progress
+from services.shared.progress import WorkProgress
 from storage.kafka import outbox
 from storage.kafka.outbox import OutgoingRow
 from storage.postgres.error_class import SERVER_ERRORS
@@ -39,21 +39,21 @@ class _Outbox:
     async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[OutgoingRow]:
         return await outbox.upcoming(self._conn, after, limit, without)
 
-    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
+    async def completions(self, rows: Sequence[OutgoingRow]) -> list[PreparedEvent]:
         there = await waits.load_waits(self._pool, list({row.wait_key for row in rows}))
         rows = _first_of(rows, there)
         told = {row.wait_key for row in rows}
         counted = await waits.read_counted_of_all(
             self._pool, [wait for key, wait in there.items() if key in told]
         )
-        made: list[Made] = []
+        made: list[PreparedEvent] = []
         for row in rows:
             wait, lines = there.get(row.wait_key), counted.get(row.wait_key, [])
             if wait is None:
                 made.append(None)
                 continue
             try:
-                made.append(completion_of(wait, lines, row.topic, row.event_type, self._source))
+                made.append(build_completion(wait, lines, row.topic, row.event_type, self._source))
             except Exception as error:  # one that cannot be told must not silence the others
                 made.append(error)
         return made
@@ -83,8 +83,8 @@ class Publisher:
         self._producer: AIOKafkaProducer | None = None
         self._is_spent = False
         self._renewing = asyncio.Lock()
-        self.tally = RelayTally()
-        self.progress = Progress()
+        self.counters = RelayCounters()
+        self.progress = WorkProgress()
         self.error: str | None = None
 
     @property
@@ -103,7 +103,7 @@ class Publisher:
                 finally:
                     conn.terminate()
             except _AWAY as error:
-                self.error = words_of(error)
+                self.error = describe_error(error)
                 log.warning("relay.away", error=self.error)
                 await asyncio.sleep(1.0)
 
@@ -118,7 +118,7 @@ class Publisher:
             return
         self.error = None
         rows = _Outbox(conn, pool, self._source)
-        relay = Relay(rows, self._hand_over, asyncio.sleep, time.monotonic, self.tally)
+        relay = Relay(rows, self._hand_over, asyncio.sleep, time.monotonic, self.counters)
         relay.progress = self.progress
         await relay.run_forever()
 
@@ -138,11 +138,11 @@ class Publisher:
                 self._producer, self._is_spent = producer, False
             return self._producer
 
-    async def _hand_over(self, completion: Completion) -> Awaitable[object]:
+    async def _hand_over(self, completion: CompletionMessage) -> Awaitable[object]:
         try:
             producer = await self._ready_producer()
         except (KafkaError, OSError) as error:
-            self.error = words_of(error)
+            self.error = describe_error(error)
             raise
         confirmed: asyncio.Future[object] = await producer.send(
             completion.topic,
@@ -150,10 +150,10 @@ class Publisher:
             key=completion.key.encode(),
             headers=list(completion.headers),
         )
-        confirmed.add_done_callback(self._look_at)
+        confirmed.add_done_callback(self._check_confirmed)
         return confirmed
 
-    def _look_at(self, confirmed: asyncio.Future[object]) -> None:
+    def _check_confirmed(self, confirmed: asyncio.Future[object]) -> None:
         """An idempotent producer that skipped a number is refused from then on: replace it."""
         error = None if confirmed.cancelled() else confirmed.exception()
         if confirmed.cancelled() or (isinstance(error, KafkaError) and not error.retriable):

@@ -16,15 +16,15 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from actors.kafka.client import client_options
-from actors.kafka.counters import KafkaTally
-from actors.kafka.tolerant_fetch import salvage
-from core.kafka.message import Record
+from actors.kafka.counters import IngestCounters
+from actors.kafka.tolerant_fetch import fetch_tolerantly
+from core.kafka.message import KafkaMessage
 from core.shared.kafka_config import KafkaConfig
-from services.shared.progress import Progress
+from services.shared.progress import WorkProgress
 
 log = structlog.get_logger("kafka")
 
-UNDER_WAY = 2
+MAX_BATCHES_UNDER_WAY = 2
 POLL_MS = 200
 COMMIT_EVERY = 0.2
 # A batch that takes longer than this means that shards are behind: stop reading, keep answering
@@ -33,7 +33,7 @@ PAUSE_AFTER = 1.0
 # What is not stored by then is left to whoever gets the partition.
 LET_GO_WITHIN = 8.0
 
-Handle = Callable[[list[Record]], Coroutine[Any, Any, None]]
+HandleRecords = Callable[[list[KafkaMessage]], Coroutine[Any, Any, None]]
 
 
 @dataclass(slots=True)
@@ -51,13 +51,13 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(
         self,
         config: KafkaConfig,
-        handle: Handle,
-        tally: KafkaTally,
+        handle: HandleRecords,
+        ingest_counters: IngestCounters,
         monotonic: Callable[[], float],
     ) -> None:
         self._config = config
         self._handle = handle
-        self._tally = tally
+        self._counters = ingest_counters
         self._monotonic = monotonic
         self._flights: deque[_Flight] = deque()
         self._stored: dict[TopicPartition, int] = {}
@@ -70,7 +70,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         # When there was first something to read, by the machine's clock.
         self.assigned_at: float | None = None
         self._polled_at = monotonic()
-        self.committing = Progress(monotonic)
+        self.committing = WorkProgress(monotonic)
         self._consumer = AIOKafkaConsumer(
             **client_options(config),
             group_id=config.group,
@@ -110,7 +110,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         else:
             self._consumer.unsubscribe()
 
-    def hold(self, topics: Iterable[str]) -> None:
+    def pause_topics(self, topics: Iterable[str]) -> None:
         """Read exactly these topics no further for now; Kafka keeps what comes."""
         before, self._held = self._held, frozenset(topics)
         if before - self._held:
@@ -136,7 +136,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 continue
             found = await self._poll(POLL_MS)
             self._begin(found)
-            while len(self._flights) >= UNDER_WAY:
+            while len(self._flights) >= MAX_BATCHES_UNDER_WAY:
                 await self._await_oldest()
                 await self._reap()
             await self._reap()
@@ -181,7 +181,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             self._next.pop(place, None)
             # Who comes after us commits what is further; if it comes back, this would undo that.
             self._uncommitted.pop(place, None)
-        self._tally.rebalances += 1
+        self._counters.rebalances += 1
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin where the group has committed."""
@@ -232,7 +232,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 )
             except UnicodeDecodeError:
                 start = await self._consumer.position(place)
-                messages, behind = await salvage(self._consumer, place, start)
+                messages, behind = await fetch_tolerantly(self._consumer, place, start)
                 self._consumer.seek(place, behind)
                 if messages:
                     found[place] = messages
@@ -255,7 +255,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         if not found:
             return
         records = [
-            Record(
+            KafkaMessage(
                 topic=place.topic,
                 partition=place.partition,
                 offset=message.offset,
@@ -268,7 +268,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         ]
         positions = {place: messages[-1].offset + 1 for place, messages in found.items()}
         self._next |= positions
-        self._tally.batch(len(records))
+        self._counters.batch(len(records))
         task = asyncio.create_task(self._handle(records))
         self._flights.append(_Flight(task, positions, self._monotonic()))
 
@@ -278,7 +278,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await asyncio.wait({task}, timeout=PAUSE_AFTER)
         if task.done():
             return
-        self._tally.pauses += 1
+        self._counters.pauses += 1
         log.warning("kafka.paused", partitions=len(self._consumer.assignment()))
         while not task.done():
             # Each time: partitions that were assigned meanwhile are not paused. At most one batch
@@ -313,7 +313,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             log.warning("kafka.commit_failed", error=repr(error))
             return  # tried again with the next batch
         else:
-            self._tally.commits += 1
+            self._counters.commits += 1
         self.committing.done()
         for place, offset in offsets.items():
             if self._uncommitted.get(place) == offset:  # no later one has been added meanwhile

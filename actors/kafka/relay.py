@@ -12,9 +12,9 @@ from typing import Protocol
 
 import structlog
 
-from actors.kafka.topic_batch import Lane, Made, Pair, Publish
+from actors.kafka.topic_batch import PreparedEvent, PreparedRow, PublishEvent, TopicBatch
 from core.shared.backoff import backoff
-from services.shared.progress import Progress
+from services.shared.progress import WorkProgress
 from storage.kafka.outbox import OutgoingRow
 
 log = structlog.get_logger("relay")
@@ -23,7 +23,7 @@ BATCH = 500
 IDLE = 0.1
 # How soon to look again while something is held: each look passes all of it.
 IDLE_HELD = 0.5
-MAX_LANES = 64
+MAX_TOPIC_BATCHES = 64
 TOPIC_CAP, ROW_CAP = 5.0, 60.0
 
 
@@ -34,7 +34,7 @@ class Outbox(Protocol):
         """The next rows behind `after`, in the order they were written, but for these topics."""
         ...
 
-    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
+    async def completions(self, rows: Sequence[OutgoingRow]) -> list[PreparedEvent]:
         """The events that the first of these rows stand for; None where the wait is gone.
 
         As many as are not too large together, and one at least.
@@ -47,7 +47,7 @@ class Outbox(Protocol):
 
 
 @dataclass(slots=True)
-class RelayTally:
+class RelayCounters:
     """What the relay counts. The last two are how it stands now."""
 
     published: int = 0
@@ -59,7 +59,7 @@ class RelayTally:
 
 
 @dataclass(slots=True)
-class _Hold:
+class _Postponement:
     """Something is left alone for a while."""
 
     attempts: int = 0
@@ -72,21 +72,21 @@ class Relay:
     def __init__(
         self,
         outbox: Outbox,
-        publish: Publish,
+        publish: PublishEvent,
         sleep: Callable[[float], Awaitable[None]],
         monotonic: Callable[[], float],
-        tally: RelayTally | None = None,
+        counters: RelayCounters | None = None,
     ) -> None:
         self._outbox = outbox
         self._publish = publish
         self._sleep = sleep
         self._monotonic = monotonic
-        self._topics: dict[str, _Hold] = {}
-        self._rows: dict[str, dict[str, _Hold]] = {}
-        self._lanes: dict[str, tuple[Lane, asyncio.Task[None]]] = {}
+        self._topics: dict[str, _Postponement] = {}
+        self._rows: dict[str, dict[str, _Postponement]] = {}
+        self._batches: dict[str, tuple[TopicBatch, asyncio.Task[None]]] = {}
         self._after = 0
-        self.tally = tally or RelayTally()
-        self.progress = Progress(monotonic)
+        self.counters = counters or RelayCounters()
+        self.progress = WorkProgress(monotonic)
 
     async def run_forever(self) -> None:
         """Publish what there is, then look again soon."""
@@ -95,85 +95,85 @@ class Relay:
                 if not await self.publish_some():
                     await self._sleep(IDLE_HELD if self._topics or self._rows else IDLE)
         finally:
-            for _, task in self._lanes.values():
+            for _, task in self._batches.values():
                 task.cancel()
 
     async def publish_some(self) -> int:
         """Publish a batch, or go on with those under way; how many rows left the outbox."""
-        if len(self._lanes) < MAX_LANES:
-            await self._open_lanes()
-        if not self._lanes:
+        if len(self._batches) < MAX_TOPIC_BATCHES:
+            await self._start_batches()
+        if not self._batches:
             self.progress.done()
             return 0
         self.progress.waits()
-        tasks = [task for _, task in self._lanes.values()]
+        tasks = [task for _, task in self._batches.values()]
         await asyncio.wait(tasks, timeout=IDLE_HELD, return_when=asyncio.FIRST_COMPLETED)
-        ended = [topic for topic, (_, task) in self._lanes.items() if task.done()]
+        ended = [topic for topic, (_, task) in self._batches.items() if task.done()]
         done: list[int] = []
         for topic in ended:
-            lane, task = self._lanes.pop(topic)
+            batch, task = self._batches.pop(topic)
             task.result()
-            self._settle(topic, lane)
-            done += [row.outbox_id for row in (*lane.published, *lane.vanished)]
+            self._settle(topic, batch)
+            done += [row.outbox_id for row in (*batch.published, *batch.vanished)]
         if done:
             await self._outbox.confirm(done)
         if ended:  # what was refused is counted, and told by other means
             self.progress.done()
         return len(done)
 
-    async def _open_lanes(self) -> None:
+    async def _start_batches(self) -> None:
         now = self._monotonic()
         held = [topic for topic, hold in self._topics.items() if hold.until > now]
-        rows = await self._outbox.upcoming(self._after, BATCH, [*held, *self._lanes])
+        rows = await self._outbox.upcoming(self._after, BATCH, [*held, *self._batches])
         due = [row for row in rows if not self._is_put_off(row, now)]
         made = await self._outbox.completions(due) if due else []
         # Past the refused ones to the end of the outbox, then from its beginning again.
         self._after = _read_to(rows, due[: len(made)], due) if self._rows else 0
         if not due:
             return
-        self.tally.batches += 1
-        by_topic: dict[str, list[Pair]] = {}
+        self.counters.batches += 1
+        by_topic: dict[str, list[PreparedRow]] = {}
         for row, one in zip(due, made, strict=False):
             by_topic.setdefault(row.topic, []).append((row, one))
         for topic, pairs in by_topic.items():
-            lane = Lane(self._publish, self._rows.get(topic, {}))
-            self._lanes[topic] = (lane, asyncio.create_task(lane.run(pairs)))
+            batch = TopicBatch(self._publish, self._rows.get(topic, {}))
+            self._batches[topic] = (batch, asyncio.create_task(batch.run(pairs)))
 
     def _is_put_off(self, row: OutgoingRow, now: float) -> bool:
         hold = self._rows.get(row.topic, {}).get(row.record_key)
         return hold is not None and hold.until > now
 
-    def _settle(self, topic: str, lane: Lane) -> None:
-        tally = self.tally
-        tally.published += len(lane.published)
-        tally.vanished += len(lane.vanished)
-        tally.failures += len(lane.refused) + (lane.trouble is not None)
+    def _settle(self, topic: str, batch: TopicBatch) -> None:
+        counters = self.counters
+        counters.published += len(batch.published)
+        counters.vanished += len(batch.vanished)
+        counters.failures += len(batch.refused) + (batch.trouble is not None)
         rows = self._rows.pop(topic, {})
-        for row in (*lane.published, *lane.vanished):
+        for row in (*batch.published, *batch.vanished):
             rows.pop(row.record_key, None)
-        for row in lane.vanished:
+        for row in batch.vanished:
             log.error("relay.vanished", topic=topic, key=row.record_key, type=row.event_type)
-        for row, error in lane.refused:
-            hold = rows.setdefault(row.record_key, _Hold())
+        for row, error in batch.refused:
+            hold = rows.setdefault(row.record_key, _Postponement())
             self._put_off(hold, ROW_CAP)
             about = {"topic": topic, "key": row.record_key, "attempts": hold.attempts}
             log.warning("relay.not_published", error=repr(error), **about)
         if rows:
             self._rows[topic] = rows
-        self._judge(topic, lane)
-        tally.held_topics = len(self._topics)
-        tally.refused = sum(len(held) for held in self._rows.values())
+        self._judge(topic, batch)
+        counters.held_topics = len(self._topics)
+        counters.refused = sum(len(held) for held in self._rows.values())
 
-    def _judge(self, topic: str, lane: Lane) -> None:
-        if lane.trouble is not None:
-            hold = self._topics.setdefault(topic, _Hold())
+    def _judge(self, topic: str, batch: TopicBatch) -> None:
+        if batch.trouble is not None:
+            hold = self._topics.setdefault(topic, _Postponement())
             self._put_off(hold, TOPIC_CAP)
             about = {"topic": topic, "attempts": hold.attempts}
-            log.warning("relay.topic_held", error=repr(lane.trouble), **about)
+            log.warning("relay.topic_held", error=repr(batch.trouble), **about)
         elif self._topics.pop(topic, None) is not None:
             log.info("relay.topic_goes_on", topic=topic)
 
-    def _put_off(self, hold: _Hold, cap: float) -> None:
+    def _put_off(self, hold: _Postponement, cap: float) -> None:
         hold.until = self._monotonic() + backoff(hold.attempts, base=0.5, cap=cap, jitter=1.0)
         hold.attempts += 1
 

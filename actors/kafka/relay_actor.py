@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from actors.kafka.publisher import Publisher
-from actors.runtime.actor import Process, settle_memory
+from actors.runtime.actor import Process, freeze_gc
 from core.shared.config import Config
-from services.shared.progress import Progress
+from services.shared.progress import WorkProgress
 from storage.kafka import outbox
 from storage.kafka.outbox import Backlog
 from storage.postgres.error_class import SERVER_ERRORS
@@ -23,7 +23,7 @@ class RelayActor:
         self._config = config
         self._publisher = Publisher(config.kafka, 4 * config.max_body, config.public_url)
         self._pool: Pool | None = None
-        self._counting = Progress()
+        self._counting = WorkProgress()
         self._process.measure("publish", lambda: self._publisher.progress.stalled_seconds)
         self._process.measure("count_backlog", lambda: self._counting.stalled_seconds)
         self._starting: asyncio.Task[None] | None = None
@@ -32,16 +32,16 @@ class RelayActor:
         """Where it runs and what it published. The first question starts it."""
         if self._starting is None:
             self._starting = self._process.launch(self._start())
-        tally = self._publisher.tally
+        counters = self._publisher.counters
         backlog = await self._backlog()
         stats = {
             "connected": self._publisher.is_connected,
             "error": self._publisher.error,
-            "published": tally.published,
-            "failures": tally.failures,
-            "vanished": tally.vanished,
-            "held_topics": tally.held_topics,
-            "refused": tally.refused,
+            "published": counters.published,
+            "failures": counters.failures,
+            "vanished": counters.vanished,
+            "held_topics": counters.held_topics,
+            "refused": counters.refused,
             "backlog": backlog.rows,
             "oldest": backlog.oldest,
         }
@@ -63,4 +63,4 @@ class RelayActor:
         options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=2)
         self._pool = await open_pool(options)
         self._process.spawn(self._publisher.run_forever(options, self._pool))
-        settle_memory()
+        freeze_gc()

@@ -18,7 +18,7 @@ from aiokafka.record.legacy_records import _LegacyRecordBatchPy
 MAX_BYTES = 1024 * 1024  # a broker sends at least one batch, however large
 
 
-async def salvage(
+async def fetch_tolerantly(
     consumer: AIOKafkaConsumer, place: TopicPartition, offset: int
 ) -> tuple[list[Any], int]:
     """The next records of a partition, whatever their headers, and the offset behind them.
@@ -35,10 +35,10 @@ async def salvage(
     ((_, ((_, code, *_, aborted, raw),)),) = _without_replica(reply)
     if for_code(code) is not NoError:
         raise for_code(code)(place)
-    return read_all(place, offset, aborted, raw)
+    return decode_batches(place, offset, aborted, raw)
 
 
-def read_all(
+def decode_batches(
     place: TopicPartition, offset: int, aborted: list[tuple[int, int]] | None, raw: bytes
 ) -> tuple[list[Any], int]:
     """What a fetch from `offset` on has brought, without what transactions took back."""

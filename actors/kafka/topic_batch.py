@@ -7,7 +7,7 @@ from typing import Protocol
 import structlog
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from core.waits.completion_event import Completion
+from core.waits.completion_event import CompletionMessage
 from storage.kafka.outbox import OutgoingRow
 
 log = structlog.get_logger("relay")
@@ -18,25 +18,25 @@ CONFIRM_WITHIN = 30.0
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 # The event that a row stands for, why there is none, or None where its wait is gone.
-Made = Completion | Exception | None
-Pair = tuple[OutgoingRow, Made]
+PreparedEvent = CompletionMessage | Exception | None
+PreparedRow = tuple[OutgoingRow, PreparedEvent]
 
 
-class Publish(Protocol):
+class PublishEvent(Protocol):
     """Kafka as the relay sees it."""
 
-    async def __call__(self, completion: Completion) -> Awaitable[object]:
+    async def __call__(self, completion: CompletionMessage) -> Awaitable[object]:
         """Hand an event over; what is returned ends when the broker has it."""
         ...
 
 
-class Lane:
+class TopicBatch:
     """Publishes rows in their order and remembers what became of them.
 
     Of each key only what comes before its first failure is done: the rest goes again, in its order.
     """
 
-    def __init__(self, publish: Publish, suspects: Container[str]) -> None:
+    def __init__(self, publish: PublishEvent, suspects: Container[str]) -> None:
         self._publish = publish
         # Keys that were refused before. They go alone, so that others are not refused with them.
         self._suspects = suspects
@@ -47,7 +47,7 @@ class Lane:
         self.refused: list[tuple[OutgoingRow, BaseException]] = []
         self.trouble: BaseException | None = None
 
-    async def run(self, pairs: Iterable[Pair]) -> None:
+    async def run(self, pairs: Iterable[PreparedRow]) -> None:
         """See the rows through, or as far as the topic takes them."""
         for row, made in pairs:
             if row.record_key in self._failed:
@@ -63,7 +63,7 @@ class Lane:
                     break
         await self._confirm_all()
 
-    async def _hand_over(self, row: OutgoingRow, made: Completion | Exception) -> None:
+    async def _hand_over(self, row: OutgoingRow, made: CompletionMessage | Exception) -> None:
         if isinstance(made, Exception):
             raise made
         is_suspect = row.record_key in self._suspects

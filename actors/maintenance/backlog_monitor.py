@@ -1,24 +1,24 @@
 """Looks after deliveries that do not get on, and says so before anybody asks."""
 
-from core.dispatch.health import BACKLOG, Backlog
+from core.dispatch.health import LARGE_BACKLOG, BacklogTrend
 from storage.dispatch import stats
 from storage.dispatch.stats import BacklogRow
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.pool import Pool
 
-EVERY = 30.0
+CHECK_INTERVAL = 30.0
 # Enough to see that it is too much, and by how much it grows.
-COUNT_TO = 20_000
-ERRORS = 10_000
+MAX_COUNTED_JOBS = 20_000
+MAX_FAILED_JOBS = 10_000
 
 
-class DispatchWatch:
+class BacklogMonitor:
     """Remembers no more than the last sizes: after a restart it sees growth a little later."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._backlogs: dict[tuple[int, int], Backlog] = {}
+        self._backlogs: dict[tuple[int, int], BacklogTrend] = {}
 
     async def check(self) -> int:
         """One look at everything; how many warnings it led to."""
@@ -29,14 +29,17 @@ class DispatchWatch:
 
     async def _crowded(self) -> list[NewWarning]:
         rows = {
-            (row.pool_no, row.tenant): row for row in await stats.backlogs(self._pool, COUNT_TO)
+            (row.pool_no, row.tenant): row
+            for row in await stats.backlogs(self._pool, MAX_COUNTED_JOBS)
         }
-        self._backlogs = {key: self._backlogs.get(key) or Backlog() for key in rows}
+        self._backlogs = {key: self._backlogs.get(key) or BacklogTrend() for key in rows}
         found: list[NewWarning] = []
         for key, row in rows.items():
-            is_large, grown = self._backlogs[key].look(row.jobs)
+            is_large, grown = self._backlogs[key].observe(row.jobs)
             if is_large:
-                message = f"{_many(row.jobs)} jobs wait in pool {row.code}, more than {BACKLOG}"
+                message = (
+                    f"{_many(row.jobs)} jobs wait in pool {row.code}, more than {LARGE_BACKLOG}"
+                )
                 found.append(_warning(row, "QUEUE_BACKLOG", message))
             if grown is not None:
                 message = f"{grown} more jobs wait in pool {row.code} than 90 seconds ago"
@@ -53,7 +56,7 @@ class DispatchWatch:
                 message=f"a failed job holds {row.groups} group(s) of pool {row.code}, among them "
                 f"{row.example[:200]}",
             )
-            for row in await stats.blocked(self._pool, ERRORS)
+            for row in await stats.blocked(self._pool, MAX_FAILED_JOBS)
         ]
 
 
@@ -68,4 +71,4 @@ def _warning(row: BacklogRow, category: str, message: str) -> NewWarning:
 
 
 def _many(jobs: int) -> str:
-    return f"at least {jobs}" if jobs >= COUNT_TO else str(jobs)
+    return f"at least {jobs}" if jobs >= MAX_COUNTED_JOBS else str(jobs)

@@ -9,8 +9,8 @@ import structlog
 
 from core.shared.config import Config
 from core.shared.quotas import days_kept
-from core.waits.messages import Judged, Message, Reply, Verdict
-from core.waits.state import Parked
+from core.waits.messages import OfferReply, Reply, Verdict, WaitMessage
+from core.waits.state import ParkedEvent
 from storage.access import audit_log, keys, usage
 from storage.dispatch import jobs
 from storage.events import events
@@ -38,7 +38,7 @@ class Sweeper:
         self,
         config: Config,
         pool: Pool,
-        send_many: Callable[[list[Message]], Awaitable[list[Reply]]],
+        send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]],
         now: Callable[[], float],
     ) -> None:
         self._config = config
@@ -60,15 +60,15 @@ class Sweeper:
             after = found[-1][0]
         return taken
 
-    async def _offer(self, found: list[tuple[int, Parked]]) -> int:
+    async def _offer(self, found: list[tuple[int, ParkedEvent]]) -> int:
         replies = await self._send_many([event.to_offer() for _, event in found])
         taken = [
             inbox_id
             for (inbox_id, _), reply in zip(found, replies, strict=True)
-            if isinstance(reply, Judged)
+            if isinstance(reply, OfferReply)
             and reply.verdict in {Verdict.MATCHED, Verdict.DUPLICATE, Verdict.LATE}
         ]
-        await inbox.settle(self._pool, taken)
+        await inbox.delete_taken(self._pool, taken)
         log.info("sweeper.reoffered", found=len(found), taken=len(taken))
         return len(taken)
 

@@ -17,7 +17,7 @@ class _Feed:
         self.last_heard = now
 
 
-class Feeds:
+class ChangeFeeds:
     """A feed carries names only; the log in Postgres has what happened."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

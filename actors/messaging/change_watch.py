@@ -8,7 +8,7 @@ import structlog
 from ray.exceptions import RayError
 
 from actors.runtime.directory import Directory
-from actors.runtime.names import home_of
+from actors.runtime.names import host_actor_name
 from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.errors import TransientError
@@ -18,7 +18,7 @@ log = structlog.get_logger("watch")
 LISTEN_FOR = 20.0
 
 
-class Watch:
+class ChangeWatch:
     """One watcher of one correlation."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class _Feed:
     """The watches of this process on one actor, and the loop that listens for them."""
 
     def __init__(self) -> None:
-        self.watches: dict[bytes, set[Watch]] = {}
+        self.watches: dict[bytes, set[ChangeWatch]] = {}
         self.added: set[bytes] = set()
         self.removed: set[bytes] = set()
         self.task: asyncio.Task[None] | None = None
@@ -56,7 +56,7 @@ class _Feed:
             watch.wake()
 
 
-class Watches:
+class ChangeWatches:
     """All watches of this process."""
 
     def __init__(self, config: Config, directory: Directory, feed: str) -> None:
@@ -67,12 +67,12 @@ class Watches:
         self._adding: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
-    async def watch(self, address: Address) -> AsyncIterator[Watch]:
+    async def watch(self, address: Address) -> AsyncIterator[ChangeWatch]:
         """Watch a correlation for as long as the context lasts."""
         key = address.key
-        target = home_of(key, self._config)
+        target = host_actor_name(key, self._config)
         feed = self._feeds.setdefault(target, _Feed())
-        watch = Watch()
+        watch = ChangeWatch()
         feed.watches.setdefault(key, set()).add(watch)
         feed.added.add(key)
         feed.removed.discard(key)
@@ -89,7 +89,7 @@ class Watches:
 
     def renew(self, address: Address) -> None:
         """Say once more that this correlation is watched, if it is: its actor may not know."""
-        target = home_of(address.key, self._config)
+        target = host_actor_name(address.key, self._config)
         feed = self._feeds.get(target)
         if feed is not None and address.key in feed.watches:
             feed.added.add(address.key)

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from core.shared.tenant_share import SharedLimit
-from core.waits.messages import Message, Offer, RefusalKind, Refused, Register
+from core.waits.messages import Offer, RefusalKind, RefusedReply, Register, WaitMessage
 
 # About what a message takes beside what it carries.
 MESSAGE_BYTES = 300
 
-Loads: TypeAlias = dict[int, tuple[int, int]]
+TenantLoads: TypeAlias = dict[int, tuple[int, int]]
 """Messages and bytes by tenant."""
 
-BEHIND = Refused(kind=RefusalKind.OVERLOADED, detail="this shard is behind; slow down")
-SHARE_TAKEN = Refused(
+BEHIND = RefusedReply(kind=RefusalKind.OVERLOADED, detail="this shard is behind; slow down")
+SHARE_TAKEN = RefusedReply(
     kind=RefusalKind.OVERLOADED,
     detail="this tenant has its share of the messages that wait for this shard; slow down",
 )
@@ -40,14 +40,16 @@ class PendingMessages:
         """Return whether more than one tenant has sent something lately."""
         return self._messages.is_contested(now)
 
-    def admit(self, messages: Sequence[Message], now: float) -> tuple[Loads, dict[int, Refused]]:
+    def admit(
+        self, messages: Sequence[WaitMessage], now: float
+    ) -> tuple[TenantLoads, dict[int, RefusedReply]]:
         """Take in what fits, tenant by tenant.
 
         Returns what was taken, to be given to `release`, and for each tenant whose messages do not
         fit what to tell it.
         """
-        taken: Loads = {}
-        refused: dict[int, Refused] = {}
+        taken: TenantLoads = {}
+        refused: dict[int, RefusedReply] = {}
         for tenant, (count, size) in loads_of(messages).items():
             has_share = self._messages.fits(tenant, count, now)
             if has_share and count <= self._limit and self._bytes.fits(tenant, size, now):
@@ -66,18 +68,18 @@ class PendingMessages:
             self._bytes.release(tenant, size)
 
 
-def loads_of(messages: Sequence[Message]) -> Loads:
+def loads_of(messages: Sequence[WaitMessage]) -> TenantLoads:
     """Add up messages and bytes by tenant."""
     tenants = {message.address.tenant for message in messages}
     if len(tenants) == 1:  # as almost always, and this is for every message
         return {tenants.pop(): _load_of(messages)}
-    by_tenant: dict[int, list[Message]] = {tenant: [] for tenant in tenants}
+    by_tenant: dict[int, list[WaitMessage]] = {tenant: [] for tenant in tenants}
     for message in messages:
         by_tenant[message.address.tenant].append(message)
     return {tenant: _load_of(own) for tenant, own in by_tenant.items()}
 
 
-def _load_of(messages: Sequence[Message]) -> tuple[int, int]:
+def _load_of(messages: Sequence[WaitMessage]) -> tuple[int, int]:
     offered = [len(message.payload) for message in messages if isinstance(message, Offer)]
     size = sum(offered) + MESSAGE_BYTES * len(messages)
     if len(offered) < len(messages):

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Iterator
 
 from actors.messaging.pending import MESSAGE_BYTES
-from core.waits.messages import Message, Offer, Register, Reply
+from core.waits.messages import Offer, Register, Reply, WaitMessage
 
 
-def weight_of(message: Message) -> int:
+def weight_of(message: WaitMessage) -> int:
     """About how many bytes it takes."""
     if isinstance(message, Offer):
         return MESSAGE_BYTES + len(message.payload)
@@ -17,7 +17,7 @@ def weight_of(message: Message) -> int:
     return MESSAGE_BYTES
 
 
-class Parcel:
+class SendRequest:
     """Messages that one caller sends to one target, and where their answers go.
 
     They count as those of the first one's tenant: only the product itself mixes tenants.
@@ -25,7 +25,7 @@ class Parcel:
 
     __slots__ = ("future", "messages", "tenant", "weight")
 
-    def __init__(self, messages: list[Message]) -> None:
+    def __init__(self, messages: list[WaitMessage]) -> None:
         self.messages = messages
         self.tenant = messages[0].address.tenant
         self.weight = sum([weight_of(message) for message in messages])
@@ -47,13 +47,13 @@ class Parcel:
         return self.future.done()
 
 
-class SendLane:
+class SendQueue:
     """Queues of parcels that take turns, and how many calls of them are under way."""
 
     __slots__ = ("_queues", "began", "calls", "messages")
 
     def __init__(self) -> None:
-        self._queues: dict[int, deque[Parcel]] = {}
+        self._queues: dict[int, deque[SendRequest]] = {}
         self.messages = 0
         """How many wait."""
         self.calls = 0
@@ -65,32 +65,32 @@ class SendLane:
         """Whether anything waits."""
         return bool(self._queues)
 
-    def __iter__(self) -> Iterator[Parcel]:
+    def __iter__(self) -> Iterator[SendRequest]:
         """Everything that waits."""
-        return (parcel for queue in self._queues.values() for parcel in queue)
+        return (request for queue in self._queues.values() for request in queue)
 
-    def append(self, owner: int, parcel: Parcel) -> None:
+    def append(self, owner: int, request: SendRequest) -> None:
         """Let a parcel wait behind the others of its owner."""
         queue = self._queues.get(owner)
         if queue is None:
             queue = self._queues[owner] = deque()
-        queue.append(parcel)
-        self.messages += len(parcel.messages)
+        queue.append(request)
+        self.messages += len(request.messages)
 
-    def take(self, most_messages: int, most_bytes: int) -> list[Parcel]:
+    def take(self, max_messages: int, max_bytes: int) -> list[SendRequest]:
         """Take what fits of the owner whose turn it is, at least one; then it is another's turn."""
         owner = next(iter(self._queues))
         queue = self._queues.pop(owner)
-        parcels: list[Parcel] = []
+        requests: list[SendRequest] = []
         messages = weight = 0
         while queue:
-            parcel = queue[0]
-            messages += len(parcel.messages)
-            weight += parcel.weight
-            if parcels and (messages > most_messages or weight > most_bytes):
+            request = queue[0]
+            messages += len(request.messages)
+            weight += request.weight
+            if requests and (messages > max_messages or weight > max_bytes):
                 break
-            parcels.append(queue.popleft())
-            self.messages -= len(parcel.messages)
+            requests.append(queue.popleft())
+            self.messages -= len(request.messages)
         if queue:
             self._queues[owner] = queue
-        return parcels
+        return requests

@@ -8,33 +8,33 @@ from typing import Any
 import ray
 import structlog
 
-from actors.messaging.shard_socket import Endpoint, Line, LineLostError
+from actors.messaging.shard_socket import BatchConnection, ConnectionLostError, Endpoint
 
 log = structlog.get_logger("lines")
 
 # Where a port cannot be reached, as behind a firewall between nodes, Ray's own calls do it; the
 # line is tried again now and then, aside.
 RAY_FOR = 60.0
-_KEEP = 256
+_MAX_CONNECTIONS = 256
 
 Handle = Any
-Find = Callable[[str], Awaitable[Handle]]
+FindActor = Callable[[str], Awaitable[Handle]]
 
 
-class Lines:
+class ShardConnections:
     """Takes batches to actors by name."""
 
-    def __init__(self, find: Find, forget: Callable[[str], None]) -> None:
+    def __init__(self, find: FindActor, forget: Callable[[str], None]) -> None:
         self._find = find
         self._forget = forget
-        self._lines: dict[str, Line] = {}
-        self._opening: dict[str, asyncio.Task[Line | None]] = {}
+        self._connections: dict[str, BatchConnection] = {}
+        self._opening: dict[str, asyncio.Task[BatchConnection | None]] = {}
         self._holding: set[asyncio.Task[None]] = set()
         self._by_ray_until: dict[str, float] = {}
         self._refused: set[str] = set()
         self._closed = False
 
-    async def take(self, name: str, batch: bytes) -> bytes:
+    async def handle_batch(self, name: str, batch: bytes) -> bytes:
         """Let this actor handle one batch.
 
         Raises:
@@ -42,23 +42,23 @@ class Lines:
             LineFailedError: It could not.
         """
         if self._closed:
-            raise LineLostError("shutting down")
-        line = self._lines.get(name)
-        if line is None or line.lost:
-            line = await self._open_or_not(name)
-        if line is None:
+            raise ConnectionLostError("shutting down")
+        connection = self._connections.get(name)
+        if connection is None or connection.is_lost:
+            connection = await self._open_or_not(name)
+        if connection is None:
             return await self._take_by_ray(name, batch)
-        return await line.call(batch)
+        return await connection.call(batch)
 
     async def close(self) -> None:
         """Hang up everywhere."""
         self._closed = True
         for task in (*self._opening.values(), *self._holding):
             task.cancel()
-        for line in self._lines.values():
-            line.close()
+        for connection in self._connections.values():
+            connection.close()
 
-    async def _open_or_not(self, name: str) -> Line | None:
+    async def _open_or_not(self, name: str) -> BatchConnection | None:
         until = self._by_ray_until.get(name)
         if until is None:
             return await asyncio.shield(self._attempt(name))
@@ -66,7 +66,7 @@ class Lines:
             self._attempt(name)
         return None
 
-    def _attempt(self, name: str) -> "asyncio.Task[Line | None]":
+    def _attempt(self, name: str) -> "asyncio.Task[BatchConnection | None]":
         """Many askers share one attempt."""
         task = self._opening.get(name)
         if task is None:
@@ -75,35 +75,35 @@ class Lines:
             task.add_done_callback(lambda done: self._attempted(name, done))
         return task
 
-    def _attempted(self, name: str, task: "asyncio.Task[Line | None]") -> None:
+    def _attempted(self, name: str, task: "asyncio.Task[BatchConnection | None]") -> None:
         self._opening.pop(name, None)
         if not task.cancelled():
             task.exception()  # one that was made aside has nobody else to look at it
 
-    async def _open(self, name: str) -> Line | None:
+    async def _open(self, name: str) -> BatchConnection | None:
         handle = await self._find(name)
         endpoint = await self._ask(name, handle)
         if endpoint is None:
             self._go_by_ray(name)
             return None
         try:
-            line = await Line.open(endpoint)
+            connection = await BatchConnection.open(endpoint)
         except OSError as error:
             if isinstance(error, ConnectionRefusedError) and name not in self._refused:
                 # It has told its port a moment ago, so it has just died: look for it again.
                 self._refused.add(name)
                 self._forget(name)
-                raise LineLostError(f"{name} refused") from error
+                raise ConnectionLostError(f"{name} refused") from error
             log.warning("lines.unreachable", actor=name, port=endpoint.port, error=str(error))
             self._go_by_ray(name)
             return None
         self._refused.discard(name)
         self._by_ray_until.pop(name, None)
-        self._lines[name] = line
-        holding = asyncio.create_task(self._hold(name, handle, endpoint, line))
+        self._connections[name] = connection
+        holding = asyncio.create_task(self._hold(name, handle, endpoint, connection))
         self._holding.add(holding)
         holding.add_done_callback(self._holding.discard)
-        return line
+        return connection
 
     async def _ask(self, name: str, handle: Handle) -> Endpoint | None:
         try:
@@ -119,28 +119,30 @@ class Lines:
 
     def _go_by_ray(self, name: str) -> None:
         now = time.monotonic()
-        if len(self._by_ray_until) >= _KEEP:
+        if len(self._by_ray_until) >= _MAX_CONNECTIONS:
             known = self._by_ray_until.items()
             self._by_ray_until = {n: until for n, until in known if until > now}
         self._by_ray_until[name] = now + RAY_FOR
 
-    async def _hold(self, name: str, handle: Handle, endpoint: Endpoint, line: Line) -> None:
+    async def _hold(
+        self, name: str, handle: Handle, endpoint: Endpoint, connection: BatchConnection
+    ) -> None:
         """A call that takes long: Ray fails it when the actor or its node is gone."""
         try:
-            while not line.lost:
-                await handle.hold.remote(endpoint.secret)
+            while not connection.is_lost:
+                await handle.long_poll.remote(endpoint.secret)
         except ray.exceptions.RayError as error:
             log.info("lines.actor_gone", actor=name, error=type(error).__name__)
         finally:
-            line.close()
-            if self._lines.get(name) is line:
-                del self._lines[name]
+            connection.close()
+            if self._connections.get(name) is connection:
+                del self._connections[name]
             self._forget(name)
 
     async def _take_by_ray(self, name: str, batch: bytes) -> bytes:
         handle = await self._find(name)
         try:
-            replies: bytes = await handle.take.remote(batch)
+            replies: bytes = await handle.handle_batch.remote(batch)
         except ray.exceptions.RayActorError:
             self._forget(name)
             raise

@@ -18,10 +18,10 @@ import structlog
 
 log = structlog.get_logger("line")
 
-Take: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+HandleBatch: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
 _HEAD = struct.Struct("!IQ?")  # how long, of which call, and whether it went well
-_MOST_BYTES = 256 * 1024 * 1024
+_MAX_FRAME_BYTES = 256 * 1024 * 1024
 _SECRET_BYTES = 32
 # The actor begins with a challenge, new for each line; the caller answers with its HMAC under the
 # secret. So the secret itself is never on this wire, and an answer is good for no other line.
@@ -50,11 +50,11 @@ class Endpoint:
     secret: bytes = field(repr=False)
 
 
-class LineLostError(ConnectionError):
+class ConnectionLostError(ConnectionError):
     """The other end is gone; what was under way may or may not have been taken."""
 
 
-class LineFailedError(Exception):
+class BatchFailedError(Exception):
     """The other end could not do it."""
 
 
@@ -70,8 +70,8 @@ class _Frames:
         at = 0
         while len(self._data) - at >= _HEAD.size:
             length, number, good = _HEAD.unpack_from(self._data, at)
-            if length > _MOST_BYTES:
-                raise LineLostError(f"a frame of {length} bytes")
+            if length > _MAX_FRAME_BYTES:
+                raise ConnectionLostError(f"a frame of {length} bytes")
             end = at + _HEAD.size + length
             if len(self._data) < end:
                 break
@@ -80,7 +80,7 @@ class _Frames:
         del self._data[:at]
 
 
-class Line(asyncio.Protocol):
+class BatchConnection(asyncio.Protocol):
     """The caller's end. Calls may overtake each other."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Line(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def open(cls, endpoint: Endpoint) -> "Line":
+    async def open(cls, endpoint: Endpoint) -> "BatchConnection":
         """Connect.
 
         Raises:
@@ -112,7 +112,7 @@ class Line(asyncio.Protocol):
         """Answer the actor's challenge, once it has come."""
         challenge = await self._challenged
         if self._transport is None:
-            raise LineLostError("the line was closed at once")
+            raise ConnectionLostError("the line was closed at once")
         self._transport.write(hmac.digest(secret, challenge, _PROOF))
 
     async def call(self, batch: bytes) -> bytes:
@@ -123,9 +123,9 @@ class Line(asyncio.Protocol):
             LineFailedError: It could not.
         """
         if self._transport is None:
-            raise LineLostError("the line is closed")
-        if len(batch) > _MOST_BYTES:
-            raise LineFailedError(f"a batch of {len(batch)} bytes")
+            raise ConnectionLostError("the line is closed")
+        if len(batch) > _MAX_FRAME_BYTES:
+            raise BatchFailedError(f"a batch of {len(batch)} bytes")
         self._last += 1
         number = self._last
         answer = asyncio.get_running_loop().create_future()
@@ -137,7 +137,7 @@ class Line(asyncio.Protocol):
             self._calls.pop(number, None)
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Nothing can be sent any more."""
         return self._transport is None
 
@@ -149,7 +149,7 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember where to write."""
-        self._transport = _kept_alive(transport)
+        self._transport = _with_keepalive(transport)
 
     def data_received(self, data: bytes) -> None:
         """Hand out the answers that have come."""
@@ -168,20 +168,22 @@ class Line(asyncio.Protocol):
             if good:
                 answer.set_result(payload)
             else:
-                answer.set_exception(LineFailedError(payload.decode()))
+                answer.set_exception(BatchFailedError(payload.decode()))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all calls under way."""
         self._transport = None
         if not self._challenged.done():
-            self._challenged.set_exception(LineLostError("the line was closed at once"))
+            self._challenged.set_exception(ConnectionLostError("the line was closed at once"))
             self._challenged.exception()  # retrieved: whoever opened it may have given up
         for answer in self._calls.values():
             if not answer.done():
-                answer.set_exception(LineLostError(str(exc) if exc else "the line was closed"))
+                answer.set_exception(
+                    ConnectionLostError(str(exc) if exc else "the line was closed")
+                )
 
 
-def _kept_alive(transport: asyncio.BaseTransport) -> asyncio.Transport:
+def _with_keepalive(transport: asyncio.BaseTransport) -> asyncio.Transport:
     held = transport.get_extra_info("socket")
     held.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():
@@ -190,10 +192,10 @@ def _kept_alive(transport: asyncio.BaseTransport) -> asyncio.Transport:
     return cast("asyncio.Transport", transport)
 
 
-class Exchange:
+class BatchServer:
     """The actor's end: takes lines from those who know its secret."""
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: HandleBatch) -> None:
         self._take = take
         self._secret = secrets.token_bytes(_SECRET_BYTES)
         self._server: asyncio.Server | None = None
@@ -209,7 +211,7 @@ class Exchange:
         if self._server is not None:
             self._server.close()
 
-    def knows(self, challenge: bytes, proof: bytes) -> bool:
+    def is_authentic(self, challenge: bytes, proof: bytes) -> bool:
         """Whether this is who we told our secret."""
         return hmac.compare_digest(proof, hmac.digest(self._secret, challenge, _PROOF))
 
@@ -234,7 +236,7 @@ class Exchange:
 class _Peer(asyncio.Protocol):
     """One line as the actor sees it. The first bytes must prove the secret, and come soon."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: BatchServer) -> None:
         self._exchange = exchange
         self._frames = _Frames()
         self._challenge = secrets.token_bytes(_CHALLENGE_BYTES)
@@ -243,7 +245,7 @@ class _Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Give it a moment to say who it is."""
-        self._transport = _kept_alive(transport)
+        self._transport = _with_keepalive(transport)
         self._transport.write(self._challenge)
         asyncio.get_running_loop().call_later(_GREET_WITHIN, self._expect_greeted)
 
@@ -255,14 +257,14 @@ class _Peer(asyncio.Protocol):
             self._greeting = greeting[:_PROOF_BYTES]
             if len(self._greeting) < _PROOF_BYTES:
                 return
-            if not self._exchange.knows(self._challenge, self._greeting):
+            if not self._exchange.is_authentic(self._challenge, self._greeting):
                 self.hang_up("line.stranger")
                 return
             self._greeting = None
         try:
             for number, _, batch in self._frames.feed(data):
                 self._exchange.answer(self, number, batch)
-        except LineLostError:
+        except ConnectionLostError:
             self.hang_up("line.garbled")
 
     def send(self, number: int, reply: bytes, *, good: bool) -> None:

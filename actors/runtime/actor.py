@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import structlog
 
 from core.shared.config import Config
-from services.shared.progress import Progress
+from services.shared.progress import WorkProgress
 from storage.encryption import cipher
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.error_class import SERVER_ERRORS
@@ -25,7 +25,7 @@ T = TypeVar("T")
 SYNC_EVERY = 5.0
 
 
-class _Mint:
+class _TurnIdGenerator:
     """Random ids, whose randomness is fetched for many at once.
 
     Each visit to the kernel gives the interpreter's lock away, and getting it back from Ray's
@@ -49,7 +49,7 @@ class _Mint:
             return fresh[:width]
 
 
-mint = _Mint()
+new_turn_id = _TurnIdGenerator()
 
 
 def owner_name(name: str) -> str:
@@ -57,7 +57,7 @@ def owner_name(name: str) -> str:
     return f"{name}@{socket.gethostname()}:{os.getpid()}"
 
 
-def settle_memory() -> None:
+def freeze_gc() -> None:
     """What is loaded by now stays for good: the collector need not look at it again."""
     gc.collect()
     gc.freeze()
@@ -80,7 +80,7 @@ class Process:
 
     def launch(self, start: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Begin what must be done before any work; how long that takes is measured."""
-        progress = Progress(self._monotonic)
+        progress = WorkProgress(self._monotonic)
         progress.waits()
         self.measure("start", lambda: progress.stalled_seconds)
         task = asyncio.create_task(start)
@@ -98,7 +98,7 @@ class Process:
         task.add_done_callback(self._ended)
         self._tasks.append(task)
 
-    async def insist(self, work: Callable[[], Awaitable[object]]) -> None:
+    async def retry_while_away(self, work: Callable[[], Awaitable[object]]) -> None:
         """Do something once, trying again while Postgres is away."""
         while True:
             try:
@@ -124,7 +124,7 @@ class Process:
         if name is None:
             self.spawn(_repeat(self.name, seconds, work))
             return
-        progress = Progress(self._monotonic)
+        progress = WorkProgress(self._monotonic)
 
         async def measured() -> None:
             progress.waits()

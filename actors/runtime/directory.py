@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 
-from actors.messaging.shard_connections import Lines
+from actors.messaging.shard_connections import ShardConnections
 from actors.runtime.names import CALLS, DEDICATED, DISPATCH, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, UnavailableError
@@ -45,7 +45,7 @@ def find(name: str, namespace: str) -> Handle | None:
         return None
 
 
-def named(namespace: str) -> list[str]:
+def list_actor_names(namespace: str) -> list[str]:
     """The names of all actors of this Muster."""
     rows = ray.util.list_named_actors(all_namespaces=True)
     return sorted(row["name"] for row in rows if row["namespace"] == namespace)
@@ -79,7 +79,7 @@ class Directory:
         self._config = config
         self._handles: dict[str, Handle] = {}
         self._looking: dict[str, asyncio.Task[Handle]] = {}
-        self._lines = Lines(self.handle, self.forget)
+        self._connections = ShardConnections(self.handle, self.forget)
         self._dedicated_seen = (0.0, 0)
 
     async def handle(self, name: str) -> Handle:
@@ -89,18 +89,18 @@ class Directory:
             return found
         task = self._looking.get(name)
         if task is None:
-            task = asyncio.create_task(self._look(name))
+            task = asyncio.create_task(self._look_up(name))
             self._looking[name] = task
             task.add_done_callback(lambda _: self._looking.pop(name, None))
         return await asyncio.shield(task)
 
-    async def take(self, name: str, batch: bytes) -> bytes:
+    async def handle_batch(self, name: str, batch: bytes) -> bytes:
         """Let this actor handle one batch."""
-        return await self._lines.take(name, batch)
+        return await self._connections.handle_batch(name, batch)
 
     async def close(self) -> None:
         """Hang up everywhere."""
-        await self._lines.close()
+        await self._connections.close()
 
     async def report(self, name: str) -> dict[str, Any]:
         """What this actor tells of itself.
@@ -120,7 +120,7 @@ class Directory:
         """The handle did not work; look it up again next time."""
         self._handles.pop(name, None)
 
-    async def _look(self, name: str) -> Handle:
+    async def _look_up(self, name: str) -> Handle:
         loop = asyncio.get_running_loop()
         handle = await loop.run_in_executor(None, self._find_or_make, name)
         self._handles[name] = handle
@@ -131,14 +131,16 @@ class Directory:
         if handle is not None:
             return handle
         if name.startswith(DEDICATED):
-            self._check_room()
+            self._check_dedicated_limit()
         return ensure(name, self._config)
 
-    def _check_room(self) -> None:
+    def _check_dedicated_limit(self) -> None:
         """A dedicated actor is a process: there can only be so many."""
         checked_at, count = self._dedicated_seen
         if time.monotonic() - checked_at > 1.0:
-            count = sum(name.startswith(DEDICATED) for name in named(self._config.namespace))
+            count = sum(
+                name.startswith(DEDICATED) for name in list_actor_names(self._config.namespace)
+            )
         self._dedicated_seen = (time.monotonic(), count + 1)
         if count >= self._config.dedicated_limit:
             raise OverloadedError(

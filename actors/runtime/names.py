@@ -28,29 +28,29 @@ def expected_actors(config: Config) -> list[str]:
     names = [TIMER]
     if config.placement is not Placement.DEDICATED:
         names = [*(shard_name(index) for index in range(config.shards)), TIMER]
-    names += call_pools(config)
+    names += call_pool_names(config)
     if config.kafka is not None:
         names += [*(f"{INGEST}{index}" for index in range(config.kafka.ingest)), RELAY]
     return names
 
 
-def call_pools(config: Config) -> list[str]:
+def call_pool_names(config: Config) -> list[str]:
     """The pools that call resources."""
     return [f"{CALLS}{index}" for index in range(config.call_pools)]
 
 
-def dispatch_pool(pool_no: int) -> str:
+def dispatch_pool_name(pool_no: int) -> str:
     """The actor that keeps a dispatch pool: one only, so that its rate has one keeper."""
     return f"{DISPATCH}{pool_no}"
 
 
-def pool_of(tenant: int, resource: str, config: Config) -> str:
+def call_pool_name(tenant: int, resource: str, config: Config) -> str:
     """The pool that calls this resource: one only, so that its rate has one keeper."""
     place = zlib.crc32(f"{tenant}/{resource}".encode()) % config.call_pools
     return f"{CALLS}{place}"
 
 
-def home_of(key: bytes, config: Config) -> str:
+def host_actor_name(key: bytes, config: Config) -> str:
     """The actor that hosts this correlation: the whole difference between the two placements."""
     if config.placement is Placement.DEDICATED:
         return f"{DEDICATED}{key.hex()}"

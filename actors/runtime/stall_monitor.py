@@ -23,7 +23,7 @@ class StallWatch:
         self._stalled: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def look(self, reports: Iterable[Mapping[str, Any]]) -> None:
+    def check(self, reports: Iterable[Mapping[str, Any]]) -> None:
         """Compare the latest reports with those before them."""
         stalls = {str(report["name"]): stall_of(report) for report in reports}
         for name, stall in stalls.items():

@@ -8,7 +8,7 @@ import ray
 import structlog
 
 from actors.runtime.actor import Process
-from actors.runtime.directory import Directory, find, named
+from actors.runtime.directory import Directory, find, list_actor_names
 from actors.runtime.names import (
     DEDICATED,
     DISPATCH,
@@ -16,7 +16,7 @@ from actors.runtime.names import (
     POOL,
     RELAY,
     SHARD,
-    dispatch_pool,
+    dispatch_pool_name,
     expected_actors,
 )
 from actors.runtime.stall_monitor import StallWatch
@@ -115,14 +115,14 @@ class SupervisorActor:
         except SERVER_ERRORS as error:
             log.warning("supervisor.database_away", error=type(error).__name__)
             return
-        self._dispatch = [dispatch_pool(row.pool_no) for row in rows]
+        self._dispatch = [dispatch_pool_name(row.pool_no) for row in rows]
 
     async def _check(self) -> None:
         await self._count_pools()
         await asyncio.gather(*(self._check_one(name) for name in self._expected()))
         self._checked.set()
-        self._stalls.look(self._reports.values())
-        names = await asyncio.to_thread(named, self._config.namespace)
+        self._stalls.check(self._reports.values())
+        names = await asyncio.to_thread(list_actor_names, self._config.namespace)
         kinds = (SHARD, INGEST, RELAY, POOL)
         surplus = [n for n in names if n.startswith(kinds) and n not in self._expected()]
         if self._dispatch is None:

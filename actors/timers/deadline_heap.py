@@ -5,7 +5,7 @@ import heapq
 from core.shared.address import Address
 
 
-class Wheel:
+class DeadlineHeap:
     """Each correlation stands in it at most once, at its latest known deadline."""
 
     def __init__(self) -> None:

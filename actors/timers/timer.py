@@ -10,39 +10,39 @@ from typing import Any, Protocol
 
 import structlog
 
-from actors.timers.deadline_heap import Wheel
+from actors.timers.deadline_heap import DeadlineHeap
 from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.errors import TransientError
-from core.waits.messages import Expire, Message, RefusalKind, Refused, Reply
-from storage.waits.deadlines import Due
+from core.waits.messages import Expire, RefusalKind, RefusedReply, Reply, WaitMessage
+from storage.waits.deadlines import DueWait
 
 log = structlog.get_logger("timer")
 
 FIRE_CHUNK = 500
 # Chunks under way: past this a crowd only fills the queues before the shards.
-UNDER_WAY = 8
+MAX_CHUNKS_UNDER_WAY = 8
 # A row can be committed this much later than its deadline was computed.
 SLACK = 60.0
 # The mark is ahead of the clock: it was put back, by nobody knows how much, and deadlines may have
 # passed unseen on it since. So much of the past is looked at again.
 PUT_BACK = 3_600.0
 # Before a deadline fires again whose own wait cannot be read or written, while others can.
-ITS_OWN_PAUSE = 5.0
+REFUSED_PAUSE = 5.0
 
 
 class Deadlines(Protocol):
     """What the timer reads and writes."""
 
-    def due_between(self, after: float, until: float) -> AsyncIterator[list[Due]]:
+    def due_between(self, after: float, until: float) -> AsyncIterator[list[DueWait]]:
         """Yield pages of waiting correlations with a deadline in (after, until], soonest first."""
         ...
 
-    async def read_mark(self) -> float | None:
+    async def read_watermark(self) -> float | None:
         """Up to where everything has fired."""
         ...
 
-    async def write_mark(self, swept_until: float) -> None:
+    async def write_watermark(self, swept_until: float) -> None:
         """Move the mark, back as well."""
         ...
 
@@ -54,16 +54,16 @@ class Timer:
         self,
         config: Config,
         deadlines: Deadlines,
-        send_many: Callable[[list[Message]], Awaitable[list[Reply]]],
+        send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]],
         now: Callable[[], float],
-        mint: Callable[[], str],
+        new_turn_id: Callable[[], str],
     ) -> None:
         self._config = config
         self._deadlines = deadlines
         self._send_many = send_many
         self._now = now
-        self._mint = mint
-        self._wheel = Wheel()
+        self._new_turn_id = new_turn_id
+        self._heap = DeadlineHeap()
         self._firing: dict[bytes, float] = {}
         # With when each was sent off, the oldest first.
         self._tasks: dict[asyncio.Task[None], float] = {}
@@ -77,7 +77,7 @@ class Timer:
 
     def snapshot(self) -> dict[str, Any]:
         """Counters, and how much is near."""
-        return {**self._counts, "near": len(self._wheel), "firing": len(self._firing)}
+        return {**self._counts, "near": len(self._heap), "firing": len(self._firing)}
 
     @property
     def stalled_seconds(self) -> float:
@@ -87,7 +87,7 @@ class Timer:
 
     async def start(self) -> None:
         """Read everything since the mark, then go on reading ahead."""
-        mark = await self._deadlines.read_mark()
+        mark = await self._deadlines.read_watermark()
         await self._read(0.0 if mark is None else self._since(mark))
 
     async def read_ahead(self) -> None:
@@ -96,18 +96,18 @@ class Timer:
 
     async def sweep(self) -> None:
         """Look again at what may have been committed behind the horizon; move the mark."""
-        mark = await self._deadlines.read_mark()
+        mark = await self._deadlines.read_watermark()
         await self._read(self._since(mark or self._now()), keep_horizon=True)
         open_since = [self._now(), *self._firing.values()]
-        earliest = self._wheel.earliest()
+        earliest = self._heap.earliest()
         if earliest is not None:
             open_since.append(earliest)
-        await self._deadlines.write_mark(min(open_since))
+        await self._deadlines.write_watermark(min(open_since))
 
     def tick(self) -> None:
         """Send off what is due now, as much as shards can take at once; the rest as they answer."""
-        while len(self._tasks) < UNDER_WAY:
-            due = self._wheel.take_due(self._now(), FIRE_CHUNK)
+        while len(self._tasks) < MAX_CHUNKS_UNDER_WAY:
+            due = self._heap.take_due(self._now(), FIRE_CHUNK)
             if not due:
                 return
             for address, due_at in due:
@@ -141,12 +141,12 @@ class Timer:
 
     def _put(self, address: Address, due_at: float) -> None:
         if self._firing.get(address.key) != due_at:
-            self._wheel.put(address, due_at)
+            self._heap.put(address, due_at)
 
     async def _fire(self, due: list[tuple[Address, float]]) -> None:
         now = self._now()
-        messages: list[Message] = [
-            Expire(address=address, turn_id=self._mint(), at=now) for address, _ in due
+        messages: list[WaitMessage] = [
+            Expire(address=address, turn_id=self._new_turn_id(), at=now) for address, _ in due
         ]
         try:
             replies = await self._send_many(messages)
@@ -159,10 +159,10 @@ class Timer:
             replies = [_AGAIN] * len(due)
         for (address, due_at), reply in zip(due, replies, strict=True):
             self._firing.pop(address.key, None)
-            if isinstance(reply, Refused) and reply.is_passing:
+            if isinstance(reply, RefusedReply) and reply.is_transient:
                 self._counts["retried"] += 1
                 is_its_own = reply.kind is RefusalKind.FAILED
-                self._wheel.put(address, self._now() + (ITS_OWN_PAUSE if is_its_own else 0.2))
+                self._heap.put(address, self._now() + (REFUSED_PAUSE if is_its_own else 0.2))
             else:
                 self._record(now - due_at)
 
@@ -172,4 +172,4 @@ class Timer:
         self._counts["skew_max"] = max(self._counts["skew_max"], skew)
 
 
-_AGAIN = Refused(kind=RefusalKind.OVERLOADED, detail="no answer; fires again")
+_AGAIN = RefusedReply(kind=RefusalKind.OVERLOADED, detail="no answer; fires again")

@@ -5,12 +5,12 @@ import time
 from functools import partial
 from typing import Any
 
-from actors.maintenance.backlog_monitor import EVERY as WATCH_EVERY
-from actors.maintenance.backlog_monitor import DispatchWatch
+from actors.maintenance.backlog_monitor import CHECK_INTERVAL as WATCH_EVERY
+from actors.maintenance.backlog_monitor import BacklogMonitor
 from actors.maintenance.cleanup import Sweeper
 from actors.maintenance.encryption_sweep import EncryptionSweep
 from actors.messaging.router import Router
-from actors.runtime.actor import Process, mint, settle_memory, sync_until_done
+from actors.runtime.actor import Process, freeze_gc, new_turn_id, sync_until_done
 from actors.runtime.directory import Directory
 from actors.runtime.names import SUPERVISOR
 from actors.timers.timer import Timer
@@ -46,7 +46,9 @@ class TimerActor:
         if now is not None and self._database is not None and self._is_apart(now):
             async with self._asking:
                 if self._is_apart(now):
-                    await self._process.insist(partial(self._measure_anew, self._database))
+                    await self._process.retry_while_away(
+                        partial(self._measure_anew, self._database)
+                    )
         if self._timer is not None:
             self._timer.arm(due)
 
@@ -75,10 +77,10 @@ class TimerActor:
         await sync_until_done(self._clock, pool)
         self._database = pool
         directory = Directory(config)
-        router = Router(config, directory.take)
-        timer = Timer(config, DeadlineStore(pool), router.send_many, self._clock.now, mint)
+        router = Router(config, directory.handle_batch)
+        timer = Timer(config, DeadlineStore(pool), router.send_many, self._clock.now, new_turn_id)
         sweeper = Sweeper(config, pool, router.send_many, self._clock.now)
-        await self._process.insist(timer.start)
+        await self._process.retry_while_away(timer.start)
         self._timer = timer
         self._process.measure("fire", lambda: timer.stalled_seconds)
         self._process.spawn(self._tick_forever(timer))
@@ -87,12 +89,12 @@ class TimerActor:
         self._process.every(config.sweep_every, sweeper.reoffer, "reoffer")
         self._process.every(config.sweep_every, sweeper.forget, "forget")
         self._process.every(config.sweep_every, EncryptionSweep(pool).run)
-        self._process.every(WATCH_EVERY, DispatchWatch(pool).check)
+        self._process.every(WATCH_EVERY, BacklogMonitor(pool).check)
         # More often than others: what fires while its clock is ahead fires early.
         self._process.every(1.0, lambda: self._clock.sync(pool))
         # The supervisor watches over everyone; this call watches over the supervisor.
         self._process.every(2.0, lambda: directory.report(SUPERVISOR))
-        settle_memory()
+        freeze_gc()
 
     async def _tick_forever(self, timer: Timer) -> None:
         while True:

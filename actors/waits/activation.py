@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from core.waits.inbox import UNREGISTERED, Unregistered
+from core.waits.inbox import UNREGISTERED, UnregisteredAddress
 from core.waits.limits import WaitLimits
-from core.waits.messages import Message, Reason
-from core.waits.passivation import Stay, judge_stay
-from core.waits.state import Decision, Parked, Wait
-from core.waits.transitions import take
-from storage.waits.waits import Loaded
+from core.waits.messages import Reason, WaitMessage
+from core.waits.passivation import PassivationDecision, decide_passivation
+from core.waits.state import Decision, ParkedEvent, Wait
+from core.waits.transitions import apply
+from storage.waits.waits import LoadedWait
 
 # What a wait holds in memory besides its spec, with its place among the others; and each mark.
 WAIT_BYTES, MARK_BYTES = 1_000, 400
@@ -27,13 +27,13 @@ class Activation(msgspec.Struct, gc=False):
     refused: int
     elsewhere: str | None
     last_used: float
-    early: dict[str, Parked] = {}
+    early: dict[str, ParkedEvent] = {}
     """Those of the early events that are in memory: the others are in Postgres only."""
     weight: int = 0
     """What it was counted for among the residents, besides its spec."""
 
     @classmethod
-    def of(cls, key: bytes, loaded: Loaded, now: float) -> "Activation":
+    def of(cls, key: bytes, loaded: LoadedWait, now: float) -> "Activation":
         """Activate from what Postgres knows."""
         return cls(key, loaded.wait, loaded.sizes, loaded.refused, loaded.elsewhere, now)
 
@@ -52,19 +52,19 @@ class Activation(msgspec.Struct, gc=False):
         """Whether Postgres did not have its spec, which a registration may bring back."""
         return self.wait is not None and self.wait.spec.lost != b""
 
-    def add_early(self, events: Iterable[Parked]) -> None:
+    def add_early(self, events: Iterable[ParkedEvent]) -> None:
         """These are in Postgres, and as many as a registration takes up."""
         self.early = {event.event_id: event for event in events} | self.early
         self.sizes = {name: len(event.payload) for name, event in self.early.items()}
 
-    def take(self, message: Message, now: float, limits: WaitLimits) -> Decision:
+    def apply(self, message: WaitMessage, now: float, limits: WaitLimits) -> Decision:
         """One turn: decide, and be what was decided."""
         wait = self.wait
         if wait is not None and not wait.spec.lost:
-            decision = take(wait, message, now, UNREGISTERED, limits)
+            decision = apply(wait, message, now, UNREGISTERED, limits)
             self.wait = decision.wait
             return decision
-        decision = take(wait, message, now, self._unregistered(), limits)
+        decision = apply(wait, message, now, self._unregistered(), limits)
         self.wait = decision.wait
         if decision.wait is None or decision.wait.spec.lost:
             for event in decision.parked:
@@ -73,17 +73,17 @@ class Activation(msgspec.Struct, gc=False):
             self.early, self.sizes = {}, {}
         return decision
 
-    def _unregistered(self) -> Unregistered:
+    def _unregistered(self) -> UnregisteredAddress:
         if not (self.sizes or self.refused or self.elsewhere):
             return UNREGISTERED
-        return Unregistered(
+        return UnregisteredAddress(
             early=tuple(self.early.values()),
             sizes=self.sizes,
             refused=self.refused,
             elsewhere=self.elsewhere,
         )
 
-    def _park(self, event: Parked) -> None:
+    def _park(self, event: ParkedEvent) -> None:
         if event.reason is Reason.TOO_MANY_EARLY:
             self.refused += 1
         else:
@@ -97,14 +97,14 @@ class Activation(msgspec.Struct, gc=False):
         return wait is None or wait.ending is not None or wait.spec.lost != b""
 
 
-class Residents:
+class ActivationCache:
     """The correlations in memory, the longest unused first, never many more than the limit."""
 
-    def __init__(self, limit: int, idle_after: float, most_bytes: int) -> None:
+    def __init__(self, limit: int, idle_after: float, max_bytes: int) -> None:
         self._by_key: OrderedDict[bytes, Activation] = OrderedDict()
         self._limit = limit
         self._idle_after = idle_after
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         # Many waits share one spec, which counts once.
         self._spec_users: dict[int, int] = {}
         # About how many bytes they hold together.
@@ -128,9 +128,9 @@ class Residents:
             if known is not None:
                 self._release(known)
             self._by_key[activation.key] = activation
-            self.weigh(activation)
+            self.update_weight(activation)
 
-    def weigh(self, activation: Activation) -> None:
+    def update_weight(self, activation: Activation) -> None:
         """Count what a wait holds, once there is one."""
         wait = activation.wait
         if wait is None or activation.weight:
@@ -166,7 +166,7 @@ class Residents:
         gone, self._by_key = len(self._by_key) - len(kept), kept
         return gone
 
-    def leave_if_at_rest(self, key: bytes) -> bool:
+    def drop_if_at_rest(self, key: bytes) -> bool:
         """Let a stored correlation go at once if it has ended."""
         found = self._by_key.get(key)
         if found is None or not found.at_rest:
@@ -187,20 +187,20 @@ class Residents:
 
     def _leaving(self, unsaved: frozenset[bytes], now: float) -> Iterator[bytes]:
         excess = len(self._by_key) - self._limit
-        excess_bytes = self.weight - self._most_bytes
+        excess_bytes = self.weight - self._max_bytes
         for key, activation in self._by_key.items():
             idle = now - activation.last_used
             crowded = excess > 0 or excess_bytes > 0
             if idle < self._idle_after and not crowded:
                 return
-            stay = judge_stay(
+            stay = decide_passivation(
                 unsaved=key in unsaved,
                 ended=activation.at_rest,
                 idle=idle,
                 idle_after=self._idle_after,
                 crowded=crowded,
             )
-            if stay is Stay.LEAVE:
+            if stay is PassivationDecision.LEAVE:
                 excess -= 1
                 excess_bytes -= self._freed_by(activation)
                 yield key

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from typing import Any
 
 from actors.waits.turn import Turn
-from core.waits.messages import Judged, Opened, Reply, Verdict
+from core.waits.messages import OfferReply, RegisterReply, Reply, Verdict
 from core.waits.spec import Source
 from core.waits.state import Wait
 from core.waits.strategy import Status
@@ -13,7 +13,7 @@ from telemetry.registry import FLUSH_BOUNDS
 _FIRST = {source: f"first_{source}" for source in Source}
 
 
-class Tally:
+class ShardCounters:
     """Counters since this process started."""
 
     def __init__(self) -> None:
@@ -44,17 +44,17 @@ class Tally:
     def replies(self, turns: list[tuple[Turn, Reply]]) -> None:
         """Count committed answers."""
         for _, reply in turns:
-            if isinstance(reply, Judged):
+            if isinstance(reply, OfferReply):
                 self._counts[reply.verdict] += 1
-            elif isinstance(reply, Opened) and reply.created:
+            elif isinstance(reply, RegisterReply) and reply.created:
                 self._counts["registered"] += 1
 
     def stored(self, before: Wait | None, after: Wait) -> None:
         """Count what a committed change means for its wait."""
         # With an empty log nothing has come: most changes are told apart by that alone.
-        had_event = before is not None and before.log_length and _first_came(before) is not None
+        had_event = before is not None and before.log_length and _first_received(before) is not None
         if after.log_length and not had_event:
-            first = _first_came(after)
+            first = _first_received(after)
             if first is not None:
                 self._counts[_FIRST[after.spec.events[first].source]] += 1
         if after.ending is not None and (before is None or before.ending is None):
@@ -73,7 +73,7 @@ class Tally:
         return {**self._counts, "flush_seconds_buckets": list(self._flush_buckets)}
 
 
-def _first_came(wait: Wait) -> int | None:
+def _first_received(wait: Wait) -> int | None:
     """The place of the event that came before all others, if one came. For every stored change."""
     first, lowest = None, 0
     for index, mark in enumerate(wait.marks):

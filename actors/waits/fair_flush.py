@@ -7,7 +7,7 @@ flushes are short there, and tenants with little to store do not wait for the ro
 from collections.abc import Iterable
 
 from actors.waits.turn import Unsaved
-from core.shared.tenant_share import take_turns
+from core.shared.tenant_share import round_robin
 
 ROWS = 128
 """Most rows of one flush."""
@@ -24,17 +24,17 @@ class SharedFlush:
     def __init__(self) -> None:
         self._was_light = False
 
-    def choose(self, unsaved: Iterable[Unsaved], most_rows: int) -> list[Unsaved]:
+    def choose(self, unsaved: Iterable[Unsaved], max_rows: int) -> list[Unsaved]:
         """Choose what the next flush stores, at least one row."""
         by_tenant: dict[int, list[Unsaved]] = {}
         for one in unsaved:
             by_tenant.setdefault(one.change.tenant, []).append(one)
-        most = min(ROWS, most_rows)
+        most = min(ROWS, max_rows)
         light = {tenant for tenant, rows in by_tenant.items() if _is_light(rows)}
         self._was_light = not self._was_light and 0 < len(light) < len(by_tenant)
         tenants = light if self._was_light else by_tenant.keys()
         waiting = ((tenant, one) for tenant in tenants for one in by_tenant[tenant])
-        return _fitting(take_turns(waiting, most))
+        return _fitting(round_robin(waiting, most))
 
 
 def _is_light(rows: list[Unsaved]) -> bool:

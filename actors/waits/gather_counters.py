@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.waits.turn import Turn
-from core.gathers.gather import State, state_of_outcome, tally_of
+from core.gathers.gather import State, state_of_outcome, summarize
 from core.shared.json_path import document_of
-from core.waits.messages import Judged, Offer, Reply, Verdict
-from core.waits.spec import Expected
-from core.waits.state import Mark, Wait
+from core.waits.messages import Offer, OfferReply, Reply, Verdict
+from core.waits.spec import ExpectedEvent
+from core.waits.state import EventState, Wait
 from core.waits.strategy import Outcome, Status
 
 # The rest is counted as one, and so is every name that came with a request: of those there can be
 # any number.
-MOST_NAMES = 1_000
+MAX_NAMES = 1_000
 OTHERS = "(others)"
 
 STATES = (State.OK, State.REJECTED, State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR)
 _ANSWERS = frozenset({State.OK, State.REJECTED})
 
 
-class GatherTally:
+class GatherCounters:
     """Counters since this process started."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class GatherTally:
 
     def stored(self, before: Wait | None, after: Wait, turns: list[tuple[Turn, Reply]]) -> None:
         """Count what a committed change means for its gather."""
-        self._late += sum(isinstance(r, Judged) and r.verdict is Verdict.LATE for _, r in turns)
+        self._late += sum(isinstance(r, OfferReply) and r.verdict is Verdict.LATE for _, r in turns)
         old = before.marks if before is not None else (None,) * len(after.marks)
         for expected, was, mark in zip(after.spec.events, old, after.marks, strict=True):
             if mark.outcome is Outcome.PENDING or (was and was.outcome is mark.outcome):
@@ -44,7 +44,7 @@ class GatherTally:
             how = (
                 "cancelled"
                 if after.status is Status.CANCELLED
-                else tally_of(after).completeness.value
+                else summarize(after).completeness.value
             )
             self._ended[how] = self._ended.get(how, 0) + 1
 
@@ -59,18 +59,20 @@ class GatherTally:
             ],
         }
 
-    def _counts(self, tenant: int, expected: Expected) -> dict[str, float]:
+    def _counts(self, tenant: int, expected: ExpectedEvent) -> dict[str, float]:
         key = (tenant, OTHERS if expected.inline else expected.name)
-        if key not in self._resources and len(self._resources) >= MOST_NAMES:
+        if key not in self._resources and len(self._resources) >= MAX_NAMES:
             key = (tenant, OTHERS)
         return self._resources.setdefault(key, dict.fromkeys((*STATES, "seconds"), 0))
 
 
-def _state_of(expected: Expected, mark: Mark, turns: Sequence[tuple[Turn, Reply]]) -> State:
+def _state_of(
+    expected: ExpectedEvent, mark: EventState, turns: Sequence[tuple[Turn, Reply]]
+) -> State:
     """A mark does not tell one failure from another; what came for it does."""
     document = None
     if mark.outcome is Outcome.FAILED:
-        came = (t.message for t, r in turns if isinstance(r, Judged) and r.seq == mark.seq)
+        came = (t.message for t, r in turns if isinstance(r, OfferReply) and r.seq == mark.seq)
         offer = next((message for message in came if isinstance(message, Offer)), None)
         document = document_of(offer.payload) if offer is not None else None
     return state_of_outcome(mark.outcome, document)

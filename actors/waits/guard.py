@@ -2,16 +2,16 @@
 
 import math
 
-from actors.messaging.change_feed import Feeds
+from actors.messaging.change_feed import ChangeFeeds
 from core.waits.messages import (
     Abandon,
-    Message,
     Offer,
     RefusalKind,
-    Refused,
+    RefusedReply,
     Reply,
-    Standing,
+    StatusReply,
     Verdict,
+    WaitMessage,
 )
 from core.waits.state import Wait
 from core.waits.transitions import verdict_if_only_logged
@@ -19,28 +19,28 @@ from core.waits.transitions import verdict_if_only_logged
 # Within so many seconds, replicas tell a shard that came back what they watch.
 REWATCH_WITHIN = 3.0
 
-_TOO_NEW = Refused(
+_TOO_NEW = RefusedReply(
     kind=RefusalKind.OVERLOADED, detail="this shard does not know yet who reads here"
 )
 
 
-_TOKEN_EXPIRED = Refused(
+_TOKEN_EXPIRED = RefusedReply(
     kind=RefusalKind.TOKEN_EXPIRED, detail="this callback token is over: its wait has ended"
 )
 
 
-class Objections:
+class MessageGuard:
     """Those of one shard, which began at `began` by the database's clock."""
 
     def __init__(
-        self, log_limit: int, feeds: Feeds, began: float, token_grace: float = math.inf
+        self, log_limit: int, feeds: ChangeFeeds, began: float, token_grace: float = math.inf
     ) -> None:
         self._log_limit = log_limit
         self._token_grace = token_grace
         self._feeds = feeds
         self._began = began
 
-    def to(self, wait: Wait, message: Message, now: float) -> Reply | None:
+    def check(self, wait: Wait, message: WaitMessage, now: float) -> Reply | None:
         """The answer instead of a turn; None if nothing speaks against one."""
         if isinstance(message, Offer):
             if message.by_token and self._is_over(wait, now):
@@ -50,22 +50,22 @@ class Objections:
             # What counts has its place in a full log, too: there is one for each expected event.
             verdict = verdict_if_only_logged(wait, message, now)
             return None if verdict is None else _log_is_full(verdict)
-        return self._to_abandoning(wait, message, now) if isinstance(message, Abandon) else None
+        return self._check_abandon(wait, message, now) if isinstance(message, Abandon) else None
 
     def _is_over(self, wait: Wait, now: float) -> bool:
         """Whether the URLs that were given out for this wait are no longer heard."""
         return wait.ending is not None and now >= wait.ending.at + self._token_grace
 
-    def _to_abandoning(self, wait: Wait, message: Abandon, now: float) -> Reply | None:
+    def _check_abandon(self, wait: Wait, message: Abandon, now: float) -> Reply | None:
         """One replica's last reader went away; there may be others."""
         if wait.opened_at < self._began and now < self._began + REWATCH_WITHIN:
             return _TOO_NEW
         if self._feeds.leave(message.feed, message.address.key):
-            return Standing(status=wait.status, changed=False)
+            return StatusReply(status=wait.status, changed=False)
         return None
 
 
-def _log_is_full(verdict: Verdict) -> Refused:
+def _log_is_full(verdict: Verdict) -> RefusedReply:
     """For good: a log never gets shorter."""
     detail = f"the event is {verdict}, and this wait's log has no room for more of these"
-    return Refused(kind=RefusalKind.FULL, detail=detail, verdict=verdict)
+    return RefusedReply(kind=RefusalKind.FULL, detail=detail, verdict=verdict)

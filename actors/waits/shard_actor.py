@@ -10,16 +10,16 @@ from typing import Any
 import ray
 import structlog
 
-from actors.messaging.shard_socket import Endpoint, Exchange, LineLostError
-from actors.runtime.actor import Process, owner_name, settle_memory, sync_until_done
+from actors.messaging.shard_socket import BatchServer, ConnectionLostError, Endpoint
+from actors.runtime.actor import Process, freeze_gc, owner_name, sync_until_done
 from actors.runtime.directory import find
-from actors.runtime.names import DEDICATED, TIMER, call_pools
+from actors.runtime.names import DEDICATED, TIMER, call_pool_names
 from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.usage_counter import UsageCounter
-from core.waits.messages import decode_messages, encode
-from services.access.usage_writer import EVERY as TELL_USAGE_EVERY
+from core.waits.messages import decode_messages, encode_batch
+from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
 from storage.access import usage
 from storage.postgres.clock import DatabaseClock
@@ -29,10 +29,10 @@ from storage.waits.shard_store import ShardStore
 log = structlog.get_logger("shard")
 
 # Not for ever: a caller that dies cannot take its call back.
-HOLD_FOR = 30.0
+LONG_POLL_SECONDS = 30.0
 
 
-class _World:
+class _RealEnvironment:
     """The real time, chance, timer and pools."""
 
     def __init__(self, config: Config) -> None:
@@ -44,21 +44,21 @@ class _World:
         self._timer: Any = None
         self._pools: list[Any] = []
 
-    def alarm(self, due: list[tuple[Address, float]]) -> None:
+    def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
         # One way: if the timer is away it reads these rows when it is back.
         if self._timer is not None:
             self._timer.arm.remote(due, self.now())
 
-    def call_off(self, gathers: list[bytes]) -> None:
+    def cancel_calls(self, gathers: list[bytes]) -> None:
         # One way: a call that goes on for nobody ends at its deadline.
         for pool in self._pools:
-            pool.call_off.remote(gathers)
+            pool.cancel_calls.remote(gathers)
 
-    async def find_others(self) -> None:
+    async def find_peers(self) -> None:
         """Ray's look-up blocks, so it runs in a thread."""
         if self._timer is None:
             self._timer = await asyncio.to_thread(find, TIMER, self._config.namespace)
-        names = call_pools(self._config)
+        names = call_pool_names(self._config)
         if len(self._pools) < len(names):
             found = [await asyncio.to_thread(find, n, self._config.namespace) for n in names]
             self._pools = [pool for pool in found if pool is not None]
@@ -78,9 +78,9 @@ class ShardActor:
             statement_timeout=10.0,
         )
         self._usage = UsageCounter()
-        self._world = _World(config)
+        self._environment = _RealEnvironment(config)
         self._store = ShardStore(
-            self._options, owner_name(name), config.early_ttl, self._world.clock, self._usage
+            self._options, owner_name(name), config.early_ttl, self._environment.clock, self._usage
         )
         self._shard: Shard | None = None
         self._starting: asyncio.Task[Shard] | None = None
@@ -88,10 +88,10 @@ class ShardActor:
         self._opening = asyncio.Lock()
         self._idle_since: float | None = None
 
-    async def take(self, batch: bytes) -> bytes:
+    async def handle_batch(self, batch: bytes) -> bytes:
         """Handle one batch of messages; the answers, after commit."""
         shard = self._shard or await self._started()
-        return encode(await shard.handle(decode_messages(batch)))
+        return encode_batch(await shard.handle(decode_messages(batch)))
 
     async def endpoint(self) -> Endpoint | None:
         """Where batches can come in past Ray. Nowhere if Ray's own traffic is to be encrypted."""
@@ -104,20 +104,20 @@ class ShardActor:
 
     async def _listen(self) -> Endpoint | None:
         try:
-            return await Exchange(self.take).listen(ray.util.get_node_ip_address())
+            return await BatchServer(self.handle_batch).listen(ray.util.get_node_ip_address())
         except OSError as error:
             log.warning("shard.no_line", actor=self._process.name, error=str(error))
             return None
 
-    async def hold(self, secret: bytes) -> None:
+    async def long_poll(self, secret: bytes) -> None:
         """Return only after a while: until then Ray tells the caller if this actor is gone.
 
         Raises:
             LineLostError: The line of this secret was another incarnation's.
         """
         if self._endpoint is None or self._endpoint.secret != secret:
-            raise LineLostError("another incarnation")
-        await asyncio.sleep(HOLD_FOR)
+            raise ConnectionLostError("another incarnation")
+        await asyncio.sleep(LONG_POLL_SECONDS)
 
     async def listen(
         self, feed: str, watch: list[bytes], unwatch: list[bytes], wait: float
@@ -141,20 +141,20 @@ class ShardActor:
 
     async def _start(self) -> Shard:
         pool = await self._store.pool()
-        await sync_until_done(self._world.clock, pool)
+        await sync_until_done(self._environment.clock, pool)
         # Before the first turn: a deadline nearer than the timer has read must reach it.
-        await self._world.find_others()
-        shard = Shard(self._config, self._store, self._world)
+        await self._environment.find_peers()
+        shard = Shard(self._config, self._store, self._environment)
         self._store.on_lost = shard.forget
-        self._world.clock.on_moved = shard.decide_again
+        self._environment.clock.on_moved = shard.decide_again
         self._process.spawn(shard.load_forever())
         self._process.spawn(shard.write_forever())
         self._process.every(1.0, self._rest)
         tell = UsageWriter(self._usage, partial(usage.add, pool)).flush
         self._process.every(TELL_USAGE_EVERY, tell)
-        self._process.every(5.0, lambda: self._world.clock.sync(pool))
-        self._process.every(2.0, self._world.find_others)
-        settle_memory()
+        self._process.every(5.0, lambda: self._environment.clock.sync(pool))
+        self._process.every(2.0, self._environment.find_peers)
+        freeze_gc()
         self._process.measure("commit", lambda: shard.stalled_seconds)
         self._shard = shard
         return shard
@@ -162,7 +162,7 @@ class ShardActor:
     async def _rest(self) -> None:
         if self._shard is None:
             return
-        self._shard.rest()
+        self._shard.passivate()
         if self._dedicated:
             self._leave_if_idle(self._shard)
 

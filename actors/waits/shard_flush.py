@@ -11,23 +11,23 @@ from typing import Protocol
 
 import structlog
 
-from actors.messaging.change_feed import Feeds
-from actors.waits.activation import Residents
-from actors.waits.counters import Tally
+from actors.messaging.change_feed import ChangeFeeds
+from actors.waits.activation import ActivationCache
+from actors.waits.counters import ShardCounters
 from actors.waits.fair_flush import SharedFlush
-from actors.waits.gather_counters import GatherTally
+from actors.waits.gather_counters import GatherCounters
 from actors.waits.turn import Turn, Unsaved
 from core.shared.address import Address
 from core.shared.backoff import backoff
 from core.shared.config import Config
-from core.waits.messages import RefusalKind, Refused, Reply
+from core.waits.messages import RefusalKind, RefusedReply, Reply
 from core.waits.spec import WaitSpec
-from core.waits.state import Decision, Parked, Wait
+from core.waits.state import Decision, ParkedEvent, Wait
 from core.waits.strategy import Status
 from services.shared.split_write import SplitWrite
 from storage.postgres.error_class import ErrorClass, error_class
-from storage.waits.flush import Change
-from storage.waits.waits import Loaded, LoadRequest
+from storage.waits.flush import WaitChange
+from storage.waits.waits import LoadedWait, LoadRequest
 from telemetry.logging import about
 
 log = structlog.get_logger("shard")
@@ -36,28 +36,28 @@ MAX_RACES = 20
 # What one statement carries at most, if it is more than one correlation.
 FLUSH_BYTES = 8 * 1024 * 1024
 
-_BROKEN = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
-_CONTENDED = Refused(
+_BROKEN = RefusedReply(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
+_CONTENDED = RefusedReply(
     kind=RefusalKind.FAILED, detail=f"write conflict: gave up after {MAX_RACES} attempts"
 )
-_TOO_SLOW = Refused(
+_TOO_SLOW = RefusedReply(
     kind=RefusalKind.BROKEN,
     detail="Postgres cannot store this within its statement timeout; it is too much for one step",
 )
 
 
-class Store(Protocol):
+class ShardPersistence(Protocol):
     """What a shard needs of Postgres."""
 
-    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
+    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
         """All that is known of these keys."""
         ...
 
-    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
         """The events that came before a registration, as many as it takes up."""
         ...
 
-    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+    async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""
         ...
 
@@ -74,7 +74,7 @@ class Store(Protocol):
         ...
 
 
-class Surroundings(Protocol):
+class ShardEnvironment(Protocol):
     """Time, chance and the timer: everything else a shard depends on."""
 
     def now(self) -> float:
@@ -89,11 +89,11 @@ class Surroundings(Protocol):
         """A number in [0, 1)."""
         ...
 
-    def alarm(self, due: list[tuple[Address, float]]) -> None:
+    def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
         """Tell the timer of deadlines it may not have seen."""
         ...
 
-    def call_off(self, gathers: list[bytes]) -> None:
+    def cancel_calls(self, gathers: list[bytes]) -> None:
         """Tell the pools that nobody waits for these calls any more."""
         ...
 
@@ -107,15 +107,15 @@ class ShardWriter:
     def __init__(
         self,
         config: Config,
-        store: Store,
-        world: Surroundings,
-        residents: Residents,
+        store: ShardPersistence,
+        environment: ShardEnvironment,
+        activations: ActivationCache,
         reload: Callable[[bytes, list[Turn]], None],
     ) -> None:
         self._config = config
         self._store = store
-        self._world = world
-        self._residents = residents
+        self._environment = environment
+        self._activations = activations
         self._reload = reload
         self._unsaved: dict[bytes, Unsaved] = {}
         self._in_flight: dict[bytes, Unsaved] = {}
@@ -129,9 +129,9 @@ class ShardWriter:
         )
         # Asked once: a logger that says nothing still costs as much as a turn.
         self._tells_all = config.log_level.upper() == "DEBUG"
-        self.feeds = Feeds(world.monotonic)
-        self.tally = Tally()
-        self.gathers = GatherTally()
+        self.feeds = ChangeFeeds(environment.monotonic)
+        self.counters = ShardCounters()
+        self.gathers = GatherCounters()
         # Whether what is in flight was decided by a time that was found wrong since.
         self._is_outdated = False
         self._shared = SharedFlush()
@@ -170,7 +170,7 @@ class ShardWriter:
         if holder is not None:
             holder.turns.append((turn, reply))
             return False
-        self.tally.replies([(turn, reply)])
+        self.counters.replies([(turn, reply)])
         turn.answer(reply)
         return True
 
@@ -217,9 +217,9 @@ class ShardWriter:
         """Write these; returns which were kept, or None if they must be decided again first."""
         if self._is_outdated:
             return None
-        started = self._world.monotonic()
+        started = self._environment.monotonic()
         kept = await self._store.flush([unsaved.change for unsaved in part])
-        self.tally.flush(len(part), self._world.monotonic() - started)
+        self.counters.flush(len(part), self._environment.monotonic() - started)
         return kept
 
     async def _written(self, part: list[Unsaved], kept: set[bytes] | None) -> None:
@@ -237,7 +237,7 @@ class ShardWriter:
     def _withdraw(self, unsaved: Unsaved) -> list[Turn]:
         """Forget what a correlation's turns decided, later ones as well; the turns."""
         key = unsaved.change.key
-        self._residents.drop(key)
+        self._activations.drop(key)
         later = self._unsaved.pop(key, None)
         turns = unsaved.turns + (later.turns if later else [])
         return [turn for turn, _ in turns]
@@ -246,9 +246,9 @@ class ShardWriter:
         """Tell everyone whose turns are in a change that cannot be stored, now or later."""
         key = unsaved.change.key
         log.error("shard.row_refused", wait=key.hex(), weight=unsaved.weight, exc_info=error)
-        self.tally.add("rows_refused")
+        self.counters.add("rows_refused")
         del self._in_flight[key]
-        self._residents.drop(key)
+        self._activations.drop(key)
         is_slow = error_class(error) is ErrorClass.TIMEOUT
         refusal = _TOO_SLOW if is_slow else _BROKEN
         unsaved.refuse(refusal)
@@ -258,8 +258,8 @@ class ShardWriter:
 
     async def pause(self, attempt: int, error: Exception) -> None:
         """Wait while Postgres is away; callers wait, and new ones are refused by bound."""
-        self.tally.add("flush_failures")
-        pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._world.chance())
+        self.counters.add("flush_failures")
+        pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._environment.chance())
         log.warning("shard.database_away", error=type(error).__name__, attempt=attempt)
         await asyncio.sleep(pause)
 
@@ -267,7 +267,7 @@ class ShardWriter:
         near: list[tuple[Address, float]] = []
         cancelled: list[bytes] = []
         # Up to here the timer may have looked already.
-        horizon = self._world.now() + 2 * self._config.timer_horizon
+        horizon = self._environment.now() + 2 * self._config.timer_horizon
         for unsaved in flushed:
             key, before, wait = unsaved.change.key, unsaved.before, unsaved.change.wait
             if wait is not None:
@@ -280,18 +280,18 @@ class ShardWriter:
                         near.append((wait.address, wait.due_at))
                 elif _is_called_off(before, wait):
                     cancelled.append(key)
-            self.tally.replies(unsaved.turns)
+            self.counters.replies(unsaved.turns)
             unsaved.commit()
             self.feeds.changed(key)
             if key not in self._unsaved:
-                self._residents.leave_if_at_rest(key)
+                self._activations.drop_if_at_rest(key)
         if near:
-            self._world.alarm(near)
+            self._environment.arm_deadlines(near)
         if cancelled:
-            self._world.call_off(cancelled)
+            self._environment.cancel_calls(cancelled)
 
     def _count(self, unsaved: Unsaved, before: Wait | None, wait: Wait) -> None:
-        self.tally.stored(before, wait)
+        self.counters.stored(before, wait)
         if wait.spec.gather:
             self.gathers.stored(before, wait, unsaved.turns)
         if self._tells_all and wait.ending is not None:
@@ -299,7 +299,7 @@ class ShardWriter:
 
     def _lost(self, unsaved: Unsaved) -> None:
         """Another owner moved the row on: forget, read it again, decide again."""
-        self.tally.add("conflicts")
+        self.counters.add("conflicts")
         log.info("wait.conflict", **about(unsaved.turns[0][0].message.address))
         again: list[Turn] = []
         for turn in self._withdraw(unsaved):

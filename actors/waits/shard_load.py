@@ -10,13 +10,13 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import structlog
 
-from actors.waits.activation import Activation, Residents
-from actors.waits.shard_flush import ShardWriter, Store
-from actors.waits.turn import Moment, Turn
-from core.waits.messages import Offer, RefusalKind, Refused, Register
+from actors.waits.activation import Activation, ActivationCache
+from actors.waits.shard_flush import ShardPersistence, ShardWriter
+from actors.waits.turn import Turn, TurnTime
+from core.waits.messages import Offer, RefusalKind, RefusedReply, Register
 from core.waits.spec import WaitSpec, decode_spec
 from services.shared.split_write import SplitWrite
-from storage.waits.waits import Loaded, LoadRequest
+from storage.waits.waits import LoadedWait, LoadRequest
 from telemetry.logging import about
 
 log = structlog.get_logger("shard")
@@ -24,20 +24,20 @@ log = structlog.get_logger("shard")
 # Early events of so many bytes are read at a time, or those of one correlation.
 EARLY_CHUNK = 4 * 1024 * 1024
 
-_NOT_LOADED = Refused(kind=RefusalKind.OVERLOADED, detail="could not be loaded; try again")
-_UNREADABLE = Refused(kind=RefusalKind.FAILED, detail="what is stored here cannot be read now")
+_NOT_LOADED = RefusedReply(kind=RefusalKind.OVERLOADED, detail="could not be loaded; try again")
+_UNREADABLE = RefusedReply(kind=RefusalKind.FAILED, detail="what is stored here cannot be read now")
 T = TypeVar("T")
-_Taken: TypeAlias = dict[tuple[bytes, str], Refused]
+_Taken: TypeAlias = dict[tuple[bytes, str], RefusedReply]
 
 
-class Host(Protocol):
+class TurnRunner(Protocol):
     """The shard that a loader works for."""
 
-    def moment(self) -> Moment:
+    def moment(self) -> TurnTime:
         """The time of the turns that follow."""
         ...
 
-    def run(self, resident: Activation, turn: Turn, now: float) -> None:
+    def run(self, active: Activation, turn: Turn, now: float) -> None:
         """Let an active correlation have its turn."""
         ...
 
@@ -45,9 +45,15 @@ class Host(Protocol):
 class ShardLoader:
     """Holds the turns of correlations that are being read, in the order they came."""
 
-    def __init__(self, store: Store, residents: Residents, writer: ShardWriter, host: Host) -> None:
+    def __init__(
+        self,
+        store: ShardPersistence,
+        activations: ActivationCache,
+        writer: ShardWriter,
+        host: TurnRunner,
+    ) -> None:
         self._store = store
-        self._residents = residents
+        self._activations = activations
         self._writer = writer
         self._host = host
         self._to_load: list[bytes] = []
@@ -65,10 +71,10 @@ class ShardLoader:
         self._to_load.append(key)
         self._work.set()
 
-    def open(self, resident: Activation, turn: Turn) -> None:
+    def open(self, active: Activation, turn: Turn) -> None:
         """Read the early events of a correlation that is about to be registered."""
-        self.held[resident.key] = [turn]
-        self._to_open[resident.key] = resident
+        self.held[active.key] = [turn]
+        self._to_open[active.key] = active
         self._work.set()
 
     async def load_forever(self) -> None:
@@ -87,8 +93,8 @@ class ShardLoader:
     def _next_chunk(self) -> list[bytes]:
         chunk: list[bytes] = []
         size = 0
-        for key, resident in self._to_open.items():
-            size += sum(resident.sizes.values())
+        for key, active in self._to_open.items():
+            size += sum(active.sizes.values())
             if chunk and size > EARLY_CHUNK:
                 break
             chunk.append(key)
@@ -108,13 +114,13 @@ class ShardLoader:
 
     async def _load_once(self, keys: list[bytes]) -> None:
         loaded = await self._read(keys, self._load)
-        self._writer.tally.add("loads", len(loaded))
+        self._writer.counters.add("loads", len(loaded))
         taken = await self._nodes_taken(loaded)
         moment = self._host.moment()
         for key, found in loaded.items():
             self._run(Activation.of(key, found, moment.monotonic), taken, moment.now)
 
-    async def _load(self, keys: list[bytes]) -> dict[bytes, Loaded]:
+    async def _load(self, keys: list[bytes]) -> dict[bytes, LoadedWait]:
         requests = [_load_request(key, self.held[key]) for key in keys]
         loaded = await self._store.load(requests)
         restored = [request for request in requests if await self._restore(loaded[request.key])]
@@ -124,11 +130,11 @@ class ShardLoader:
         early = await self._read(keys, self._store.load_early)
         moment = self._host.moment()
         for key in keys:
-            resident = self._to_open.pop(key, None)
-            if resident is None:
+            active = self._to_open.pop(key, None)
+            if active is None:
                 continue  # refused
-            resident.add_early(early.get(key, ()))
-            self._run(resident, {}, moment.now)
+            active.add_early(early.get(key, ()))
+            self._run(active, {}, moment.now)
 
     async def _read(
         self, keys: list[bytes], read: Callable[[list[bytes]], Awaitable[dict[bytes, T]]]
@@ -157,24 +163,24 @@ class ShardLoader:
     async def _read_nothing(self) -> None:
         await self._store.load([])
 
-    def _run(self, resident: Activation, taken: _Taken, now: float) -> None:
-        key = resident.key
+    def _run(self, active: Activation, taken: _Taken, now: float) -> None:
+        key = active.key
         turns = self.held.pop(key)
         for index, turn in enumerate(turns):
-            refusal = taken.get((key, turn.message.turn_id)) or _refuse_impostor(resident, turn)
+            refusal = taken.get((key, turn.message.turn_id)) or _refuse_impostor(active, turn)
             if refusal is not None:
                 turn.answer(refusal)
-            elif isinstance(turn.message, Register) and resident.lacks_early:
+            elif isinstance(turn.message, Register) and active.lacks_early:
                 self.held[key] = turns[index:]
-                self._to_open[key] = resident
+                self._to_open[key] = active
                 return
             else:
                 # Each time: one at rest leaves after a turn that changed nothing, and what the
                 # next turn then decided would be unknown to those that come after it.
-                self._residents.add(resident)
-                self._host.run(resident, turn, now)
+                self._activations.add(active)
+                self._host.run(active, turn, now)
 
-    async def _restore(self, found: Loaded) -> bool:
+    async def _restore(self, found: LoadedWait) -> bool:
         """Bring back a spec that Postgres has lost, if a registration has it; whether one had."""
         wait = found.wait
         if wait is None or not wait.spec.lost:
@@ -187,7 +193,7 @@ class ShardLoader:
         await self._store.restore_spec(tenant, spec, expires_at)
         return True
 
-    async def _nodes_taken(self, loaded: dict[bytes, Loaded]) -> _Taken:
+    async def _nodes_taken(self, loaded: dict[bytes, LoadedWait]) -> _Taken:
         """Registrations that lost although there is no such wait: their node is another's."""
         taken: _Taken = {}
         strangers = [key for key, found in loaded.items() if found.wait is None]
@@ -199,7 +205,7 @@ class ShardLoader:
             existing = await self._store.correlation_of_node(message.address, message.node_id)
             if existing is not None:
                 detail = f"node {message.node_id} of {message.address.execution_id} waits already"
-                taken[turn.key, message.turn_id] = Refused(
+                taken[turn.key, message.turn_id] = RefusedReply(
                     kind=RefusalKind.CONFLICT, detail=detail, existing=existing
                 )
         return taken
@@ -210,11 +216,11 @@ def _load_request(key: bytes, turns: list[Turn]) -> LoadRequest:
     return LoadRequest(key, turns[0].message.address.tenant, has_event)
 
 
-def _refuse_impostor(resident: Activation, turn: Turn) -> Refused | None:
+def _refuse_impostor(active: Activation, turn: Turn) -> RefusedReply | None:
     """Two addresses can share a key only by a forged hash collision: let neither in."""
-    if resident.wait is None or resident.wait.address == turn.message.address:
+    if active.wait is None or active.wait.address == turn.message.address:
         return None
-    return Refused(kind=RefusalKind.CONFLICT, detail="these ids collide with others")
+    return RefusedReply(kind=RefusalKind.CONFLICT, detail="these ids collide with others")
 
 
 def _spec_in(turns: list[Turn], digest: bytes) -> WaitSpec | None:

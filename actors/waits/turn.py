@@ -3,16 +3,16 @@
 import asyncio
 from typing import NamedTuple
 
-from core.waits.messages import Message, Refused, Reply
-from core.waits.outgoing import outgoing_of
+from core.waits.messages import RefusedReply, Reply, WaitMessage
+from core.waits.outgoing import completion_events
 from core.waits.state import Decision, Wait
-from storage.waits.flush import NEW, Change
+from storage.waits.flush import NO_VERSION, WaitChange
 
 # What a row weighs besides its payload, in bytes.
 ROW_WEIGHT = 300
 
 
-class Moment(NamedTuple):
+class TurnTime(NamedTuple):
     """The database's time, and a local clock that never jumps."""
 
     now: float
@@ -42,7 +42,7 @@ class Turn:
 
     __slots__ = ("batch", "index", "key", "lost", "message")
 
-    def __init__(self, message: Message, batch: Batch, index: int) -> None:
+    def __init__(self, message: WaitMessage, batch: Batch, index: int) -> None:
         self.message = message
         self.key = message.address.key
         self.batch = batch
@@ -62,14 +62,14 @@ class Unsaved:
     def __init__(self, key: bytes, tenant: int, before: Wait | None) -> None:
         self.before = before
         self.weight = ROW_WEIGHT
-        self.change = Change(key, tenant, NEW if before is None else before.version)
+        self.change = WaitChange(key, tenant, NO_VERSION if before is None else before.version)
         self.turns: list[tuple[Turn, Reply]] = []
 
     def fold(self, turn: Turn, decision: Decision, *, changed: bool) -> None:
         """Add one decision; only the last state is ever written."""
         change, entries = self.change, decision.entries
         if changed:
-            change.outgoing += outgoing_of(change.wait or self.before, decision.wait)
+            change.outgoing += completion_events(change.wait or self.before, decision.wait)
             change.wait = decision.wait
         if change.entries:
             # Late and sent again before the first was stored: one line is enough.
@@ -79,11 +79,11 @@ class Unsaved:
             change.entries.extend(entries)
         for entry in entries:
             self.weight += ROW_WEIGHT + len(entry.payload)
-        if decision.unparked:
+        if decision.taken_from_inbox:
             # Parked and taken up again within one flush: it never needs to reach the inbox.
-            taken = set(decision.unparked)
+            taken = set(decision.taken_from_inbox)
             change.parked = [event for event in change.parked if event.event_id not in taken]
-            change.unparked.extend(decision.unparked)
+            change.taken_from_inbox.extend(decision.taken_from_inbox)
         if decision.parked:
             change.parked.extend(decision.parked)
             for event in decision.parked:
@@ -95,7 +95,7 @@ class Unsaved:
         for turn, reply in self.turns:
             turn.answer(reply)
 
-    def refuse(self, refusal: Refused) -> None:
+    def refuse(self, refusal: RefusedReply) -> None:
         """It cannot be stored: say so to everyone."""
         for turn, _ in self.turns:
             turn.answer(refusal)

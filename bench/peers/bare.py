@@ -5,11 +5,11 @@ import time
 from bench.harness import Measure
 from bench.load import make_load
 from bench.stage import Stage
-from core.waits.messages import Message
+from core.waits.messages import WaitMessage
 from core.waits.state import Wait
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from storage.postgres.pool import PoolOptions, open_connection
-from storage.waits.flush import NEW, Change, Journal
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
 
 
 async def measure(stage: Stage, correlations: int, batch: int) -> Measure:
@@ -20,7 +20,7 @@ async def measure(stage: Stage, correlations: int, batch: int) -> Measure:
     phases = [
         changes_of(messages, waits) for messages in (load.registers, load.callbacks, load.events)
     ]
-    journal = Journal("bare", 60.0)
+    journal = FlushWriter("bare", 60.0)
     conn = await open_connection(PoolOptions(dsn=dsn, name="bare"))
     try:
         cpu, started = stage.cpu_seconds(), time.perf_counter()
@@ -35,15 +35,15 @@ async def measure(stage: Stage, correlations: int, batch: int) -> Measure:
     return Measure(load.messages, seconds, cpu)
 
 
-def changes_of(messages: list[Message], waits: dict[bytes, Wait]) -> list[Change]:
+def changes_of(messages: list[WaitMessage], waits: dict[bytes, Wait]) -> list[WaitChange]:
     """What these messages change; `waits` is how everything stands, before and after."""
     changes = []
     for message in messages:
         key = message.address.key
         before = waits.get(key)
-        decision = take(before, message, 1_800_000_000.0)
+        decision = apply(before, message, 1_800_000_000.0)
         assert decision.wait is not None
         waits[key] = decision.wait
-        seen = NEW if before is None else before.version
-        changes.append(Change(key, 1, seen, decision.wait, list(decision.entries)))
+        seen = NO_VERSION if before is None else before.version
+        changes.append(WaitChange(key, 1, seen, decision.wait, list(decision.entries)))
     return changes

@@ -18,12 +18,12 @@ import uvloop
 
 from bench.peers.receiver import receiver_service
 from bench.peers.senders import marked, signed
-from core.dispatch.claim import Claimed, Profile
+from core.dispatch.claim import ClaimedJob, DeliveryProfile
 from core.dispatch.job import Kind
-from core.shared.call_policy import LOOPBACK, Destinations
-from handlers.http.client import Answer, Outbound, Request
-from handlers.http.fast_client import QuickCalls
-from handlers.http.webhooks import KEEP, Caller, Webhooks
+from core.shared.call_policy import LOOPBACK, CallPolicy
+from handlers.http.client import HttpClient, HttpRequest, HttpResponse
+from handlers.http.fast_client import FastHttpClient
+from handlers.http.webhooks import MAX_ANSWER_BYTES, HttpCaller, Webhooks
 
 PLACES = 64
 ROUNDS = 5
@@ -44,10 +44,10 @@ def bare(session: aiohttp.ClientSession, url: str) -> Call:
     return call
 
 
-def through(caller: Caller, url: str) -> Call:
+def through(caller: HttpCaller, url: str) -> Call:
     async def call() -> None:
         answer = await caller.call(
-            Request(
+            HttpRequest(
                 url=url,
                 method="POST",
                 headers=HEADERS,
@@ -55,17 +55,17 @@ def through(caller: Caller, url: str) -> Call:
                 connect_timeout=TIMEOUT,
                 read_timeout=TIMEOUT,
                 total=True,
-                keep=KEEP,
+                keep=MAX_ANSWER_BYTES,
             )
         )
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, HttpResponse)
 
     return call
 
 
-def delivered(caller: Caller, url: str) -> Call:
-    webhooks, profile = Webhooks(caller, time.time), Profile(secrets=(b"s" * 32,))
-    job = Claimed(
+def delivered(caller: HttpCaller, url: str) -> Call:
+    webhooks, profile = Webhooks(caller, time.time), DeliveryProfile(secrets=(b"s" * 32,))
+    job = ClaimedJob(
         tenant=1,
         job_id="0JOB000000001",
         send_no=1,
@@ -105,13 +105,13 @@ async def cost(call: Call, count: int) -> float:
 async def main() -> None:
     """Print a line for each way out."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    allowed = Destinations(LOOPBACK)
+    allowed = CallPolicy(LOOPBACK)
     timeout = aiohttp.ClientTimeout(total=TIMEOUT)
     async with (
         receiver_service(0) as receiver,
         aiohttp.ClientSession(timeout=timeout) as session,
-        Outbound(allowed, LARGEST) as outbound,
-        QuickCalls(allowed, LARGEST) as quick,
+        HttpClient(allowed, LARGEST) as outbound,
+        FastHttpClient(allowed, LARGEST) as quick,
     ):
         url = receiver.url
         calls = {

@@ -16,11 +16,11 @@ from bench.peers.bare import changes_of
 from bench.stage import Stage
 from bench.topic import Topic, event_for
 from core.shared.address import Address
-from core.waits.messages import Message, Offer
+from core.waits.messages import Offer, WaitMessage
 from core.waits.spec import Source
 from core.waits.state import Wait
 from storage.postgres.pool import PoolOptions, open_connection
-from storage.waits.flush import Change, Journal
+from storage.waits.flush import FlushWriter, WaitChange
 
 
 async def raw(stage: Stage, topic: Topic, count: int) -> Measure:
@@ -89,7 +89,7 @@ def _confluent(stage: Stage, topic: Topic, count: int) -> Measure:
         consumer.close()
 
 
-async def bare(stage: Stage, topic: Topic, registers: list[Message], batch: int) -> Measure:
+async def bare(stage: Stage, topic: Topic, registers: list[WaitMessage], batch: int) -> Measure:
     """Read with aiokafka, store the rows that were decided on before, in one process.
 
     The floor under anything that keeps these events: Postgres, its driver and Kafka's client.
@@ -101,7 +101,7 @@ async def bare(stage: Stage, topic: Topic, registers: list[Message], batch: int)
         register.address.correlation_id: change
         for register, change in zip(registers, _received(registers, topic, waits), strict=True)
     }
-    journal, assigned = Journal("bare", 60.0), _Assigned()
+    journal, assigned = FlushWriter("bare", 60.0), _Assigned()
     conn = await open_connection(PoolOptions(dsn=dsn, name="bare"))
     consumer = _consumer(topic, assigned)
     try:
@@ -124,8 +124,10 @@ async def bare(stage: Stage, topic: Topic, registers: list[Message], batch: int)
         await stage.drop(dsn)
 
 
-def _received(registers: list[Message], topic: Topic, waits: dict[bytes, Wait]) -> list[Change]:
-    offers: list[Message] = [
+def _received(
+    registers: list[WaitMessage], topic: Topic, waits: dict[bytes, Wait]
+) -> list[WaitChange]:
+    offers: list[WaitMessage] = [
         Offer(
             address=register.address,
             turn_id="t",

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from bench.stage import Stage
 from bench.wire import Door
-from host.instance import Stage as Reached
+from host.instance import HostStage as Reached
 from host.instance import read_instance
 from host.lifecycle import announce, claim, kill, ray_up, watch
-from host.paths import Places, places_of
+from host.paths import InstancePaths, instance_paths
 from host.ports import free_port
 from host.ray.node import NodeOptions
-from host.ray.serving import QUIET, serve
+from host.ray.serving import QUIET_LOGGING, serve
 from host.signals import StopRequested, stop_on_signals
 from settings.settings import Settings
 
@@ -29,10 +29,10 @@ START_WITHIN = 180.0
 
 
 @asynccontextmanager
-async def hosted(stage: Stage, service: type) -> AsyncIterator[tuple[Door, Places]]:
+async def hosted(stage: Stage, service: type) -> AsyncIterator[tuple[Door, InstancePaths]]:
     """The service, for as long as the context lasts. It has to answer `GET /`."""
     name = service.__name__.lower()
-    places = places_of(stage.places.data_dir.parent / name)
+    places = instance_paths(stage.places.data_dir.parent / name)
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -57,7 +57,7 @@ async def hosted(stage: Stage, service: type) -> AsyncIterator[tuple[Door, Place
         kill(places)
 
 
-def _is_up(places: Places) -> bool:
+def _is_up(places: InstancePaths) -> bool:
     instance = read_instance(places)
     return instance is not None and instance.stage is Reached.UP
 
@@ -67,7 +67,7 @@ def main() -> None:
     data_dir, options = Path(sys.argv[1]), NodeOptions(port=int(sys.argv[2]))
     try:
         with (
-            stop_on_signals(partial(kill, places_of(data_dir))) as signals,
+            stop_on_signals(partial(kill, instance_paths(data_dir))) as signals,
             claim(data_dir, options, _ignore) as places,
             ray_up(places, options, signals, _ignore) as node,
         ):
@@ -91,7 +91,7 @@ def _application(settings: Settings, named: str) -> object:
             max_ongoing_requests=settings.max_ongoing_requests,
             max_queued_requests=settings.max_queued_requests,
             ray_actor_options={"num_cpus": 0},
-            logging_config=QUIET,
+            logging_config=QUIET_LOGGING,
         )
         .bind()
     )

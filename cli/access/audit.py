@@ -7,13 +7,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.shell.context import Shell, command, out, print_json
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.waits.views import local_time
 
 
 @command
 async def audit(
-    shell: Shell,
+    shell: CommandContext,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many, the newest first.")] = 50,
 ) -> None:
     """List who changed keys and secrets of the tenant, newest first."""

@@ -9,11 +9,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.shell.context import DATA_DIR, DataDir, Shell, command, err, out, print_json
+from cli.shell.context import DATA_DIR, CommandContext, DataDir, command, err, out, print_json
 from cli.shell.durations import parse_duration
 from cli.shell.errors import CommandError, InputError
 from cli.shell.lazy import SETTINGS, example
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from cli.waits.views import local_time
 from core.access.permissions import ALL_PERMISSIONS, Permission
 
@@ -37,7 +37,7 @@ app = typer.Typer(
 @command
 async def create(
     name: Annotated[str, typer.Argument(help="What the key is for.")],
-    shell: Shell,
+    shell: CommandContext,
     allow: Annotated[
         list[Permission] | None,
         typer.Option(help="A permission; once for each. All of them if not given."),
@@ -100,7 +100,7 @@ async def first(
 
 @app.command("list", epilog=example("muster keys list --json"))
 @command
-async def list_(shell: Shell) -> None:
+async def list_(shell: CommandContext) -> None:
     """List the keys, newest first, without their secrets."""
     async with shell.connect() as client:
         found = await client.get("/api/keys")
@@ -114,13 +114,13 @@ async def list_(shell: Shell) -> None:
 @command
 async def revoke(
     prefix: Annotated[str, typer.Argument(help="The part of the key between mk_ and the next _.")],
-    shell: Shell,
+    shell: CommandContext,
 ) -> None:
     """Revoke a key at once, and all keys that it made."""
     async with shell.connect() as client:
         try:
             await client.delete(f"/api/keys/{quote(prefix, safe='')}")
-        except ProblemError as problem:
+        except ProblemResponseError as problem:
             if problem.status != 404:
                 raise
             raise CommandError(f"There is no key {prefix}: see `muster keys list`.") from problem

@@ -7,14 +7,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cli.shell.context import DATA_DIR, DataDir, Shell, command, out, print_json
+from cli.shell.context import DATA_DIR, CommandContext, DataDir, command, out, print_json
 from cli.shell.errors import CommandError
 from cli.shell.lazy import SETTINGS, example
 from cli.waits.views import local_time
 from core.shared.quotas import Quota
 
-BAR = 20
-NEARLY = 0.8
+BAR_WIDTH = 20
+WARN_SHARE = 0.8
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -23,8 +23,8 @@ app = typer.Typer(
     help="See how much of its quotas a tenant has used; give a tenant limits of its own.",
 )
 
-Tenant = Annotated[str, typer.Argument(help="The tenant's name.")]
-Name = Annotated[Quota, typer.Argument(help="The quota.")]
+TenantArgument = Annotated[str, typer.Argument(help="The tenant's name.")]
+QuotaArgument = Annotated[Quota, typer.Argument(help="The quota.")]
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(
@@ -36,7 +36,7 @@ DatabaseUrl = Annotated[
 
 @app.command("list", epilog=example("muster quotas list --json"))
 @command
-async def list_(shell: Shell) -> None:
+async def list_(shell: CommandContext) -> None:
     """List the quotas of the key's tenant: used, limit, and when they begin anew."""
     async with shell.connect() as client:
         found = await client.get("/api/quotas")
@@ -49,8 +49,8 @@ async def list_(shell: Shell) -> None:
 @app.command("set", epilog=example("muster quotas set acme storedBytes 50000000000"))
 @command
 async def set_(
-    tenant: Tenant,
-    name: Name,
+    tenant: TenantArgument,
+    name: QuotaArgument,
     value: Annotated[int, typer.Argument(min=0, max=2**62 - 1, help="The limit; 0: none.")],
     database_url: DatabaseUrl = None,
     data_dir: DataDir = DATA_DIR,
@@ -69,7 +69,10 @@ async def set_(
 @app.command("clear", epilog=example("muster quotas clear acme storedBytes"))
 @command
 async def clear(
-    tenant: Tenant, name: Name, database_url: DatabaseUrl = None, data_dir: DataDir = DATA_DIR
+    tenant: TenantArgument,
+    name: QuotaArgument,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = DATA_DIR,
 ) -> None:
     """Let a tenant have the limit that all have."""
     from cli.operations.migrate import local_dsn  # noqa: PLC0415
@@ -104,6 +107,6 @@ def quotas_view(quotas: Sequence[dict[str, Any]]) -> Table:
 
 
 def _bar(share: float) -> Text:
-    full = min(BAR, round(share * BAR))
-    style = "red" if share >= 1 else "yellow" if share >= NEARLY else "green"
-    return Text("█" * full, style=style).append("░" * (BAR - full), style="dim")
+    full = min(BAR_WIDTH, round(share * BAR_WIDTH))
+    style = "red" if share >= 1 else "yellow" if share >= WARN_SHARE else "green"
+    return Text("█" * full, style=style).append("░" * (BAR_WIDTH - full), style="dim")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cli.shell.errors import CommandError
 from core.shared.errors import MusterError
-from host.paths import places_of
+from host.paths import instance_paths
 from settings.settings import Settings
 from storage.encryption import cipher
 from storage.encryption.cipher import SETTING, FileKeys, FixedKeys, KeyRing
@@ -33,7 +33,7 @@ def _find(data_dir: Path) -> SecretKeys:
     given = Settings.load().secret_keys()
     if given:
         return SecretKeys(KeyRing(FixedKeys(given)), None)
-    file = places_of(data_dir).secret_key
+    file = instance_paths(data_dir).secret_key
     if not file.exists():
         raise CommandError(
             f"There is no key for secrets: set {SETTING}, or name the data folder of the instance "

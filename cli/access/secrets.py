@@ -22,7 +22,7 @@ from core.shared.errors import MusterError
 from storage.encryption import key_file, reencryption, rotation
 from storage.encryption import keys as encryption_keys
 from storage.encryption.cipher import SETTING
-from storage.encryption.reencryption import Walk
+from storage.encryption.reencryption import ReencryptionProgress
 from storage.encryption.secret_tables import PLAIN
 from storage.postgres.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 from storage.postgres.schema_check import SchemaMismatchError
@@ -166,7 +166,7 @@ async def _opened(
 async def _counted(pool: Pool, *, shown: bool) -> dict[str, Counter[str]]:
     with progress("Counting", None, shown=shown) as show:
 
-        def tell(walk: Walk) -> None:
+        def tell(walk: ReencryptionProgress) -> None:
             show(walk.seen, walk.seen)
 
         return await reencryption.count_by_key(pool, tell)

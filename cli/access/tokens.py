@@ -13,10 +13,10 @@ from cli.shell.errors import InputError
 from cli.shell.lazy import SETTINGS, example
 from cli.waits.views import local_time
 from core.access.tokens import CALLBACK, STREAM
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 
 if TYPE_CHECKING:
-    from storage.access.signing_secrets import SecretAge
+    from storage.access.signing_secrets import SigningSecretAge
 
 PURPOSES = (CALLBACK, STREAM)
 
@@ -97,29 +97,29 @@ async def list_(
         out.print(secrets_view(found))
 
 
-def _document(one: "SecretAge") -> dict[str, Any]:
+def _document(one: "SigningSecretAge") -> dict[str, Any]:
     ended = one.retired_at
     return {
         "id": one.secret_id,
         "purpose": one.purpose,
-        "createdAt": moment(one.created_at),
-        "retiredAt": None if ended is None else moment(ended),
+        "createdAt": to_iso(one.created_at),
+        "retiredAt": None if ended is None else to_iso(ended),
         "live": one.is_live,
     }
 
 
-def secrets_view(found: Sequence["SecretAge"]) -> Table:
+def secrets_view(found: Sequence["SigningSecretAge"]) -> Table:
     """One line for each secret."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for title in ("id", "purpose", "created", "age", "accepted until", "state"):
         table.add_column(title)
     for one in found:
-        ended = None if one.retired_at is None else moment(one.retired_at)
+        ended = None if one.retired_at is None else to_iso(one.retired_at)
         signs = "signs" if ended is None else "accepted"
         table.add_row(
             str(one.secret_id),
             one.purpose,
-            local_time(moment(one.created_at)),
+            local_time(to_iso(one.created_at)),
             format_duration(one.age),
             local_time(ended) or "the next rotation",
             Text(signs, style="green") if one.is_live else Text("over", style="red"),

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from cli.dispatch.monitoring_views import breakers_view
-from cli.dispatch.parsing import missing_told, path_of
-from cli.shell.context import Shell, command, out, print_json
+from cli.dispatch.parsing import explain_not_found, join_path
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.errors import InputError
 from cli.shell.lazy import SETTINGS, example
 from cli.shell.tables import print_page
@@ -25,7 +25,7 @@ app = typer.Typer(
 @app.command("list", epilog=example("muster breakers list --state open"))
 @command
 async def list_(
-    shell: Shell,
+    shell: CommandContext,
     state: Annotated[
         BreakerState | None, typer.Option(help="Only those.", case_sensitive=False)
     ] = None,
@@ -46,7 +46,7 @@ async def list_(
 )
 @command
 async def reset(
-    shell: Shell,
+    shell: CommandContext,
     target: Annotated[
         str | None, typer.Argument(help="The target's address.", metavar="URL")
     ] = None,
@@ -55,10 +55,10 @@ async def reset(
     """Try a target again at once, whatever it did before."""
     if (target is not None) == everything:
         raise InputError("Name a target, or give --all.")
-    path = f"{PATH}/reset-all" if target is None else path_of(PATH, target, "reset")
+    path = f"{PATH}/reset-all" if target is None else join_path(PATH, target, "reset")
     async with shell.connect() as client:
         told = f"Nothing was delivered to {target} lately: see `muster breakers list`."
-        with missing_told(told):
+        with explain_not_found(told):
             done = await client.post(path, {})
     if shell.as_json:
         print_json(done)

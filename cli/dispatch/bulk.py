@@ -8,15 +8,15 @@ import typer
 
 from cli.dispatch.job_views import refusals_view
 from cli.shell.client import Client
-from cli.shell.context import Shell, complain, out, print_json
+from cli.shell.context import CommandContext, out, print_error, print_json
 from cli.shell.progress import progress
 
-MOST_IDS = 500
-COUNTED_TO = 10_000
+MAX_IDS = 500
+MAX_COUNTED = 10_000
 
 
 @dataclass(slots=True)
-class Outcome:
+class BulkResult:
     """What all calls together came to."""
 
     changed: int = 0
@@ -39,25 +39,25 @@ class Outcome:
         return {"changed": self.changed, "refused": self.refused}
 
 
-def by_ids(ids: Sequence[str]) -> list[dict[str, Any]]:
+def requests_by_ids(ids: Sequence[str]) -> list[dict[str, Any]]:
     """The requests for these jobs, each of a size that Muster takes."""
     unique = list(dict.fromkeys(ids))
-    return [{"ids": unique[at : at + MOST_IDS]} for at in range(0, len(unique), MOST_IDS)]
+    return [{"ids": unique[at : at + MAX_IDS]} for at in range(0, len(unique), MAX_IDS)]
 
 
-async def carry_out(
-    client: Client, path: str, wishes: Sequence[dict[str, Any]], asked: int, shell: Shell
-) -> Outcome:
+async def run_bulk(
+    client: Client, path: str, requests: Sequence[dict[str, Any]], total: int, shell: CommandContext
+) -> BulkResult:
     """Make the requests, each until nothing remains of it."""
-    outcome = Outcome()
-    with progress("jobs", asked or None, shown=not shell.as_json) as show:
-        async for reply in _replies(client, path, wishes):
+    outcome = BulkResult()
+    with progress("jobs", total or None, shown=not shell.as_json) as show:
+        async for reply in _replies(client, path, requests):
             outcome.add(reply)
-            show(outcome.tried, max(asked, outcome.tried + outcome.remaining))
+            show(outcome.tried, max(total, outcome.tried + outcome.remaining))
     return outcome
 
 
-def tell(outcome: Outcome, done: str, shell: Shell) -> None:
+def print_bulk_result(outcome: BulkResult, done: str, shell: CommandContext) -> None:
     """What it came to; exit code 1 if a job was left as it is."""
     if shell.as_json:
         print_json(outcome.document())
@@ -65,7 +65,7 @@ def tell(outcome: Outcome, done: str, shell: Shell) -> None:
         style = "green" if outcome.changed else "dim"
         out.print(f"{jobs_in_words(outcome.changed)} {done}.", style=style)
         if outcome.refused:
-            complain(f"{jobs_in_words(len(outcome.refused))} left as before:")
+            print_error(f"{jobs_in_words(len(outcome.refused))} left as before:")
             out.print(refusals_view(outcome.refused))
     if outcome.refused:
         raise typer.Exit(1)
@@ -76,18 +76,18 @@ def jobs_in_words(many: int) -> str:
     return "1 job" if many == 1 else f"{many:,} jobs"
 
 
-def counted(many: int) -> str:
+def count_in_words(many: int) -> str:
     """The same where Muster counts to a bound."""
-    return f"{many:,} jobs or more" if many >= COUNTED_TO else jobs_in_words(many)
+    return f"{many:,} jobs or more" if many >= MAX_COUNTED else jobs_in_words(many)
 
 
 async def _replies(
-    client: Client, path: str, wishes: Sequence[dict[str, Any]]
+    client: Client, path: str, requests: Sequence[dict[str, Any]]
 ) -> AsyncIterator[dict[str, Any]]:
-    for wish in wishes:
+    for request in requests:
         cursor: str | None = None
         while True:
-            reply = await client.post(path, {**wish, **({"cursor": cursor} if cursor else {})})
+            reply = await client.post(path, {**request, **({"cursor": cursor} if cursor else {})})
             yield reply
             cursor = reply["nextCursor"]
             if cursor is None:

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from cli.dispatch.job_views import job_status
 from cli.shell.durations import format_duration
-from cli.shell.tables import Document, number, plain_table
-from cli.waits.views import local_time, pairs
+from cli.shell.tables import Document, format_count, plain_table
+from cli.waits.views import local_time, pairs_table
 
 STATE_STYLES = {
     "parked": "yellow",
@@ -19,7 +19,7 @@ STATE_STYLES = {
     "failed": "red",
     "empty": "dim",
 }
-COUNTED_TO = 1_000
+MAX_COUNTED = 1_000
 
 
 def groups_view(items: Sequence[Document]) -> RenderableType:
@@ -47,7 +47,7 @@ def group_view(group: Document) -> RenderableType:
     head, parked = group.get("head") or {}, group.get("parked") or {}
     by = f"by {parked.get('by')}, {local_time(parked.get('at'))}" if parked else ""
     reason = f": {parked['reason']}" if parked.get("reason") else ""
-    lines = pairs(
+    lines = pairs_table(
         [
             ("group", Text(str(group.get("name")))),
             ("pool", Text(str(group.get("dispatchPoolCode")))),
@@ -75,7 +75,7 @@ def group_view(group: Document) -> RenderableType:
     return Group(lines, Text(""), table)
 
 
-def standing(group: Document) -> Text:
+def group_summary(group: Document) -> Text:
     """How a group stands, in a few words."""
     text = _state(group)
     return text.append(f", {_waiting(group)} to deliver", style="default")
@@ -88,7 +88,7 @@ def _state(group: Document) -> Text:
 
 def _waiting(group: Document) -> str:
     waiting = group.get("waiting") or 0
-    return f"{number(waiting)} or more" if waiting >= COUNTED_TO else number(waiting)
+    return f"{format_count(waiting)} or more" if waiting >= MAX_COUNTED else format_count(waiting)
 
 
 def _head(head: Document) -> str:

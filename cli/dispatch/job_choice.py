@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.dispatch.parsing import moment_of, path_of
+from cli.dispatch.parsing import join_path, parse_time
 from cli.dispatch.subscriptions import subscription_id
 from cli.shell.client import Client
 from cli.shell.errors import InputError
@@ -15,15 +15,15 @@ from core.dispatch.job import JobStatus, Kind
 from core.shared.tsid import PATTERN
 
 PATH = "/api/dispatch-jobs"
-JobId = Annotated[str, typer.Argument(help="The job's id.", metavar="ID")]
-Subscription = Annotated[
+JobIdArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="ID")]
+SubscriptionFilterOption = Annotated[
     str | None, typer.Option(help="Only those of this subscription, by its code or id.")
 ]
-Pool = Annotated[str | None, typer.Option(help="Only those of this pool.")]
+PoolFilterOption = Annotated[str | None, typer.Option(help="Only those of this pool.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobFilter:
+class JobFilterOptions:
     """What jobs can be told apart by."""
 
     status: Annotated[
@@ -36,8 +36,8 @@ class JobFilter:
     ] = None
     code: Annotated[str | None, typer.Option(help="Only those of this event type.")] = None
     source: Annotated[str | None, typer.Option(help="Only those from there.")] = None
-    subscription: Subscription = None
-    pool: Pool = None
+    subscription: SubscriptionFilterOption = None
+    pool: PoolFilterOption = None
     group: Annotated[str | None, typer.Option(help="Only those of this message group.")] = None
     event: Annotated[str | None, typer.Option(help="Only those of this event's id.")] = None
     correlation: Annotated[str | None, typer.Option(help="Only this correlation id.")] = None
@@ -64,8 +64,8 @@ class JobFilter:
             "eventId": self.event,
             "correlationId": self.correlation,
             "clientId": self.client,
-            "createdAfter": moment_of(self.since, now) if self.since else None,
-            "createdBefore": moment_of(self.until, now) if self.until else None,
+            "createdAfter": parse_time(self.since, now) if self.since else None,
+            "createdBefore": parse_time(self.until, now) if self.until else None,
             "ignored": True if self.ignored else None,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -77,16 +77,16 @@ def job_path(job_id: str, *rest: str) -> str:
     Raises:
         InputError: No job can be called so.
     """
-    return path_of(PATH, checked_id(job_id), *rest)
+    return join_path(PATH, require_job_id(job_id), *rest)
 
 
-def checked_id(job_id: str) -> str:
+def require_job_id(job_id: str) -> str:
     """An id as jobs have it."""
     if not re.fullmatch(PATTERN, job_id):
         raise InputError(f"'{job_id}' is no job's id: see `muster jobs list`.")
     return job_id
 
 
-def params_of(conditions: dict[str, Any]) -> dict[str, Any]:
+def query_params(conditions: dict[str, Any]) -> dict[str, Any]:
     """The same in a query, where a truth value is a word."""
     return {name: "true" if value is True else value for name, value in conditions.items()}

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from cli.shell.durations import format_duration
 from cli.shell.tables import Document, plain_table
-from cli.waits.tail import clock
-from cli.waits.views import local_time, pairs
+from cli.waits.tail import local_clock_time
+from cli.waits.views import local_time, pairs_table
 
 STATUS_STYLES = {
     "PENDING": "cyan",
@@ -24,7 +24,7 @@ STATUS_STYLES = {
     "EXPIRED": "yellow",
 }
 RESULT_STYLES = {"SUCCESS": "green", "DEFERRED": "yellow"}
-FATES = {
+REFUSAL_REASONS = {
     "unknown": "there is no such job",
     "in_progress": "it is being delivered",
     "not_failed": "it has not failed",
@@ -80,7 +80,7 @@ def refusals_view(refused: Sequence[Document], most: int = 20) -> RenderableType
         table.add_row(
             Text(str(one["id"])),
             Text(status, style=STATUS_STYLES.get(status, "")),
-            FATES.get(result, result),
+            REFUSAL_REASONS.get(result, result),
         )
     rest = len(refused) - most
     return Group(table, Text(f"… and {rest} more", style="dim")) if rest > 0 else table
@@ -92,7 +92,7 @@ def _head(job: Document) -> RenderableType:
         order += f", sequence {job.get('sequence')}"
     auth = "  (shows who calls)" if job.get("hasAuth") else ""
     metadata = [f"{one['key']}={one['value']}" for one in job.get("metadata") or ()]
-    return pairs(
+    return pairs_table(
         [
             ("job", Text(str(job.get("id")))),
             ("kind", str(job.get("kind"))),
@@ -132,7 +132,7 @@ def _attempts(attempts: Sequence[Document]) -> RenderableType:
         status = str(one.get("status"))
         table.add_row(
             str(one.get("attemptNumber")),
-            clock(one.get("attemptedAt")),
+            local_clock_time(one.get("attemptedAt")),
             Text(status, style=RESULT_STYLES.get(status, "red")),
             str(one.get("responseCode") or ""),
             f"{one.get('durationMillis')} ms",

@@ -6,13 +6,19 @@ from typing import Annotated
 import typer
 
 from cli.dispatch import job_verbs
-from cli.dispatch.job_choice import PATH, JobFilter, JobId, job_path, params_of
+from cli.dispatch.job_choice import PATH, JobFilterOptions, JobIdArgument, job_path, query_params
 from cli.dispatch.job_views import job_view, jobs_view
-from cli.dispatch.parsing import Cursor, Limit, pairs_of, seconds_of, with_raw
+from cli.dispatch.parsing import (
+    CursorOption,
+    LimitOption,
+    encode_with_raw,
+    parse_pairs,
+    parse_seconds,
+)
 from cli.dispatch.recover import recover
 from cli.dispatch.secrets import own_secret
-from cli.shell.context import Shell, command, out, print_json
-from cli.shell.credentials import auth_of, headers_of
+from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.credentials import parse_auth, parse_headers
 from cli.shell.json_input import read_json_text
 from cli.shell.lazy import SETTINGS, example
 from cli.shell.tables import print_page
@@ -30,11 +36,11 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection(JobFilter):
+class JobListOptions(JobFilterOptions):
     """Which jobs a listing shows."""
 
-    limit: Limit = 50
-    cursor: Cursor = None
+    limit: LimitOption = 50
+    cursor: CursorOption = None
 
 
 @app.command(
@@ -45,19 +51,17 @@ class Selection(JobFilter):
     ),
 )
 @command
-async def list_(selection: Selection, shell: Shell) -> None:
+async def list_(options: JobListOptions, shell: CommandContext) -> None:
     """List deliveries, newest first, page by page."""
     async with shell.connect() as client:
-        chosen = params_of(await selection.conditions(client))
-        page = await client.get(
-            PATH, {**chosen, "limit": selection.limit, "cursor": selection.cursor}
-        )
+        chosen = query_params(await options.conditions(client))
+        page = await client.get(PATH, {**chosen, "limit": options.limit, "cursor": options.cursor})
     print_page(page, jobs_view, shell)
 
 
 @app.command("show", epilog=example("muster jobs show 0PJ3F6SK81VB8"))
 @command
-async def show(job_id: JobId, shell: Shell) -> None:
+async def show(job_id: JobIdArgument, shell: CommandContext) -> None:
     """Show one delivery: what it brings, where to, and what each attempt came to."""
     async with shell.connect() as client:
         found = await client.get(job_path(job_id))
@@ -65,7 +69,7 @@ async def show(job_id: JobId, shell: Shell) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class PostJobOptions:
     """A job to post; what is not given is Muster's usual."""
 
     data: Annotated[
@@ -116,7 +120,7 @@ class Task:
 
     def body(self, code: str, target: str) -> bytes:
         """The request, with the data as it was written, digit by digit."""
-        metadata = pairs_of(self.metadata or (), "metadata")
+        metadata = parse_pairs(self.metadata or (), "metadata")
         given = {
             "code": code,
             "targetUrl": target,
@@ -126,21 +130,21 @@ class Task:
             "mode": self.mode.value if self.mode else None,
             "sequence": self.sequence,
             "dispatchPoolId": self.pool,
-            "delaySeconds": seconds_of(self.delay),
-            "maxAgeSeconds": seconds_of(self.max_age),
-            "timeoutSeconds": seconds_of(self.timeout),
+            "delaySeconds": parse_seconds(self.delay),
+            "maxAgeSeconds": parse_seconds(self.max_age),
+            "timeoutSeconds": parse_seconds(self.timeout),
             "maxRetries": self.retries,
             "idempotencyKey": self.idempotency_key,
             "correlationId": self.correlation,
             "clientId": self.client,
             "schemaId": self.schema,
-            "headers": headers_of(self.header) if self.header else None,
-            "auth": auth_of(self.bearer, self.basic),
+            "headers": parse_headers(self.header) if self.header else None,
+            "auth": parse_auth(self.bearer, self.basic),
             "signature": self.signature.value if self.signature else None,
             "metadata": [{"key": key, "value": value} for key, value in metadata] or None,
             "dataOnly": False if self.envelope else None,
         }
-        return with_raw(given, "payload", read_json_text(self.data))
+        return encode_with_raw(given, "payload", read_json_text(self.data))
 
 
 @app.command(
@@ -153,11 +157,11 @@ class Task:
 async def post(
     code: Annotated[str, typer.Argument(help="What it is.", metavar="CODE")],
     target: Annotated[str, typer.Argument(help="Where it is delivered.", metavar="URL")],
-    task: Task,
-    shell: Shell,
+    options: PostJobOptions,
+    shell: CommandContext,
 ) -> None:
     """Post a job to be delivered: signed, retried, rated and ordered as those of events are."""
-    body = task.body(code, target)
+    body = options.body(code, target)
     async with shell.connect() as client:
         job = await client.post(PATH, body)
     if shell.as_json:

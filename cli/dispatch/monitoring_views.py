@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cli.shell.durations import format_duration
-from cli.shell.tables import Document, number, plain_table
+from cli.shell.tables import Document, format_count, plain_table
 from cli.waits.views import local_time
 
 SEVERITY_STYLES = {"INFO": "cyan", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
@@ -26,7 +26,7 @@ def warnings_view(items: Sequence[Document]) -> RenderableType:
             Text(severity, style=SEVERITY_STYLES.get(severity, "")),
             Text(str(item.get("category"))),
             Text(str(item.get("source"))),
-            number(item.get("count")),
+            format_count(item.get("count")),
             local_time(item.get("timestamp")),
             Text(str(item.get("message"))),
             Text(str(item.get("acknowledgedBy") or "")),
@@ -47,9 +47,9 @@ def breakers_view(items: Sequence[Document]) -> RenderableType:
             Text(str(item.get("name"))),
             Text(str(item.get("poolCode"))),
             Text(state, style=BREAKER_STYLES.get(state, "")),
-            number(item.get("successfulCalls")),
-            number(item.get("failedCalls")),
-            number(item.get("rejectedCalls")),
+            format_count(item.get("successfulCalls")),
+            format_count(item.get("failedCalls")),
+            format_count(item.get("rejectedCalls")),
             f"{(item.get('failureRate') or 0) * 100:.0f} %",
             format_duration(left) if left else "",
         )

@@ -11,30 +11,30 @@ import typer
 
 from cli.shell.durations import parse_duration
 from cli.shell.errors import CommandError, InputError
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from core.dispatch.subscription import is_code
 
-Limit = Annotated[int, typer.Option(min=1, max=500, help="How many on one page.")]
-Cursor = Annotated[str | None, typer.Option(help="Go on where a page ended.")]
+LimitOption = Annotated[int, typer.Option(min=1, max=500, help="How many on one page.")]
+CursorOption = Annotated[str | None, typer.Option(help="Go on where a page ended.")]
 
 
-def path_of(base: str, *parts: str) -> str:
+def join_path(base: str, *parts: str) -> str:
     """The path of one thing, whatever its name is made of."""
     return "/".join([base, *(quote(part, safe=":") for part in parts)])
 
 
 @contextmanager
-def missing_told(sentence: str) -> Iterator[None]:
+def explain_not_found(sentence: str) -> Iterator[None]:
     """Say in one sentence, with what to do, that something is not there."""
     try:
         yield
-    except ProblemError as problem:
+    except ProblemResponseError as problem:
         if problem.status != 404:
             raise
         raise CommandError(sentence) from problem
 
 
-def checked_code(text: str, what: str) -> str:
+def require_code(text: str, what: str) -> str:
     """A code as it may be given to something new."""
     if not is_code(text):
         raise InputError(
@@ -44,7 +44,7 @@ def checked_code(text: str, what: str) -> str:
     return text
 
 
-def pairs_of(given: Iterable[str], what: str) -> list[tuple[str, str]]:
+def parse_pairs(given: Iterable[str], what: str) -> list[tuple[str, str]]:
     """KEY=VALUE as it was typed, once for each."""
     pairs: list[tuple[str, str]] = []
     for text in given:
@@ -55,14 +55,14 @@ def pairs_of(given: Iterable[str], what: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def moment_of(text: str, now: datetime) -> str:
+def parse_time(text: str, now: datetime) -> str:
     """A moment: so long ago, as in 10m, or a date with or without a time of day."""
     if text[:4].isdigit() and text[4:5] == "-":
         return _moment(_dated(text))
     return _moment(now - parse_duration(text))
 
 
-def seconds_of(text: str | None) -> int | None:
+def parse_seconds(text: str | None) -> int | None:
     """A duration in whole seconds, if one is given."""
     if text is None:
         return None
@@ -72,7 +72,7 @@ def seconds_of(text: str | None) -> int | None:
     return round(seconds)
 
 
-def with_raw(fields: Mapping[str, Any], name: str, text: str | None) -> bytes:
+def encode_with_raw(fields: Mapping[str, Any], name: str, text: str | None) -> bytes:
     """A JSON object of what is given, and one member as it was written, digit by digit."""
     given = {key: value for key, value in fields.items() if value is not None}
     document = json.dumps(given)

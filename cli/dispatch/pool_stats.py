@@ -10,17 +10,17 @@ from rich.live import Live
 from rich.text import Text
 
 from cli.dispatch.pool_views import stats_view
-from cli.shell.context import Shell, command, complain, out, print_json, print_json_line
+from cli.shell.context import CommandContext, command, out, print_error, print_json, print_json_line
 from cli.shell.errors import CommandError
 from cli.shell.polling import looks
 
 PATH = "/monitoring/pool-stats"
-Stats = Mapping[str, Any]
+PoolStatsDocument = Mapping[str, Any]
 
 
 @command
 async def stats(
-    shell: Shell,
+    shell: CommandContext,
     codes: Annotated[
         list[str] | None, typer.Argument(help="Only these pools.", metavar="POOL")
     ] = None,
@@ -33,23 +33,23 @@ async def stats(
     look is one line.
     """
     async with shell.connect() as client:
-        look = partial(client.get, PATH)
-        first = only(await look(), codes)
+        read = partial(client.get, PATH)
+        first = select_pools(await read(), codes)
         if not watch:
             print_json(first) if shell.as_json else out.print(stats_view(first["items"]))
         elif shell.as_json:
-            async for seen in looks(look, every):
-                if isinstance(seen, CommandError):
-                    complain(seen.sentence)
+            async for latest in looks(read, every):
+                if isinstance(latest, CommandError):
+                    print_error(latest.sentence)
                 else:
-                    print_json_line(only(seen, codes))
+                    print_json_line(select_pools(latest, codes))
         else:
             with Live(stats_view(first["items"]), console=out, auto_refresh=False) as live:
-                async for seen in looks(look, every):
-                    live.update(_shown(seen, codes), refresh=True)
+                async for latest in looks(read, every):
+                    live.update(_shown(latest, codes), refresh=True)
 
 
-def only(found: Stats, codes: list[str] | None) -> Stats:
+def select_pools(found: PoolStatsDocument, codes: list[str] | None) -> PoolStatsDocument:
     """Those pools that are meant.
 
     Raises:
@@ -64,7 +64,7 @@ def only(found: Stats, codes: list[str] | None) -> Stats:
     return {**found, "items": [by_name[code] for code in dict.fromkeys(codes)]}
 
 
-def _shown(seen: Stats | CommandError, codes: list[str] | None) -> RenderableType:
-    if isinstance(seen, CommandError):
-        return Text(seen.sentence, style="bold red")
-    return stats_view(only(seen, codes)["items"])
+def _shown(latest: PoolStatsDocument | CommandError, codes: list[str] | None) -> RenderableType:
+    if isinstance(latest, CommandError):
+        return Text(latest.sentence, style="bold red")
+    return stats_view(select_pools(latest, codes)["items"])

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from cli.shell.tables import Document, number, plain_table
-from cli.waits.views import local_time, pairs
+from cli.shell.tables import Document, format_count, plain_table
+from cli.waits.views import local_time, pairs_table
 
 STATUS_STYLES = {"ACTIVE": "green", "SUSPENDED": "yellow", "ARCHIVED": "dim"}
 _UNLIMITED = "no limit"
@@ -23,7 +23,7 @@ def pools_view(items: Sequence[Document]) -> RenderableType:
             Text(str(item.get("name"))),
             _status(item),
             _rate(item.get("rateLimit")),
-            number(item.get("concurrency")),
+            format_count(item.get("concurrency")),
             "everybody's" if item.get("anchorLevel") else "yours",
         )
     return table
@@ -31,14 +31,14 @@ def pools_view(items: Sequence[Document]) -> RenderableType:
 
 def pool_view(pool: Document) -> RenderableType:
     """One pool."""
-    return pairs(
+    return pairs_table(
         [
             ("pool", Text(str(pool.get("code")))),
             ("name", Text(str(pool.get("name")))),
             ("description", Text(str(pool.get("description") or ""))),
             ("status", _status(pool)),
             ("a minute", _rate(pool.get("rateLimit"))),
-            ("at once", number(pool.get("concurrency"))),
+            ("at once", format_count(pool.get("concurrency"))),
             ("whose", "everybody's" if pool.get("anchorLevel") else "yours"),
             ("id", Text(str(pool.get("id")))),
             ("made", local_time(pool.get("createdAt"))),
@@ -56,18 +56,19 @@ def stats_view(items: Sequence[Document]) -> RenderableType:
     for item in items:
         failed, blocked = item.get("totalFailed") or 0, item.get("blockedGroups") or 0
         took = item.get("averageProcessingTimeMs")
-        groups = Text(number(item.get("groups")))
+        groups = Text(format_count(item.get("groups")))
         if blocked:
             groups.append(f" ({blocked:,} blocked)", style="bold red")
         table.add_row(
             Text(str(item.get("poolCode"))),
             _status(item) if item.get("alive") else Text("away", style="bold red"),
-            f"{number(item.get('activeWorkers'))} of {number(item.get('maxConcurrency'))}",
-            number(item.get("queueSize")),
-            number(item.get("totalSucceeded")),
-            Text(number(failed), style="red" if failed else ""),
-            number(item.get("totalRetried")),
-            number(item.get("totalDeferred")),
+            f"{format_count(item.get('activeWorkers'))} of "
+            f"{format_count(item.get('maxConcurrency'))}",
+            format_count(item.get("queueSize")),
+            format_count(item.get("totalSucceeded")),
+            Text(format_count(failed), style="red" if failed else ""),
+            format_count(item.get("totalRetried")),
+            format_count(item.get("totalDeferred")),
             f"{(item.get('successRate5min') or 0) * 100:.0f} %",
             _rate(item.get("rateLimitPerMinute")),
             groups,
@@ -82,4 +83,4 @@ def _status(item: Document) -> Text:
 
 
 def _rate(rate: int | None) -> str:
-    return _UNLIMITED if rate is None else number(rate)
+    return _UNLIMITED if rate is None else format_count(rate)

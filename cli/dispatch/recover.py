@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.dispatch.bulk import COUNTED_TO, carry_out, counted, tell
-from cli.dispatch.job_choice import PATH, Pool, Subscription
+from cli.dispatch.bulk import MAX_COUNTED, count_in_words, print_bulk_result, run_bulk
+from cli.dispatch.job_choice import PATH, PoolFilterOption, SubscriptionFilterOption
 from cli.dispatch.job_views import jobs_view
-from cli.dispatch.parsing import moment_of
+from cli.dispatch.parsing import parse_time
 from cli.dispatch.subscriptions import subscription_id
 from cli.shell.client import Client
 from cli.shell.confirm import confirm
-from cli.shell.context import Shell, command, out, print_json
+from cli.shell.context import CommandContext, command, out, print_json
 from core.dispatch.job import JobStatus
 
 _PAGE = 500
@@ -22,13 +22,13 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class RecoverOptions:
     """Which failed jobs are meant."""
 
     since: Annotated[str, typer.Option(help="Those that failed since: 2h ago, or a date and time.")]
     until: Annotated[str | None, typer.Option(help="And before.")] = None
-    subscription: Subscription = None
-    pool: Pool = None
+    subscription: SubscriptionFilterOption = None
+    pool: PoolFilterOption = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show which jobs would be delivered again.")
     ] = False
@@ -39,8 +39,8 @@ class Wish:
         """The request."""
         now = datetime.now(UTC)
         given = {
-            "since": moment_of(self.since, now),
-            "until": moment_of(self.until, now) if self.until else None,
+            "since": parse_time(self.since, now),
+            "until": parse_time(self.until, now) if self.until else None,
             "subscriptionId": await subscription_id(client, self.subscription),
             "pool": self.pool,
         }
@@ -48,31 +48,31 @@ class Wish:
 
 
 @command
-async def recover(wish: Wish, shell: Shell) -> None:
+async def recover(options: RecoverOptions, shell: CommandContext) -> None:
     """Deliver again what failed since a time, oldest first.
 
     What was put aside stays so. Stopped half way, run it again. Exit code 1 if any was left as
     it is.
     """
     async with shell.connect() as client:
-        body = await wish.body(client)
+        body = await options.body(client)
         failed = [job async for job in _failed(client, body)]
-        if wish.dry_run:
+        if options.dry_run:
             _show(failed, shell)
             return
         if failed:
-            confirm(f"Deliver {counted(len(failed))} again?", yes=wish.yes)
-        outcome = await carry_out(
-            client, f"{PATH}/recover", [{**body, "limit": wish.batch}], len(failed), shell
+            confirm(f"Deliver {count_in_words(len(failed))} again?", yes=options.yes)
+        outcome = await run_bulk(
+            client, f"{PATH}/recover", [{**body, "limit": options.batch}], len(failed), shell
         )
-    tell(outcome, "queued again", shell)
+    print_bulk_result(outcome, "queued again", shell)
 
 
-def _show(failed: list[dict[str, Any]], shell: Shell) -> None:
+def _show(failed: list[dict[str, Any]], shell: CommandContext) -> None:
     if shell.as_json:
         print_json({"count": len(failed), "items": failed})
         return
-    out.print(f"{counted(len(failed))} would be delivered again.")
+    out.print(f"{count_in_words(len(failed))} would be delivered again.")
     if failed:
         out.print(jobs_view(failed[:_SHOWN]))
     if len(failed) > _SHOWN:
@@ -96,7 +96,7 @@ async def _failed(client: Client, body: dict[str, Any]) -> AsyncIterator[dict[st
                 yield job
                 many += 1
         cursor = page.get("nextCursor")
-        if cursor is None or many >= COUNTED_TO:
+        if cursor is None or many >= MAX_COUNTED:
             return
 
 

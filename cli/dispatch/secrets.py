@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.dispatch.parsing import seconds_of
+from cli.dispatch.parsing import parse_seconds
 from cli.shell.client import Client
-from cli.shell.context import Shell, command, err, print_json
+from cli.shell.context import CommandContext, command, err, print_json
 from cli.waits.views import local_time
 
-OWN = "/api/webhook-secret"
-Overlap = Annotated[
+OWN_SECRET_PATH = "/api/webhook-secret"  # noqa: S105  a path
+OverlapOption = Annotated[
     str | None,
     typer.Option(
         help="How long the old secret signs beside the new one; 24h if not given, 0 for not at all."
@@ -21,29 +21,29 @@ Overlap = Annotated[
 
 @command
 async def own_secret(
-    shell: Shell,
+    shell: CommandContext,
     rotate: Annotated[bool, typer.Option("--rotate", help="Replace it.")] = False,
-    overlap: Overlap = None,
+    overlap: OverlapOption = None,
 ) -> None:
     """Print what signs jobs that are posted; with --rotate, replace it first."""
     async with shell.connect() as client:
         if rotate:
-            found = await rotated(client, OWN, overlap)
+            found = await rotate_secret(client, OWN_SECRET_PATH, overlap)
         else:
-            found = await client.get(OWN)
-    tell_secrets(found, shell)
+            found = await client.get(OWN_SECRET_PATH)
+    print_secrets(found, shell)
 
 
-async def rotated(client: Client, path: str, overlap: str | None) -> Mapping[str, Any]:
+async def rotate_secret(client: Client, path: str, overlap: str | None) -> Mapping[str, Any]:
     """Replace what signs; all that sign now."""
     body: dict[str, Any] = {}
     if overlap is not None:
-        body["overlapSeconds"] = 0 if overlap.strip() in {"0", "0s"} else seconds_of(overlap)
+        body["overlapSeconds"] = 0 if overlap.strip() in {"0", "0s"} else parse_seconds(overlap)
     found: Mapping[str, Any] = await client.post(f"{path}/rotate", body)
     return found
 
 
-def tell_secrets(found: Mapping[str, Any], shell: Shell) -> None:
+def print_secrets(found: Mapping[str, Any], shell: CommandContext) -> None:
     """The newest alone goes to standard output, so that a script can catch it."""
     if shell.as_json:
         print_json(found)

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from cli.shell.durations import format_duration
 from cli.shell.tables import Document, plain_table
-from cli.waits.views import local_time, pairs
+from cli.waits.views import local_time, pairs_table
 
 STATUS_STYLES = {"ACTIVE": "green", "PAUSED": "yellow"}
 
@@ -33,7 +33,7 @@ def subscription_view(found: Document) -> RenderableType:
     """One subscription with everything but its secrets."""
     headers = [f"{name}: {value}" for name, value in (found.get("headers") or {}).items()]
     reason = found.get("statusReason")
-    return pairs(
+    return pairs_table(
         [
             ("subscription", Text(str(found.get("code")))),
             ("name", Text(str(found.get("name")))),

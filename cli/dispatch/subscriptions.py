@@ -6,12 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.dispatch.parsing import Cursor, Limit, checked_code, missing_told, path_of, seconds_of
-from cli.dispatch.secrets import Overlap, rotated, tell_secrets
+from cli.dispatch.parsing import (
+    CursorOption,
+    LimitOption,
+    explain_not_found,
+    join_path,
+    parse_seconds,
+    require_code,
+)
+from cli.dispatch.secrets import OverlapOption, print_secrets, rotate_secret
 from cli.dispatch.subscription_views import subscription_view, subscriptions_view
 from cli.shell.client import Client
-from cli.shell.context import Shell, command, err, out, print_json
-from cli.shell.credentials import auth_of, headers_of
+from cli.shell.context import CommandContext, command, err, out, print_json
+from cli.shell.credentials import parse_auth, parse_headers
 from cli.shell.errors import InputError
 from cli.shell.lazy import SETTINGS, example
 from cli.shell.tables import print_page
@@ -20,7 +27,9 @@ from core.dispatch.subscription import Signature, SubscriptionStatus, is_code
 
 PATH = "/api/subscriptions"
 ID_PREFIX = "sub_"
-Name = Annotated[str, typer.Argument(help="The subscription's code or id.", metavar="SUBSCRIPTION")]
+SubscriptionArgument = Annotated[
+    str, typer.Argument(help="The subscription's code or id.", metavar="SUBSCRIPTION")
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,7 +40,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class SubscriptionListOptions:
     """Which subscriptions a listing shows."""
 
     status: Annotated[
@@ -42,8 +51,8 @@ class Selection:
         str | None, typer.Option("--type", help="Only those that take events of this type.")
     ] = None
     pool: Annotated[str | None, typer.Option(help="Only those of this pool.")] = None
-    limit: Limit = 100
-    cursor: Cursor = None
+    limit: LimitOption = 100
+    cursor: CursorOption = None
 
     def params(self) -> dict[str, str | int | float | None]:
         """The listing's query."""
@@ -58,25 +67,25 @@ class Selection:
 
 @app.command("list", epilog=example("muster subscriptions list --type shop:orders:order:created"))
 @command
-async def list_(selection: Selection, shell: Shell) -> None:
+async def list_(options: SubscriptionListOptions, shell: CommandContext) -> None:
     """List subscriptions by code, page by page."""
     async with shell.connect() as client:
-        page = await client.get(PATH, selection.params())
+        page = await client.get(PATH, options.params())
     print_page(page, subscriptions_view, shell, "subscriptions")
 
 
 @app.command("show", epilog=example("muster subscriptions show billing"))
 @command
-async def show(name: Name, shell: Shell) -> None:
+async def show(name: SubscriptionArgument, shell: CommandContext) -> None:
     """Show one subscription: what it takes, where that goes, and how it fares."""
     async with shell.connect() as client:
-        with missing_told(_missing(name)):
+        with explain_not_found(_missing(name)):
             found = await client.get(_path(name))
     print_json(found) if shell.as_json else out.print(subscription_view(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class SubscriptionOptions:
     """What a subscription takes and how it is delivered; what is not given is Muster's usual."""
 
     event_type: Annotated[
@@ -133,18 +142,18 @@ class Manner:
         given = {
             "name": self.name,
             "description": self.description,
-            "eventTypes": [binding_of(text) for text in self.event_type or ()] or None,
+            "eventTypes": [parse_binding(text) for text in self.event_type or ()] or None,
             "filter": self.filter_,
             "mode": self.mode.value if self.mode else None,
             "dispatchPoolId": self.pool,
-            "delaySeconds": seconds_of(self.delay),
-            "maxAgeSeconds": seconds_of(self.max_age),
-            "timeoutSeconds": seconds_of(self.timeout),
+            "delaySeconds": parse_seconds(self.delay),
+            "maxAgeSeconds": parse_seconds(self.max_age),
+            "timeoutSeconds": parse_seconds(self.timeout),
             "maxRetries": self.retries,
             "sequence": self.sequence,
             "dataOnly": None if self.envelope is None else not self.envelope,
-            "headers": headers_of(self.header) if self.header else None,
-            "auth": auth_of(self.bearer, self.basic),
+            "headers": parse_headers(self.header) if self.header else None,
+            "auth": parse_auth(self.bearer, self.basic),
             "signature": self.signature.value if self.signature else None,
         }
         return {name: value for name, value in given.items() if value is not None}
@@ -163,13 +172,13 @@ class Manner:
 async def create(
     code: Annotated[str, typer.Argument(help="What it is called, as in billing.", metavar="CODE")],
     target: Annotated[str, typer.Argument(help="Where events are delivered.", metavar="URL")],
-    manner: Manner,
-    shell: Shell,
+    options: SubscriptionOptions,
+    shell: CommandContext,
 ) -> None:
     """Subscribe an address to events, and print the secret that signs what comes there."""
-    called = checked_code(code, "subscription").replace("-", " ").capitalize()
-    body = {"code": code, "name": called, "target": target, **manner.body()}
-    if not manner.event_type:
+    called = require_code(code, "subscription").replace("-", " ").capitalize()
+    body = {"code": code, "name": called, "target": target, **options.body()}
+    if not options.event_type:
         raise InputError("Say which events it takes: --type shop:orders:order:created.")
     async with shell.connect() as client:
         made = await client.post(PATH, body)
@@ -191,43 +200,43 @@ async def create(
 )
 @command
 async def change(
-    subscription: Name,
-    manner: Manner,
-    shell: Shell,
+    subscription: SubscriptionArgument,
+    options: SubscriptionOptions,
+    shell: CommandContext,
     target: Annotated[
         str | None, typer.Option(help="Where events are delivered.", metavar="URL")
     ] = None,
 ) -> None:
     """Change what is given of a subscription; the rest stays, and so do its secrets."""
-    body = manner.body() | ({"target": target} if target else {})
+    body = options.body() | ({"target": target} if target else {})
     if not body:
         raise InputError("Say what is to change, as in --target URL.")
     async with shell.connect() as client:
-        with missing_told(_missing(subscription)):
+        with explain_not_found(_missing(subscription)):
             changed = await client.patch(_path(subscription), body)
     print_json(changed) if shell.as_json else out.print(subscription_view(changed))
 
 
 @app.command("pause", epilog=example("muster subscriptions pause billing"))
 @command
-async def pause(name: Name, shell: Shell) -> None:
+async def pause(name: SubscriptionArgument, shell: CommandContext) -> None:
     """Take no more events; what is on its way goes on."""
     await _change(name, "pause", "is paused", shell)
 
 
 @app.command("resume", epilog=example("muster subscriptions resume billing"))
 @command
-async def resume(name: Name, shell: Shell) -> None:
+async def resume(name: SubscriptionArgument, shell: CommandContext) -> None:
     """Take events again, from now on, with all failures forgotten."""
     await _change(name, "resume", "takes events", shell)
 
 
 @app.command("rm", epilog=example("muster subscriptions rm billing"))
 @command
-async def remove(name: Name, shell: Shell) -> None:
+async def remove(name: SubscriptionArgument, shell: CommandContext) -> None:
     """Remove a subscription and its secrets; what is on its way to it fails."""
     async with shell.connect() as client:
-        with missing_told(_missing(name)):
+        with explain_not_found(_missing(name)):
             await client.delete(_path(name))
     if shell.as_json:
         print_json({"subscription": name, "removed": True})
@@ -237,33 +246,35 @@ async def remove(name: Name, shell: Shell) -> None:
 
 @app.command("secret", epilog=example("muster subscriptions secret billing"))
 @command
-async def secret(name: Name, shell: Shell) -> None:
+async def secret(name: SubscriptionArgument, shell: CommandContext) -> None:
     """Print what signs deliveries; others that sign for a while yet go to standard error."""
     async with shell.connect() as client:
-        with missing_told(_missing(name)):
+        with explain_not_found(_missing(name)):
             found = await client.get(_path(name, "secret"))
-    tell_secrets(found, shell)
+    print_secrets(found, shell)
 
 
 @app.command("rotate", epilog=example("muster subscriptions rotate billing --overlap 7d"))
 @command
-async def rotate(name: Name, shell: Shell, overlap: Overlap = None) -> None:
+async def rotate(
+    name: SubscriptionArgument, shell: CommandContext, overlap: OverlapOption = None
+) -> None:
     """Replace the secret: for a while both sign, so that no delivery fails to verify."""
     async with shell.connect() as client:
-        with missing_told(_missing(name)):
-            found = await rotated(client, _path(name, "secret"), overlap)
-    tell_secrets(found, shell)
+        with explain_not_found(_missing(name)):
+            found = await rotate_secret(client, _path(name, "secret"), overlap)
+    print_secrets(found, shell)
 
 
 async def subscription_id(client: Client, name: str | None) -> str | None:
     """The id of a subscription that was named by its code or its id."""
     if name is None or name.startswith(ID_PREFIX):
         return name
-    with missing_told(_missing(name)):
+    with explain_not_found(_missing(name)):
         return str((await client.get(_path(name)))["id"])
 
 
-def binding_of(text: str) -> dict[str, str]:
+def parse_binding(text: str) -> dict[str, str]:
     """A type with its version, if one is behind it."""
     pattern, sign, version = text.partition("@")
     if not pattern or (sign and not version):
@@ -271,9 +282,9 @@ def binding_of(text: str) -> dict[str, str]:
     return {"eventTypeCode": pattern} | ({"specVersion": version} if sign else {})
 
 
-async def _change(name: str, verb: str, what: str, shell: Shell) -> None:
+async def _change(name: str, verb: str, what: str, shell: CommandContext) -> None:
     async with shell.connect() as client:
-        with missing_told(_missing(name)):
+        with explain_not_found(_missing(name)):
             changed = await client.post(_path(name, verb), {})
     if shell.as_json:
         print_json(changed)
@@ -284,7 +295,7 @@ async def _change(name: str, verb: str, what: str, shell: Shell) -> None:
 def _path(name: str, *rest: str) -> str:
     if not is_code(name) and not re.fullmatch(rf"{ID_PREFIX}[0-9A-Z]{{13}}", name):
         raise InputError(_missing(name))
-    return path_of(PATH, name, *rest)
+    return join_path(PATH, name, *rest)
 
 
 def _missing(name: str) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from cli.dispatch.monitoring_views import warnings_view
-from cli.dispatch.parsing import Cursor, Limit
-from cli.shell.context import Shell, command, out, print_json
+from cli.dispatch.parsing import CursorOption, LimitOption
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.errors import InputError
 from cli.shell.lazy import SETTINGS, example
 from cli.shell.tables import print_page
@@ -16,7 +16,7 @@ PATH = "/monitoring/warnings"
 _PAGE = 500
 
 
-class Severity(StrEnum):
+class WarningSeverity(StrEnum):
     """How much a warning matters, as the API has it; whose own needs a database driver."""
 
     INFO = "INFO"
@@ -36,15 +36,15 @@ app = typer.Typer(
 @app.command("list", epilog=example("muster warnings list --severity error"))
 @command
 async def list_(
-    shell: Shell,
+    shell: CommandContext,
     severity: Annotated[
-        Severity | None, typer.Option(help="Only those.", case_sensitive=False)
+        WarningSeverity | None, typer.Option(help="Only those.", case_sensitive=False)
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that somebody has seen.")
     ] = False,
-    limit: Limit = 100,
-    cursor: Cursor = None,
+    limit: LimitOption = 100,
+    cursor: CursorOption = None,
 ) -> None:
     """List warnings about deliveries, newest first: those that nobody has seen yet.
 
@@ -61,7 +61,7 @@ async def list_(
 @app.command("ack", epilog=example("muster warnings ack 17", "muster warnings ack --all"))
 @command
 async def acknowledge(
-    shell: Shell,
+    shell: CommandContext,
     ids: Annotated[
         list[int] | None, typer.Argument(help="Ids of warnings.", metavar="ID", min=1)
     ] = None,

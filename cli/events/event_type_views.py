@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.shell.tables import Document, plain_table
-from cli.waits.views import local_time, pairs
+from cli.waits.views import local_time, pairs_table
 
 VERSION_STYLES = {"FINALISING": "cyan", "CURRENT": "green", "DEPRECATED": "yellow"}
 _TYPE_STYLES = {"CURRENT": "green", "ARCHIVED": "yellow"}
@@ -30,7 +30,7 @@ def event_types_view(items: Sequence[Document]) -> RenderableType:
 
 def event_type_view(found: Document) -> RenderableType:
     """One event type with its versions."""
-    head = pairs(
+    head = pairs_table(
         [
             ("event type", Text(str(found.get("code")))),
             ("name", Text(str(found.get("name")))),

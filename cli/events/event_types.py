@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.dispatch.parsing import Cursor, Limit, path_of
+from cli.dispatch.parsing import CursorOption, LimitOption, join_path
 from cli.events.event_type_views import event_type_view, event_types_view
-from cli.shell.context import Shell, command, out, print_json
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_text
 from cli.shell.lazy import SETTINGS, example
@@ -16,10 +16,10 @@ from cli.shell.tables import print_page
 from core.events.event_type import SchemaType, TypeStatus, Validation
 
 PATH = "/api/event-types"
-Code = Annotated[
+EventTypeArgument = Annotated[
     str, typer.Argument(help="As in shop:orders:order:created, or the id.", metavar="CODE")
 ]
-Version = Annotated[str, typer.Argument(help="As in 1.0.", metavar="VERSION")]
+VersionArgument = Annotated[str, typer.Argument(help="As in 1.0.", metavar="VERSION")]
 _KINDS = {".json": SchemaType.JSON_SCHEMA, ".xsd": SchemaType.XSD, ".proto": SchemaType.PROTO}
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class EventTypeListOptions:
     """Which event types a listing shows."""
 
     application: Annotated[str | None, typer.Option(help="Only the first segment.")] = None
@@ -40,8 +40,8 @@ class Selection:
     status: Annotated[
         TypeStatus | None, typer.Option(help="Only those that stand so.", case_sensitive=False)
     ] = None
-    limit: Limit = 100
-    cursor: Cursor = None
+    limit: LimitOption = 100
+    cursor: CursorOption = None
 
     def params(self) -> dict[str, str | int | float | None]:
         """The listing's query."""
@@ -57,25 +57,25 @@ class Selection:
 
 @app.command("list", epilog=example("muster event-types list --application shop"))
 @command
-async def list_(selection: Selection, shell: Shell) -> None:
+async def list_(options: EventTypeListOptions, shell: CommandContext) -> None:
     """List event types by code, page by page."""
     async with shell.connect() as client:
-        page = await client.get(PATH, selection.params())
+        page = await client.get(PATH, options.params())
     print_page(page, event_types_view, shell)
 
 
 @app.command("show", epilog=example("muster event-types show shop:orders:order:created"))
 @command
 async def show(
-    code: Code,
-    shell: Shell,
+    code: EventTypeArgument,
+    shell: CommandContext,
     schema: Annotated[
         str | None,
         typer.Option("--schema", help="Print the schema of this version.", metavar="VERSION"),
     ] = None,
 ) -> None:
     """Show one event type with its versions, or the schema of one of them."""
-    path = path_of(PATH, code) if schema is None else path_of(PATH, code, "schemas", schema)
+    path = join_path(PATH, code) if schema is None else join_path(PATH, code, "schemas", schema)
     async with shell.connect() as client:
         found = await client.get(path)
     if shell.as_json:
@@ -87,7 +87,7 @@ async def show(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class EventTypeOptions:
     """What is said of a new event type."""
 
     name: Annotated[
@@ -106,7 +106,7 @@ class Description:
         """The request."""
         given = {
             "code": code,
-            "name": self.name or name_of(code),
+            "name": self.name or default_type_name(code),
             "description": self.description,
             "validation": self.validation.value if self.validation else None,
             "clientScoped": self.client_scoped or None,
@@ -119,15 +119,17 @@ class Description:
     epilog=example("muster event-types create shop:orders:order:created --validation warn"),
 )
 @command
-async def create(code: Code, description: Description, shell: Shell) -> None:
+async def create(
+    code: EventTypeArgument, description: EventTypeOptions, shell: CommandContext
+) -> None:
     """Register an event type. Events are held against it once it has a version in force."""
     async with shell.connect() as client:
         made = await client.post(PATH, description.body(code))
-    _tell(made, f"Event type {code} is registered.", shell)
+    _print_result(made, f"Event type {code} is registered.", shell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
+class SchemaVersionOptions:
     """What a new version is made of, and whether it is in force at once."""
 
     kind: Annotated[
@@ -146,7 +148,7 @@ class Making:
 
     def body(self, version: str, file: str) -> dict[str, Any]:
         """The request."""
-        kind = self.kind or kind_of(file)
+        kind = self.kind or schema_type_of(file)
         body = {"version": version, "schema": read_text(file), "schemaType": kind.value}
         return body | ({"mimeType": self.mime_type} if self.mime_type else {})
 
@@ -160,58 +162,62 @@ class Making:
 )
 @command
 async def add_version(
-    code: Code,
-    version: Version,
+    code: EventTypeArgument,
+    version: VersionArgument,
     file: Annotated[str, typer.Argument(help="The schema: a file, or -.", metavar="FILE")],
-    making: Making,
-    shell: Shell,
+    options: SchemaVersionOptions,
+    shell: CommandContext,
 ) -> None:
     """Add a version with its schema: JSON Schema, XSD or proto.
 
     A version can be changed while it is FINALISING; `finalise` puts it in force. A schema that
     cannot be used is refused, with the place that is wrong.
     """
-    body = making.body(version, file)
+    body = options.body(version, file)
     async with shell.connect() as client:
-        made = await client.post(path_of(PATH, code, "schemas"), body)
-        if making.finalise:
-            made = await client.post(path_of(PATH, code, "schemas", version, "finalise"), {})
-    state = "in force" if making.finalise else "FINALISING"
-    _tell(made, f"Version {version} of {made['code']} is {state}.", shell)
+        made = await client.post(join_path(PATH, code, "schemas"), body)
+        if options.finalise:
+            made = await client.post(join_path(PATH, code, "schemas", version, "finalise"), {})
+    state = "in force" if options.finalise else "FINALISING"
+    _print_result(made, f"Version {version} of {made['code']} is {state}.", shell)
 
 
 @app.command(
     "finalise", epilog=example("muster event-types finalise shop:orders:order:created 1.0")
 )
 @command
-async def finalise(code: Code, version: Version, shell: Shell) -> None:
+async def finalise(
+    code: EventTypeArgument, version: VersionArgument, shell: CommandContext
+) -> None:
     """Put a version in force: events are held against it from now on."""
     async with shell.connect() as client:
-        made = await client.post(path_of(PATH, code, "schemas", version, "finalise"), {})
-    _tell(made, f"Version {version} of {made['code']} is in force.", shell)
+        made = await client.post(join_path(PATH, code, "schemas", version, "finalise"), {})
+    _print_result(made, f"Version {version} of {made['code']} is in force.", shell)
 
 
 @app.command(
     "deprecate", epilog=example("muster event-types deprecate shop:orders:order:created 1.0")
 )
 @command
-async def deprecate(code: Code, version: Version, shell: Shell) -> None:
+async def deprecate(
+    code: EventTypeArgument, version: VersionArgument, shell: CommandContext
+) -> None:
     """Deprecate a version: only events that name it are still held against it."""
     async with shell.connect() as client:
-        made = await client.post(path_of(PATH, code, "schemas", version, "deprecate"), {})
-    _tell(made, f"Version {version} of {made['code']} is deprecated.", shell)
+        made = await client.post(join_path(PATH, code, "schemas", version, "deprecate"), {})
+    _print_result(made, f"Version {version} of {made['code']} is deprecated.", shell)
 
 
 @app.command("archive", epilog=example("muster event-types archive shop:orders:order:created"))
 @command
-async def archive(code: Code, shell: Shell) -> None:
+async def archive(code: EventTypeArgument, shell: CommandContext) -> None:
     """Put an event type out of use: all of its versions are deprecated."""
     async with shell.connect() as client:
-        made = await client.post(path_of(PATH, code, "archive"), {})
-    _tell(made, f"Event type {made['code']} is archived.", shell)
+        made = await client.post(join_path(PATH, code, "archive"), {})
+    _print_result(made, f"Event type {made['code']} is archived.", shell)
 
 
-def kind_of(file: str) -> SchemaType:
+def schema_type_of(file: str) -> SchemaType:
     """What kind of schema a file holds, by its name."""
     suffix = Path(file).suffix.lower()
     if suffix not in _KINDS:
@@ -220,11 +226,11 @@ def kind_of(file: str) -> SchemaType:
     return _KINDS[suffix]
 
 
-def name_of(code: str) -> str:
+def default_type_name(code: str) -> str:
     """How people would call a type."""
     words = " ".join(code.split(":")[2:]) or code
     return words.replace("-", " ").capitalize()
 
 
-def _tell(made: Any, sentence: str, shell: Shell) -> None:
+def _print_result(made: Any, sentence: str, shell: CommandContext) -> None:
     print_json(made) if shell.as_json else out.print(sentence, markup=False, soft_wrap=True)

@@ -7,9 +7,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.dispatch.job_views import jobs_view
-from cli.shell.tables import Document, number, plain_table
+from cli.shell.tables import Document, format_count, plain_table
 from cli.waits.send import verdict_line
-from cli.waits.views import local_time, pairs
+from cli.waits.views import local_time, pairs_table
 
 
 def sent_view(reply: Document) -> RenderableType:
@@ -46,7 +46,7 @@ def events_view(items: Sequence[Document]) -> RenderableType:
             *(Text(str(item.get(name) or "")) for name in ("id", "type", "source", "subject")),
             Text(str(item.get("messageGroup") or "")),
             local_time(item.get("time")),
-            number(item.get("dataSize")),
+            format_count(item.get("dataSize")),
         )
     return table
 
@@ -56,7 +56,7 @@ def event_view(event: Document, jobs: Sequence[Document] | None) -> RenderableTy
     version = f"  {event['typeVersion']}" if event.get("typeVersion") else ""
     context = [f"{one['key']}={one['value']}" for one in event.get("contextData") or ()]
     extensions = [f"{name}={value}" for name, value in (event.get("extensions") or {}).items()]
-    head = pairs(
+    head = pairs_table(
         [
             ("event", Text(str(event.get("id")))),
             ("type", Text(f"{event.get('type')}{version}")),

@@ -7,13 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.dispatch.parsing import Cursor, Limit, moment_of, pairs_of, path_of, with_raw
+from cli.dispatch.parsing import (
+    CursorOption,
+    LimitOption,
+    encode_with_raw,
+    join_path,
+    parse_pairs,
+    parse_time,
+)
 from cli.events.event_views import event_view, events_view, sent_view
 from cli.shell.client import Client
-from cli.shell.context import Shell, command, out, print_json
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.json_input import read_argument, read_json_text
 from cli.shell.lazy import SETTINGS, example
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from cli.shell.tables import print_page
 from core.events.event import is_json
 
@@ -29,7 +36,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class SendEventOptions:
     """An event to send, but for its type."""
 
     data: Annotated[
@@ -60,7 +67,7 @@ class Draft:
 
     def body(self, type_: str) -> bytes:
         """The request, with JSON as it was written, digit by digit."""
-        context = pairs_of(self.context or (), "context")
+        context = parse_pairs(self.context or (), "context")
         given = {
             "type": type_,
             "source": self.source,
@@ -74,7 +81,7 @@ class Draft:
             "typeVersion": self.type_version,
             "dataContentType": self.content_type,
         }
-        return with_raw(given, "data", self._data())
+        return encode_with_raw(given, "data", self._data())
 
     def _data(self) -> str | None:
         if self.data is None:
@@ -94,22 +101,22 @@ class Draft:
 @command
 async def send(
     type_: Annotated[str, typer.Argument(help="As in shop:orders:order:created.", metavar="TYPE")],
-    draft: Draft,
-    shell: Shell,
+    options: SendEventOptions,
+    shell: CommandContext,
 ) -> None:
     """Send an event; all who want it get it, delivered and signed.
 
     When this ends, the event and its deliveries are stored. An event that its type's schema does
     not allow is refused, and the error names the place.
     """
-    body = draft.body(type_)
+    body = options.body(type_)
     async with shell.connect() as client:
         reply = await client.post(PATH, body)
     print_json(reply) if shell.as_json else out.print(sent_view(reply))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class EventListOptions:
     """Which events a listing shows."""
 
     type_: Annotated[
@@ -127,12 +134,12 @@ class Selection:
         str | None, typer.Option(help="Only those since: 10m ago, or a date and time.")
     ] = None
     until: Annotated[str | None, typer.Option(help="Only those before.")] = None
-    limit: Limit = 50
-    cursor: Cursor = None
+    limit: LimitOption = 50
+    cursor: CursorOption = None
 
     def params(self, now: datetime) -> dict[str, Any]:
         """The listing's query."""
-        pairs_of(self.context or (), "context")
+        parse_pairs(self.context or (), "context")
         return {
             "type": self.type_,
             "source": self.source,
@@ -140,8 +147,8 @@ class Selection:
             "messageGroup": self.group,
             "correlationId": self.correlation,
             "context": self.context or None,
-            "from": moment_of(self.since, now) if self.since else None,
-            "to": moment_of(self.until, now) if self.until else None,
+            "from": parse_time(self.since, now) if self.since else None,
+            "to": parse_time(self.until, now) if self.until else None,
             "limit": self.limit,
             "cursor": self.cursor,
         }
@@ -155,9 +162,9 @@ class Selection:
     ),
 )
 @command
-async def list_(selection: Selection, shell: Shell) -> None:
+async def list_(options: EventListOptions, shell: CommandContext) -> None:
     """List events, newest first, page by page."""
-    params = selection.params(datetime.now(UTC))
+    params = options.params(datetime.now(UTC))
     async with shell.connect() as client:
         page = await client.get(PATH, params)
     print_page(page, events_view, shell)
@@ -166,11 +173,12 @@ async def list_(selection: Selection, shell: Shell) -> None:
 @app.command("show", epilog=example("muster events show 0PJ3F6SK81VB8"))
 @command
 async def show(
-    event_id: Annotated[str, typer.Argument(help="The event's id.", metavar="ID")], shell: Shell
+    event_id: Annotated[str, typer.Argument(help="The event's id.", metavar="ID")],
+    shell: CommandContext,
 ) -> None:
     """Show one event: its data, and who gets it."""
     async with shell.connect() as client:
-        event = await client.get(path_of(PATH, event_id))
+        event = await client.get(join_path(PATH, event_id))
         jobs = await _jobs_of(client, event_id)
     if shell.as_json:
         print_json({**event, "jobs": jobs} if jobs is not None else event)
@@ -181,8 +189,8 @@ async def show(
 async def _jobs_of(client: Client, event_id: str) -> list[dict[str, Any]] | None:
     """Its deliveries, if the key may see them."""
     try:
-        page = await client.get(path_of("/api/dispatch-jobs/event", event_id))
-    except ProblemError as problem:
+        page = await client.get(join_path("/api/dispatch-jobs/event", event_id))
+    except ProblemResponseError as problem:
         if problem.status != 403:
             raise
         return None

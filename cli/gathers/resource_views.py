@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.shell.durations import format_duration
-from cli.waits.views import local_time, pairs
+from cli.waits.views import local_time, pairs_table
 
 Document = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ def resources_view(items: Sequence[Document]) -> RenderableType:
 def resource_view(resource: Document) -> RenderableType:
     """One resource with everything but its secrets."""
     headers = [f"{name}: {value}" for name, value in (resource.get("headers") or {}).items()]
-    return pairs(
+    return pairs_table(
         [
             ("resource", Text(str(resource.get("name")))),
             ("url", Text(f"{resource.get('method', 'POST')} {resource.get('url')}")),

@@ -7,16 +7,16 @@ from urllib.parse import quote
 import typer
 
 from cli.gathers.resource_views import resource_view, resources_view
-from cli.shell.context import Shell, command, out, print_json
-from cli.shell.credentials import auth_of, headers_of
+from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.credentials import parse_auth, parse_headers
 from cli.shell.durations import parse_duration
 from cli.shell.errors import CommandError
 from cli.shell.lazy import SETTINGS, example
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from core.gathers.gather import ReplyBy
 
 PATH = "/api/resources"
-Name = Annotated[str, typer.Argument(help="The resource's name.", metavar="NAME")]
+ResourceArgument = Annotated[str, typer.Argument(help="The resource's name.", metavar="NAME")]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,7 +27,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class ResourceOptions:
     """How a resource is called; what is not given is Muster's usual."""
 
     method: Annotated[str | None, typer.Option(help="HTTP method; POST if not given.")] = None
@@ -55,8 +55,8 @@ class Manner:
         """As the API names them."""
         given = {
             "method": self.method,
-            "headers": headers_of(self.header) if self.header else None,
-            "auth": auth_of(self.bearer, self.basic),
+            "headers": parse_headers(self.header) if self.header else None,
+            "auth": parse_auth(self.bearer, self.basic),
             "reply": self.reply.value if self.reply else None,
             "connectTimeoutMs": _milliseconds(self.connect_timeout),
             "readTimeoutMs": _milliseconds(self.read_timeout),
@@ -69,7 +69,7 @@ class Manner:
 @app.command("list", epilog=example("muster resources list --json"))
 @command
 async def list_(
-    shell: Shell,
+    shell: CommandContext,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many on one page.")] = 100,
     cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.")] = None,
 ) -> None:
@@ -86,7 +86,7 @@ async def list_(
 
 @app.command("show", epilog=example("muster resources show laboratory"))
 @command
-async def show(name: Name, shell: Shell) -> None:
+async def show(name: ResourceArgument, shell: CommandContext) -> None:
     """Show one resource: where it is, how it is called and how it answers."""
     async with shell.connect() as client:
         found = await client.get(resource_path(name))
@@ -102,13 +102,13 @@ async def show(name: Name, shell: Shell) -> None:
 )
 @command
 async def put(
-    name: Name,
+    name: ResourceArgument,
     target: Annotated[str, typer.Argument(help="Where it is called.", metavar="URL")],
-    manner: Manner,
-    shell: Shell,
+    options: ResourceOptions,
+    shell: CommandContext,
 ) -> None:
     """Register a resource, or change all of one that is there."""
-    body = {"url": target, **manner.settings()}
+    body = {"url": target, **options.settings()}
     async with shell.connect() as client:
         kept = await client.put(resource_path(name), body)
     if shell.as_json:
@@ -119,12 +119,12 @@ async def put(
 
 @app.command("rm", epilog=example("muster resources rm laboratory"))
 @command
-async def remove(name: Name, shell: Shell) -> None:
+async def remove(name: ResourceArgument, shell: CommandContext) -> None:
     """Remove a resource: nobody can ask it any more."""
     async with shell.connect() as client:
         try:
             await client.delete(resource_path(name))
-        except ProblemError as problem:
+        except ProblemResponseError as problem:
             if problem.status != 404:
                 raise
             told = f"There is no resource {name}: see `muster resources list`."

@@ -7,7 +7,7 @@ from core.shared.errors import InvalidError
 from core.shared.kafka_config import KafkaConfig
 from host.errors import HostError
 from host.instance import KafkaLink, read_instance
-from host.paths import places_of
+from host.paths import instance_paths
 from settings.settings import Settings
 
 
@@ -38,5 +38,5 @@ def _with_local(settings: Settings, data_dir: Path) -> Settings:
 
 
 def _link(data_dir: Path) -> KafkaLink | None:
-    instance = read_instance(places_of(data_dir))
+    instance = read_instance(instance_paths(data_dir))
     return instance.kafka if instance is not None else None

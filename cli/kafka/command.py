@@ -2,47 +2,47 @@
 
 import typer
 
-from cli.shell.lazy import SETTINGS, Entry, group_of
+from cli.shell.lazy import SETTINGS, CommandEntry, lazy_group
 
 _PANEL = "Kafka"
 
 COMMANDS = (
-    Entry(
+    CommandEntry(
         name="status",
         target="cli.kafka.status:status",
         summary="Show brokers, topics, consumers and the relay.",
         example="muster kafka status --watch",
         panel=_PANEL,
     ),
-    Entry(
+    CommandEntry(
         name="lag",
         target="cli.kafka.status:lag",
         summary="Show how far each partition is stored.",
         example="muster kafka lag",
         panel=_PANEL,
     ),
-    Entry(
+    CommandEntry(
         name="dead-letters",
         target="cli.kafka.dead_letters:app",
         summary="List, show and delete records that could not be handled.",
         example="muster kafka dead-letters list --topic payments",
         panel=_PANEL,
     ),
-    Entry(
+    CommandEntry(
         name="redrive",
         target="cli.kafka.redrive:redrive",
         summary="Handle dead letters again.",
         example="muster kafka redrive --topic payments",
         panel=_PANEL,
     ),
-    Entry(
+    CommandEntry(
         name="rewind",
         target="cli.kafka.rewind:rewind",
         summary="Have records read again, after a restore.",
         example="muster kafka rewind --to 2h",
         panel=_PANEL,
     ),
-    Entry(
+    CommandEntry(
         name="produce",
         target="cli.kafka.produce:produce",
         summary="Send records to a topic.",
@@ -52,7 +52,7 @@ COMMANDS = (
 )
 
 app = typer.Typer(
-    cls=group_of(COMMANDS),
+    cls=lazy_group(COMMANDS),
     no_args_is_help=True,
     add_completion=False,
     context_settings=SETTINGS,

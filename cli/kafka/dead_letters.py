@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
-from cli.kafka.views import letter_view, letters_view
-from cli.shell.context import Shell, command, out, print_json
+from cli.kafka.views import dead_letter_view, dead_letters_view
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.lazy import SETTINGS, example
 
 PATH = "/api/dead-letters"
-LetterId = Annotated[int, typer.Argument(help="Id of the dead letter.", metavar="ID", min=1)]
+DeadLetterIdArgument = Annotated[
+    int, typer.Argument(help="Id of the dead letter.", metavar="ID", min=1)
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,7 +23,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class DeadLetterListOptions:
     """Which dead letters a listing shows."""
 
     topic: Annotated[str | None, typer.Option(help="Only those of this topic.")] = None
@@ -45,30 +47,30 @@ class Selection:
 
 @app.command("list", epilog=example("muster kafka dead-letters list --error 'not the JSON'"))
 @command
-async def list_(selection: Selection, shell: Shell) -> None:
+async def list_(options: DeadLetterListOptions, shell: CommandContext) -> None:
     """List dead letters, newest first, page by page."""
     async with shell.connect() as client:
-        page = await client.get(PATH, selection.params())
+        page = await client.get(PATH, options.params())
     if shell.as_json:
         print_json(page)
         return
-    out.print(letters_view(page["items"]))
+    out.print(dead_letters_view(page["items"]))
     if page.get("nextCursor"):
         out.print(f"[dim]More: --cursor {page['nextCursor']}[/]", soft_wrap=True)
 
 
 @app.command("show", epilog=example("muster kafka dead-letters show 7"))
 @command
-async def show(letter_id: LetterId, shell: Shell) -> None:
+async def show(letter_id: DeadLetterIdArgument, shell: CommandContext) -> None:
     """Show one dead letter: its error, its key, its headers and its data."""
     async with shell.connect() as client:
-        letter = await client.get(f"{PATH}/{letter_id}")
-    print_json(letter) if shell.as_json else out.print(letter_view(letter))
+        dead_letter = await client.get(f"{PATH}/{letter_id}")
+    print_json(dead_letter) if shell.as_json else out.print(dead_letter_view(dead_letter))
 
 
 @app.command("delete", epilog=example("muster kafka dead-letters delete 7"))
 @command
-async def delete(letter_id: LetterId, shell: Shell) -> None:
+async def delete(letter_id: DeadLetterIdArgument, shell: CommandContext) -> None:
     """Forget one dead letter: nobody will handle it."""
     async with shell.connect() as client:
         await client.delete(f"{PATH}/{letter_id}")

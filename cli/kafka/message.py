@@ -10,33 +10,35 @@ import typer
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_json_text
 
-NUMBER = b"{n}"
+NUMBER_PLACEHOLDER = b"{n}"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ProducerMessage:
     """A record to send."""
 
     value: bytes
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
 
-    def copies(self, count: int) -> Iterator["Message"]:
+    def copies(self, count: int) -> Iterator["ProducerMessage"]:
         """The same so often; of several, each has its number where {n} asks for it."""
         if count == 1:
             yield self
             return
         for number in range(1, count + 1):
             text = str(number).encode()
-            yield Message(
-                self.value.replace(NUMBER, text),
-                self.key.replace(NUMBER, text) if self.key is not None else None,
-                tuple((name, value.replace(NUMBER, text)) for name, value in self.headers),
+            yield ProducerMessage(
+                self.value.replace(NUMBER_PLACEHOLDER, text),
+                self.key.replace(NUMBER_PLACEHOLDER, text) if self.key is not None else None,
+                tuple(
+                    (name, value.replace(NUMBER_PLACEHOLDER, text)) for name, value in self.headers
+                ),
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class ProduceOptions:
     """What to send, as it was typed."""
 
     data: Annotated[
@@ -56,14 +58,14 @@ class Draft:
         int, typer.Option(min=1, max=10_000_000, help="How many; {n} becomes the number of each.")
     ] = 1
 
-    def message(self) -> Message:
+    def message(self) -> ProducerMessage:
         """What was meant.
 
         Raises:
             InputError: It cannot be sent.
         """
         key = None if self.key is None else self.key.encode()
-        return Message(self._value(), key, self._headers())
+        return ProducerMessage(self._value(), key, self._headers())
 
     def _value(self) -> bytes:
         if self.file is None:

@@ -19,11 +19,11 @@ from aiokafka.errors import (
 
 from actors.kafka.client import make_producer
 from cli.kafka.broker import find_broker
-from cli.kafka.message import Draft, Message
+from cli.kafka.message import ProduceOptions, ProducerMessage
 from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, out, print_json
 from cli.shell.errors import CommandError, InputError
 from cli.shell.progress import progress
-from core.kafka.topic_routing import NAME
+from core.kafka.topic_routing import TOPIC_NAME
 from core.shared.kafka_config import KafkaConfig
 
 # So many are on their way before any is waited for.
@@ -33,13 +33,13 @@ MAX_BYTES = 64 * 1024 * 1024
 CONNECT_WITHIN = 30.0
 
 # By partition: the offsets of the first and the last record.
-Spans = dict[int, tuple[int, int]]
+OffsetRanges = dict[int, tuple[int, int]]
 
 
 @command
 async def produce(
     topic: Annotated[str, typer.Argument(help="The topic.")],
-    draft: Draft,
+    options: ProduceOptions,
     bootstrap: Annotated[
         str | None,
         typer.Option(
@@ -54,11 +54,11 @@ async def produce(
     Speaks to the broker itself, as MUSTER_KAFKA_* says; no key of Muster is needed. With --count,
     {n} in data, key and headers becomes 1, 2, 3 and so on.
     """
-    if not NAME.fullmatch(topic):
+    if not TOPIC_NAME.fullmatch(topic):
         raise InputError(f"'{topic}' is no topic: letters, digits, dots, dashes and underscores.")
-    message, config = draft.message(), find_broker(bootstrap, data_dir)
-    started, count = time.monotonic(), draft.count
-    with _troubles_told(config, topic):
+    message, config = options.message(), find_broker(bootstrap, data_dir)
+    started, count = time.monotonic(), options.count
+    with _translate_errors(config, topic):
         async with _producer(config) as producer:
             with progress("producing", count, shown=not as_json and count > 1) as show:
                 spans = await send_all(
@@ -74,11 +74,11 @@ async def produce(
 async def send_all(
     producer: AIOKafkaProducer,
     topic: str,
-    messages: Iterable[Message],
+    messages: Iterable[ProducerMessage],
     tell: Callable[[int], None],
-) -> Spans:
+) -> OffsetRanges:
     """Send them in order; where they are. Each window is confirmed before the next begins."""
-    spans: Spans = {}
+    spans: OffsetRanges = {}
     upcoming, done = iter(messages), 0
     while window := list(islice(upcoming, WINDOW)):
         futures = [
@@ -93,7 +93,7 @@ async def send_all(
     return spans
 
 
-def sent_sentence(topic: str, spans: Spans, count: int, seconds: float) -> str:
+def sent_sentence(topic: str, spans: OffsetRanges, count: int, seconds: float) -> str:
     """Where the records are."""
     if count == 1:
         ((partition, (offset, _)),) = spans.items()
@@ -105,7 +105,7 @@ def sent_sentence(topic: str, spans: Spans, count: int, seconds: float) -> str:
     return f"Sent {count:,} records to {topic} ({speed}); offsets by partition {places}."
 
 
-def sent_document(topic: str, spans: Spans, count: int, seconds: float) -> Mapping[str, Any]:
+def sent_document(topic: str, spans: OffsetRanges, count: int, seconds: float) -> Mapping[str, Any]:
     """The same for scripts."""
     return {
         "topic": topic,
@@ -132,7 +132,7 @@ async def _producer(config: KafkaConfig) -> AsyncIterator[AIOKafkaProducer]:
 
 
 @contextmanager
-def _troubles_told(config: KafkaConfig, topic: str) -> Iterator[None]:
+def _translate_errors(config: KafkaConfig, topic: str) -> Iterator[None]:
     try:
         yield
     except (KafkaConnectionError, TimeoutError, OSError) as error:

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.kafka.views import failures_view, redriven_line
+from cli.kafka.views import failures_view, redrive_line
 from cli.shell.client import Client
-from cli.shell.context import Shell, command, complain, out, print_json
+from cli.shell.context import CommandContext, command, out, print_error, print_json
 from cli.shell.errors import InputError
 from cli.shell.progress import progress
 
 PATH = "/api/dead-letters/redrive"
-MOST_IDS = 500
+MAX_IDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RedriveOptions:
     """Which dead letters are meant."""
 
     topic: Annotated[str | None, typer.Option(help="Those of this topic.")] = None
@@ -27,7 +27,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Summary:
+class RedriveSummary:
     """What all calls together came to."""
 
     handled: int = 0
@@ -68,8 +68,8 @@ class Summary:
 
 @command
 async def redrive(
-    wanted: Wanted,
-    shell: Shell,
+    options: RedriveOptions,
+    shell: CommandContext,
     ids: Annotated[
         list[int] | None, typer.Argument(help="Ids of dead letters.", metavar="ID", min=1)
     ] = None,
@@ -80,46 +80,46 @@ async def redrive(
     its event keeps its place in the topic as its id. Stopped half way, run it again. Exit code 1
     if any failed again or is unknown.
     """
-    asked, summary = len(set(ids or ())), Summary()
-    wishes = wishes_of(wanted, ids or [])
+    total, summary = len(set(ids or ())), RedriveSummary()
+    requests = redrive_requests(options, ids or [])
     async with shell.connect() as client:
-        with progress("redriving", asked or None, shown=not shell.as_json) as show:
-            async for reply in _replies(client, wishes):
+        with progress("redriving", total or None, shown=not shell.as_json) as show:
+            async for reply in _replies(client, requests):
                 summary.add(reply)
-                show(summary.tried, max(asked, summary.tried + summary.remaining))
-    print_json(summary.document()) if shell.as_json else _tell(summary)
+                show(summary.tried, max(total, summary.tried + summary.remaining))
+    print_json(summary.document()) if shell.as_json else _print_summary(summary)
     if summary.failed or summary.unknown:
         raise typer.Exit(1)
 
 
-def wishes_of(wanted: Wanted, ids: list[int]) -> list[dict[str, Any]]:
+def redrive_requests(options: RedriveOptions, ids: list[int]) -> list[dict[str, Any]]:
     """The requests to make; each is repeated until nothing remains of it."""
-    filters = {"topic": wanted.topic, "error": wanted.error}
+    filters = {"topic": options.topic, "error": options.error}
     named = {name: text for name, text in filters.items() if text is not None}
-    if [bool(ids), bool(named), wanted.everything].count(True) != 1:
+    if [bool(ids), bool(named), options.everything].count(True) != 1:
         raise InputError("Name dead letters: ids, or --topic and --error, or --all.")
-    limit = {"limit": wanted.batch}
+    limit = {"limit": options.batch}
     if not ids:
         return [{**(named or {"all": True}), **limit}]
     unique = sorted(set(ids))
-    starts = range(0, len(unique), MOST_IDS)
-    return [{"ids": unique[start : start + MOST_IDS], **limit} for start in starts]
+    starts = range(0, len(unique), MAX_IDS)
+    return [{"ids": unique[start : start + MAX_IDS], **limit} for start in starts]
 
 
-async def _replies(client: Client, wishes: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-    for wish in wishes:
+async def _replies(client: Client, requests: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+    for request in requests:
         cursor: str | None = None
         while True:
-            reply = await client.post(PATH, {**wish, "cursor": cursor})
+            reply = await client.post(PATH, {**request, "cursor": cursor})
             yield reply
             cursor = reply["nextCursor"]
             if cursor is None:
                 break
 
 
-def _tell(summary: Summary) -> None:
-    out.print(redriven_line(summary.document()))
+def _print_summary(summary: RedriveSummary) -> None:
+    out.print(redrive_line(summary.document()))
     if summary.failures:
         out.print(failures_view(summary.failures))
     if summary.unknown:
-        complain(f"There is no dead letter {', '.join(map(str, summary.unknown))}.")
+        print_error(f"There is no dead letter {', '.join(map(str, summary.unknown))}.")

@@ -14,11 +14,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 
 from actors.kafka.client import client_options
-from cli.dispatch.parsing import moment_of
+from cli.dispatch.parsing import parse_time
 from cli.kafka.broker import find_broker
 from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, out, print_json
 from cli.shell.errors import CommandError
-from cli.shell.tables import number, plain_table
+from cli.shell.tables import format_count, plain_table
 from core.shared.kafka_config import KafkaConfig
 
 CONNECT_WITHIN = 60.0
@@ -29,7 +29,7 @@ _EMPTY = {"Empty", "Dead"}
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class OffsetMove:
     """Where a group stands in a partition, and where it is to begin again."""
 
     topic: str
@@ -43,9 +43,9 @@ class Move:
         return self.old - self.new
 
 
-def moves_of(
+def plan_moves(
     committed: Mapping[TopicPartition, int], found: Mapping[TopicPartition, int | None]
-) -> list[Move]:
+) -> list[OffsetMove]:
     """Decide where each partition begins again; never further on than it stands.
 
     Args:
@@ -56,7 +56,7 @@ def moves_of(
     for place, old in sorted(committed.items()):
         first = found.get(place)
         new = old if first is None else min(old, first)
-        moves.append(Move(place.topic, place.partition, old, new))
+        moves.append(OffsetMove(place.topic, place.partition, old, new))
     return moves
 
 
@@ -90,7 +90,7 @@ async def rewind(
     commits over what is set here.
     """
     config = find_broker(bootstrap, data_dir)
-    since = datetime.fromisoformat(moment_of(to, datetime.now(UTC)).replace("Z", "+00:00"))
+    since = datetime.fromisoformat(parse_time(to, datetime.now(UTC)).replace("Z", "+00:00"))
     try:
         async with asyncio.timeout(CONNECT_WITHIN):
             moves = await _rewind(config, since, topic, is_real=yes)
@@ -106,7 +106,7 @@ async def rewind(
 
 async def _rewind(
     config: KafkaConfig, since: datetime, topics: list[str] | None, *, is_real: bool
-) -> list[Move]:
+) -> list[OffsetMove]:
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     committed = await _committed(config, topics, must_be_empty=is_real)
     consumer = AIOKafkaConsumer(
@@ -118,7 +118,7 @@ async def _rewind(
         millis = int(since.timestamp() * 1000)
         times = await consumer.offsets_for_times(dict.fromkeys(committed, millis))
         found = {place: hit.offset if hit else None for place, hit in times.items()}
-        moves = moves_of(committed, found)
+        moves = plan_moves(committed, found)
         changed = {TopicPartition(m.topic, m.partition): m.new for m in moves if m.records}
         if is_real and changed:
             await consumer.commit(changed)
@@ -169,7 +169,9 @@ def _in_use(group: str) -> str:
     )
 
 
-def _document(group: str, since: datetime, moves: list[Move], *, is_real: bool) -> dict[str, Any]:
+def _document(
+    group: str, since: datetime, moves: list[OffsetMove], *, is_real: bool
+) -> dict[str, Any]:
     return {
         "group": group,
         "to": since.isoformat(),
@@ -187,10 +189,10 @@ def _document(group: str, since: datetime, moves: list[Move], *, is_real: bool) 
     }
 
 
-def _show(group: str, since: datetime, moves: list[Move], *, is_real: bool) -> None:
+def _show(group: str, since: datetime, moves: list[OffsetMove], *, is_real: bool) -> None:
     table = plain_table("topic", "partition", "old", "new", "read again", right=(1, 2, 3, 4))
     for move in moves:
-        row = (number(move.old), number(move.new), number(move.records))
+        row = (format_count(move.old), format_count(move.new), format_count(move.records))
         table.add_row(move.topic, str(move.partition), *row)
     out.print(table)
     total = sum(move.records for move in moves)

@@ -10,19 +10,21 @@ from rich.live import Live
 from rich.text import Text
 
 from cli.kafka.views import kafka_view, lag_view
-from cli.shell.context import Shell, command, complain, out, print_json, print_json_line
+from cli.shell.context import CommandContext, command, out, print_error, print_json, print_json_line
 from cli.shell.errors import CommandError
 from cli.shell.polling import looks
 
 PATH = "/api/kafka"
-Kafka = Mapping[str, Any]
-View = Callable[[Kafka], RenderableType]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")]
-Every = Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")]
+KafkaDocument = Mapping[str, Any]
+KafkaRenderer = Callable[[KafkaDocument], RenderableType]
+WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")]
+IntervalOption = Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")]
 
 
 @command
-async def status(shell: Shell, watch: Watch = False, every: Every = 1.0) -> None:
+async def status(
+    shell: CommandContext, watch: WatchOption = False, every: IntervalOption = 1.0
+) -> None:
     """Show brokers, topics, consumers and the relay, as far as they concern your tenant.
 
     A topic is followed, missing (the cluster has none of that name yet), not_yours (a wait names
@@ -33,7 +35,9 @@ async def status(shell: Shell, watch: Watch = False, every: Every = 1.0) -> None
 
 
 @command
-async def lag(shell: Shell, watch: Watch = False, every: Every = 1.0) -> None:
+async def lag(
+    shell: CommandContext, watch: WatchOption = False, every: IntervalOption = 1.0
+) -> None:
     """Show for each partition up to which offset its records are stored, and how many are not.
 
     With --watch and --json each look is one line.
@@ -41,27 +45,33 @@ async def lag(shell: Shell, watch: Watch = False, every: Every = 1.0) -> None:
     await _show(shell, lag_view, every if watch else None, only="partitions")
 
 
-async def _show(shell: Shell, view: View, every: float | None, only: str | None = None) -> None:
+async def _show(
+    shell: CommandContext, view: KafkaRenderer, every: float | None, only: str | None = None
+) -> None:
     async with shell.connect() as client:
-        look = partial(client.get, PATH)
-        first = await look()
+        read = partial(client.get, PATH)
+        first = await read()
         if every is None:
             print_json(_part(first, only)) if shell.as_json else out.print(view(first))
         elif shell.as_json:
-            async for seen in looks(look, every):
-                if isinstance(seen, CommandError):
-                    complain(seen.sentence)
+            async for latest in looks(read, every):
+                if isinstance(latest, CommandError):
+                    print_error(latest.sentence)
                 else:
-                    print_json_line(_part(seen, only))
+                    print_json_line(_part(latest, only))
         else:
             with Live(view(first), console=out, auto_refresh=False) as live:
-                async for seen in looks(look, every):
-                    live.update(_shown(seen, view), refresh=True)
+                async for latest in looks(read, every):
+                    live.update(_shown(latest, view), refresh=True)
 
 
-def _shown(seen: Kafka | CommandError, view: View) -> RenderableType:
-    return Text(seen.sentence, style="bold red") if isinstance(seen, CommandError) else view(seen)
+def _shown(latest: KafkaDocument | CommandError, view: KafkaRenderer) -> RenderableType:
+    return (
+        Text(latest.sentence, style="bold red")
+        if isinstance(latest, CommandError)
+        else view(latest)
+    )
 
 
-def _part(kafka: Kafka, only: str | None) -> Any:
+def _part(kafka: KafkaDocument, only: str | None) -> Any:
     return kafka if only is None else kafka.get(only) or []

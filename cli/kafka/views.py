@@ -8,8 +8,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.shell.durations import format_duration
-from cli.shell.tables import number, plain_table
-from cli.waits.views import local_time, pairs
+from cli.shell.tables import format_count, plain_table
+from cli.waits.views import local_time, pairs_table
 
 Document = Mapping[str, Any]
 STATE_STYLES = {"followed": "green", "missing": "yellow", "not_yours": "red", "unknown": "yellow"}
@@ -38,15 +38,15 @@ def lag_view(kafka: Document) -> RenderableType:
         table.add_row(
             Text(str(row["topic"])),
             str(row["partition"]),
-            number(row.get("stored")),
-            number(row.get("end")),
-            Text(number(lag), style="yellow" if lag else ""),
+            format_count(row.get("stored")),
+            format_count(row.get("end")),
+            Text(format_count(lag), style="yellow" if lag else ""),
             Text(str(row.get("actor", ""))),
         )
     return table
 
 
-def letters_view(letters: Sequence[Document]) -> RenderableType:
+def dead_letters_view(letters: Sequence[Document]) -> RenderableType:
     """One line for each dead letter."""
     if not letters:
         return Text("No dead letters.", style="dim")
@@ -65,10 +65,10 @@ def letters_view(letters: Sequence[Document]) -> RenderableType:
     return table
 
 
-def letter_view(letter: Document) -> RenderableType:
+def dead_letter_view(letter: Document) -> RenderableType:
     """One dead letter with everything that was on the topic."""
-    headers = [f"{one['name']}: {_told(one['value'], one)}" for one in letter["headers"]]
-    head = pairs(
+    headers = [f"{one['name']}: {_decoded_text(one['value'], one)}" for one in letter["headers"]]
+    head = pairs_table(
         [
             ("dead letter", str(letter["letterId"])),
             ("topic", Text(str(letter["topic"]))),
@@ -77,7 +77,7 @@ def letter_view(letter: Document) -> RenderableType:
             ("attempts", str(letter["attempts"])),
             ("failed", local_time(letter.get("failedAt"))),
             ("handled", local_time(letter.get("redrivenAt"))),
-            ("key", Text(_told(letter.get("key"), {"encoding": letter["keyEncoding"]}))),
+            ("key", Text(_decoded_text(letter.get("key"), {"encoding": letter["keyEncoding"]}))),
             ("headers", Text("\n".join(headers))),
             ("size", "" if letter.get("size") is None else f"{letter['size']:,} bytes"),
         ]
@@ -92,7 +92,7 @@ def letter_view(letter: Document) -> RenderableType:
     return Group(head, Text("data", style="dim"), data)
 
 
-def redriven_line(summary: Document) -> Text:
+def redrive_line(summary: Document) -> Text:
     """What a redrive came to, in one line."""
     verdicts = ", ".join(f"{name} {count}" for name, count in summary["verdicts"].items())
     line = Text(f"{summary['handled']} handled", style="green" if summary["handled"] else "")
@@ -124,7 +124,7 @@ def _head(kafka: Document) -> RenderableType:
     partitions = kafka.get("partitions") or ()
     behind = sum(row.get("lag") or 0 for row in partitions)
     relay = kafka.get("relay") or {}
-    return pairs(
+    return pairs_table(
         [
             ("brokers", Text(f"{kafka['bootstrap']}  ({kafka['securityProtocol']})")),
             (
@@ -167,9 +167,9 @@ def _topics(topics: Sequence[Document]) -> RenderableType:
         table.add_row(
             Text(str(topic["topic"])),
             Text(state, style=STATE_STYLES.get(state, "")),
-            number(topic["partitions"]),
-            number(topic["lag"]),
-            number(topic["deadLetters"]),
+            format_count(topic["partitions"]),
+            format_count(topic["lag"]),
+            format_count(topic["deadLetters"]),
         )
     return table
 
@@ -183,7 +183,7 @@ def _readers(readers: Sequence[Document]) -> RenderableType:
             Text(str(reader["name"])),
             Text("up" if is_up else "down", style="green" if is_up else "bold red"),
             str(reader["restarts"]),
-            *(number(reader.get(name)) for name in _READER),
+            *(format_count(reader.get(name)) for name in _READER),
         )
     return table
 
@@ -192,7 +192,7 @@ def _place(letter: Document) -> str:
     return f"{letter['partition']}/{letter['offset']}"
 
 
-def _told(value: Any, encoded: Document) -> str:
+def _decoded_text(value: Any, encoded: Document) -> str:
     if value is None:
         return ""
     return f"{value}  (base64)" if encoded["encoding"] == "base64" else str(value)

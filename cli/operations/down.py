@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from cli.shell.context import DATA_DIR, complain, out
+from cli.shell.context import DATA_DIR, out, print_error
 from core.shared.errors import MusterError
 from host import lifecycle
 from host.errors import HostError
 from host.kafka.selection import stop_kafka
-from host.paths import places_of
+from host.paths import instance_paths
 from host.postgres import embedded
 
 
@@ -23,12 +23,12 @@ def down(
     try:
         sentence = lifecycle.down(data_dir)
         # What is left now had its host killed before it could stop it.
-        if stop_kafka(places_of(data_dir)):
+        if stop_kafka(instance_paths(data_dir)):
             sentence += " Stopped its Kafka."
         if embedded.running(data_dir) is not None:
             embedded.stop(data_dir)
             sentence += " Stopped its PostgreSQL."
     except (HostError, MusterError) as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(1) from None
     out.print(sentence, markup=False, soft_wrap=True)

@@ -7,21 +7,21 @@ from typing import Annotated
 
 import typer
 
-from cli.shell.context import complain, out
+from cli.shell.context import out, print_error
 from cli.shell.errors import CommandError
 from core.shared.errors import MusterError
-from host.proxy.haproxy import LAUNCHER, Front, find_program, write_launcher
-from host.proxy.haproxy_limits import FrontBounds
+from host.proxy.haproxy import LAUNCHER, ProxyOptions, find_program, write_launcher
+from host.proxy.haproxy_limits import ProxyLimits
 from settings.settings import Settings
 
 # Ray puts a folder named by the node (56 characters) below this one, and HAProxy a socket into it,
 # whose path may have 97 bytes.
-LONGEST_PATH = 97 - len("/admin.sock") - 57
+MAX_PATH_BYTES = 97 - len("/admin.sock") - 57
 
 
-def bounds_of(settings: Settings) -> FrontBounds:
+def proxy_limits_of(settings: Settings) -> ProxyLimits:
     """What the settings say of HAProxy."""
-    return FrontBounds(
+    return ProxyLimits(
         body_seconds=settings.request_timeout,
         body_bytes=settings.max_body,
         source_connections=settings.source_connections,
@@ -35,21 +35,21 @@ def haproxy(
     try:
         out.print(str(_write(folder.expanduser().absolute(), Settings.load())), soft_wrap=True)
     except (MusterError, CommandError) as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(1) from None
 
 
 def _write(folder: Path, settings: Settings) -> Path:
-    if len(os.fsencode(folder)) > LONGEST_PATH:
+    if len(os.fsencode(folder)) > MAX_PATH_BYTES:
         raise CommandError(
             f"{folder} is too long for the sockets in it: use a path of at most "
-            f"{LONGEST_PATH} characters."
+            f"{MAX_PATH_BYTES} characters."
         )
     _make_private(folder)
     program = find_program(but=folder / LAUNCHER)
     if program is None:
         raise CommandError("HAProxy was not found: install ray[serve] on Linux, or haproxy.")
-    launcher = write_launcher(folder, program, Front(bounds=bounds_of(settings)))
+    launcher = write_launcher(folder, program, ProxyOptions(bounds=proxy_limits_of(settings)))
     if launcher is None:
         raise CommandError(f"{folder} may not execute programs: choose another folder.")
     return launcher

@@ -12,17 +12,25 @@ from rich.text import Text
 
 from cli.operations.status_view import status_view
 from cli.shell.client import Client
-from cli.shell.context import Shell, command, complain, err, out, print_json, print_json_line
+from cli.shell.context import (
+    CommandContext,
+    command,
+    err,
+    out,
+    print_error,
+    print_json,
+    print_json_line,
+)
 from cli.shell.errors import CommandError
 from cli.shell.polling import looks
-from cli.shell.rates import Sample, rates_by_actor, total
+from cli.shell.rates import Sample, rates_by_actor, total_rates
 
-_LOOKS = 3
+_MAX_SAMPLES = 3
 
 
 @command
 async def status(
-    shell: Shell,
+    shell: CommandContext,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")] = 1.0,
 ) -> None:
@@ -37,7 +45,7 @@ async def status(
             await _watch_live(client, every)
         else:
             with Status("Looking twice …", console=err):
-                before, after = await _look_twice(client, every)
+                before, after = await _read_two_samples(client, every)
             if shell.as_json:
                 print_json(_document(before, after))
             else:
@@ -45,9 +53,9 @@ async def status(
 
 
 async def _watch_live(client: Client, every: float) -> None:
-    before = await _look(client)
+    before = await _read_sample(client)
     with Live(Text("Looking …"), console=out, auto_refresh=False) as live:
-        async for after in looks(partial(_look, client), every):
+        async for after in looks(partial(_read_sample, client), every):
             if isinstance(after, CommandError):
                 live.update(Text(after.sentence, style="bold red"), refresh=True)
                 continue
@@ -57,31 +65,31 @@ async def _watch_live(client: Client, every: float) -> None:
 
 
 async def _watch_as_lines(client: Client, every: float) -> None:
-    before = await _look(client)
-    async for after in looks(partial(_look, client), every):
+    before = await _read_sample(client)
+    async for after in looks(partial(_read_sample, client), every):
         if isinstance(after, CommandError):
-            complain(after.sentence)
+            print_error(after.sentence)
             continue
         print_json_line(_document(before, after))
         before = after
 
 
-async def _look_twice(client: Client, every: float) -> tuple[Sample, Sample]:
+async def _read_two_samples(client: Client, every: float) -> tuple[Sample, Sample]:
     """Two samples between which the actors have spoken, if they speak at all."""
-    before = after = await _look(client)
-    for _ in range(_LOOKS):
+    before = after = await _read_sample(client)
+    for _ in range(_MAX_SAMPLES):
         await asyncio.sleep(every)
-        after = await _look(client)
+        after = await _read_sample(client)
         if rates_by_actor(before, after):
             break
     return before, after
 
 
-async def _look(client: Client) -> Sample:
+async def _read_sample(client: Client) -> Sample:
     return Sample(await client.get("/api/status"))
 
 
 def _document(before: Sample, after: Sample) -> dict[str, object]:
     rates = rates_by_actor(before, after)
     by_actor = {name: asdict(rate) for name, rate in rates.items()}
-    return {**after.report, "rates": {"total": asdict(total(rates)), "actors": by_actor}}
+    return {**after.report, "rates": {"total": asdict(total_rates(rates)), "actors": by_actor}}

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.shell.durations import format_duration
-from cli.shell.rates import Rates, Sample, stats_of, total
+from cli.shell.rates import Rates, Sample, numeric_stats, total_rates
 
 _COLUMNS = ("actor", "state", "pid", "restarts", "uptime")
 _NUMBERS = ("hot", "backlog", "events/s", "flushes/s")
@@ -16,7 +16,7 @@ _NUMBERS = ("hot", "backlog", "events/s", "flushes/s")
 
 def status_view(url: str, sample: Sample, rates: Mapping[str, Rates]) -> RenderableType:
     """Totals above, one line per actor below."""
-    return Group(_totals(url, sample, total(rates)), Text(""), _actors(sample, rates))
+    return Group(_totals(url, sample, total_rates(rates)), Text(""), _actors(sample, rates))
 
 
 def _totals(url: str, sample: Sample, rate: Rates) -> RenderableType:
@@ -64,7 +64,7 @@ def _identity(actor: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _load(actor: Mapping[str, Any], rate: Rates | None) -> list[RenderableType]:
-    stats = stats_of(actor)
+    stats = numeric_stats(actor)
     counts: list[RenderableType] = [
         _count(stats[name]) if name in stats else "" for name in ("hot", "pending")
     ]
@@ -78,7 +78,7 @@ def _sum(sample: Sample, name: str) -> float:
     totals = sample.report.get("totals") or {}
     if isinstance(totals.get(name), int | float):
         return float(totals[name])
-    return sum(stats_of(actor).get(name, 0) for actor in sample.actors())
+    return sum(numeric_stats(actor).get(name, 0) for actor in sample.actors())
 
 
 def _rows_each(rate: Rates) -> str:

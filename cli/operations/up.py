@@ -15,20 +15,20 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from cli.operations.haproxy_command import bounds_of
+from cli.operations.haproxy_command import proxy_limits_of
 from cli.operations.provision import prepare_database
-from cli.shell.context import JsonFlag, complain, err, out, print_json_line
+from cli.shell.context import JsonFlag, err, out, print_error, print_json_line
 from cli.shell.errors import CommandError
 from cli.shell.instance import KEY_FILE
-from cli.shell.options import spread
+from cli.shell.options import flatten_options
 from core.shared.config import Config, Placement
 from core.shared.errors import MusterError
 from host.detach import spawn_detached
 from host.errors import HostError
-from host.instance import Instance, write_private
-from host.kafka.selection import EMBEDDED, fetch_ahead, kafka_up, kill_kafka, load_settings
+from host.instance import HostInstance, write_private
+from host.kafka.selection import EMBEDDED, kafka_up, kill_kafka, load_settings, prefetch_jars
 from host.lifecycle import announce, claim, kill, ray_up, watch
-from host.paths import Places, places_of
+from host.paths import InstancePaths, instance_paths
 from host.postgres import embedded
 from host.ray.node import NodeOptions, RayNode
 from host.ray.serving import serve
@@ -37,8 +37,8 @@ from settings.settings import Settings
 from storage.encryption import cipher, key_file
 from storage.encryption.keys import WrongKeyError
 
-Greet: TypeAlias = Callable[[Instance, str | None], None]
-READY = "/actuator/health/readiness"
+GreetUser: TypeAlias = Callable[[HostInstance, str | None], None]
+READINESS_PATH = "/actuator/health/readiness"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class UpFlags:
     ] = None
 
 
-@spread
+@flatten_options
 def up(
     flags: UpFlags,
     detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
@@ -87,13 +87,13 @@ def up(
     except StopRequested:
         err.print("Stopped.")
     except (HostError, MusterError, CommandError) as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(1) from None
 
 
 def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
     if flags.kafka == EMBEDDED:
-        fetch_ahead(settings, _say)
+        prefetch_jars(settings, _say)
     # Quiet: what it prints goes to a log file, and the key has no place there.
     command = [sys.executable, "-m", "cli.main", "up", "--quiet"]
     for name, value in asdict(flags).items():
@@ -102,17 +102,17 @@ def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
         elif value is not None:
             command += [f"--{name.replace('_', '-')}", str(value)]
     instance = spawn_detached(command, settings.data_dir)
-    _greet(instance, _key_of(places_of(settings.data_dir)), as_json=as_json)
+    _greet(instance, _key_of(instance_paths(settings.data_dir)), as_json=as_json)
 
 
-def _run_here(settings: Settings, kafka: str | None, greet: Greet) -> None:
+def _run_here(settings: Settings, kafka: str | None, greet: GreetUser) -> None:
     options = NodeOptions(
         host=settings.host,
         port=settings.port,
         dashboard=settings.dashboard,
-        bounds=bounds_of(settings),
+        bounds=proxy_limits_of(settings),
     )
-    places = places_of(settings.data_dir)
+    places = instance_paths(settings.data_dir)
     if settings.plain_text_warning is not None:
         _say(settings.plain_text_warning)
     with (
@@ -135,11 +135,11 @@ def _serve(settings: Settings, config: Config, node: RayNode) -> None:
     started = time.monotonic()
     from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
 
-    serve(node, make_app(settings, config), probe=READY)
+    serve(node, make_app(settings, config), probe=READINESS_PATH)
     _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
 
 
-def _kill(places: Places) -> None:
+def _kill(places: InstancePaths) -> None:
     """A second Ctrl-C: end everything now. Postgres recovers from its log at the next start."""
     kill(places)
     kill_kafka(places)
@@ -148,7 +148,7 @@ def _kill(places: Places) -> None:
 
 
 @contextmanager
-def _database(settings: Settings, places: Places) -> Iterator[str]:
+def _database(settings: Settings, places: InstancePaths) -> Iterator[str]:
     """The configured PostgreSQL, or one of our own for as long as we run."""
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
@@ -182,7 +182,7 @@ def _keys(config: Config) -> Iterator[None]:
         _say(f"Secrets are encrypted under a new key: back up {file} apart from the database")
 
 
-def _provision(dsn: str, places: Places) -> None:
+def _provision(dsn: str, places: InstancePaths) -> None:
     done = asyncio.run(prepare_database(dsn, _key_of(places), err.print))
     if done.migrations:
         _say(f"The schema is up to date ({', '.join(done.migrations)})")
@@ -191,18 +191,18 @@ def _provision(dsn: str, places: Places) -> None:
         _say(f"The first tenant and its admin key are there ({places.data_dir / KEY_FILE})")
 
 
-def _key_of(places: Places) -> str | None:
+def _key_of(places: InstancePaths) -> str | None:
     try:
         return (places.data_dir / KEY_FILE).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return None
 
 
-def _quiet(instance: Instance, key: str | None) -> None:
+def _quiet(instance: HostInstance, key: str | None) -> None:
     """Say nothing."""
 
 
-def _greet(instance: Instance, key: str | None, *, as_json: bool) -> None:
+def _greet(instance: HostInstance, key: str | None, *, as_json: bool) -> None:
     url = instance.url
     if as_json:
         kafka = instance.kafka and instance.kafka.bootstrap

@@ -11,11 +11,11 @@ import httpx
 
 from cli.shell.errors import CommandError
 from cli.shell.instance import Instance
-from cli.shell.problems import problem_of
+from cli.shell.problems import parse_problem
 
-_ANSWER, _CONNECT = 30.0, 5.0
-Value = str | int | float | Sequence[str]
-Params = Mapping[str, Value | None]
+_ANSWER_TIMEOUT, _CONNECT_TIMEOUT = 30.0, 5.0
+QueryValue = str | int | float | Sequence[str]
+QueryParams = Mapping[str, QueryValue | None]
 
 
 class UnreachableError(CommandError):
@@ -29,9 +29,11 @@ class Client:
         self.instance = instance
         self._http = http
 
-    async def get(self, path: str, params: Params | None = None, *, patience: float = 0) -> Any:
+    async def get(
+        self, path: str, params: QueryParams | None = None, *, server_wait: float = 0
+    ) -> Any:
         """Read something; `patience` is how long the server may hold the answer back."""
-        return await self._send("GET", path, params=_given(params), patience=patience)
+        return await self._send("GET", path, params=_without_none(params), server_wait=server_wait)
 
     async def post(
         self,
@@ -39,14 +41,14 @@ class Client:
         body: Any,
         headers: Mapping[str, str] | None = None,
         *,
-        params: Params | None = None,
-        patience: float = 0,
+        params: QueryParams | None = None,
+        server_wait: float = 0,
     ) -> Any:
         """Send a JSON document; bytes are one already and go as they are."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         typed = {"Content-Type": "application/json", **(headers or {})}
-        sent = {"content": content, "headers": typed, "params": _given(params) or None}
-        return await self._send("POST", path, patience=patience, **sent)
+        sent = {"content": content, "headers": typed, "params": _without_none(params) or None}
+        return await self._send("POST", path, server_wait=server_wait, **sent)
 
     async def put(self, path: str, body: Any) -> Any:
         """Make or change what has this name."""
@@ -62,20 +64,20 @@ class Client:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, headers: Mapping[str, str], *, quiet: float
+        self, path: str, headers: Mapping[str, str], *, max_silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """An endless answer, chunk by chunk; `quiet` is the longest silence it may keep."""
-        timeout = httpx.Timeout(_ANSWER, connect=_CONNECT, read=quiet)
-        with _troubles_told(self.instance.url):
+        timeout = httpx.Timeout(_ANSWER_TIMEOUT, connect=_CONNECT_TIMEOUT, read=max_silence)
+        with _translate_errors(self.instance.url):
             async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
                 if not response.is_success:
                     await response.aread()
                     raise _problem(response)
                 yield response.aiter_bytes()
 
-    async def _send(self, method: str, path: str, *, patience: float = 0, **options: Any) -> Any:
-        timeout = httpx.Timeout(_ANSWER + patience, connect=_CONNECT)
-        with _troubles_told(self.instance.url):
+    async def _send(self, method: str, path: str, *, server_wait: float = 0, **options: Any) -> Any:
+        timeout = httpx.Timeout(_ANSWER_TIMEOUT + server_wait, connect=_CONNECT_TIMEOUT)
+        with _translate_errors(self.instance.url):
             response = await self._http.request(method, path, timeout=timeout, **options)
         if not response.is_success:
             raise _problem(response)
@@ -110,17 +112,17 @@ def wait_path(execution_id: str, correlation_id: str, *rest: str) -> str:
     return "/".join([*parts, *rest])
 
 
-def _given(params: Params | None) -> dict[str, Any]:
+def _without_none(params: QueryParams | None) -> dict[str, Any]:
     return {name: value for name, value in (params or {}).items() if value is not None}
 
 
 def _problem(response: httpx.Response) -> CommandError:
     retry_after = response.headers.get("Retry-After")
-    return problem_of(response.status_code, response.content, retry_after)
+    return parse_problem(response.status_code, response.content, retry_after)
 
 
 @contextmanager
-def _troubles_told(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except httpx.ConnectError as error:

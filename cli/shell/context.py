@@ -17,19 +17,19 @@ from rich.console import Console
 from cli.shell.client import Client, connect
 from cli.shell.errors import CommandError
 from cli.shell.instance import find_instance
-from cli.shell.lazy import flowing
-from cli.shell.options import spread
+from cli.shell.lazy import unwrap_text
+from cli.shell.options import flatten_options
 
 DATA_DIR = Path(".muster")
 _PANEL = "Instance"
 
 # Where no person looks on, a program may: it finds each row of a table on one line.
-_WIDE = 240
+_PIPED_WIDTH = 240
 
 
 def _width() -> int | None:
     """None leaves it to the terminal, or to COLUMNS."""
-    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
 
 
 out = Console(highlight=False, width=_width())
@@ -48,7 +48,7 @@ DataDir = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
+class CommandContext:
     """The options of every command that talks to an instance."""
 
     url: Annotated[
@@ -79,14 +79,14 @@ def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
         try:
             asyncio.run(function(**given))
         except CommandError as error:
-            complain(error.sentence)
+            print_error(error.sentence)
             raise typer.Exit(error.exit_code) from None
 
-    run.__doc__ = flowing(function.__doc__)
-    return spread(run)
+    run.__doc__ = unwrap_text(function.__doc__)
+    return flatten_options(run)
 
 
-def complain(sentence: str) -> None:
+def print_error(sentence: str) -> None:
     """Say on the error stream what is wrong."""
     err.print(sentence, style="bold red", markup=False, soft_wrap=True)
 

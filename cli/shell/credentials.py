@@ -4,7 +4,7 @@ from cli.shell.errors import InputError
 from cli.shell.json_input import read_secret
 
 
-def headers_of(given: list[str]) -> dict[str, str]:
+def parse_headers(given: list[str]) -> dict[str, str]:
     """Headers as they were typed."""
     headers: dict[str, str] = {}
     for text in given:
@@ -15,7 +15,7 @@ def headers_of(given: list[str]) -> dict[str, str]:
     return headers
 
 
-def auth_of(bearer: str | None, basic: str | None) -> dict[str, str] | None:
+def parse_auth(bearer: str | None, basic: str | None) -> dict[str, str] | None:
     """What is shown there, as the API names it; None if nothing is."""
     if bearer is not None and basic is not None:
         raise InputError("--bearer and --basic do not go together.")

@@ -7,7 +7,7 @@ from cli.shell.errors import InputError
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-_LONGEST = timedelta(days=100 * 365)
+_MAX_DURATION = timedelta(days=100 * 365)
 
 
 def parse_duration(text: str) -> timedelta:
@@ -24,7 +24,7 @@ def parse_duration(text: str) -> timedelta:
         )
     except OverflowError:
         length = timedelta.max
-    if not timedelta() < length <= _LONGEST:
+    if not timedelta() < length <= _MAX_DURATION:
         raise InputError(f"'{text}' must be longer than nothing and at most 100 years.")
     return length
 

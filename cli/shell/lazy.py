@@ -13,7 +13,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CommandEntry:
     """A command by name; `target` is `module:function`, or `module:app` for a group."""
 
     name: str
@@ -31,7 +31,7 @@ class Entry:
             built.name = self.name
         else:
             app = typer.Typer(add_completion=False, context_settings=SETTINGS)
-            app.command(self.name, help=flowing(target.__doc__))(target)
+            app.command(self.name, help=unwrap_text(target.__doc__))(target)
             built = get_command(app)
         built.epilog = example(self.example)
         return built
@@ -40,7 +40,7 @@ class Entry:
 class LazyCommand(TyperCommand):
     """Stands for a command in the list; becomes it when called."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: CommandEntry) -> None:
         super().__init__(entry.name, help=entry.summary, rich_help_panel=entry.panel)
         self._entry = entry
 
@@ -49,7 +49,9 @@ class LazyCommand(TyperCommand):
         return self._entry.load().make_context(*given, **options)
 
 
-def group_of(entries: tuple[Entry, ...], *, default: str | None = None) -> type[TyperGroup]:
+def lazy_group(
+    entries: tuple[CommandEntry, ...], *, default: str | None = None
+) -> type[TyperGroup]:
     """A Typer group class that offers `entries`; without a name `default` is meant."""
 
     class LazyGroup(TyperGroup):
@@ -68,7 +70,7 @@ def group_of(entries: tuple[Entry, ...], *, default: str | None = None) -> type[
     return LazyGroup
 
 
-def flowing(docstring: str | None) -> str:
+def unwrap_text(docstring: str | None) -> str:
     """Paragraphs without the line breaks of the source: the terminal has its own width."""
     paragraphs = cleandoc(docstring or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -10,16 +10,16 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
-Result = TypeVar("Result")
+ReturnT = TypeVar("ReturnT")
 
 
-def spread(function: Callable[..., Result]) -> Callable[..., Result]:
+def flatten_options(function: Callable[..., ReturnT]) -> Callable[..., ReturnT]:
     """The same function with the fields of its option groups as parameters of their own."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
 
     @wraps(function)
-    def flat(**given: Any) -> Result:
+    def flat(**given: Any) -> ReturnT:
         for name, group in groups.items():
             given[name] = group(**{part.name: given.pop(part.name) for part in fields(group)})
         return function(**given)

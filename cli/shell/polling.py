@@ -6,18 +6,18 @@ from typing import TypeVar
 
 from cli.shell.client import UnreachableError
 from cli.shell.errors import CommandError
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 
-Seen = TypeVar("Seen")
+PolledT = TypeVar("PolledT")
 
 
 async def looks(
-    look: Callable[[], Awaitable[Seen]], every: float
-) -> AsyncIterator[Seen | CommandError]:
+    read: Callable[[], Awaitable[PolledT]], every: float
+) -> AsyncIterator[PolledT | CommandError]:
     """What is seen, without end; an instance that restarts is just what one wants to watch."""
     while True:
         await asyncio.sleep(every)
         try:
-            yield await look()
-        except (UnreachableError, ProblemError) as error:
+            yield await read()
+        except (UnreachableError, ProblemResponseError) as error:
             yield error

@@ -16,11 +16,11 @@ _HINTS = {
 _ABOUT_KEYS = {None, "unauthenticated", "forbidden"}
 
 
-class ProblemError(CommandError):
+class ProblemResponseError(CommandError):
     """The server answered with a problem; `document` is its body."""
 
     def __init__(self, status: int, document: Mapping[str, Any]) -> None:
-        super().__init__(sentence_of(status, document))
+        super().__init__(problem_sentence(status, document))
         self.status = status
         self.document = dict(document)
 
@@ -30,7 +30,7 @@ class ProblemError(CommandError):
         return str(self.document.get("code") or "")
 
 
-def problem_of(status: int, body: bytes, retry_after: str | None = None) -> ProblemError:
+def parse_problem(status: int, body: bytes, retry_after: str | None = None) -> ProblemResponseError:
     """Read an answer that is not a success, problem+json or not."""
     try:
         document = json.loads(body)
@@ -41,10 +41,10 @@ def problem_of(status: int, body: bytes, retry_after: str | None = None) -> Prob
         document = {"title": f"The server answered {status} without saying why"}
     if retry_after is not None:
         document.setdefault("retryAfter", retry_after)
-    return ProblemError(status, document)
+    return ProblemResponseError(status, document)
 
 
-def sentence_of(status: int, document: Mapping[str, Any]) -> str:
+def problem_sentence(status: int, document: Mapping[str, Any]) -> str:
     """Detail, the fields at fault, when to come back and what to do."""
     text = str(document.get("detail") or document.get("title") or f"status {status}").rstrip(".")
     faults = [fault for fault in document.get("errors") or () if isinstance(fault, Mapping)]
@@ -61,10 +61,10 @@ def sentence_of(status: int, document: Mapping[str, Any]) -> str:
         text += f" (request {document['requestId']})"
     is_about_keys = status in _HINTS and document.get("code") in _ABOUT_KEYS
     hint = f" {_HINTS[status]}" if is_about_keys else ""
-    return f"{_begun(text)}.{hint}"
+    return f"{_capitalized(text)}.{hint}"
 
 
-def _begun(text: str) -> str:
+def _capitalized(text: str) -> str:
     """A sentence begins with a capital letter; a name at its beginning stays as it is."""
     is_word = text.partition(" ")[0].rstrip(",:").isalpha()
     return f"{text[:1].upper()}{text[1:]}" if is_word else text

@@ -7,11 +7,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cli.shell.context import err
 
-Show = Callable[[int, int], None]
+UpdateProgress = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(label: str, total: int | None, *, shown: bool) -> Iterator[Show]:
+def progress(label: str, total: int | None, *, shown: bool) -> Iterator[UpdateProgress]:
     """Tell it how much is done and how much there is; nothing appears where nobody looks."""
     bar = Progress(
         TextColumn(label),

@@ -42,15 +42,15 @@ def rates_by_actor(before: Sample, after: Sample) -> dict[str, Rates]:
     for actor in after.actors():
         name = str(actor.get("name"))
         old = earlier.get(name)
-        if old is None or "flushes" not in stats_of(actor):
+        if old is None or "flushes" not in numeric_stats(actor):
             continue
         seconds = _uptime(actor) - _uptime(old)
         if seconds > 0:
-            result[name] = _rates(stats_of(old), stats_of(actor), seconds)
+            result[name] = _rates(numeric_stats(old), numeric_stats(actor), seconds)
     return result
 
 
-def total(rates: Mapping[str, Rates]) -> Rates:
+def total_rates(rates: Mapping[str, Rates]) -> Rates:
     """All actors together."""
     names = ("registered", "events", "ended", "flushes", "rows")
     return Rates(**{name: sum(getattr(rate, name) for rate in rates.values()) for name in names})
@@ -61,7 +61,7 @@ def _uptime(actor: Mapping[str, Any]) -> float:
     return float(uptime) if isinstance(uptime, int | float) else 0.0
 
 
-def stats_of(actor: Mapping[str, Any]) -> dict[str, float]:
+def numeric_stats(actor: Mapping[str, Any]) -> dict[str, float]:
     """The plain numbers of an actor."""
     stats = actor.get("stats") or {}
     return {name: value for name, value in stats.items() if isinstance(value, int | float)}

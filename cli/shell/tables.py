@@ -6,10 +6,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from cli.shell.context import Shell, out, print_json
+from cli.shell.context import CommandContext, out, print_json
 
 Document = Mapping[str, Any]
-View = Callable[[Sequence[Document]], RenderableType]
+PageView = Callable[[Sequence[Document]], RenderableType]
 
 
 def plain_table(*titles: str, right: Iterable[int] = ()) -> Table:
@@ -22,12 +22,12 @@ def plain_table(*titles: str, right: Iterable[int] = ()) -> Table:
     return table
 
 
-def number(value: Any) -> str:
+def format_count(value: Any) -> str:
     """A count as people read it; nothing where there is none."""
     return "" if value is None else f"{value:,}"
 
 
-def print_page(page: Document, view: View, shell: Shell, items: str = "items") -> None:
+def print_page(page: Document, view: PageView, shell: CommandContext, items: str = "items") -> None:
     """One page of a listing, and how to come to the next."""
     if shell.as_json:
         print_json(page)

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cli.shell.client import Client, UnreachableError, wait_path
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from cli.shell.sse import EventDecoder, ServerEvent
 
 ENDED = "ended"
-_QUIET = 60.0  # the server says something every 15 s
-_FIRST_DELAY, _LONGEST_DELAY = 0.25, 5.0
-_TRIES = 20
-_AWAY = {429, 502, 503, 504}
+_MAX_SILENCE = 60.0  # the server says something every 15 s
+_FIRST_DELAY, _MAX_DELAY = 0.25, 5.0
+_MAX_TRIES = 20
+_TRANSIENT_STATUSES = {429, 502, 503, 504}
 
 
 @dataclass(slots=True)
-class Progress:
+class StreamProgress:
     """How far a stream was read: decides what is new, where to go on, and when to give up."""
 
     last_id: str | None = None
@@ -27,7 +27,7 @@ class Progress:
     ended: bool = False
     retry: float | None = None
     failures: int = 0
-    seen: set[str] = field(default_factory=set)
+    seen_ids: set[str] = field(default_factory=set)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -35,12 +35,12 @@ class Progress:
         accept = {"Accept": "text/event-stream"}
         return accept if self.last_id is None else accept | {"Last-Event-ID": self.last_id}
 
-    def take(self, event: ServerEvent) -> bool:
+    def accept(self, event: ServerEvent) -> bool:
         """Note an event; False if it was there before."""
         if event.event_id is not None:
-            if event.event_id in self.seen:
+            if event.event_id in self.seen_ids:
                 return False
-            self.seen.add(event.event_id)
+            self.seen_ids.add(event.event_id)
             self.last_id = event.event_id
         self.failures = 0
         self.ended = self.ended or event.kind == self.last_kind
@@ -49,10 +49,10 @@ class Progress:
     def pause(self) -> float | None:
         """How long to wait before the next try; None when there were enough of them."""
         self.failures += 1
-        if self.failures > _TRIES:
+        if self.failures > _MAX_TRIES:
             return None
         first = _FIRST_DELAY if self.retry is None else self.retry
-        return min(_LONGEST_DELAY, first * float(1 << (self.failures - 1)))
+        return min(_MAX_DELAY, first * float(1 << (self.failures - 1)))
 
 
 def follow(
@@ -75,46 +75,48 @@ async def follow_stream(
     on_break: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[ServerEvent]:
     """Every event of the stream at `path`, up to one of the kind that is the last."""
-    progress = Progress(last_kind=last_kind)
+    progress = StreamProgress(last_kind=last_kind)
     while True:
         reason = f"{client.instance.url} closed the stream."
         try:
             async for event in _read_once(client, path, progress):
                 yield event
-        except (UnreachableError, ProblemError) as error:
-            if not _is_passing(error, progress):
+        except (UnreachableError, ProblemResponseError) as error:
+            if not _is_transient(error, progress):
                 raise
             reason = error.sentence
         if progress.ended:
             return
         pause = progress.pause()
         if pause is None:
-            raise UnreachableError(f"Gave up following after {_TRIES} tries: {reason}")
+            raise UnreachableError(f"Gave up following after {_MAX_TRIES} tries: {reason}")
         on_break(reason)
         await asyncio.sleep(pause)
 
 
-async def _read_once(client: Client, path: str, progress: Progress) -> AsyncIterator[ServerEvent]:
+async def _read_once(
+    client: Client, path: str, progress: StreamProgress
+) -> AsyncIterator[ServerEvent]:
     decoder = EventDecoder()
-    async with client.stream(path, progress.headers, quiet=_QUIET) as chunks:
+    async with client.stream(path, progress.headers, max_silence=_MAX_SILENCE) as chunks:
         progress.has_begun = True
         async for chunk in chunks:
             for event in decoder.feed(chunk):
                 progress.retry = decoder.retry or progress.retry
-                if progress.take(event):
+                if progress.accept(event):
                     yield event
                 if progress.ended:
                     return
 
 
-def _is_passing(error: UnreachableError | ProblemError, progress: Progress) -> bool:
+def _is_transient(error: UnreachableError | ProblemResponseError, progress: StreamProgress) -> bool:
     """Whether the same request may succeed soon. Nobody there at the first try is no hiccup."""
-    if isinstance(error, ProblemError):
-        return error.status in _AWAY
+    if isinstance(error, ProblemResponseError):
+        return error.status in _TRANSIENT_STATUSES
     return progress.has_begun
 
 
-def sentence_of(kind: str, entry: dict[str, Any]) -> str:
+def entry_sentence(kind: str, entry: dict[str, Any]) -> str:
     """One line of the log in words."""
     origin = " ".join(str(part) for part in (entry.get("source"), entry.get("label")) if part)
     match kind:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import typer
 from rich.text import Text
 
-from cli.shell.context import Shell, command, out, print_json
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_json_text
 from cli.waits.tail import CorrelationId, ExecutionId
@@ -19,7 +19,7 @@ _STYLES = {"matched": "bold green", "buffered": "bold cyan", "duplicate": "bold 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class SendOptions:
     """What to send, as whom, and with which right."""
 
     data: Annotated[str, typer.Option(help="Payload: JSON, @file, or - for standard input.")] = "{}"
@@ -53,19 +53,22 @@ class Delivery:
 
 @command
 async def send(
-    execution_id: ExecutionId, correlation_id: CorrelationId, delivery: Delivery, shell: Shell
+    execution_id: ExecutionId,
+    correlation_id: CorrelationId,
+    options: SendOptions,
+    shell: CommandContext,
 ) -> None:
     """Send a callback (or, with --topic, an event) to a wait state and print the verdict.
 
     Exit code 0 if the event counts now, will count once the wait is registered, or has counted
     before; 1 if it was late or rejected.
     """
-    path = delivery.path()
-    ids, body = addressed(execution_id, correlation_id, read_json_text(delivery.data))
-    if delivery.token is not None:
+    path = options.path()
+    ids, body = address_event(execution_id, correlation_id, read_json_text(options.data))
+    if options.token is not None:
         shell = replace(shell, key="")
     async with shell.connect() as client:
-        reply = await client.post(path, body, delivery.headers() | ids)
+        reply = await client.post(path, body, options.headers() | ids)
     print_json(reply) if shell.as_json else out.print(verdict_line(reply), soft_wrap=True)
     if reply.get("verdict") not in _COUNTS:
         raise typer.Exit(1)
@@ -81,7 +84,9 @@ def verdict_line(reply: dict[str, Any]) -> Text:
     return line
 
 
-def addressed(execution_id: str, correlation_id: str, text: str) -> tuple[dict[str, str], bytes]:
+def address_event(
+    execution_id: str, correlation_id: str, text: str
+) -> tuple[dict[str, str], bytes]:
     """Where the ids go: into headers, or into the body if headers cannot carry them."""
     if execution_id.isascii() and correlation_id.isascii():
         headers = {"X-Execution-Id": execution_id, "X-Correlation-Id": correlation_id}

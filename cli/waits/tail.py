@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from cli.shell.context import Shell, command, err, out, print_json_line
+from cli.shell.context import CommandContext, command, err, out, print_json_line
 from cli.shell.sse import ServerEvent
-from cli.waits.follow import ENDED, follow, sentence_of
+from cli.waits.follow import ENDED, entry_sentence, follow
 
 ExecutionId = Annotated[str, typer.Argument(help="Execution id.", metavar="EXECUTION")]
 CorrelationId = Annotated[str, typer.Argument(help="Correlation id.", metavar="CORRELATION")]
@@ -29,7 +29,9 @@ STYLES = {
 
 
 @command
-async def tail(execution_id: ExecutionId, correlation_id: CorrelationId, shell: Shell) -> None:
+async def tail(
+    execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
+) -> None:
     """Follow the log of a wait state, from its registration to its result.
 
     Broken connections are taken up again where they broke. Ends with exit code 0 if the wait
@@ -37,7 +39,9 @@ async def tail(execution_id: ExecutionId, correlation_id: CorrelationId, shell: 
     """
     status = None
     async with shell.connect() as client:
-        async for event in follow(client, execution_id, correlation_id, on_break=tell_break):
+        async for event in follow(
+            client, execution_id, correlation_id, on_break=print_reconnecting
+        ):
             entry = event.data()
             if event.kind == ENDED:
                 status = entry.get("status")
@@ -49,19 +53,19 @@ async def tail(execution_id: ExecutionId, correlation_id: CorrelationId, shell: 
         raise typer.Exit(1)
 
 
-def line_of(kind: str, entry: dict[str, Any]) -> Text:
+def entry_line(kind: str, entry: dict[str, Any]) -> Text:
     """One entry as a line: when, what, in words."""
     style = STYLES.get(str(entry.get("status")) if kind == ENDED else kind, "")
-    line = Text(f"{clock(entry.get('at'))}  ", style="dim")
+    line = Text(f"{local_clock_time(entry.get('at'))}  ", style="dim")
     line.append(f"{kind:<11}", style=style)
-    line.append(sentence_of(kind, entry))
+    line.append(entry_sentence(kind, entry))
     if "data" in entry and entry["data"] is not None:
-        line.append("  " + brief(entry["data"]), style="dim")
+        line.append("  " + one_line(entry["data"]), style="dim")
     return line
 
 
 def _print(event: ServerEvent, entry: dict[str, Any]) -> None:
-    out.print(line_of(event.kind, entry), soft_wrap=True)
+    out.print(entry_line(event.kind, entry), soft_wrap=True)
     if event.kind != ENDED:
         return
     if entry.get("warning"):
@@ -70,7 +74,7 @@ def _print(event: ServerEvent, entry: dict[str, Any]) -> None:
         out.print_json(data=entry["output"])
 
 
-def clock(at: Any) -> str:
+def local_clock_time(at: Any) -> str:
     """A moment on the clock of this machine, to the millisecond."""
     try:
         moment = datetime.fromisoformat(str(at))
@@ -79,12 +83,12 @@ def clock(at: Any) -> str:
     return moment.astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 
-def brief(data: Any, limit: int = 120) -> str:
+def one_line(data: Any, limit: int = 120) -> str:
     """A payload on one line."""
     text = json.dumps(data, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def tell_break(reason: str) -> None:
+def print_reconnecting(reason: str) -> None:
     """A stream broke off and is taken up again."""
     err.print(f"{reason} Trying again …", style="yellow", markup=False, soft_wrap=True)

@@ -35,7 +35,7 @@ def local_time(moment: Any) -> str:
         return str(moment)
 
 
-def pairs(rows: Sequence[tuple[str, RenderableType]]) -> Table:
+def pairs_table(rows: Sequence[tuple[str, RenderableType]]) -> Table:
     """Names and values, one per line; empty values are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
@@ -53,7 +53,7 @@ def status_text(status: Any) -> Text:
 
 def registration_view(registered: Mapping[str, Any]) -> RenderableType:
     """What a caller needs next, but for the callback URL: a table would break it in two."""
-    return pairs(
+    return pairs_table(
         [
             ("execution", Text(registered["executionId"])),
             ("correlation", Text(registered["correlationId"])),
@@ -67,7 +67,7 @@ def registration_view(registered: Mapping[str, Any]) -> RenderableType:
 def wait_view(wait: Mapping[str, Any]) -> RenderableType:
     """One wait state with its events and, at the end, what it hands on."""
     strategy = f"{wait.get('aggregationStrategy')}, onTimeout {wait.get('onTimeout')}"
-    head = pairs(
+    head = pairs_table(
         [
             ("wait state", Text(str(wait["waitStateId"]))),
             ("node", Text(str(wait.get("nodeId") or ""))),
@@ -88,7 +88,7 @@ def wait_view(wait: Mapping[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def list_view(items: Sequence[Mapping[str, Any]]) -> RenderableType:
+def waits_view(items: Sequence[Mapping[str, Any]]) -> RenderableType:
     """One line for each wait state."""
     if not items:
         return Text("No wait states.", style="dim")
@@ -107,11 +107,13 @@ def list_view(items: Sequence[Mapping[str, Any]]) -> RenderableType:
     return table
 
 
-def explanation_view(story: Mapping[str, Any]) -> RenderableType:
+def explanation_view(explanation: Mapping[str, Any]) -> RenderableType:
     """The summary, a sentence for each event, and what came near."""
-    events = pairs([(name, Text(text)) for name, text in (story.get("events") or {}).items()])
-    parts: list[RenderableType] = [Text(str(story["summary"]), style="bold"), events]
-    misses = story.get("nearMisses") or ()
+    events = pairs_table(
+        [(name, Text(text)) for name, text in (explanation.get("events") or {}).items()]
+    )
+    parts: list[RenderableType] = [Text(str(explanation["summary"]), style="bold"), events]
+    misses = explanation.get("nearMisses") or ()
     if misses:
         parts.append(Text("Came near and did not count:", style="yellow"))
     for miss in misses:

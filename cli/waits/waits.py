@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from cli.shell.client import wait_path
-from cli.shell.context import Shell, command, out, print_json
+from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_object
 from cli.shell.lazy import SETTINGS, example
 from cli.waits.tail import CorrelationId, ExecutionId
-from cli.waits.views import explanation_view, list_view, registration_view, wait_view
+from cli.waits.views import explanation_view, registration_view, wait_view, waits_view
 from core.waits.spec import Strategy
 from core.waits.strategy import Status
 
@@ -30,7 +30,7 @@ _CONFIG = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class WaitIdOptions:
     """The ids of a new wait state; Muster makes those that are missing."""
 
     execution: Annotated[str | None, typer.Option(help="Execution id.")] = None
@@ -54,8 +54,8 @@ async def register(
             metavar="CONFIG",
         ),
     ],
-    names: Names,
-    shell: Shell,
+    names: WaitIdOptions,
+    shell: CommandContext,
 ) -> None:
     """Register a wait state and print its ids and callback URL.
 
@@ -77,7 +77,7 @@ async def register(
 async def show(
     execution_id: ExecutionId,
     correlation_id: CorrelationId,
-    shell: Shell,
+    shell: CommandContext,
     wait: Annotated[
         str | None, typer.Option(help="Wait this long for the end (at most 60s).")
     ] = None,
@@ -88,12 +88,14 @@ async def show(
         raise InputError("--wait is at most 60s; `muster tail` waits as long as it takes.")
     params = {"wait": seconds} if seconds else None
     async with shell.connect() as client:
-        found = await client.get(wait_path(execution_id, correlation_id), params, patience=seconds)
+        found = await client.get(
+            wait_path(execution_id, correlation_id), params, server_wait=seconds
+        )
     print_json(found) if shell.as_json else out.print(wait_view(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class WaitListOptions:
     """Which wait states a listing shows."""
 
     status: Annotated[Status | None, typer.Option(help="Only those that stand so.")] = None
@@ -120,21 +122,23 @@ class Selection:
 
 @app.command("list", epilog=example("muster wait list --status waiting --older-than 1h"))
 @command
-async def list_(selection: Selection, shell: Shell) -> None:
+async def list_(options: WaitListOptions, shell: CommandContext) -> None:
     """List wait states, newest first, page by page."""
     async with shell.connect() as client:
-        page = await client.get("/api/wait-states", selection.params())
+        page = await client.get("/api/wait-states", options.params())
     if shell.as_json:
         print_json(page)
         return
-    out.print(list_view(page["items"]))
+    out.print(waits_view(page["items"]))
     if page.get("nextCursor"):
         out.print(f"[dim]More: --cursor {page['nextCursor']}[/]", soft_wrap=True)
 
 
 @app.command("cancel", epilog=example("muster wait cancel order-17 payment"))
 @command
-async def cancel(execution_id: ExecutionId, correlation_id: CorrelationId, shell: Shell) -> None:
+async def cancel(
+    execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
+) -> None:
     """Cancel a wait state that still waits."""
     async with shell.connect() as client:
         ended = await client.delete(wait_path(execution_id, correlation_id))
@@ -146,14 +150,16 @@ async def cancel(execution_id: ExecutionId, correlation_id: CorrelationId, shell
 
 @app.command("explain", epilog=example("muster wait explain order-17 payment"))
 @command
-async def explain(execution_id: ExecutionId, correlation_id: CorrelationId, shell: Shell) -> None:
+async def explain(
+    execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
+) -> None:
     """Say why a wait state still waits or ended so, and which events nearly matched."""
     async with shell.connect() as client:
-        story = await client.get(wait_path(execution_id, correlation_id, "explain"))
-    print_json(story) if shell.as_json else out.print(explanation_view(story))
+        explanation = await client.get(wait_path(execution_id, correlation_id, "explain"))
+    print_json(explanation) if shell.as_json else out.print(explanation_view(explanation))
 
 
-def registration_body(config: dict[str, Any], names: Names) -> dict[str, Any]:
+def registration_body(config: dict[str, Any], names: WaitIdOptions) -> dict[str, Any]:
     """The request for a configuration given as data block, node, or whole request."""
     body = dict(config) if "data" in config else {"data": config}
     given = {

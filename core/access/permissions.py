@@ -33,7 +33,7 @@ class Permission(StrEnum):
 
 
 ALL_PERMISSIONS = tuple(Permission)
-LONGEST_PREFIX = 64
+MAX_PREFIX = 64
 
 
 def compose_key(prefix: str, secret: str) -> str:
@@ -45,7 +45,7 @@ def split_key(key: str) -> tuple[str, bytes] | None:
     """The public prefix and the hash that is stored, or None if it cannot be a key."""
     kind, _, rest = key.partition("_")
     prefix, _, secret = rest.partition("_")
-    if kind != "mk" or not 0 < len(prefix) <= LONGEST_PREFIX or not secret or not key.isascii():
+    if kind != "mk" or not 0 < len(prefix) <= MAX_PREFIX or not secret or not key.isascii():
         return None
     return prefix, hash_secret(secret)
 

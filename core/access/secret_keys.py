@@ -13,7 +13,7 @@ def key_id(key: bytes) -> str:
     return hashlib.sha256(key).hexdigest()[: 2 * ID_BYTES]
 
 
-def show_key(key: bytes) -> str:
+def format_key(key: bytes) -> str:
     """Write a key down as `parse_keys` reads it."""
     return base64.b64encode(key).decode()
 

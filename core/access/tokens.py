@@ -11,7 +11,7 @@ import msgspec
 from core.shared.address import Address
 
 
-class Holder(NamedTuple):
+class TokenHolder(NamedTuple):
     """Whom a token is for; with a `source`, it may speak as that one only."""
 
     address: Address
@@ -46,7 +46,9 @@ def sign(
     return base64.urlsafe_b64encode(_mac(claims, secret, purpose) + claims).rstrip(b"=").decode()
 
 
-def verify(token: str, now: float, secrets: list[bytes], purpose: str = CALLBACK) -> Holder | None:
+def verify(
+    token: str, now: float, secrets: list[bytes], purpose: str = CALLBACK
+) -> TokenHolder | None:
     """Whom a token is for, or None if it is forged, broken or over."""
     try:
         raw = base64.b64decode(token.encode() + b"=" * (-len(token) % 4), b"-_", validate=True)
@@ -59,7 +61,7 @@ def verify(token: str, now: float, secrets: list[bytes], purpose: str = CALLBACK
     claims = _decoder.decode(signed)
     if now >= claims.expires_at:
         return None
-    return Holder(Address(*claims.address), claims.source)
+    return TokenHolder(Address(*claims.address), claims.source)
 
 
 def _mac(claims: bytes, secret: bytes, purpose: str) -> bytes:

@@ -8,19 +8,19 @@ from typing import Any
 
 import msgspec
 
-from core.dispatch.job import STANDING_OF, JobStatus, Standing
+from core.dispatch.job import QUEUE_STATE_OF, JobStatus, QueueState
 from core.gathers.gather import State
 from core.shared.backoff import backoff
 
-BODY_CHARS = 5_000
-FIRST_PAUSE, LONGEST_PAUSE = 3.0, 600.0
+MAX_BODY_CHARS = 5_000
+FIRST_PAUSE, MAX_PAUSE = 3.0, 600.0
 DEFAULT_DELAY = 30.0
-LONGEST_RETRY_AFTER = 3_600.0
-LONGEST_DELAY = 43_200.0
-LONGEST_PUT_OFF = 30 * 86_400.0
+MAX_RETRY_AFTER = 3_600.0
+MAX_DELAY = 43_200.0
+MAX_FREE_DEFERRAL = 30 * 86_400.0
 """Seconds for which a receiver may ask for patience at no cost; then it spends attempts."""
 
-TOO_LATE = "not delivered before it expired"
+EXPIRED_MESSAGE = "not delivered before it expired"
 """What is said of a job whose time was over before anybody took it."""
 
 _LATER = frozenset({408, 425})
@@ -29,7 +29,7 @@ _NEVER = 501
 """The one error of a server that does not pass."""
 
 
-class Result(StrEnum):
+class AttemptStatus(StrEnum):
     """How one attempt went, in the words of its record."""
 
     SUCCESS = "SUCCESS"
@@ -49,10 +49,10 @@ class ErrorType(StrEnum):
     """Only a change of this instance helps: it has not what the delivery needs."""
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One attempt: when, how long, and what came of it."""
 
-    status: Result
+    status: AttemptStatus
     error_type: ErrorType | None = None
     delay: float | None = None
     """Of a deferral: how long the receiver wants to be left alone."""
@@ -72,10 +72,10 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_refusal(self) -> bool:
         """Whether the receiver answered, by a no."""
-        return self.status is Result.CLIENT_ERROR and self.code is not None
+        return self.status is AttemptStatus.CLIENT_ERROR and self.code is not None
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class JobTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What becomes of the job after an attempt."""
 
     status: JobStatus
@@ -87,9 +87,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> QueueState:
         """The same in one of four words."""
-        return STANDING_OF[self.status]
+        return QUEUE_STATE_OF[self.status]
 
 
 class _Said(msgspec.Struct):
@@ -110,18 +110,19 @@ def read_answer(
     *,
     began_at: float = 0.0,
     seconds: float = 0.0,
-) -> Sent:
+) -> DeliveryAttempt:
     """What the receiver said. Names of headers are compared as `headers` compares them."""
     kept = _text(body)
     result, error_type, delay, error = _judge(status, headers, body, now)
-    return Sent(
+    return DeliveryAttempt(
         status=result,
         error_type=error_type,
         delay=delay,
         code=status,
         body=kept,
         error=error,
-        counts_as_failure=result is Result.SERVER_ERROR and error_type is ErrorType.TRANSIENT,
+        counts_as_failure=result is AttemptStatus.SERVER_ERROR
+        and error_type is ErrorType.TRANSIENT,
         began_at=began_at,
         seconds=seconds,
     )
@@ -134,10 +135,10 @@ def read_failure(
     permanent: bool = False,
     began_at: float = 0.0,
     seconds: float = 0.0,
-) -> Sent:
+) -> DeliveryAttempt:
     """There was no answer. `permanent`: there never will be, as the target may not be called."""
-    return Sent(
-        status=Result.TIMEOUT if state is State.TIMEOUT else Result.CONNECTION_ERROR,
+    return DeliveryAttempt(
+        status=AttemptStatus.TIMEOUT if state is State.TIMEOUT else AttemptStatus.CONNECTION_ERROR,
         error_type=ErrorType.PERMANENT if permanent else ErrorType.TRANSIENT,
         error=detail,
         counts_as_failure=not permanent,
@@ -147,16 +148,16 @@ def read_failure(
 
 
 def decide(
-    sent: Sent, *, attempt_count: int, max_retries: int, jitter: float, age: float = 0.0
-) -> Step:
+    sent: DeliveryAttempt, *, attempt_count: int, max_retries: int, jitter: float, age: float = 0.0
+) -> JobTransition:
     """What becomes of a job with so many attempts before this one; `jitter` is in [0, 1].
 
     `age` is for how many seconds it has been there.
     """
     number = attempt_count + 1
-    is_free = age <= LONGEST_PUT_OFF
+    is_free = age <= MAX_FREE_DEFERRAL
     if sent.delay is not None and (is_free or number < max_retries):
-        return Step(
+        return JobTransition(
             status=JobStatus.QUEUED,
             attempt_count=attempt_count if is_free else number,
             attempt_number=number,
@@ -164,51 +165,60 @@ def decide(
             error=sent.error,
         )
     if sent.error_type is None and sent.delay is None:
-        return Step(status=JobStatus.COMPLETED, attempt_count=number, attempt_number=number)
+        return JobTransition(
+            status=JobStatus.COMPLETED, attempt_count=number, attempt_number=number
+        )
     if sent.permanent or number >= max_retries:
         status, wait = JobStatus.ERROR, None
     else:
         status, wait = JobStatus.QUEUED, pause_after(number, jitter)
-    return Step(
+    return JobTransition(
         status=status, attempt_count=number, attempt_number=number, wait=wait, error=sent.error
     )
 
 
 def pause_after(attempt: int, jitter: float) -> float:
     """Seconds between failed attempt `attempt`, the first being 1, and the next."""
-    return backoff(attempt - 1, base=FIRST_PAUSE, cap=LONGEST_PAUSE, jitter=jitter)
+    return backoff(attempt - 1, base=FIRST_PAUSE, cap=MAX_PAUSE, jitter=jitter)
 
 
-_Judgement = tuple[Result, ErrorType | None, float | None, str | None]
+_Judgement = tuple[AttemptStatus, ErrorType | None, float | None, str | None]
 
 
 def _judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> _Judgement:
     if 200 <= status < 300:
         delay = _asked_delay(body)
         if delay is None:
-            return Result.SUCCESS, None, None, None
-        return Result.DEFERRED, None, delay, f"not acknowledged: asked to wait {delay:g} s"
+            return AttemptStatus.SUCCESS, None, None, None
+        return AttemptStatus.DEFERRED, None, delay, f"not acknowledged: asked to wait {delay:g} s"
     error = f"HTTP {status}"
     if status in (429, 503):
         delay = _retry_after(headers.get("Retry-After"), now)
         if delay is None and status == 429:
             delay = DEFAULT_DELAY
         if delay is not None:
-            return Result.DEFERRED, None, delay, f"{error}: asked to wait {delay:g} s"
+            return AttemptStatus.DEFERRED, None, delay, f"{error}: asked to wait {delay:g} s"
     if 300 <= status < 400:
-        return Result.CLIENT_ERROR, ErrorType.PERMANENT, None, f"{error}: no redirect is followed"
+        return (
+            AttemptStatus.CLIENT_ERROR,
+            ErrorType.PERMANENT,
+            None,
+            f"{error}: no redirect is followed",
+        )
     if 400 <= status < 500:
         kind = ErrorType.TRANSIENT if status in _LATER else ErrorType.PERMANENT
-        return Result.CLIENT_ERROR, kind, None, error
+        return AttemptStatus.CLIENT_ERROR, kind, None, error
     kind = ErrorType.PERMANENT if status == _NEVER else ErrorType.TRANSIENT
-    return Result.SERVER_ERROR, kind, None, error
+    return AttemptStatus.SERVER_ERROR, kind, None, error
 
 
 def _text(body: bytes) -> str | None:
     """As much of a body as is kept, without what Postgres cannot store."""
     if not body:
         return None
-    return body[: BODY_CHARS * 4].decode(errors="replace").replace("\0", "\ufffd")[:BODY_CHARS]
+    return (
+        body[: MAX_BODY_CHARS * 4].decode(errors="replace").replace("\0", "\ufffd")[:MAX_BODY_CHARS]
+    )
 
 
 def _asked_delay(body: bytes) -> float | None:
@@ -223,7 +233,7 @@ def _asked_delay(body: bytes) -> float | None:
         return None
     if isinstance(said.delay, bool) or not isinstance(said.delay, int | float):
         return DEFAULT_DELAY
-    return float(min(max(said.delay, 1), LONGEST_DELAY))
+    return float(min(max(said.delay, 1), MAX_DELAY))
 
 
 def _retry_after(text: str | None, now: float) -> float | None:
@@ -233,7 +243,7 @@ def _retry_after(text: str | None, now: float) -> float | None:
     text = text.strip()
     if text.isascii() and text.isdigit():
         # No number that matters has ten digits, and not every number of digits can be read.
-        seconds = LONGEST_RETRY_AFTER if len(text) > 9 else float(text)
+        seconds = MAX_RETRY_AFTER if len(text) > 9 else float(text)
     else:
         try:
             at = parsedate_to_datetime(text)
@@ -241,4 +251,4 @@ def _retry_after(text: str | None, now: float) -> float | None:
             return None
         # Without a zone it is in the only one that the header knows.
         seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now
-    return min(max(seconds, 1.0), LONGEST_RETRY_AFTER)
+    return min(max(seconds, 1.0), MAX_RETRY_AFTER)

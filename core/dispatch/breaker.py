@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 WINDOW = 100
-FEWEST = 10
-SHARE = 0.5
+MIN_CALLS = 10
+FAILURE_SHARE = 0.5
 """Of failures among the calls of the window: from here on it opens."""
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
-TO_CLOSE = 3
+FIRST_PAUSE, MAX_PAUSE = 5.0, 60.0
+SUCCESSES_TO_CLOSE = 3
 """Successes in a row that a half-open one wants to see."""
 
 
@@ -58,7 +58,7 @@ class Breaker:
             return self._until
         return None
 
-    def began(self, now: float) -> int:
+    def begin_attempt(self, now: float) -> int:
         """A call begins that was allowed; what it gets here it hands back at its end."""
         self.used_at = now
         if self._state is BreakerState.OPEN:
@@ -122,16 +122,16 @@ class Breaker:
             self._failed -= not self._calls[0]
         self._calls.append(ok)
         self._failed += not ok
-        if len(self._calls) >= FEWEST and self._failed >= SHARE * len(self._calls):
+        if len(self._calls) >= MIN_CALLS and self._failed >= FAILURE_SHARE * len(self._calls):
             self._open(now)
 
     def _tried(self, ok: bool, now: float) -> None:
         if not ok:
-            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+            self._pause = min(self._pause * 2, MAX_PAUSE)
             self._open(now)
             return
         self._in_a_row += 1
-        if self._in_a_row >= TO_CLOSE:
+        if self._in_a_row >= SUCCESSES_TO_CLOSE:
             self.reset()
 
     def _open(self, now: float) -> None:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import msgspec
 
-from core.dispatch.headers import added
+from core.dispatch.headers import custom_headers
 from core.dispatch.job import Kind
 from core.dispatch.subscription import Signature
 
@@ -26,7 +26,7 @@ class ClaimedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     extensions: dict[str, object] = {}
 
 
-class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One delivery that is to be made now."""
 
     tenant: int
@@ -72,7 +72,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Profile:
+class DeliveryProfile:
     """What the deliveries of a subscription share; of a tenant's own jobs, its secrets."""
 
     version: int = 0
@@ -85,6 +85,6 @@ class Profile:
     auth: Mapping[str, str] | None = field(default=None, repr=False)
 
     @cached_property
-    def added(self) -> dict[str, str]:
+    def extra_headers(self) -> dict[str, str]:
         """The headers that follow from it: the same for all deliveries, hence made once."""
-        return added(self.headers, self.auth)
+        return custom_headers(self.headers, self.auth)

@@ -2,17 +2,23 @@
 
 import msgspec
 
-from core.dispatch.claim import Claimed, ClaimedEvent, Profile
-from core.dispatch.headers import added, fact, facts, joined, plain
+from core.dispatch.claim import ClaimedEvent, ClaimedJob, DeliveryProfile
+from core.dispatch.headers import (
+    custom_headers,
+    encode_header_value,
+    encode_header_values,
+    merge_headers,
+    plain_header_value,
+)
 from core.dispatch.job import Kind
 from core.dispatch.sent_at import to_micros, to_millis
 from core.dispatch.signature import sign_classic, sign_standard
 from core.dispatch.subscription import Signature
 from core.events.event import BYTES, JSON, is_json
 
-LONGEST_FACT = 4_000
+MAX_HEADER_CHARS = 4_000
 """Receivers take so much of a header at least. What is longer, once encoded, is left out."""
-LONGEST_FACTS = 8_000
+MAX_HEADERS_CHARS = 8_000
 """And so much of all extensions of an event together."""
 
 
@@ -36,7 +42,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-def body_of(job: Claimed) -> tuple[bytes, str | None]:
+def body_of(job: ClaimedJob) -> tuple[bytes, str | None]:
     """The body and its media type: the data as it came, or once in an envelope.
 
     It is the same each time the job is sent. No data is no body, which has no media type.
@@ -49,20 +55,20 @@ def body_of(job: Claimed) -> tuple[bytes, str | None]:
 
 
 def headers_of(
-    job: Claimed, profile: Profile, body: bytes, content_type: str | None, now: float
+    job: ClaimedJob, profile: DeliveryProfile, body: bytes, content_type: str | None, now: float
 ) -> dict[str, str]:
     """All headers, signature included. `now` is when the delivery is signed."""
-    headers = dict(profile.added)
+    headers = dict(profile.extra_headers)
     if job.headers or job.auth:
-        headers = joined(headers, added(job.headers, job.auth))
+        headers = merge_headers(headers, custom_headers(job.headers, job.auth))
     if content_type is not None:
-        headers["Content-Type"] = plain(content_type)
+        headers["Content-Type"] = plain_header_value(content_type)
     classic = (job.signature or profile.signature) is Signature.CLASSIC
     told = _classic_facts(job) if classic else _facts(job)
     if job.data_only and job.event is not None:
         told |= _cloud_event(job, job.event)
-    headers |= facts(told, LONGEST_FACT)
-    headers["Idempotency-Key"] = fact(idempotency_key(job))
+    headers |= encode_header_values(told, MAX_HEADER_CHARS)
+    headers["Idempotency-Key"] = encode_header_value(idempotency_key(job))
     if classic:
         headers |= sign_classic(profile.secrets, now, body)
     else:
@@ -70,7 +76,7 @@ def headers_of(
     return headers
 
 
-def idempotency_key(job: Claimed) -> str:
+def idempotency_key(job: ClaimedJob) -> str:
     """What is the same each time a job is sent, and for no other job."""
     if job.idempotency_key is not None:
         return job.idempotency_key
@@ -79,7 +85,7 @@ def idempotency_key(job: Claimed) -> str:
     return job.job_id
 
 
-def _envelope(job: Claimed) -> Envelope:
+def _envelope(job: ClaimedJob) -> Envelope:
     envelope = Envelope(
         id=job.job_id,
         kind=job.kind,
@@ -109,7 +115,7 @@ def _is_document(payload: bytes) -> bool:
     return True
 
 
-def _facts(job: Claimed) -> dict[str, str | None]:
+def _facts(job: ClaimedJob) -> dict[str, str | None]:
     return {
         "X-Muster-Job-Id": job.job_id,
         "X-Muster-Attempt": str(job.attempt_count + 1),
@@ -123,7 +129,7 @@ def _facts(job: Claimed) -> dict[str, str | None]:
     }
 
 
-def _classic_facts(job: Claimed) -> dict[str, str | None]:
+def _classic_facts(job: ClaimedJob) -> dict[str, str | None]:
     return {
         "X-FlowCatalyst-ID": job.job_id,
         "X-FlowCatalyst-Dispatch-Job-Id": job.job_id,
@@ -140,7 +146,7 @@ def _classic_facts(job: Claimed) -> dict[str, str | None]:
     }
 
 
-def _cloud_event(job: Claimed, event: ClaimedEvent) -> dict[str, str | None]:
+def _cloud_event(job: ClaimedJob, event: ClaimedEvent) -> dict[str, str | None]:
     """The event's attributes, so that a receiver has it in binary mode."""
     attributes: dict[str, str | None] = {
         "ce-specversion": event.spec_version,
@@ -161,10 +167,10 @@ def _cloud_event(job: Claimed, event: ClaimedEvent) -> dict[str, str | None]:
 def _extensions(event: ClaimedEvent) -> dict[str, str]:
     """As many as there is room for; none of them can stand in the place of an attribute."""
     written: dict[str, str] = {}
-    left = LONGEST_FACTS
+    left = MAX_HEADERS_CHARS
     for name, value in event.extensions.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        left -= len(name) + len(fact(text))
+        left -= len(name) + len(encode_header_value(text))
         if left < 0:
             break
         written[f"ce-{name}"] = text

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from core.dispatch.job import ANCHOR, JobKey, Mode, Pointer, group_name
+from core.dispatch.job import ANCHOR, JobKey, JobRef, Mode, group_name
 from core.dispatch.subscription import Subscription
 from core.events.event import Event
 
@@ -36,9 +36,9 @@ class EventJob(NamedTuple):
         """Which job it is."""
         return JobKey(self.tenant_id, self.job_id)
 
-    def pointer(self, position: int, due: float, size: int = 0) -> Pointer:
+    def job_ref(self, position: int, due: float, size: int = 0) -> JobRef:
         """What its pool is told, once it stands at its position; `size` is that of the event."""
-        return Pointer(
+        return JobRef(
             tenant=self.tenant_id,
             job_id=self.job_id,
             position=position,

@@ -23,7 +23,7 @@ class GroupState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class GroupMember:
     """A job at the front of its group."""
 
     job_id: str
@@ -42,7 +42,7 @@ class Member:
         return self.sequence, self.position
 
 
-def is_blocked(failed: Member | None, next_up: Member | None) -> bool:
+def is_blocked(failed: GroupMember | None, next_up: GroupMember | None) -> bool:
     """Whether what failed holds the first that waits, or will hold whatever comes.
 
     One that blocks on error waits only for those that do so, too: so `failed` is the first of them,
@@ -55,13 +55,13 @@ def is_blocked(failed: Member | None, next_up: Member | None) -> bool:
     return failed.place < next_up.place and next_up.mode is Mode.BLOCK_ON_ERROR
 
 
-def head_of(failed: Member | None, next_up: Member | None) -> Member | None:
+def head_of(failed: GroupMember | None, next_up: GroupMember | None) -> GroupMember | None:
     """The job that everybody in the group waits for."""
     return failed if next_up is None or is_blocked(failed, next_up) else next_up
 
 
 def state_of(
-    failed: Member | None, next_up: Member | None, *, parked: bool, now: float
+    failed: GroupMember | None, next_up: GroupMember | None, *, parked: bool, now: float
 ) -> GroupState:
     """What the group does, in one word."""
     if parked:

@@ -37,52 +37,54 @@ def is_settable(name: str) -> bool:
     return bool(_TOKEN.fullmatch(name)) and not (lower in _OURS or lower.startswith(_OUR_PREFIXES))
 
 
-def fact(text: str) -> str:
+def encode_header_value(text: str) -> str:
     """Any text as the value of a header, as CloudEvents has it: the rest percent-encoded."""
     return _UNSAFE_FACT.sub(_percent, text)
 
 
-def facts(texts: Mapping[str, str | None], longest: int) -> dict[str, str]:
+def encode_header_values(texts: Mapping[str, str | None], longest: int) -> dict[str, str]:
     """Those that there are and that are not longer than this as values of headers."""
     given = {name: text for name, text in texts.items() if text is not None}
     together = "".join(given.values())
     if len(together) <= longest and _SAFE_FACTS.fullmatch(together):
         return given  # as almost always; one look at all is much cheaper than one at each
-    return {name: value for name in given if len(value := fact(given[name])) <= longest}
+    return {
+        name: value for name in given if len(value := encode_header_value(given[name])) <= longest
+    }
 
 
-def plain(text: str) -> str:
+def plain_header_value(text: str) -> str:
     """A value as somebody wrote it, without what would end it."""
     return _UNSAFE_VALUE.sub(_percent, text)
 
 
-def settable(headers: Mapping[str, str]) -> dict[str, str]:
+def settable_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Those of somebody's headers that may be set. Of two that differ in case the last is kept."""
     kept = {name.lower(): (name, value) for name, value in headers.items() if is_settable(name)}
-    return {name: plain(value) for name, value in kept.values()}
+    return {name: plain_header_value(value) for name, value in kept.values()}
 
 
-def authorization(auth: Mapping[str, str] | None) -> str | None:
+def authorization_header(auth: Mapping[str, str] | None) -> str | None:
     """What is shown to a receiver that wants to know who calls."""
     match auth:
         case {"type": "bearer", "token": str(token)}:
-            return plain(f"Bearer {token}")
+            return plain_header_value(f"Bearer {token}")
         case {"type": "basic", "username": str(username), "password": str(password)}:
             return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
         case _:
             return None
 
 
-def added(headers: Mapping[str, str], auth: Mapping[str, str] | None) -> dict[str, str]:
+def custom_headers(headers: Mapping[str, str], auth: Mapping[str, str] | None) -> dict[str, str]:
     """Somebody's headers and what shows who calls: the latter stands above the former."""
-    shown = authorization(auth)
+    shown = authorization_header(auth)
     if not headers and shown is None:
         return {}
-    kept = settable(headers)
-    return kept if shown is None else joined(kept, {"Authorization": shown})
+    kept = settable_headers(headers)
+    return kept if shown is None else merge_headers(kept, {"Authorization": shown})
 
 
-def joined(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
+def merge_headers(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
     """Both, where those above replace those below in whatever case they are written."""
     named = {name.lower() for name in above}
     return {name: value for name, value in below.items() if name.lower() not in named} | dict(above)

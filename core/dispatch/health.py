@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-GOOD_RATE = 0.9
+MIN_SUCCESS_RATE = 0.9
 """Of deliveries that succeed: less is not healthy."""
 FEW_WARNINGS, MANY_WARNINGS = 5, 20
-BACKLOG = 1_000
-GROWTH = 100
-CHECKS = 3
+LARGE_BACKLOG = 1_000
+FAST_GROWTH = 100
+GROWTH_CHECKS = 3
 
 
 class Condition(StrEnum):
@@ -22,7 +22,7 @@ class Condition(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolVitals:
+class PoolHealth:
     """What is known of a pool: whether it answers, and how its last half hour went."""
 
     code: str
@@ -34,21 +34,21 @@ class PoolVitals:
     @property
     def rate(self) -> float:
         """The share of deliveries that succeeded; all of none."""
-        return rate_of(self.completed, self.failed)
+        return success_rate(self.completed, self.failed)
 
     @property
     def is_healthy(self) -> bool:
         """Whether nobody needs to look at it."""
-        return self.is_up and self.rate >= GOOD_RATE
+        return self.is_up and self.rate >= MIN_SUCCESS_RATE
 
 
-def rate_of(completed: int, failed: int) -> float:
+def success_rate(completed: int, failed: int) -> float:
     """The share that succeeded; all of none."""
     total = completed + failed
     return completed / total if total else 1.0
 
 
-def judge(pools: list[PoolVitals], warnings: int) -> tuple[Condition, str | None]:
+def assess_health(pools: list[PoolHealth], warnings: int) -> tuple[Condition, str | None]:
     """How it is, and why it is no better."""
     for pool in pools:
         if not pool.is_up:
@@ -67,17 +67,17 @@ def judge(pools: list[PoolVitals], warnings: int) -> tuple[Condition, str | None
     return Condition.HEALTHY, None
 
 
-class Backlog:
+class BacklogTrend:
     """Follows how many jobs wait in one place."""
 
     def __init__(self) -> None:
-        self._sizes: deque[int] = deque(maxlen=CHECKS + 1)
+        self._sizes: deque[int] = deque(maxlen=GROWTH_CHECKS + 1)
 
-    def look(self, size: int) -> tuple[bool, int | None]:
+    def observe(self, size: int) -> tuple[bool, int | None]:
         """Whether too many wait; and by how much they grew, if it was at each of the last looks."""
         self._sizes.append(size)
         sizes = list(self._sizes)
         grows = all(later > earlier for earlier, later in pairwise(sizes))
-        steady = len(sizes) > CHECKS and grows
+        steady = len(sizes) > GROWTH_CHECKS and grows
         grown = sizes[-1] - sizes[0]
-        return size > BACKLOG, grown if steady and grown > GROWTH else None
+        return size > LARGE_BACKLOG, grown if steady and grown > FAST_GROWTH else None

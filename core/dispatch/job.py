@@ -37,23 +37,23 @@ class JobStatus(StrEnum):
     EXPIRED = "EXPIRED"
 
 
-class Standing(StrEnum):
+class QueueState(StrEnum):
     """The same in four words, for indexes."""
 
     OPEN = "open"
-    AGAIN = "again"
+    UNCLAIMED = "again"
     ERROR = "error"
     DONE = "done"
 
 
-STANDING_OF = {
-    JobStatus.PENDING: Standing.AGAIN,
-    JobStatus.QUEUED: Standing.OPEN,
-    JobStatus.IN_PROGRESS: Standing.OPEN,
-    JobStatus.COMPLETED: Standing.DONE,
-    JobStatus.ERROR: Standing.ERROR,
-    JobStatus.CANCELLED: Standing.DONE,
-    JobStatus.EXPIRED: Standing.DONE,
+QUEUE_STATE_OF = {
+    JobStatus.PENDING: QueueState.UNCLAIMED,
+    JobStatus.QUEUED: QueueState.OPEN,
+    JobStatus.IN_PROGRESS: QueueState.OPEN,
+    JobStatus.COMPLETED: QueueState.DONE,
+    JobStatus.ERROR: QueueState.ERROR,
+    JobStatus.CANCELLED: QueueState.DONE,
+    JobStatus.EXPIRED: QueueState.DONE,
 }
 
 
@@ -71,7 +71,7 @@ class GroupKey(NamedTuple):
     name: str
 
 
-class Pointer(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
+class JobRef(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
     """A job as its pool keeps it in memory: where it belongs, and when it may go."""
 
     tenant: int
@@ -109,15 +109,15 @@ class Pointer(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=Tr
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[Pointer])
+_decoder = msgspec.msgpack.Decoder(list[JobRef])
 
 
-def encode_pointers(pointers: Iterable[Pointer]) -> bytes:
+def encode_job_refs(job_refs: Iterable[JobRef]) -> bytes:
     """Pointers as they travel between processes."""
-    return _encoder.encode(list(pointers))
+    return _encoder.encode(list(job_refs))
 
 
-def decode_pointers(raw: bytes) -> list[Pointer]:
+def decode_job_refs(raw: bytes) -> list[JobRef]:
     """And back."""
     return _decoder.decode(raw)
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from core.dispatch.job import JobStatus
 
 
-class Verb(StrEnum):
+class JobAction(StrEnum):
     """What a person does with a job."""
 
     REQUEUE = "requeue"
@@ -25,21 +25,21 @@ class Fate(StrEnum):
     POOL_ARCHIVED = "pool_archived"
 
 
-FROM = {
-    Verb.CANCEL: (JobStatus.ERROR, JobStatus.QUEUED, JobStatus.PENDING),
-    Verb.COMPLETE: (JobStatus.ERROR,),
-    Verb.IGNORE: (JobStatus.ERROR,),
+ALLOWED_STATUSES = {
+    JobAction.CANCEL: (JobStatus.ERROR, JobStatus.QUEUED, JobStatus.PENDING),
+    JobAction.COMPLETE: (JobStatus.ERROR,),
+    JobAction.IGNORE: (JobStatus.ERROR,),
 }
 """The states a job is in for a verb to apply; it can be requeued from each but a live delivery."""
 
-INTO = {Verb.CANCEL: JobStatus.CANCELLED, Verb.COMPLETE: JobStatus.COMPLETED}
+RESULTING_STATUS = {JobAction.CANCEL: JobStatus.CANCELLED, JobAction.COMPLETE: JobStatus.COMPLETED}
 """The state a job has afterwards; one that is ignored keeps its own."""
 
 
-def why_not(verb: Verb, was: JobStatus, *, ignored: bool) -> Fate:
+def refusal_of(action: JobAction, was: JobStatus, *, ignored: bool) -> Fate:
     """Why a job that is there was not changed."""
     if was is JobStatus.IN_PROGRESS:
         return Fate.IN_PROGRESS
-    if verb is Verb.REQUEUE:
+    if action is JobAction.REQUEUE:
         return Fate.POOL_ARCHIVED
-    return Fate.ENDED if verb is Verb.CANCEL or ignored else Fate.NOT_FAILED
+    return Fate.ENDED if action is JobAction.CANCEL or ignored else Fate.NOT_FAILED

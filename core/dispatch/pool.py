@@ -4,9 +4,9 @@ from enum import StrEnum
 
 DEFAULT_POOL = "default"
 """The anchor's pool for what names none."""
-CONCURRENCY = 10
-MOST_RATE = 10_000_000
-MOST_CONCURRENCY = 10_000
+DEFAULT_CONCURRENCY = 10
+MAX_RATE = 10_000_000
+MAX_CONCURRENCY = 10_000
 
 
 class PoolStatus(StrEnum):
@@ -40,7 +40,7 @@ def refuse_code(code: str, *, is_anchors: bool) -> PoolRefusal | None:
     return PoolRefusal.CODE_IS_RESERVED if is_taken else None
 
 
-def refuse_another(total: int, own: int, *, most: int, is_anchors: bool) -> PoolRefusal | None:
+def refuse_beyond_limit(total: int, own: int, *, most: int, is_anchors: bool) -> PoolRefusal | None:
     """Why there cannot be one more pool beside so many, if there cannot.
 
     A tenant has half of the places at most, so that another finds one.

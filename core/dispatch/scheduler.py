@@ -15,11 +15,11 @@ from typing import TypeAlias, cast
 
 import msgspec
 
-from core.dispatch.job import GroupKey, JobKey, Mode, Pointer
-from core.dispatch.target import Site, site_at
+from core.dispatch.job import GroupKey, JobKey, JobRef, Mode
+from core.dispatch.target import TargetKey, target_key_of
 
-GROUP_LIMIT = 100
-FEW = 10
+MAX_JOBS_PER_GROUP = 100
+MIN_KEPT_OF_FAILING_TARGET = 10
 """Jobs that stay of a site without hope, so that one is there to try it with."""
 
 QueueKey: TypeAlias = GroupKey | str
@@ -32,18 +32,26 @@ _NEVER = float("inf")
 class _Queue:
     """The jobs of one group; or a single one that belongs to none."""
 
-    __slots__ = ("is_parked", "low", "overflows", "site", "taken", "waiting", "wakes_at")
+    __slots__ = (
+        "is_parked",
+        "listed_target",
+        "overflows",
+        "reload_below",
+        "taken",
+        "waiting",
+        "wakes_at",
+    )
 
     def __init__(self, *, is_parked: bool = False) -> None:
-        self.waiting: list[Pointer] = []
-        self.taken: Pointer | None = None
+        self.waiting: list[JobRef] = []
+        self.taken: JobRef | None = None
         self.is_parked = is_parked
         self.overflows = False  # Postgres has more of it, behind what is here,
-        self.low = 0  # which is to be read when no more than this is left
-        self.site: Site | None = None  # in whose list it stands
+        self.reload_below = 0  # which is to be read when no more than this is left
+        self.listed_target: TargetKey | None = None  # in whose list it stands
         self.wakes_at = _NEVER
 
-    def next(self, now: float) -> Pointer | float:
+    def next(self, now: float) -> JobRef | float:
         """The job whose turn it is, or when there will be one.
 
         A job that blocks on error goes first or not at all; others pass by those that failed. One
@@ -69,11 +77,11 @@ class _Queue:
         """Whether one of its jobs failed for good and holds those behind it."""
         return bool(self.waiting) and self.waiting[0].stuck
 
-    def shorten(self) -> list[Pointer]:
+    def shorten(self) -> list[JobRef]:
         """Keep the first job alone, as Postgres has the others; those that went."""
         gone, self.waiting = self.waiting[1:], self.waiting[:1]
         if gone:
-            self.overflows, self.low = True, 1
+            self.overflows, self.reload_below = True, 1
         return gone
 
     @property
@@ -82,19 +90,19 @@ class _Queue:
         return not (self.waiting or self.taken or self.overflows)
 
 
-class Board:
+class JobScheduler:
     """Knows which job may go next. A job that is taken stays known until it is told what became."""
 
-    def __init__(self, group_limit: int = GROUP_LIMIT) -> None:
+    def __init__(self, group_limit: int = MAX_JOBS_PER_GROUP) -> None:
         self._group_limit = group_limit
         self._queues: dict[QueueKey, _Queue] = {}
         self._keys: dict[JobKey, QueueKey] = {}
         self._due: list[tuple[float, int, QueueKey]] = []
         self._pushed = count()
         # Queues that can go now, by where they go. Each of these sites has a turn, or is held.
-        self._listed: dict[Site, OrderedDict[QueueKey, None]] = {}
-        self._turns: OrderedDict[Site, None] = OrderedDict()
-        self._held: set[Site] = set()
+        self._listed: dict[TargetKey, OrderedDict[QueueKey, None]] = {}
+        self._turns: OrderedDict[TargetKey, None] = OrderedDict()
+        self._held: set[TargetKey] = set()
         self._parked: frozenset[GroupKey] = frozenset()
         self._starved: set[GroupKey] = set()
         self._readings: dict[int, set[JobKey]] = {}
@@ -119,7 +127,7 @@ class Board:
         """Whether anything is known of this group."""
         return group in self._queues
 
-    def add(self, job: Pointer, now: float) -> bool:
+    def add(self, job: JobRef, now: float) -> bool:
         """Take a job in; False if it is known, or if its group has more here than it may have."""
         key: QueueKey = job.group_key or job.job_id
         queue = self._queues.get(key)
@@ -134,13 +142,13 @@ class Board:
         if len(queue.waiting) > self._group_limit:
             last = queue.waiting.pop()
             del self._keys[last.key]
-            queue.overflows, queue.low = True, self._group_limit // 4
+            queue.overflows, queue.reload_below = True, self._group_limit // 4
             if last is job:
                 return False
         self._arrange(key, queue, now)
         return True
 
-    def take(self, now: float, allows: Callable[[Site], bool]) -> Pointer | None:
+    def take(self, now: float, allows: Callable[[TargetKey], bool]) -> JobRef | None:
         """The next job that may go, of a site that takes one. It is the caller's from here on."""
         self._wake(now)
         while self._turns:
@@ -155,7 +163,7 @@ class Board:
                 return job
         return None
 
-    def release(self, site: Site) -> None:
+    def reopen(self, site: TargetKey) -> None:
         """This site may take jobs again."""
         if site in self._held:
             self._held.discard(site)
@@ -169,18 +177,18 @@ class Board:
         """It is to be sent again; `news` is what else is known of it now."""
         self._put_back(key, {"due": due, "retrying": True, **news}, now)
 
-    def stick(self, key: JobKey, now: float) -> None:
+    def block(self, key: JobKey, now: float) -> None:
         """It failed for good, and its group waits until a person has looked."""
         self._put_back(key, {"stuck": True}, now)
 
-    def lose(self, key: JobKey, now: float) -> None:
+    def drop(self, key: JobKey, now: float) -> None:
         """Postgres did not let it go. What is true of its group has to be read."""
         where = self._keys.get(key)
         if isinstance(where, GroupKey):
             self._starved.add(where)
         self._put_back(key, None, now)
 
-    def doubt(self, group: GroupKey) -> None:
+    def mark_stale(self, group: GroupKey) -> None:
         """There may be more of this group than is known here."""
         self._starved.add(group)
 
@@ -200,7 +208,7 @@ class Board:
     def settle(
         self,
         group: GroupKey,
-        jobs: list[Pointer],
+        jobs: list[JobRef],
         now: float,
         *,
         is_all: bool,
@@ -222,26 +230,30 @@ class Board:
         taken = queue.taken.key if queue.taken else None
         told = (known.get(job.key) if job.key in changed else job for job in jobs)
         queue.waiting = [job for job in told if job is not None and job.key != taken]
-        queue.overflows, queue.low = not is_all, len(jobs) // 4
+        queue.overflows, queue.reload_below = not is_all, len(jobs) // 4
         self._keys.update((job.key, group) for job in queue.waiting)
         self._arrange(group, queue, now)
 
-    def thin(self, now: float, until: float, room: int, is_hopeless: Callable[[Site], bool]) -> int:
+    def evict(
+        self, now: float, until: float, room: int, is_hopeless: Callable[[TargetKey], bool]
+    ) -> int:
         """Forget jobs that cannot go before `until`, as Postgres has them; how many.
 
         Of sites that are held, few stay if there is no hope; the others share the room.
         """
         self._wake(now)
-        before, stayed = len(self._keys), Counter[Site]()
+        before, stayed = len(self._keys), Counter[TargetKey]()
         share = room // max(1, len(self._held))
         for key, queue in list(self._queues.items()):
             if queue.taken is not None:
                 continue
-            if queue.site is None:
+            if queue.listed_target is None:
                 stays = queue.wakes_at <= until
-            elif queue.site in self._held:
-                stays = stayed[queue.site] < (FEW if is_hopeless(queue.site) else share)
-                stayed[queue.site] += len(queue.waiting)
+            elif queue.listed_target in self._held:
+                stays = stayed[queue.listed_target] < (
+                    MIN_KEPT_OF_FAILING_TARGET if is_hopeless(queue.listed_target) else share
+                )
+                stayed[queue.listed_target] += len(queue.waiting)
             else:
                 stays = True
             if not stays:
@@ -257,7 +269,7 @@ class Board:
                 queue.is_parked = group in self._parked
                 self._arrange(group, queue, now)
 
-    def starved(self, limit: int) -> list[GroupKey]:
+    def stale_groups(self, limit: int) -> list[GroupKey]:
         """Groups whose truth has to be read."""
         return list(islice(self._starved, limit))
 
@@ -288,7 +300,7 @@ class Board:
         """Whether some job could go now, if its site takes it."""
         return bool(self._turns)
 
-    def _bring_forward(self, queue: _Queue, job: Pointer, key: QueueKey, now: float) -> bool:
+    def _bring_forward(self, queue: _Queue, job: JobRef, key: QueueKey, now: float) -> bool:
         """A known job may go sooner than was known, or elsewhere."""
         for at, known in enumerate(queue.waiting):
             if known.key == job.key:
@@ -300,15 +312,15 @@ class Board:
                 return is_news
         return False
 
-    def _take_of(self, site: Site, now: float) -> Pointer | None:
+    def _take_of(self, site: TargetKey, now: float) -> JobRef | None:
         """The first job of a site's queues whose turn it still is."""
         listed, taken = self._listed[site], None
         while listed and taken is None:
             key, _ = listed.popitem(last=False)
             queue = self._queues[key]
-            queue.site = None
+            queue.listed_target = None
             job = queue.next(now)
-            if isinstance(job, Pointer) and site_at(job.tenant, job.target) == site:
+            if isinstance(job, JobRef) and target_key_of(job.tenant, job.target) == site:
                 queue.waiting.remove(job)
                 queue.taken = taken = job
             else:
@@ -343,27 +355,27 @@ class Board:
             # Nothing of it goes until a person lets it: it needs no more room than one job does.
             for gone in queue.shorten():
                 del self._keys[gone.key]
-        elif queue.overflows and len(queue.waiting) <= queue.low:
+        elif queue.overflows and len(queue.waiting) <= queue.reload_below:
             self._starved.add(cast("GroupKey", key))  # nothing else has so many
-        site = site_at(job.tenant, job.target) if isinstance(job, Pointer) else None
-        if site != queue.site:
+        site = target_key_of(job.tenant, job.target) if isinstance(job, JobRef) else None
+        if site != queue.listed_target:
             self._list(key, queue, site)
         if queue.is_over:
             del self._queues[key]
-        elif not isinstance(job, Pointer) and job < queue.wakes_at:
+        elif not isinstance(job, JobRef) and job < queue.wakes_at:
             queue.wakes_at = job
             heappush(self._due, (job, next(self._pushed), key))
 
-    def _list(self, key: QueueKey, queue: _Queue, site: Site | None) -> None:
+    def _list(self, key: QueueKey, queue: _Queue, site: TargetKey | None) -> None:
         """Let a queue stand in the list of this site and of no other."""
-        if queue.site is not None:
-            listed = self._listed[queue.site]
+        if queue.listed_target is not None:
+            listed = self._listed[queue.listed_target]
             del listed[key]
             if not listed:
-                del self._listed[queue.site]
-                self._turns.pop(queue.site, None)
-                self._held.discard(queue.site)
-        queue.site = site
+                del self._listed[queue.listed_target]
+                self._turns.pop(queue.listed_target, None)
+                self._held.discard(queue.listed_target)
+        queue.listed_target = site
         if site is None:
             return
         if site not in self._listed:
@@ -387,7 +399,9 @@ class Board:
                 self._arrange(key, queue, now)
 
 
-def fill(board: Board, jobs: Iterable[Pointer], now: float, room: int) -> list[Pointer]:
+def add_while_room(
+    board: JobScheduler, jobs: Iterable[JobRef], now: float, room: int
+) -> list[JobRef]:
     """Add as many jobs as there is room for; those that were left out."""
     rest = iter(jobs)
     for job in rest:

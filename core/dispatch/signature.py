@@ -39,12 +39,12 @@ def sign_classic(secrets: Sequence[bytes], timestamp: float, body: bytes) -> dic
     return headers
 
 
-def show_secret(secret: bytes) -> str:
+def format_secret(secret: bytes) -> str:
     """A secret as people and libraries read it."""
     return PREFIX + _base64(secret)
 
 
-def read_secret(text: str) -> bytes:
+def parse_secret(text: str) -> bytes:
     """And back.
 
     Raises:

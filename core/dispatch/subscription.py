@@ -10,15 +10,15 @@ from core.dispatch.job import Mode
 from core.events.event_type import ANY, CODE_LENGTH, is_pattern, parse_code
 
 CODE = r"^[a-z][a-z0-9-]*$"
-SHORTEST_CODE, LONGEST_CODE = 2, 100
+MIN_CODE_LENGTH, MAX_CODE_LENGTH = 2, 100
 SPEC_VERSION = r"^[0-9]{1,9}\.(?:[0-9]{1,9}|\*)$"
-MOST_BINDINGS = 100
+MAX_BINDINGS = 100
 
-MAX_AGE_SECONDS = 86_400
-DELAY_SECONDS = 0
-SEQUENCE = 99
-TIMEOUT_SECONDS = 30
-MAX_RETRIES = 3
+DEFAULT_MAX_AGE_SECONDS = 86_400
+DEFAULT_DELAY_SECONDS = 0
+DEFAULT_SEQUENCE = 99
+DEFAULT_TIMEOUT_SECONDS = 30
+DEFAULT_MAX_RETRIES = 3
 
 _CODE = re.compile(CODE.strip("^$"))
 _SPEC_VERSION = re.compile(SPEC_VERSION.strip("^$"))
@@ -46,7 +46,7 @@ class Signature(StrEnum):
     CLASSIC = "classic"
 
 
-class Refusal(StrEnum):
+class SubscriptionRefusal(StrEnum):
     """Why a subscription cannot become what was asked for."""
 
     CODE_EXISTS = "code_exists"
@@ -92,13 +92,13 @@ class Subscription:
     queue: str | None = None
     pool_id: str = ""
     mode: Mode = Mode.IMMEDIATE
-    timeout_seconds: int = TIMEOUT_SECONDS
-    max_age_seconds: int = MAX_AGE_SECONDS
+    timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
+    max_age_seconds: int = DEFAULT_MAX_AGE_SECONDS
     """Older than this, a delivery is not worth making; 0 if it always is."""
-    delay_seconds: int = DELAY_SECONDS
-    max_retries: int = MAX_RETRIES
+    delay_seconds: int = DEFAULT_DELAY_SECONDS
+    max_retries: int = DEFAULT_MAX_RETRIES
     """Attempts in total."""
-    sequence: int = SEQUENCE
+    sequence: int = DEFAULT_SEQUENCE
     data_only: bool = True
     filter: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -137,14 +137,14 @@ _DELIVERY = (
 )
 
 
-def delivers_alike(one: Subscription, other: Subscription) -> bool:
+def same_delivery(one: Subscription, other: Subscription) -> bool:
     """Whether both take the same events and bring them to the same place in the same way."""
     return all(getattr(one, name) == getattr(other, name) for name in _DELIVERY)
 
 
 def is_code(text: str) -> bool:
     """Whether a subscription, or a pool, may be called so."""
-    return SHORTEST_CODE <= len(text) <= LONGEST_CODE and _CODE.fullmatch(text) is not None
+    return MIN_CODE_LENGTH <= len(text) <= MAX_CODE_LENGTH and _CODE.fullmatch(text) is not None
 
 
 def is_binding_pattern(text: str) -> bool:
@@ -159,7 +159,7 @@ def is_spec_version(text: str) -> bool:
     return _SPEC_VERSION.fullmatch(text) is not None
 
 
-def candidates(type_: str) -> list[str]:
+def candidate_patterns(type_: str) -> list[str]:
     """Every pattern that stands for this type: what to look for among bindings."""
     code = parse_code(type_)
     if code is None:
@@ -168,7 +168,7 @@ def candidates(type_: str) -> list[str]:
     return [*spelled, ANY]
 
 
-def takes(binding: Binding, type_: str, type_version: str | None) -> bool:
+def binding_matches(binding: Binding, type_: str, type_version: str | None) -> bool:
     """Whether a binding names this type, in this version if the type has any."""
     return _names(binding.pattern, type_) and _fits(binding.spec_version, type_version)
 

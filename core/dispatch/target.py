@@ -4,13 +4,13 @@ from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-Site: TypeAlias = tuple[int, str]
+TargetKey: TypeAlias = tuple[int, str]
 """A server as one tenant sees it: one tenant's trouble with it is not another's."""
 
 _USUAL_PORTS = {"http": 80, "https": 443}
 
 
-def site_at(tenant: int, url: str) -> Site:
+def target_key_of(tenant: int, url: str) -> TargetKey:
     """Where a tenant's job to this address goes."""
     return tenant, origin_of(url)
 

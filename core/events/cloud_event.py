@@ -13,8 +13,8 @@ from urllib.parse import unquote
 import msgspec
 
 from core.events.cloud_event_attributes import CHECKS, extension
-from core.events.cloud_event_data import Data, from_base64, from_body, from_json
-from core.events.event import AHEAD, MOST_EXTENSIONS, Event, once_id
+from core.events.cloud_event_data import EventData, from_base64, from_body, from_json
+from core.events.event import MAX_CLOCK_SKEW, MAX_EXTENSIONS, Event, deduplication_key
 from core.shared.errors import InvalidError
 
 PREFIX = "ce-"
@@ -65,7 +65,7 @@ _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
+class EventStamp:
     """What an event does not bring: whose it is, when it came, and the id that it gets."""
 
     tenant: int
@@ -73,7 +73,7 @@ class Birth:
     new_id: Callable[[], str]
 
 
-def read_event(raw: bytes | msgspec.Raw, birth: Birth, *, structured: bool = False) -> Event:
+def read_event(raw: bytes | msgspec.Raw, stamp: EventStamp, *, structured: bool = False) -> Event:
     """An event in one JSON object. One with `specversion` is in structured mode anyway.
 
     Raises:
@@ -95,13 +95,13 @@ def read_event(raw: bytes | msgspec.Raw, birth: Birth, *, structured: bool = Fal
         ((name, member),) = encoded.items()
         found = from_base64(name, bytes(member), declared)
     elif data is None:
-        found = Data(None, declared)
+        found = EventData(None, declared)
     else:
         found = from_json(bytes(data), declared, structured=structured)
-    return _born(known, extensions, found, birth)
+    return _born(known, extensions, found, stamp)
 
 
-def read_binary(headers: Mapping[str, str], body: bytes, birth: Birth) -> Event:
+def read_binary(headers: Mapping[str, str], body: bytes, stamp: EventStamp) -> Event:
     """An event in binary mode: attributes in headers, whose names are in lower case.
 
     Raises:
@@ -119,11 +119,13 @@ def read_binary(headers: Mapping[str, str], body: bytes, birth: Birth) -> Event:
     declared = headers.get("content-type")
     if declared is not None:
         declared = CHECKS["content_type"]("content-type", declared)
-    found = from_body("body", body, declared) if body else Data(None, declared)
-    return _born(known, extensions, found, birth)
+    found = from_body("body", body, declared) if body else EventData(None, declared)
+    return _born(known, extensions, found, stamp)
 
 
-def read_batch(raw: bytes, birth: Birth, most: int, *, structured: bool = False) -> list[Event]:
+def read_batch(
+    raw: bytes, stamp: EventStamp, most: int, *, structured: bool = False
+) -> list[Event]:
     """The events of a JSON array, each plain or in structured mode.
 
     Raises:
@@ -138,7 +140,7 @@ def read_batch(raw: bytes, birth: Birth, most: int, *, structured: bool = False)
     events: list[Event] = []
     for item in items:
         try:
-            events.append(read_event(item, birth, structured=structured))
+            events.append(read_event(item, stamp, structured=structured))
         except InvalidError as error:
             field = "" if error.field == "body" else f".{error.field}"
             raise InvalidError(f"[{len(events)}]{field}", error.expected) from None
@@ -161,8 +163,8 @@ def _sorted(
             raise InvalidError(prefix + name, "in one spelling only")
         else:
             known[field] = CHECKS[field](prefix + name, value)
-    if len(extensions) > MOST_EXTENSIONS:
-        raise InvalidError("extensions", f"at most {MOST_EXTENSIONS} attributes of your own")
+    if len(extensions) > MAX_EXTENSIONS:
+        raise InvalidError("extensions", f"at most {MAX_EXTENSIONS} attributes of your own")
     return known, extensions
 
 
@@ -172,20 +174,24 @@ def _refuse_missing(known: Mapping[str, Any], needed: Iterable[str], prefix: str
             raise InvalidError(prefix + name, "is required")
 
 
-def _born(known: dict[str, Any], extensions: dict[str, Any], data: Data, birth: Birth) -> Event:
+def _born(
+    known: dict[str, Any], extensions: dict[str, Any], data: EventData, stamp: EventStamp
+) -> Event:
     """The event, with what follows from its attributes."""
-    time = known.setdefault("time", birth.now)
-    if not 0 <= time <= birth.now + AHEAD:
-        raise InvalidError("time", f"a time since 1970, at most {AHEAD:.0f} seconds ahead of now")
+    time = known.setdefault("time", stamp.now)
+    if not 0 <= time <= stamp.now + MAX_CLOCK_SKEW:
+        raise InvalidError(
+            "time", f"a time since 1970, at most {MAX_CLOCK_SKEW:.0f} seconds ahead of now"
+        )
     own_id = known.pop("id", None)
     if own_id is not None:
-        known.setdefault("deduplication_id", once_id(known["source"], own_id))
+        known.setdefault("deduplication_id", deduplication_key(known["source"], own_id))
     schema = known.get("data_schema")
     if schema is not None and "type_version" not in known:
         known["type_version"] = version_in(schema)
     return Event(
-        tenant=birth.tenant,
-        event_id=birth.new_id(),
+        tenant=stamp.tenant,
+        event_id=stamp.new_id(),
         data=data.content,
         content_type=data.content_type,
         extensions=extensions,

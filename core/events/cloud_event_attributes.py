@@ -13,7 +13,7 @@ from core.events.event import (
     EXTENSION_LENGTH,
     ID_LENGTH,
     KEY_LENGTH,
-    MOST_CONTEXT,
+    MAX_CONTEXT_PAIRS,
     SCHEMA_LENGTH,
     SOURCE_LENGTH,
     SPEC_VERSION,
@@ -25,7 +25,7 @@ from core.events.event_type import parse_version
 from core.shared.address import check_id
 from core.shared.errors import InvalidError
 
-Check: TypeAlias = Callable[[str, Any], Any]
+AttributeCheck: TypeAlias = Callable[[str, Any], Any]
 
 # Halves of surrogate pairs are no characters: nothing can encode them.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -40,7 +40,7 @@ _SHOWN = 100
 _TIME = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-def text(longest: int) -> Check:
+def text(longest: int) -> AttributeCheck:
     """A text of some length, on one line."""
 
     def check(name: str, value: Any) -> str:
@@ -122,8 +122,8 @@ def _context(name: str, value: Any) -> tuple[tuple[str, str], ...]:
             value = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             value = None
-    if not isinstance(value, list) or len(value) > MOST_CONTEXT:
-        raise InvalidError(name, f'a list of at most {MOST_CONTEXT} {{"key": …, "value": …}}')
+    if not isinstance(value, list) or len(value) > MAX_CONTEXT_PAIRS:
+        raise InvalidError(name, f'a list of at most {MAX_CONTEXT_PAIRS} {{"key": …, "value": …}}')
     return tuple(_pair(f"{name}[{index}]", one) for index, one in enumerate(value))
 
 
@@ -139,7 +139,7 @@ def _pair(place: str, pair: Any) -> tuple[str, str]:
 _extension_text = text(EXTENSION_LENGTH)
 _key, _context_value = text(KEY_LENGTH), text(VALUE_LENGTH)
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, AttributeCheck] = {
     "spec_version": _spec_version,
     "id": text(ID_LENGTH),
     "type": _type,

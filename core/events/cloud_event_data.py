@@ -14,32 +14,32 @@ _decode = msgspec.json.Decoder().decode
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Data(NamedTuple):
+class EventData(NamedTuple):
     """Bytes as they came, and their media type; None where there is nothing."""
 
     content: bytes | None
     content_type: str | None
 
 
-def from_json(member: bytes, declared: str | None, *, structured: bool) -> Data:
+def from_json(member: bytes, declared: str | None, *, structured: bool) -> EventData:
     """The `data` of a JSON object.
 
     A text is data itself where that is declared to be something else than JSON. In plain JSON it
     may also be a JSON document that its sender has put into a text.
     """
     if member == b"null":
-        return Data(None, declared)
+        return EventData(None, declared)
     if declared is not None and not is_json(declared):
-        return Data(_text(member, declared).encode(), declared)
+        return EventData(_text(member, declared).encode(), declared)
     content = member
     if not structured and member[:1] == b'"':
         inner = _document_in(_checked("data", member))
         content = member if inner is None else inner
     _checked("data", content)
-    return Data(content, declared or JSON)
+    return EventData(content, declared or JSON)
 
 
-def from_base64(name: str, member: bytes, declared: str | None) -> Data:
+def from_base64(name: str, member: bytes, declared: str | None) -> EventData:
     """The `data_base64` of a JSON object."""
     try:
         content = base64.b64decode(msgspec.json.decode(member, type=str), validate=True)
@@ -48,17 +48,17 @@ def from_base64(name: str, member: bytes, declared: str | None) -> Data:
     return from_body(name, content, declared)
 
 
-def from_body(name: str, content: bytes, declared: str | None) -> Data:
+def from_body(name: str, content: bytes, declared: str | None) -> EventData:
     """Bytes by themselves: JSON if they say so or say nothing and are, else whatever they say."""
     if declared is None:
         try:
             _checked(name, content)
         except InvalidError:
-            return Data(content, BYTES)
-        return Data(content, JSON)
+            return EventData(content, BYTES)
+        return EventData(content, JSON)
     if is_json(declared):
         _checked(name, content)
-    return Data(content, declared)
+    return EventData(content, declared)
 
 
 def _text(member: bytes, declared: str) -> str:

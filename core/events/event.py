@@ -17,12 +17,12 @@ SUBJECT_LENGTH = 1_024
 ID_LENGTH = 255
 DEDUPLICATION_LENGTH = 512
 SCHEMA_LENGTH = 1_024
-MOST_CONTEXT = 50
+MAX_CONTEXT_PAIRS = 50
 KEY_LENGTH = 100
 VALUE_LENGTH = 500
-MOST_EXTENSIONS = 50
+MAX_EXTENSIONS = 50
 EXTENSION_LENGTH = 1_024
-AHEAD = 86_400.0
+MAX_CLOCK_SKEW = 86_400.0
 """How far a sender's clock may be ahead of ours, in seconds."""
 ANY = "*"
 CLIENT = "clientId"
@@ -85,7 +85,7 @@ def is_json(content_type: str) -> bool:
     return kind in (JSON, "text/json") or kind.endswith("+json")
 
 
-def once_id(source: str, own_id: str) -> str:
+def deduplication_key(source: str, own_id: str) -> str:
     """What stands for a sender's own id: it is unique within its source.
 
     No two pairs read alike: after the last slash stands the id, which has none.

@@ -10,7 +10,7 @@ SEGMENT = r"[a-z][a-z0-9-]*"
 CODE = rf"^{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT}$"
 CODE_LENGTH = 255
 VERSION = r"^[0-9]{1,9}\.[0-9]{1,9}$"
-MOST_VERSIONS = 100
+MAX_VERSIONS = 100
 ANY = "*"
 
 _CODE = re.compile(CODE.strip("^$"))
@@ -64,7 +64,7 @@ class Admission(StrEnum):
     REGISTERED = "registered"
 
 
-class Refusal(StrEnum):
+class EventTypeRefusal(StrEnum):
     """Why a type or a version cannot become what was asked for."""
 
     CODE_EXISTS = "code_exists"
@@ -82,7 +82,7 @@ class Refusal(StrEnum):
     CHANGED_MEANWHILE = "changed_meanwhile"
 
 
-class Code(NamedTuple):
+class EventTypeCode(NamedTuple):
     """What happened to what, and where."""
 
     application: str
@@ -105,21 +105,21 @@ class Version(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class EventTypeLifecycle:
     """How a type and its versions stand."""
 
     status: TypeStatus = TypeStatus.CURRENT
     versions: Mapping[Version, VersionStatus] = field(default_factory=dict)
 
 
-Changes: TypeAlias = Mapping[Version, VersionStatus]
+StatusChanges: TypeAlias = Mapping[Version, VersionStatus]
 
 
-def parse_code(text: str) -> Code | None:
+def parse_code(text: str) -> EventTypeCode | None:
     """The segments, or None if it is no code."""
     if len(text) > CODE_LENGTH or not _CODE.fullmatch(text):
         return None
-    return Code(*text.split(":"))
+    return EventTypeCode(*text.split(":"))
 
 
 def parse_version(text: str) -> Version | None:
@@ -135,7 +135,7 @@ def is_pattern(text: str) -> bool:
     segments = text.split(":")
     return (
         len(text) <= CODE_LENGTH
-        and len(segments) == len(Code._fields)
+        and len(segments) == len(EventTypeCode._fields)
         and all(_PATTERN_SEGMENT.fullmatch(segment) for segment in segments)
     )
 
@@ -148,26 +148,26 @@ def matches(pattern: str, code: str) -> bool:
     )
 
 
-def refuse_version(life: Life, version: Version) -> Refusal | None:
+def refuse_version(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | None:
     """Why a type takes no such new version, if it does not."""
     if life.status is TypeStatus.ARCHIVED:
-        return Refusal.INVALID_STATUS
+        return EventTypeRefusal.INVALID_STATUS
     if version in life.versions:
-        return Refusal.VERSION_EXISTS
-    if len(life.versions) >= MOST_VERSIONS:
-        return Refusal.TOO_MANY_VERSIONS
+        return EventTypeRefusal.VERSION_EXISTS
+    if len(life.versions) >= MAX_VERSIONS:
+        return EventTypeRefusal.TOO_MANY_VERSIONS
     return None
 
 
-def refuse_rewrite(life: Life, version: Version) -> Refusal | None:
+def refuse_rewrite(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | None:
     """Why the schema of a version cannot change, if it cannot."""
     status = life.versions.get(version)
     if status is None:
-        return Refusal.VERSION_NOT_FOUND
-    return None if status is VersionStatus.FINALISING else Refusal.INVALID_STATUS
+        return EventTypeRefusal.VERSION_NOT_FOUND
+    return None if status is VersionStatus.FINALISING else EventTypeRefusal.INVALID_STATUS
 
 
-def finalise(life: Life, version: Version) -> Refusal | Changes:
+def finalise(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | StatusChanges:
     """The version comes into force and takes the place of the one of its major that was."""
     refusal = refuse_rewrite(life, version)
     if refusal is not None:
@@ -180,36 +180,36 @@ def finalise(life: Life, version: Version) -> Refusal | Changes:
     return {**before, version: VersionStatus.CURRENT}
 
 
-def deprecate(life: Life, version: Version) -> Refusal | Changes:
+def deprecate(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | StatusChanges:
     """The version is on its way out: events may still name it."""
     status = life.versions.get(version)
     if status is VersionStatus.CURRENT:
         return {version: VersionStatus.DEPRECATED}
     if status is None:
-        return Refusal.VERSION_NOT_FOUND
+        return EventTypeRefusal.VERSION_NOT_FOUND
     if status is VersionStatus.FINALISING:
-        return Refusal.CANNOT_DEPRECATE_FINALISING
-    return Refusal.ALREADY_DEPRECATED
+        return EventTypeRefusal.CANNOT_DEPRECATE_FINALISING
+    return EventTypeRefusal.ALREADY_DEPRECATED
 
 
-def refuse_archive(life: Life) -> Refusal | None:
+def refuse_archive(life: EventTypeLifecycle) -> EventTypeRefusal | None:
     """Why a type cannot be archived, if it cannot."""
     if life.status is TypeStatus.ARCHIVED:
-        return Refusal.ALREADY_ARCHIVED
+        return EventTypeRefusal.ALREADY_ARCHIVED
     if any(status is not VersionStatus.DEPRECATED for status in life.versions.values()):
-        return Refusal.VERSIONS_NOT_DEPRECATED
+        return EventTypeRefusal.VERSIONS_NOT_DEPRECATED
     return None
 
 
-def refuse_delete(life: Life) -> Refusal | None:
+def refuse_delete(life: EventTypeLifecycle) -> EventTypeRefusal | None:
     """Why a type cannot be deleted, if it cannot: somebody may have relied on it."""
     drafts = all(status is VersionStatus.FINALISING for status in life.versions.values())
     if life.status is TypeStatus.ARCHIVED or drafts:
         return None
-    return Refusal.CANNOT_DELETE
+    return EventTypeRefusal.CANNOT_DELETE
 
 
-def versions_to_check(life: Life, named: Version | None) -> tuple[Version, ...]:
+def versions_to_check(life: EventTypeLifecycle, named: Version | None) -> tuple[Version, ...]:
     """What an event is held against: what it names, else what is in force, newest first."""
     if named is not None:
         return (named,) if named in life.versions else ()

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from core.shared.address import Address
-from core.waits.spec import Expected, Source, Strategy, WaitSpec
-from core.waits.state import Mark, Wait
+from core.waits.spec import ExpectedEvent, Source, Strategy, WaitSpec
+from core.waits.state import EventState, Wait
 from core.waits.strategy import Outcome
 
 NODE = "gather"
 DEFAULT_TIMEOUT_MS = 10_000
-LONGEST_TIMEOUT_MS = 27_000
+MAX_TIMEOUT_MS = 27_000
 DEFAULT_GRACE_MS = 2_000
 NO_BODY = msgspec.Raw()
 
@@ -25,7 +25,7 @@ class ReplyBy(StrEnum):
     DIRECT = "direct"
 
 
-class Mode(StrEnum):
+class GatherMode(StrEnum):
     """How the caller gets the answers: one by one, or all at once."""
 
     STREAM = "stream"
@@ -79,7 +79,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"Resource({self.method}, reply={self.reply.value!r})"
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One resource of a gather: a registered one by name, or one that came with the request."""
 
     name: str
@@ -91,12 +91,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """JSON to send; without any, a resource is told what every resource is told."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GatherSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A whole request: the first line of the correlation's log."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[Question, ...]
     context: msgspec.Raw = msgspec.Raw(b"null")
-    mode: Mode = Mode.STREAM
+    mode: GatherMode = GatherMode.STREAM
     on_disconnect: OnDisconnect = OnDisconnect.CANCEL
     grace: float = DEFAULT_GRACE_MS / 1000
     journals: bool = False
@@ -104,7 +104,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace: str = ""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GatherCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One call to make: everything that the one who makes it needs to know."""
 
     address: Address
@@ -121,22 +121,22 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         """Without the callback's address, which has a token in it, and the body."""
-        return f"Call({self.name!r}, {self.address!r}, {self.resource!r})"
+        return f"GatherCall({self.name!r}, {self.address!r}, {self.resource!r})"
 
     @property
-    def place(self) -> tuple[bytes, str]:
+    def call_key(self) -> tuple[bytes, str]:
         """What it is known by."""
         return self.address.key, self.name
 
 
-class Errand(msgspec.Struct, frozen=True, omit_defaults=True):
+class CallBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Calls of one gather. What all who are called are told stands here once, not in each call."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[GatherCall, ...]
     context: bytes = b"null"
 
 
-class Tally(msgspec.Struct, frozen=True):
+class GatherSummary(msgspec.Struct, frozen=True):
     """What the answers amount to. A rejection is neither a respondent nor an error."""
 
     expected: int
@@ -152,16 +152,16 @@ class Tally(msgspec.Struct, frozen=True):
         return Completeness.PARTIAL if self.respondents else Completeness.EMPTY
 
 
-def is_inline(ask: Ask, *, journals: bool) -> bool:
+def is_inline(ask: Question, *, journals: bool) -> bool:
     """Whether the name is this request's own; those of the journals are the instance's."""
     return ask.inline is not None and not journals
 
 
-def spec_of(asks: Iterable[Ask], timeout: float, *, journals: bool = False) -> WaitSpec:
+def wait_spec_of(asks: Iterable[Question], timeout: float, *, journals: bool = False) -> WaitSpec:
     """What the correlation waits for: an answer of any kind from each of them."""
     return WaitSpec(
         events=tuple(
-            Expected(
+            ExpectedEvent(
                 name=ask.name,
                 source=Source.API,
                 label=ask.name,
@@ -175,10 +175,10 @@ def spec_of(asks: Iterable[Ask], timeout: float, *, journals: bool = False) -> W
     )
 
 
-def tally_of(wait: Wait) -> Tally:
+def summarize(wait: Wait) -> GatherSummary:
     """Count the answers so far."""
     outcomes = [mark.outcome for mark in wait.marks]
-    return Tally(
+    return GatherSummary(
         expected=len(outcomes),
         respondents=outcomes.count(Outcome.RECEIVED),
         errors=outcomes.count(Outcome.TIMED_OUT) + outcomes.count(Outcome.FAILED),
@@ -194,7 +194,7 @@ _STATES = {
 }
 
 
-def state_of(mark: Mark, document: Any = None) -> State:
+def state_of(mark: EventState, document: Any = None) -> State:
     """The state of one resource; `document` is what came for it."""
     if mark.outcome is Outcome.PENDING:
         return State.ACCEPTED if mark.at else State.CALLING
@@ -203,14 +203,14 @@ def state_of(mark: Mark, document: Any = None) -> State:
 
 def state_of_outcome(outcome: Outcome, document: Any) -> State:
     """The state that an outcome is told as."""
-    if outcome is Outcome.FAILED and said_status(document) == State.CONNECTION_CLOSED:
+    if outcome is Outcome.FAILED and reported_status(document) == State.CONNECTION_CLOSED:
         return State.CONNECTION_CLOSED
     return _STATES[outcome]
 
 
-def outcome_said(document: Any) -> Outcome:
+def outcome_reported(document: Any) -> Outcome:
     """What an answer says about itself in its field `status`."""
-    match said_status(document):
+    match reported_status(document):
         case State.REJECTED:
             return Outcome.REJECTED
         case State.TIMEOUT:
@@ -221,7 +221,7 @@ def outcome_said(document: Any) -> Outcome:
             return Outcome.RECEIVED
 
 
-def said_status(document: Any) -> str:
+def reported_status(document: Any) -> str:
     """The field `status` in upper case, if there is one."""
     status = document.get("status") if isinstance(document, dict) else None
     return status.upper() if isinstance(status, str) else ""
@@ -238,15 +238,15 @@ def callback_url(public_url: str, ask: str, token: str, *, journals: bool) -> st
     return f"{public_url}{path}?token={token}"
 
 
-def errand_of(
-    asked: Asked,
+def build_call_batch(
+    asked: GatherSpec,
     address: Address,
     expires_at: float,
     known: dict[str, Resource],
     urls: Sequence[str],
-) -> Errand:
+) -> CallBatch:
     """The calls of a gather; one whose resource was removed meanwhile is left out."""
-    calls: list[Call] = []
+    calls: list[GatherCall] = []
     for ask, url in zip(asked.asks, urls, strict=True):
         resource = ask.inline or known.get(ask.name)
         if resource is None:
@@ -255,7 +255,7 @@ def errand_of(
         if ask.reply is not None:
             changes["reply"] = ask.reply
         calls.append(
-            Call(
+            GatherCall(
                 address=address,
                 expires_at=expires_at,
                 name=ask.name,
@@ -268,11 +268,11 @@ def errand_of(
             )
         )
     if all(call.body for call in calls):
-        return Errand(tuple(calls))
-    return Errand(tuple(calls), bytes(asked.context))
+        return CallBatch(tuple(calls))
+    return CallBatch(tuple(calls), bytes(asked.context))
 
 
-def body_of(call: Call, context: bytes) -> bytes:
+def call_body(call: GatherCall, context: bytes) -> bytes:
     """What to send: what came with the request as it is, else what a resource needs to know."""
     if call.body and not call.journals:
         return call.body
@@ -289,7 +289,7 @@ def _below(url: str, path: str) -> str:
     return (base.rstrip("/") + path if path else base) + mark + query
 
 
-encode_asked = msgspec.json.Encoder().encode
-decode_asked = msgspec.json.Decoder(Asked).decode
-encode_errand = msgspec.msgpack.Encoder().encode
-decode_errand = msgspec.msgpack.Decoder(Errand).decode
+encode_gather_spec = msgspec.json.Encoder().encode
+decode_gather_spec = msgspec.json.Decoder(GatherSpec).decode
+encode_call_batch = msgspec.msgpack.Encoder().encode
+decode_call_batch = msgspec.msgpack.Decoder(CallBatch).decode

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from core.events.cloud_event_attributes import is_content_type
-from core.waits.incoming_event import JSON, Arrival
+from core.waits.incoming_event import JSON, IncomingEvent
 from core.waits.spec import Source
 
 BYTES = "application/octet-stream"
 STRUCTURED = "application/cloudevents+json"
-DOOR = "kafka"
+CHANNEL = "kafka"
 
 # The CloudEvents attributes that carry the two ids, and the header each stands for.
 _ID_ATTRIBUTES = {"ce_correlationid": "x-correlation-id", "ce_executionid": "x-execution-id"}
@@ -21,7 +21,7 @@ _ENVELOPE = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class KafkaMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message of one partition."""
 
     topic: str
@@ -37,39 +37,41 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"{self.partition}/{self.offset}"
 
 
-class Undecodable(msgspec.Struct, frozen=True):
+class UndecodableMessage(msgspec.Struct, frozen=True):
     """A record that cannot be read as what it says it is."""
 
     error: str
 
 
-def arrival_of(record: Record) -> Arrival | Undecodable:
+def read_message(message: KafkaMessage) -> IncomingEvent | UndecodableMessage:
     """Read the record once: headers, CloudEvents attributes, data.
 
     Data is JSON unless the record says otherwise. What is not JSON and does not claim to be is
     kept as it is: its ids can only be in headers then. A content type that can be none says
     nothing: the event is as good without it, and many producers never looked at theirs.
     """
-    headers = _headers(record)
+    headers = _headers(message)
     declared = _media_type(headers.get("content-type", ""))
     if declared == STRUCTURED:
-        return _from_envelope(record, headers)
+        return _from_envelope(message, headers)
     _name_ids(headers)
-    raw = b"null" if record.value is None else record.value
+    raw = b"null" if message.value is None else message.value
     if declared and not _is_json(declared):
-        return _arrival(record, headers, raw, None, declared)
+        return _arrival(message, headers, raw, None, declared)
     try:
-        return _arrival(record, headers, raw, msgspec.json.decode(raw), JSON)
+        return _arrival(message, headers, raw, msgspec.json.decode(raw), JSON)
     except _NOT_JSON as error:
         if declared:
-            return Undecodable(f"not the JSON it is said to be: {error}")
-        return _arrival(record, headers, raw, None, BYTES)
+            return UndecodableMessage(f"not the JSON it is said to be: {error}")
+        return _arrival(message, headers, raw, None, BYTES)
 
 
-def _from_envelope(record: Record, headers: dict[str, str]) -> Arrival | Undecodable:
+def _from_envelope(
+    message: KafkaMessage, headers: dict[str, str]
+) -> IncomingEvent | UndecodableMessage:
     """A CloudEvent in structured mode: attributes and data in one JSON object."""
     try:
-        envelope = _ENVELOPE.decode(record.value or b"")
+        envelope = _ENVELOPE.decode(message.value or b"")
         for name, value in envelope.items():
             if not name.startswith("data") or name == "datacontenttype":
                 headers[f"ce_{name.lower()}"] = _attribute(value)
@@ -83,28 +85,28 @@ def _from_envelope(record: Record, headers: dict[str, str]) -> Arrival | Undecod
             raw = bytes(envelope.get("data", msgspec.Raw(b"null")))
         body = msgspec.json.decode(raw) if _is_json(declared) else None
     except (*_NOT_JSON, binascii.Error) as error:
-        return Undecodable(f"not the CloudEvent it is said to be: {error}")
-    return _arrival(record, headers, raw, body, JSON if _is_json(declared) else declared)
+        return UndecodableMessage(f"not the CloudEvent it is said to be: {error}")
+    return _arrival(message, headers, raw, body, JSON if _is_json(declared) else declared)
 
 
 def _arrival(
-    record: Record, headers: dict[str, str], raw: bytes, body: Any, content_type: str
-) -> Arrival:
-    return Arrival(
+    message: KafkaMessage, headers: dict[str, str], raw: bytes, body: Any, content_type: str
+) -> IncomingEvent:
+    return IncomingEvent(
         source=Source.KAFKA,
-        door=DOOR,
-        label=record.topic,
+        channel=CHANNEL,
+        label=message.topic,
         raw=raw,
         body=body,
         headers=headers,
-        event_id=record.place,
+        event_id=message.place,
         content_type=content_type,
     )
 
 
-def _headers(record: Record) -> dict[str, str]:
+def _headers(message: KafkaMessage) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for name, value in record.headers:
+    for name, value in message.headers:
         if value is None:
             continue  # a name alone says nothing
         try:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from core.shared.errors import InvalidError
 from core.shared.kafka_config import KafkaConfig
 
-NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-TENANT = "{tenant}"
+TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+TENANT_PLACEHOLDER = "{tenant}"
 """In the name of a topic: the tenant's."""
 
 
@@ -41,7 +41,7 @@ class TopicRule:
                 return cls(re.compile(subject), tenant or None, None)
             except re.error as error:
                 raise ValueError(f"{subject!r} is no pattern: {error}") from error
-        if not NAME.fullmatch(subject):
+        if not TOPIC_NAME.fullmatch(subject):
             raise ValueError(f"{subject!r} is no topic name; a pattern begins with ^")
         return cls(re.compile(re.escape(subject)), tenant or None, subject)
 
@@ -51,7 +51,7 @@ class TopicRule:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicBook:
+class TopicRouting:
     """All entries; the first that fits decides."""
 
     rules: tuple[TopicRule, ...]
@@ -62,15 +62,15 @@ class TopicBook:
     """Where the ends of waits are told, unless they say otherwise; `{tenant}` stands for whose."""
 
     @classmethod
-    def parse(cls, entries: Iterable[str], tenant: str, own: Iterable[str] = ()) -> "TopicBook":
+    def parse(cls, entries: Iterable[str], tenant: str, own: Iterable[str] = ()) -> "TopicRouting":
         """Read the configured list. `tenant` owns every topic that no entry gives to another."""
         return cls(tuple(TopicRule.parse(entry) for entry in entries), tenant, frozenset(own))
 
     @classmethod
-    def of(cls, config: KafkaConfig) -> "TopicBook":
+    def of(cls, config: KafkaConfig) -> "TopicRouting":
         """The book of one configuration."""
         shared = [config.dead_letter_topic]
-        if TENANT not in config.completion_topic:
+        if TENANT_PLACEHOLDER not in config.completion_topic:
             shared.append(config.completion_topic)
         book = cls.parse(config.topics, config.tenant, filter(None, shared))
         return replace(book, completions=config.completion_topic)
@@ -83,22 +83,22 @@ class TopicBook:
 
     def tenant_of(self, topic: str) -> str:
         """Whose events are on this topic."""
-        told = self._told_to(topic)
+        told = self._completion_tenant(topic)
         for rule in self.rules:
             # What one tenant is told does not become another's by a pattern that fits many.
             if rule.tenant is not None and rule.fits(topic) and (told is None or rule.exact):
                 return rule.tenant
         return told or self.tenant
 
-    def _told_to(self, topic: str) -> str | None:
+    def _completion_tenant(self, topic: str) -> str | None:
         """The tenant whose ends of waits are told on this topic, if they are told apart."""
-        if self.completions is None or TENANT not in self.completions:
+        if self.completions is None or TENANT_PLACEHOLDER not in self.completions:
             return None
-        before, _, behind = self.completions.partition(TENANT)
+        before, _, behind = self.completions.partition(TENANT_PLACEHOLDER)
         slug = topic.removeprefix(before).removesuffix(behind).replace("_", "@")
         return slug if completion_topic(self.completions, slug) == topic else None
 
-    def wanted(
+    def topics_to_read(
         self, existing: Iterable[str], named: Iterable[tuple[str, str]], tenants: Iterable[str]
     ) -> set[str]:
         """The topics to read.
@@ -122,7 +122,11 @@ class TopicBook:
 
     def _is_listed(self, topic: str) -> bool:
         for rule in self.rules:
-            told = topic in self.own or topic.startswith("__") or self._told_to(topic) is not None
+            told = (
+                topic in self.own
+                or topic.startswith("__")
+                or self._completion_tenant(topic) is not None
+            )
             if rule.exact == topic or (rule.fits(topic) and not told):
                 return True
         return False
@@ -146,7 +150,7 @@ class TopicBook:
                     "where MUSTER_KAFKA_TOPICS names it",
                 )
 
-    def check_told(self, topics: Iterable[str], tenant: str | None) -> None:
+    def check_completion_topics(self, topics: Iterable[str], tenant: str | None) -> None:
         """A tenant's waits may be told of on its own topics, and on the one that is for all.
 
         Raises:
@@ -160,7 +164,7 @@ class TopicBook:
                     "data.completionTopic", f"a topic of this tenant; {topic} is not one of them"
                 )
 
-    def strangers(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    def foreign_topics(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
         """Topics that waits name although they are not theirs: the topic, who names it, whose."""
         return [
             (topic, tenant, self.tenant_of(topic))
@@ -171,4 +175,4 @@ class TopicBook:
 
 def completion_topic(template: str, slug: str) -> str:
     """Where the ends of a tenant's waits are told; @, which no topic has, is written _."""
-    return template.replace(TENANT, slug.replace("@", "_"))
+    return template.replace(TENANT_PLACEHOLDER, slug.replace("@", "_"))

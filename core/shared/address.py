@@ -43,7 +43,7 @@ def shard_of(key: bytes, shards: int) -> int:
     return int.from_bytes(key[8:16], "big") % shards
 
 
-def correlation_for(tenant: int, execution_id: str, node_id: str) -> str:
+def correlation_id_for_node(tenant: int, execution_id: str, node_id: str) -> str:
     """The correlation id of a node in an execution: the same on every retry of a registration."""
     return str(uuid.uuid5(_NODE_NAMESPACE, f"{tenant}\x00{execution_id}\x00{node_id}"))
 

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
-Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-Ports: TypeAlias = tuple[int, int]
+PortRange: TypeAlias = tuple[int, int]
 """The first and the last of a range."""
 
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -42,7 +42,7 @@ _GIVEN_OUT_V6 = "2000::/3"
 _SPECIAL_V6 = ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
 
-def _networks(texts: Iterable[str]) -> tuple[Network, ...]:
+def _networks(texts: Iterable[str]) -> tuple[IpNetwork, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
@@ -50,10 +50,10 @@ _PUBLIC = _networks(("0.0.0.0/0", _GIVEN_OUT_V6))
 _SPECIAL = _networks((*_SPECIAL_V4, *_SPECIAL_V6))
 
 
-class Destinations:
+class CallPolicy:
     """Public addresses, and whatever networks are allowed beside them; at all ports, or at some."""
 
-    def __init__(self, allowed: Iterable[str] = (), ports: Iterable[Ports] = ()) -> None:
+    def __init__(self, allowed: Iterable[str] = (), ports: Iterable[PortRange] = ()) -> None:
         self._allowed = _networks(allowed)
         self._ports = tuple(ports)
 
@@ -75,7 +75,7 @@ class Destinations:
         return _is_in(found, _PUBLIC) and not _is_in(found, _SPECIAL)
 
 
-def _is_in(address: Address, networks: Iterable[Network]) -> bool:
+def _is_in(address: IpAddress, networks: Iterable[IpNetwork]) -> bool:
     # An address of the other version is in no network.
     return any(address in network for network in networks)
 
@@ -95,7 +95,7 @@ def parse_networks(text: str) -> tuple[str, ...]:
     return tuple(networks)
 
 
-def parse_ports(text: str) -> tuple[Ports, ...]:
+def parse_ports(text: str) -> tuple[PortRange, ...]:
     """The ports of a setting: comma-separated, each alone or from-to; none is all.
 
     Raises:
@@ -104,7 +104,7 @@ def parse_ports(text: str) -> tuple[Ports, ...]:
     return tuple(_range(part.strip()) for part in text.split(",") if part.strip())
 
 
-def _range(text: str) -> Ports:
+def _range(text: str) -> PortRange:
     ends = text.split("-")
     if len(ends) <= 2 and all(_PORT.fullmatch(end) for end in ends):
         first, last = int(ends[0]), int(ends[-1])

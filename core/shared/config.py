@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from core.shared.call_policy import Ports
+from core.shared.call_policy import PortRange
 from core.shared.kafka_config import KafkaConfig
 from core.shared.quotas import QuotaLimits
 
@@ -56,7 +56,7 @@ class Config:
     call_queue: int = 10_000
     call_budget: int = 64 * 1024 * 1024
     call_networks: tuple[str, ...] = ()
-    call_ports: tuple[Ports, ...] = ()
+    call_ports: tuple[PortRange, ...] = ()
     journal_urls: tuple[str, ...] = ()
     dispatch_buffer: int = 10_000
     dispatch_bytes: int = 67_108_864

@@ -115,14 +115,14 @@ def _has(value: Any, step: str | int) -> bool:
     return isinstance(value, list) and step < len(value)
 
 
-def same(expected: Any, actual: Any) -> bool:
+def equal_json(expected: Any, actual: Any) -> bool:
     """Equality as JSON sees it: true is not 1, 1 is 1.0."""
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is actual
     if isinstance(expected, dict) and isinstance(actual, dict):
         return expected.keys() == actual.keys() and all(
-            same(value, actual[key]) for key, value in expected.items()
+            equal_json(value, actual[key]) for key, value in expected.items()
         )
     if isinstance(expected, list) and isinstance(actual, list):
-        return len(expected) == len(actual) and all(map(same, expected, actual))
+        return len(expected) == len(actual) and all(map(equal_json, expected, actual))
     return bool(expected == actual)

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Start(StrEnum):
+class StartOffset(StrEnum):
     """Where a topic is read from that has never been read before."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
-class Completions(StrEnum):
+class CompletionPolicy(StrEnum):
     """Which waits tell Kafka of their end."""
 
     ASKED = "asked"
@@ -29,10 +29,10 @@ class KafkaConfig:
     """What to read beside the topics that waits name; see core/kafka/topic_routing.py."""
     tenant: str = "default"
     """Whose events they are on a topic that names no tenant."""
-    start: Start = Start.EARLIEST
+    start: StartOffset = StartOffset.EARLIEST
     ingest: int = 1
     batch: int = 2_000
-    completions: Completions = Completions.ASKED
+    completions: CompletionPolicy = CompletionPolicy.ASKED
     completion_topic: str = "muster.correlation.completed"
     dead_letter_topic: str | None = None
     security_protocol: str = "PLAINTEXT"

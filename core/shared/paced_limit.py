@@ -22,7 +22,7 @@ SECOND = 1.002
 _QUARTERS = 4
 
 
-class Pace:
+class PacedLimiter:
     """When the next may start. Times are of a clock that never goes back."""
 
     def __init__(self, limit: int | None) -> None:

@@ -93,7 +93,7 @@ def limit_of(quota: Quota, limits: QuotaLimits, own: Mapping[str, int]) -> int |
     return limits.of(quota) if value is None else value or None
 
 
-def exhausted(
+def exhausted_quota(
     usage: StorageUsage, limits: QuotaLimits, own: Mapping[str, int]
 ) -> tuple[Quota, int] | None:
     """Return the first quota of what is stored that is used up, with its limit."""

@@ -3,7 +3,7 @@
 from collections import deque
 
 
-class Allowance:
+class SlidingWindow:
     """Remembers the starts of one window."""
 
     def __init__(self, limit: int, window: float) -> None:

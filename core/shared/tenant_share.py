@@ -84,7 +84,7 @@ class SharedLimit:
             del self._by_tenant[tenant]
 
 
-def take_turns(items: Iterable[tuple[int, T]], most: int) -> list[T]:
+def round_robin(items: Iterable[tuple[int, T]], most: int) -> list[T]:
     """Choose up to `most` of these (tenant, item) so that each tenant has its turn.
 
     The items of one tenant stay in their order.

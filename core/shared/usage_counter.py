@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from core.shared.quotas import StoredKind
 
-Counts: TypeAlias = dict[tuple[int, StoredKind], tuple[int, int]]
+UsageCounts: TypeAlias = dict[tuple[int, StoredKind], tuple[int, int]]
 """Rows and bytes by tenant and kind."""
 
 # About what a row takes beside what it brings: its columns, its index entries, room for changes.
@@ -22,7 +22,7 @@ class UsageCounter:
     """Adds up rows and bytes. Cheap enough for every flush."""
 
     def __init__(self) -> None:
-        self._counts: Counts = {}
+        self._counts: UsageCounts = {}
 
     def add(self, tenant: int, kind: StoredKind, rows: int, payload: int) -> None:
         """Count rows that bring so many bytes together; less than none were removed again."""
@@ -30,14 +30,14 @@ class UsageCounter:
         size = payload + rows * ROW_BYTES[kind]
         self._counts[tenant, kind] = (known[0] + rows, known[1] + size)
 
-    def take(self, most: int) -> Counts:
+    def take(self, most: int) -> UsageCounts:
         """Hand over what was counted, of so many tenants and kinds at once."""
         taken = {key: self._counts[key] for key in list(self._counts)[:most]}
         for key in taken:
             del self._counts[key]
         return taken
 
-    def put_back(self, counts: Counts) -> None:
+    def put_back(self, counts: UsageCounts) -> None:
         """Count what could not be told once more."""
         for key, (rows, size) in counts.items():
             known = self._counts.get(key, (0, 0))

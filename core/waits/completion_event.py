@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.waits.incoming_event import JSON
 from core.waits.output import aggregate
-from core.waits.state import Entry, Wait
+from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome, Status
 
 
-class Completion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CompletionMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One record to publish."""
 
     topic: str
@@ -23,9 +23,9 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: tuple[tuple[str, bytes], ...]
 
 
-def completion_of(
-    wait: Wait, counted: Sequence[Entry], topic: str, type_: str, source: str
-) -> Completion:
+def build_completion(
+    wait: Wait, counted: Sequence[WaitLogEntry], topic: str, type_: str, source: str
+) -> CompletionMessage:
     """What the world is told. The id is the same however often it is sent: receivers keep one."""
     address = wait.address
     event_id = f"{address.scoped_id}/{wait.ending.seq if wait.ending else 0}"
@@ -39,7 +39,7 @@ def completion_of(
         "ce_executionid": address.execution_id,
         "content-type": JSON,
     }
-    return Completion(
+    return CompletionMessage(
         topic=topic,
         key=address.scoped_id,
         type=type_,
@@ -49,7 +49,7 @@ def completion_of(
     )
 
 
-def _document(wait: Wait, counted: Sequence[Entry]) -> dict[str, Any]:
+def _document(wait: Wait, counted: Sequence[WaitLogEntry]) -> dict[str, Any]:
     received = [name for name, outcome in wait.outcomes.items() if outcome is Outcome.RECEIVED]
     document: dict[str, Any] = {
         "executionId": wait.address.execution_id,
@@ -57,11 +57,11 @@ def _document(wait: Wait, counted: Sequence[Entry]) -> dict[str, Any]:
         "nodeId": wait.node_id,
         "status": wait.status,
         "receivedEvents": received,
-        "registeredAt": moment(wait.opened_at),
+        "registeredAt": to_iso(wait.opened_at),
     }
     if wait.ending is not None:
         document |= {
-            "endedAt": moment(wait.ending.at),
+            "endedAt": to_iso(wait.ending.at),
             "reason": wait.ending.reason,
             "partial": wait.ending.partial,
             "missingEvents": wait.ending.missing,

@@ -16,9 +16,17 @@ from pydantic.alias_generators import to_camel
 from core.shared.errors import InvalidError
 from core.shared.json_limits import check_plain
 from core.shared.json_path import parse_path
-from core.shared.kafka_config import Completions, KafkaConfig
+from core.shared.kafka_config import CompletionPolicy, KafkaConfig
 from core.waits.output import RESERVED
-from core.waits.spec import NO_CALL, Expected, IdFields, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.waits.spec import (
+    NO_CALL,
+    ExpectedEvent,
+    IdFields,
+    Source,
+    Strategy,
+    TimeoutPolicy,
+    WaitSpec,
+)
 
 API_RESPONSE = "api_response"
 KAFKA_EVENT = "kafka_event"
@@ -150,9 +158,9 @@ class WaitConfig(_Part):
             raise ValueError("quorum goes with aggregationStrategy quorum only")
         return self
 
-    def expected(self) -> tuple[Expected, ...]:
+    def expected(self) -> tuple[ExpectedEvent, ...]:
         """The enabled events, in the order of the configuration."""
-        events: list[Expected] = []
+        events: list[ExpectedEvent] = []
         if self.api_call and self.api_call.enabled:
             events.append(_expected(API_RESPONSE, Source.API, None, self.api_call))
         if self.kafka_event and self.kafka_event.enabled:
@@ -180,7 +188,7 @@ class WaitConfig(_Part):
                     "data.publishCompletion", "needs Kafka; MUSTER_KAFKA_BOOTSTRAP is not set"
                 )
             return None
-        if asked or kafka.completions is Completions.ALL:
+        if asked or kafka.completions is CompletionPolicy.ALL:
             return self.completion_topic or kafka.completion_topic
         return None
 
@@ -199,8 +207,8 @@ class WaitConfig(_Part):
         )
 
 
-def _expected(name: str, source: Source, label: str | None, event: _Event) -> Expected:
-    return Expected(
+def _expected(name: str, source: Source, label: str | None, event: _Event) -> ExpectedEvent:
+    return ExpectedEvent(
         name=name,
         source=source,
         label=label,
@@ -231,7 +239,7 @@ def _check_listed(listed: tuple[str, ...], names: list[str]) -> None:
         raise ValueError("requiredEvents must not repeat a name")
 
 
-def _check_required(events: tuple[Expected, ...]) -> None:
+def _check_required(events: tuple[ExpectedEvent, ...]) -> None:
     if not any(event.required for event in events):
         raise ValueError("strategy required_only needs an event with required: true")
 

@@ -11,7 +11,7 @@ from core.shared.json_path import MISSING, find, parse_path, without, without_pa
 from core.waits.spec import DEFAULT_IDS, IdFields
 
 
-class Ids(msgspec.Struct, frozen=True):
+class CorrelationIds(msgspec.Struct, frozen=True):
     """Both ids and the names they were found under."""
 
     execution_id: str
@@ -23,25 +23,25 @@ class MissingId(msgspec.Struct, frozen=True):
     """What was looked for and not found, or was there and cannot be an id."""
 
     name: str
-    looked_in: tuple[str, ...]
+    searched_in: tuple[str, ...]
     found: str | None = None
 
 
-def ids_of(
+def find_ids(
     headers: Mapping[str, str], body: Any, profiles: Collection[IdFields] = ()
-) -> list[Ids] | MissingId:
+) -> list[CorrelationIds] | MissingId:
     """Every pair of ids the known field names lead to, the default names first.
 
     Header names are looked up in lower case, as HTTP servers deliver them.
     """
-    pairs: list[Ids] = []
+    pairs: list[CorrelationIds] = []
     missing: MissingId | None = None
     for fields in dict.fromkeys((DEFAULT_IDS, *profiles)) if profiles else (DEFAULT_IDS,):
         correlation = _look(headers, body, fields.correlation_header, fields.correlation_field)
         execution = _look(headers, body, fields.execution_header, fields.execution_field)
         if isinstance(correlation, str) and isinstance(execution, str):
             if not pairs or not _is_among(execution, correlation, pairs):
-                pairs.append(Ids(execution, correlation, fields))
+                pairs.append(CorrelationIds(execution, correlation, fields))
         elif missing is None:
             missing = correlation if isinstance(correlation, MissingId) else None
             missing = missing or (execution if isinstance(execution, MissingId) else None)
@@ -50,7 +50,7 @@ def ids_of(
     return missing
 
 
-def _is_among(execution: str, correlation: str, pairs: list[Ids]) -> bool:
+def _is_among(execution: str, correlation: str, pairs: list[CorrelationIds]) -> bool:
     return any((p.execution_id, p.correlation_id) == (execution, correlation) for p in pairs)
 
 
@@ -72,7 +72,7 @@ def _last_name(path: str) -> bytes:
     return (names[-1] if names else path).encode()
 
 
-def stripped(body: Any, fields: IdFields) -> Any:
+def without_ids(body: Any, fields: IdFields) -> Any:
     """The body as it is stored: without the ids that routed it."""
     if not isinstance(body, dict | list):
         return body

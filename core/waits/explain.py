@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.waits.state import Parked, Wait
+from core.waits.state import ParkedEvent, Wait
 from core.waits.strategy import Outcome, Status
 
 
@@ -28,7 +28,7 @@ class Explanation(msgspec.Struct, frozen=True):
     near_misses: list[NearMiss]
 
 
-def explain(wait: Wait, parked: Sequence[Parked], now: float) -> Explanation:
+def explain(wait: Wait, parked: Sequence[ParkedEvent], now: float) -> Explanation:
     """Tell the story of one correlation."""
     return Explanation(
         summary=_summary(wait, now),
@@ -41,7 +41,7 @@ def explain(wait: Wait, parked: Sequence[Parked], now: float) -> Explanation:
 
 def _summary(wait: Wait, now: float) -> str:
     if wait.ending is None:
-        names, enough = wait.spec.needed_names, wait.spec.needed[1]
+        names, enough = wait.spec.needed_names, wait.spec.needed_slots[1]
         outcomes = wait.outcomes
         have = sum(outcomes[name] is Outcome.RECEIVED for name in names)
         pending = ", ".join(name for name in names if outcomes[name] is Outcome.PENDING)
@@ -72,7 +72,7 @@ def _event(wait: Wait, index: int, now: float) -> str:
             return f"{mark.outcome} from {origin} after {after:.3f} s as {mark.event_id}"
 
 
-def _near_miss(parked: Parked) -> NearMiss:
+def _near_miss(parked: ParkedEvent) -> NearMiss:
     clause = parked.clause
     because = parked.reason.value.replace("_", " ")
     if clause is not None:

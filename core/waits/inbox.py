@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import msgspec
 
 from core.waits.limits import WaitLimits
-from core.waits.messages import Clause, Judged, Offer, Reason, Verdict
-from core.waits.state import Decision, Parked
+from core.waits.messages import Difference, Offer, OfferReply, Reason, Verdict
+from core.waits.state import Decision, ParkedEvent
 
 
-class Unregistered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class UnregisteredAddress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known of an address that nobody has registered."""
 
-    early: tuple[Parked, ...] = ()
+    early: tuple[ParkedEvent, ...] = ()
     """Events that came before, for a registration to take up."""
     sizes: Mapping[str, int] = {}
     """The bytes of each event that is kept here, by its id."""
@@ -22,44 +22,48 @@ class Unregistered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An execution that waits under the same correlation id."""
 
 
-UNREGISTERED = Unregistered()
+UNREGISTERED = UnregisteredAddress()
 
 
-def park(offer: Offer, now: float, found: Unregistered, limits: WaitLimits) -> Decision:
+def park_offer(
+    offer: Offer, now: float, found: UnregisteredAddress, limits: WaitLimits
+) -> Decision:
     """No wait yet: keep the event. A later registration under its own ids still gets it."""
     if offer.event_id not in found.sizes:
         clause = _exceeded(len(offer.payload), found, limits)
         if clause is not None:
             return _refuse(offer, now, clause, noted=found.refused < limits.early_events)
     if found.elsewhere is None:
-        reply = Judged(verdict=Verdict.BUFFERED, reason=Reason.NO_WAIT_YET)
+        reply = OfferReply(verdict=Verdict.BUFFERED, reason=Reason.NO_WAIT_YET)
     else:
-        clause = Clause("executionId", found.elsewhere, offer.address.execution_id)
-        reply = Judged(verdict=Verdict.REJECTED, reason=Reason.EXECUTION_MISMATCH, clause=clause)
-    return Decision(wait=None, reply=reply, parked=(parked(offer, reply, now),))
+        clause = Difference("executionId", found.elsewhere, offer.address.execution_id)
+        reply = OfferReply(
+            verdict=Verdict.REJECTED, reason=Reason.EXECUTION_MISMATCH, clause=clause
+        )
+    return Decision(wait=None, reply=reply, parked=(parked_event(offer, reply, now),))
 
 
-def _exceeded(size: int, found: Unregistered, limits: WaitLimits) -> Clause | None:
+def _exceeded(size: int, found: UnregisteredAddress, limits: WaitLimits) -> Difference | None:
     """The bound that one more event of this size would exceed. The first has room always."""
     count = len(found.sizes)
     if count >= limits.early_events:
-        return Clause("earlyEvents", limits.early_events, count + 1)
+        return Difference("earlyEvents", limits.early_events, count + 1)
     held = sum(found.sizes.values())
     if count and held + size > limits.early_bytes:
-        return Clause("earlyBytes", limits.early_bytes, held + size)
+        return Difference("earlyBytes", limits.early_bytes, held + size)
     return None
 
 
-def _refuse(offer: Offer, now: float, clause: Clause, *, noted: bool) -> Decision:
+def _refuse(offer: Offer, now: float, clause: Difference, *, noted: bool) -> Decision:
     """Refuse an event; a bounded number of such is noted, without the data."""
-    reply = Judged(verdict=Verdict.REJECTED, reason=Reason.TOO_MANY_EARLY, clause=clause)
-    note = msgspec.structs.replace(parked(offer, reply, now), payload=b"")
+    reply = OfferReply(verdict=Verdict.REJECTED, reason=Reason.TOO_MANY_EARLY, clause=clause)
+    note = msgspec.structs.replace(parked_event(offer, reply, now), payload=b"")
     return Decision(wait=None, reply=reply, parked=(note,) if noted else ())
 
 
-def parked(offer: Offer, reply: Judged, now: float) -> Parked:
+def parked_event(offer: Offer, reply: OfferReply, now: float) -> ParkedEvent:
     """The event as the inbox keeps it."""
-    return Parked(
+    return ParkedEvent(
         address=offer.address,
         turn_id=offer.turn_id,
         event_id=offer.event_id,

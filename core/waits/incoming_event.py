@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 
 from core.shared.address import Address
-from core.waits.correlation_ids import may_hold_ids, stripped
+from core.waits.correlation_ids import may_hold_ids, without_ids
 from core.waits.messages import Offer, Reason, Verdict
 from core.waits.spec import IdFields, Source
-from core.waits.state import Parked
+from core.waits.state import ParkedEvent
 
 JSON = "application/json"
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a sender sent. Header names are in lower case.
 
     `door` and `label` tell where it came in; `event_id` is the sender's own id, if there is one.
@@ -24,24 +24,24 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     raw: bytes
     body: Any
     headers: dict[str, str]
-    door: str = "api"
+    channel: str = "api"
     event_id: str | None = None
     content_type: str = JSON
 
     def __repr__(self) -> str:
         """Without headers and data: they may be secret."""
-        return f"Arrival({self.source.value}, {self.door}/{self.label}, {self.event_id!r})"
+        return f"IncomingEvent({self.source.value}, {self.channel}/{self.label}, {self.event_id!r})"
 
 
-def event_id_of(arrival: Arrival, turn_id: str) -> str:
+def deduplication_id_of(arrival: IncomingEvent, turn_id: str) -> str:
     """The id an event is deduplicated by: the sender's own, or one for this request."""
-    return f"{arrival.door}/{arrival.label}/{arrival.event_id or turn_id}"
+    return f"{arrival.channel}/{arrival.label}/{arrival.event_id or turn_id}"
 
 
 def offer_of(
     address: Address,
     fields: IdFields,
-    arrival: Arrival,
+    arrival: IncomingEvent,
     turn_id: str,
     *,
     by_token: bool = False,
@@ -50,7 +50,7 @@ def offer_of(
     return Offer(
         address=address,
         turn_id=turn_id,
-        event_id=event_id_of(arrival, turn_id),
+        event_id=deduplication_id_of(arrival, turn_id),
         source=arrival.source,
         label=arrival.label,
         payload=_data_of(arrival, fields),
@@ -59,20 +59,20 @@ def offer_of(
     )
 
 
-def _data_of(arrival: Arrival, fields: IdFields) -> bytes:
+def _data_of(arrival: IncomingEvent, fields: IdFields) -> bytes:
     """Data without ids in it is kept as it came, to the byte."""
     if not may_hold_ids(arrival.raw, fields):
         return arrival.raw
-    cleaned = stripped(arrival.body, fields)
+    cleaned = without_ids(arrival.body, fields)
     return arrival.raw if cleaned == arrival.body else msgspec.json.encode(cleaned)
 
 
-def unplaced(tenant: int, arrival: Arrival, turn_id: str, now: float) -> Parked:
+def unaddressed_event(tenant: int, arrival: IncomingEvent, turn_id: str, now: float) -> ParkedEvent:
     """How an event is kept that names no correlation."""
-    return Parked(
+    return ParkedEvent(
         address=Address(tenant, "", ""),
         turn_id=turn_id,
-        event_id=event_id_of(arrival, turn_id),
+        event_id=deduplication_id_of(arrival, turn_id),
         source=arrival.source,
         label=arrival.label,
         payload=arrival.raw,

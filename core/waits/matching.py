@@ -4,26 +4,28 @@ from typing import Any
 
 import msgspec
 
-from core.shared.json_path import MISSING, document_of, find, same
-from core.waits.messages import Clause, Offer, Reason
-from core.waits.spec import Place, WaitSpec
+from core.shared.json_path import MISSING, document_of, equal_json, find
+from core.waits.messages import Difference, Offer, Reason
+from core.waits.spec import Slot, WaitSpec
 
 _UNREAD = object()
 
 
-class Mismatch(msgspec.Struct, frozen=True):
+class NoMatch(msgspec.Struct, frozen=True):
     """The nearest miss."""
 
     reason: Reason
-    clause: Clause
+    clause: Difference
 
 
-def candidates(spec: WaitSpec, offer: Offer) -> list[Place] | Mismatch:
+def candidates(spec: WaitSpec, offer: Offer) -> list[Slot] | NoMatch:
     """Every expected event this offer could fulfil: the most particular first."""
     by_source = spec.by_source.get(offer.source)
     if by_source is None:
         expected = sorted(source.value for source in spec.by_source)
-        return Mismatch(Reason.SOURCE_NOT_EXPECTED, Clause("source", expected, offer.source.value))
+        return NoMatch(
+            Reason.SOURCE_NOT_EXPECTED, Difference("source", expected, offer.source.value)
+        )
     by_label = [at for at in by_source if at[1].label is None or at[1].label == offer.label]
     if offer.by_token:
         # Whoever was given one event's URL fulfils that one, not also the one that anybody may.
@@ -31,14 +33,14 @@ def candidates(spec: WaitSpec, offer: Offer) -> list[Place] | Mismatch:
     if not by_label:
         rule = "topic" if offer.source == "kafka" else "service"
         labels = sorted(event.label for _, event in by_source if event.label is not None)
-        return Mismatch(Reason.LABEL_NOT_EXPECTED, Clause(rule, labels, offer.label))
+        return NoMatch(Reason.LABEL_NOT_EXPECTED, Difference(rule, labels, offer.label))
     return _filtered(by_label, offer)
 
 
-def _filtered(places: list[Place], offer: Offer) -> list[Place] | Mismatch:
+def _filtered(places: list[Slot], offer: Offer) -> list[Slot] | NoMatch:
     document: Any = _UNREAD
-    passed: list[Place] = []
-    nearest: Clause | None = None
+    passed: list[Slot] = []
+    nearest: Difference | None = None
     for place in places:
         filter_ = place[1].filter
         if not filter_:
@@ -46,24 +48,24 @@ def _filtered(places: list[Place], offer: Offer) -> list[Place] | Mismatch:
             continue
         if document is _UNREAD:
             document = document_of(offer.payload)
-        clause = failed_clause(filter_, document)
+        clause = first_difference(filter_, document)
         if clause is None:
             passed.append(place)
         else:
             nearest = nearest or clause
     if passed or nearest is None:
         return passed
-    return Mismatch(Reason.FILTERED_OUT, nearest)
+    return NoMatch(Reason.FILTERED_OUT, nearest)
 
 
-def failed_clause(filter_: dict[str, Any], document: Any) -> Clause | None:
+def first_difference(filter_: dict[str, Any], document: Any) -> Difference | None:
     """The first key of the filter that the document does not equal."""
     for path, expected in filter_.items():
         actual = find(document, path)
         if actual is MISSING:
-            return Clause(f"filter.{path}", expected, None)
-        if not same(expected, actual):
-            return Clause(f"filter.{path}", expected, _brief(actual))
+            return Difference(f"filter.{path}", expected, None)
+        if not equal_json(expected, actual):
+            return Difference(f"filter.{path}", expected, _brief(actual))
     return None
 
 

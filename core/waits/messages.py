@@ -89,10 +89,10 @@ class Abandon(_Message, frozen=True, tag="abandon"):
     feed: str
 
 
-Message: TypeAlias = Register | Offer | Accept | Expire | Cancel | Abandon
+WaitMessage: TypeAlias = Register | Offer | Accept | Expire | Cancel | Abandon
 
 
-class Clause(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Difference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The part of a rule that an event failed, with both values."""
 
     rule: str
@@ -100,23 +100,27 @@ class Clause(msgspec.Struct, frozen=True, array_like=True, gc=False):
     actual: Any
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="judged", gc=False):
+class OfferReply(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="judged", gc=False
+):
     """Answer to an Offer."""
 
     verdict: Verdict
     reason: Reason
     event: str | None = None
-    clause: Clause | None = None
+    clause: Difference | None = None
     status: Status | None = None
     seq: int = 0
 
     @property
-    def is_noted(self) -> bool:
+    def is_log_only(self) -> bool:
         """Whether the event does not count, but may get a line in the log."""
         return self.verdict is Verdict.DUPLICATE or self.verdict is Verdict.LATE
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opened", gc=False):
+class RegisterReply(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opened", gc=False
+):
     """Answer to Register. `created` is False when the same wait was there already."""
 
     created: bool
@@ -126,7 +130,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     expires_at: float
 
 
-class Standing(
+class StatusReply(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="standing", gc=False
 ):
     """Answer to Accept, Cancel, Abandon and Expire: how the wait stands now."""
@@ -151,7 +155,7 @@ class RefusalKind(StrEnum):
     TOKEN_EXPIRED = "token_expired"  # noqa: S105  a reason's name
 
 
-class Refused(
+class RefusedReply(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="refused", gc=False
 ):
     """The message changed nothing and is not stored."""
@@ -163,24 +167,24 @@ class Refused(
     """What the event is nevertheless, if it is refused because it cannot be noted."""
 
     @property
-    def is_passing(self) -> bool:
+    def is_transient(self) -> bool:
         """Whether the same message may be taken later."""
         return self.kind in {RefusalKind.OVERLOADED, RefusalKind.FAILED}
 
 
-Reply: TypeAlias = Judged | Opened | Standing | Refused
+Reply: TypeAlias = OfferReply | RegisterReply | StatusReply | RefusedReply
 
 _encoder = msgspec.msgpack.Encoder()
-_messages = msgspec.msgpack.Decoder(list[Message])
+_messages = msgspec.msgpack.Decoder(list[WaitMessage])
 _replies = msgspec.msgpack.Decoder(list[Reply])
 
 
-def encode(batch: list[Message] | list[Reply]) -> bytes:
+def encode_batch(batch: list[WaitMessage] | list[Reply]) -> bytes:
     """One batch as one value: Ray then pickles bytes, not objects."""
     return _encoder.encode(batch)
 
 
-def decode_messages(raw: bytes) -> list[Message]:
+def decode_messages(raw: bytes) -> list[WaitMessage]:
     """The batch a caller sent."""
     return _messages.decode(raw)
 

@@ -8,7 +8,7 @@ from core.waits.strategy import Status
 _TYPES = {status: f"muster.correlation.{status}" for status in Status}
 
 
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
+class OutgoingEvent(msgspec.Struct, frozen=True, gc=False):
     """One event to publish. Its data is read from the correlation when it is sent."""
 
     topic: str
@@ -16,10 +16,10 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     type: str
 
 
-def outgoing_of(before: Wait | None, after: Wait | None) -> tuple[Outgoing, ...]:
+def completion_events(before: Wait | None, after: Wait | None) -> tuple[OutgoingEvent, ...]:
     """The events that this step leads to."""
     if after is None or after.ending is None or after.spec.publish is None:
         return ()
     if before is not None and before.ending is not None:
         return ()
-    return (Outgoing(after.spec.publish, after.address.scoped_id, _TYPES[after.status]),)
+    return (OutgoingEvent(after.spec.publish, after.address.scoped_id, _TYPES[after.status]),)

@@ -3,17 +3,21 @@
 from enum import StrEnum
 
 
-class Stay(StrEnum):
+class PassivationDecision(StrEnum):
     """What to do with one activation."""
 
     KEEP = "keep"
     LEAVE = "leave"
 
 
-def judge_stay(
+def decide_passivation(
     *, unsaved: bool, ended: bool, idle: float, idle_after: float, crowded: bool
-) -> Stay:
+) -> PassivationDecision:
     """Unsaved state stays; finished or crowded out leaves at once; the rest after `idle_after`."""
     if unsaved:
-        return Stay.KEEP
-    return Stay.LEAVE if ended or crowded or idle >= idle_after else Stay.KEEP
+        return PassivationDecision.KEEP
+    return (
+        PassivationDecision.LEAVE
+        if ended or crowded or idle >= idle_after
+        else PassivationDecision.KEEP
+    )

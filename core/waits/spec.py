@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
-from core.waits.spec_size import weigh_spec
+from core.waits.spec_size import estimate_spec_bytes
 
 
 class Strategy(StrEnum):
@@ -49,7 +49,7 @@ class IdFields(msgspec.Struct, frozen=True, array_like=True, gc=False):
 DEFAULT_IDS = IdFields()
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class ExpectedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One event that may come. `label` is a topic or a service; None accepts any."""
 
     name: str
@@ -66,7 +66,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 NO_CALL = msgspec.Raw()
 
 # An expected event and its index in the configuration.
-Place: TypeAlias = tuple[int, Expected]
+Slot: TypeAlias = tuple[int, ExpectedEvent]
 
 
 class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -75,7 +75,7 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     Many waits share one spec, so what follows from it is worked out once and kept beside it.
     """
 
-    events: tuple[Expected, ...]
+    events: tuple[ExpectedEvent, ...]
     strategy: Strategy = Strategy.ALL
     listed: tuple[str, ...] = ()
     quorum: int = 0
@@ -101,7 +101,7 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         return any(e.timeout is not None and e.timeout < self.timeout for e in self.events)
 
     @cached_property
-    def by_source(self) -> dict[Source, tuple[Place, ...]]:
+    def by_source(self) -> dict[Source, tuple[Slot, ...]]:
         """What each path may bring, the most particular first.
 
         An event that names its origin or filters more takes precedence over one that takes
@@ -110,7 +110,7 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         places = sorted(
             enumerate(self.events), key=lambda at: (at[1].label is None, -len(at[1].filter))
         )
-        found: dict[Source, tuple[Place, ...]] = {}
+        found: dict[Source, tuple[Slot, ...]] = {}
         for place in places:
             source = place[1].source
             found[source] = (*found.get(source, ()), place)
@@ -122,7 +122,7 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
         return tuple(event.name for event in self.events)
 
     @cached_property
-    def needed(self) -> tuple[tuple[int, ...], int]:
+    def needed_slots(self) -> tuple[tuple[int, ...], int]:
         """Which events the strategy looks at, and how many of them must be received."""
         every = tuple(range(len(self.events)))
         match self.strategy:
@@ -143,7 +143,7 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     @property
     def needed_names(self) -> list[str]:
         """The names of the events the strategy looks at."""
-        return [self.names[index] for index in self.needed[0]]
+        return [self.names[index] for index in self.needed_slots[0]]
 
     @property
     def text(self) -> str:
@@ -153,7 +153,7 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     @cached_property
     def weight(self) -> int:
         """About how many bytes of memory it holds."""
-        return weigh_spec(encode_spec(self), bytes(self.call))
+        return estimate_spec_bytes(encode_spec(self), bytes(self.call))
 
     @cached_property
     def digest(self) -> bytes:
@@ -184,14 +184,14 @@ def _in_order(spec: WaitSpec) -> tuple[bytes, bytes]:
 _SPEC_DECODER = msgspec.json.Decoder(WaitSpec)
 
 
-def stand_in_for(digest: bytes, events: int) -> WaitSpec:
+def placeholder_spec(digest: bytes, events: int) -> WaitSpec:
     """What is known of a wait whose spec is not in Postgres: how many events it has.
 
     Nothing matches it, and at its deadline it ends.
     """
     names = [f"unknown_{number}" for number in range(1, events + 1)]
     return WaitSpec(
-        events=tuple(Expected(name=name, source=Source.API, label=name) for name in names),
+        events=tuple(ExpectedEvent(name=name, source=Source.API, label=name) for name in names),
         lost=digest,
     )
 

@@ -6,7 +6,7 @@ _LIST, _DICT, _VALUE = 72, 240, 72
 _BASE = 2_000
 
 
-def weigh_spec(text: bytes, unread: bytes) -> int:
+def estimate_spec_bytes(text: bytes, unread: bytes) -> int:
     """The bytes that a spec of this text holds, of which the part `unread` was not decoded.
 
     Values are counted by what stands between them; such marks inside of strings count as well,

@@ -3,12 +3,12 @@
 import msgspec
 
 from core.shared.address import Address
-from core.waits.messages import Clause, Offer, Reason, Reply, Verdict
+from core.waits.messages import Difference, Offer, Reason, Reply, Verdict
 from core.waits.spec import Source, WaitSpec
 from core.waits.strategy import Ending, Outcome, Status
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class EventState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How one expected event stands, and which event made it so.
 
     A pending one with a time was promised then.
@@ -23,9 +23,9 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The bytes of its data."""
 
 
-PENDING = Mark()
+PENDING = EventState()
 # The kind of a log's first line where Muster itself asks for the events.
-ASKED = "asked"
+GATHER_ENTRY = "asked"
 
 
 def to_stored(moment: float) -> float:
@@ -48,7 +48,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expires_at: float
     """The overall deadline."""
     version: int = 1
-    marks: tuple[Mark, ...]
+    marks: tuple[EventState, ...]
     log_length: int = 0
     ending: Ending | None = None
 
@@ -87,7 +87,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next(i for i, event in enumerate(self.spec.events) if event.name == name)
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class WaitLogEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of a correlation's append-only log; payloads live here once."""
 
     seq: int
@@ -101,7 +101,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: float
 
 
-class Parked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event that found no place in a correlation: early or refused, kept with its verdict."""
 
     address: Address
@@ -113,7 +113,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_type: str
     verdict: Verdict
     reason: Reason
-    clause: Clause | None
+    clause: Difference | None
     at: float
     outcome: Outcome = Outcome.RECEIVED
 
@@ -136,6 +136,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     wait: Wait | None
     reply: Reply
-    entries: tuple[Entry, ...] = ()
-    parked: tuple[Parked, ...] = ()
-    unparked: tuple[str, ...] = ()
+    entries: tuple[WaitLogEntry, ...] = ()
+    parked: tuple[ParkedEvent, ...] = ()
+    taken_from_inbox: tuple[str, ...] = ()

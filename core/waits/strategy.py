@@ -19,7 +19,7 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
 
 
-class Judgement(StrEnum):
+class StrategyResult(StrEnum):
     """What the outcomes so far mean for the wait."""
 
     WAIT = "wait"
@@ -56,9 +56,9 @@ _BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
 _SATISFIED = {strategy: f"strategy {strategy} is satisfied" for strategy in Strategy}
 
 
-def judge(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Judgement:
+def evaluate(spec: WaitSpec, outcomes: Sequence[Outcome]) -> StrategyResult:
     """Decide from strategy and outcomes alone. Outcomes stand in the order of `spec.events`."""
-    places, enough = spec.needed
+    places, enough = spec.needed_slots
     pending = received = 0
     for place in places:
         outcome = outcomes[place]
@@ -67,20 +67,20 @@ def judge(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Judgement:
         elif outcome is Outcome.PENDING:
             pending += 1
     if spec.strategy is Strategy.SETTLED:
-        return Judgement.WAIT if pending else Judgement.COMPLETE
+        return StrategyResult.WAIT if pending else StrategyResult.COMPLETE
     if received >= enough:
-        return Judgement.COMPLETE
-    return Judgement.WAIT if received + pending >= enough else Judgement.IMPOSSIBLE
+        return StrategyResult.COMPLETE
+    return StrategyResult.WAIT if received + pending >= enough else StrategyResult.IMPOSSIBLE
 
 
-def conclude(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending | None:
+def decide_ending(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending | None:
     """The ending these outcomes lead to, or None while the wait goes on."""
-    match judge(spec, outcomes):
-        case Judgement.WAIT:
+    match evaluate(spec, outcomes):
+        case StrategyResult.WAIT:
             return None
-        case Judgement.COMPLETE:
+        case StrategyResult.COMPLETE:
             return _complete(spec, outcomes)
-        case Judgement.IMPOSSIBLE:
+        case StrategyResult.IMPOSSIBLE:
             return None if _undecided(spec, outcomes) else _apply_policy(spec, outcomes)
         case other:
             assert_never(other)
@@ -115,7 +115,7 @@ def _undecided(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
 
 
 def _apply_policy(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
-    places, enough = spec.needed
+    places, enough = spec.needed_slots
     missing = _missing(spec, outcomes)
     stands = dict(zip(spec.names, outcomes, strict=True))
     lost = ", ".join(f"{name} {stands[name]}" for name in missing)

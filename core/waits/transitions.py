@@ -5,37 +5,46 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from core.waits.inbox import UNREGISTERED, Unregistered, park, parked
+from core.waits.inbox import UNREGISTERED, UnregisteredAddress, park_offer, parked_event
 from core.waits.limits import DEFAULT_LIMITS, WaitLimits
-from core.waits.matching import Mismatch, candidates
+from core.waits.matching import NoMatch, candidates
 from core.waits.messages import (
     Abandon,
     Accept,
     Cancel,
-    Clause,
+    Difference,
     Expire,
-    Judged,
-    Message,
     Offer,
-    Opened,
+    OfferReply,
     Reason,
     RefusalKind,
-    Refused,
+    RefusedReply,
     Register,
+    RegisterReply,
     Reply,
-    Standing,
+    StatusReply,
     Verdict,
+    WaitMessage,
 )
-from core.waits.spec import Expected, Place, decode_spec, same_spec
-from core.waits.state import ASKED, PENDING, Decision, Entry, Mark, Parked, Wait, to_stored
-from core.waits.strategy import Ending, Outcome, Status, conclude
+from core.waits.spec import ExpectedEvent, Slot, decode_spec, same_spec
+from core.waits.state import (
+    GATHER_ENTRY,
+    PENDING,
+    Decision,
+    EventState,
+    ParkedEvent,
+    Wait,
+    WaitLogEntry,
+    to_stored,
+)
+from core.waits.strategy import Ending, Outcome, Status, decide_ending
 
 
-def take(
+def apply(
     wait: Wait | None,
-    message: Message,
+    message: WaitMessage,
     now: float,
-    found: Unregistered = UNREGISTERED,
+    found: UnregisteredAddress = UNREGISTERED,
     limits: WaitLimits = DEFAULT_LIMITS,
 ) -> Decision:
     """Decide what `message` means at `now`.
@@ -51,7 +60,7 @@ def take(
         return _first_contact(message, now, found, limits)
     if wait.spec.lost and isinstance(message, Offer):
         # Kept until its registration is repeated, which brings the spec back.
-        return replace(park(message, now, found, limits), wait=wait)
+        return replace(park_offer(message, now, found, limits), wait=wait)
     match message:
         case Register():
             return _open_again(wait, message)
@@ -70,25 +79,27 @@ def take(
 
 
 def _first_contact(
-    message: Message, now: float, found: Unregistered, limits: WaitLimits
+    message: WaitMessage, now: float, found: UnregisteredAddress, limits: WaitLimits
 ) -> Decision:
     match message:
         case Register():
             return _open(message, now, found.early, limits)
         case Offer(by_token=True):
             detail = "this callback token is over: its wait has ended and is forgotten"
-            reply = Refused(kind=RefusalKind.TOKEN_EXPIRED, detail=detail)
+            reply = RefusedReply(kind=RefusalKind.TOKEN_EXPIRED, detail=detail)
             return Decision(wait=None, reply=reply)
         case Offer():
-            return park(message, now, found, limits)
+            return park_offer(message, now, found, limits)
         case Expire() | Accept() | Cancel() | Abandon():
             detail = f"no wait state {message.address.scoped_id}"
-            return Decision(wait=None, reply=Refused(kind=RefusalKind.UNKNOWN, detail=detail))
+            return Decision(wait=None, reply=RefusedReply(kind=RefusalKind.UNKNOWN, detail=detail))
         case _:
             assert_never(message)
 
 
-def _open(message: Register, now: float, early: Sequence[Parked], limits: WaitLimits) -> Decision:
+def _open(
+    message: Register, now: float, early: Sequence[ParkedEvent], limits: WaitLimits
+) -> Decision:
     spec = decode_spec(message.spec)
     wait = Wait(
         address=message.address,
@@ -99,22 +110,22 @@ def _open(message: Register, now: float, early: Sequence[Parked], limits: WaitLi
         expires_at=to_stored(now + spec.timeout),
         marks=(PENDING,) * len(spec.events),
     )
-    asked: tuple[Entry, ...] = ()
+    asked: tuple[WaitLogEntry, ...] = ()
     if message.asked:
         wait = replace(wait, log_length=1)
         asked = (_asked_entry(message, now),)
-    if spec.needed[1] == 0:
+    if spec.needed_slots[1] == 0:
         wait = _conclude(wait, now)  # nothing to wait for
     opened = Decision(wait=wait, reply=_opened(wait, created=True), entries=asked)
     return _with_early(opened, wait, now, early, limits) if early else opened
 
 
 def _with_early(
-    opened: Decision, wait: Wait, now: float, early: Sequence[Parked], limits: WaitLimits
+    opened: Decision, wait: Wait, now: float, early: Sequence[ParkedEvent], limits: WaitLimits
 ) -> Decision:
     """What came before the registration is part of it, in the order it came."""
-    entries: list[Entry] = [*opened.entries]
-    kept: list[Parked] = []
+    entries: list[WaitLogEntry] = [*opened.entries]
+    kept: list[ParkedEvent] = []
     for event in sorted(early, key=lambda parked: (parked.at, parked.event_id)):
         decision = _take_up(wait, event.to_offer(), now, limits)
         # The whole registration is one step: it is stored as the row's first version.
@@ -127,7 +138,7 @@ def _with_early(
         reply=_opened(wait, created=True),
         entries=tuple(entries),
         parked=tuple(kept),
-        unparked=tuple(event.event_id for event in early if event.event_id not in stay),
+        taken_from_inbox=tuple(event.event_id for event in early if event.event_id not in stay),
     )
 
 
@@ -135,9 +146,13 @@ def _take_up(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decisi
     """Offer an early event; one that would only be noted stays where it is if the log is full."""
     decision = _offer(wait, offer, now, limits)
     reply = decision.reply
-    if wait.log_length < limits.log_lines or not isinstance(reply, Judged) or not reply.is_noted:
+    if (
+        wait.log_length < limits.log_lines
+        or not isinstance(reply, OfferReply)
+        or not reply.is_log_only
+    ):
         return decision
-    return Decision(wait=wait, reply=reply, parked=(parked(offer, reply, now),))
+    return Decision(wait=wait, reply=reply, parked=(parked_event(offer, reply, now),))
 
 
 def _open_again(wait: Wait, message: Register) -> Decision:
@@ -147,14 +162,14 @@ def _open_again(wait: Wait, message: Register) -> Decision:
     if wait.node_id == message.node_id and same_spec(wait.spec, decode_spec(message.spec)):
         return Decision(wait=wait, reply=_opened(wait, created=False))
     detail = f"{wait.address.scoped_id} is registered with another node or configuration"
-    refused = Refused(
+    refused = RefusedReply(
         kind=RefusalKind.CONFLICT, detail=detail, existing=wait.address.correlation_id
     )
     return Decision(wait=wait, reply=refused)
 
 
-def _opened(wait: Wait, *, created: bool) -> Opened:
-    return Opened(
+def _opened(wait: Wait, *, created: bool) -> RegisterReply:
+    return RegisterReply(
         created=created,
         status=wait.status,
         version=wait.version,
@@ -168,14 +183,14 @@ def _offer(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decision
     if known is not None:
         return Decision(wait=wait, reply=known)
     found = candidates(wait.spec, offer)
-    if isinstance(found, Mismatch):
-        reply = Judged(
+    if isinstance(found, NoMatch):
+        reply = OfferReply(
             verdict=Verdict.REJECTED,
             reason=found.reason,
             clause=found.clause,
             status=wait.status,
         )
-        return Decision(wait=wait, reply=reply, parked=(parked(offer, reply, now),))
+        return Decision(wait=wait, reply=reply, parked=(parked_event(offer, reply, now),))
     if wait.ending is not None:
         return _log_only(wait, offer, now, Verdict.LATE, Reason.WAIT_ENDED, found[0][1])
     if now < wait.due_at:
@@ -192,7 +207,7 @@ def verdict_if_only_logged(wait: Wait, offer: Offer, now: float) -> Verdict | No
     """The verdict on an event that would only be logged: it is late, or its like came already."""
     decision = _offer(wait, offer, now, DEFAULT_LIMITS)
     reply = decision.reply
-    if decision.wait is wait or not isinstance(reply, Judged) or not reply.is_noted:
+    if decision.wait is wait or not isinstance(reply, OfferReply) or not reply.is_log_only:
         return None
     return reply.verdict
 
@@ -203,7 +218,7 @@ def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
         if mark.event_id != offer.event_id or not mark.event_id:
             continue
         again = mark.turn_id == offer.turn_id
-        return Judged(
+        return OfferReply(
             verdict=Verdict.MATCHED if again else Verdict.DUPLICATE,
             reason=Reason.EXPECTED if again else Reason.ALREADY_RECEIVED,
             event=wait.spec.events[index].name,
@@ -214,7 +229,7 @@ def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
 
 
 def _fulfil(
-    wait: Wait, offer: Offer, now: float, found: list[Place], limits: WaitLimits
+    wait: Wait, offer: Offer, now: float, found: list[Slot], limits: WaitLimits
 ) -> Decision:
     index, expected = _first_pending(wait, found)
     outcome = wait.marks[index].outcome
@@ -226,15 +241,15 @@ def _fulfil(
     for known in wait.marks:
         together += known.size
     if together > limits.result_bytes:
-        return _too_large(wait, offer, now, Clause("bytes", limits.result_bytes, together))
+        return _too_large(wait, offer, now, Difference("bytes", limits.result_bytes, together))
     seq = wait.log_length + 1
-    mark = Mark(offer.outcome, now, seq, offer.event_id, offer.turn_id, size)
+    mark = EventState(offer.outcome, now, seq, offer.event_id, offer.turn_id, size)
     marks = (*wait.marks[:index], mark, *wait.marks[index + 1 :])
     changed = replace(wait, marks=marks, log_length=seq, version=wait.version + 1)
     changed = _conclude(changed, now)
     return Decision(
         wait=changed,
-        reply=Judged(
+        reply=OfferReply(
             verdict=Verdict.MATCHED,
             reason=Reason.EXPECTED,
             event=expected.name,
@@ -245,18 +260,18 @@ def _fulfil(
     )
 
 
-def _too_large(wait: Wait, offer: Offer, now: float, clause: Clause) -> Decision:
+def _too_large(wait: Wait, offer: Offer, now: float, clause: Difference) -> Decision:
     """The event fits the wait, but not beside what came already."""
-    reply = Judged(
+    reply = OfferReply(
         verdict=Verdict.REJECTED,
         reason=Reason.TOO_LARGE_TOGETHER,
         clause=clause,
         status=wait.status,
     )
-    return Decision(wait=wait, reply=reply, parked=(parked(offer, reply, now),))
+    return Decision(wait=wait, reply=reply, parked=(parked_event(offer, reply, now),))
 
 
-def _first_pending(wait: Wait, found: list[Place]) -> Place:
+def _first_pending(wait: Wait, found: list[Slot]) -> Slot:
     """The first of the candidates that is still awaited, else the first of all."""
     for place in found:
         if wait.marks[place[0]].outcome is Outcome.PENDING:
@@ -265,12 +280,12 @@ def _first_pending(wait: Wait, found: list[Place]) -> Place:
 
 
 def _log_only(
-    wait: Wait, offer: Offer, now: float, verdict: Verdict, reason: Reason, expected: Expected
+    wait: Wait, offer: Offer, now: float, verdict: Verdict, reason: Reason, expected: ExpectedEvent
 ) -> Decision:
     seq = wait.log_length + 1
     return Decision(
         wait=replace(wait, log_length=seq, version=wait.version + 1),
-        reply=Judged(
+        reply=OfferReply(
             verdict=verdict, reason=reason, event=expected.name, status=wait.status, seq=seq
         ),
         entries=(_entry(offer, seq, verdict, expected.name, now),),
@@ -279,11 +294,11 @@ def _log_only(
 
 def _expire(wait: Wait, now: float) -> Decision:
     changed, entries = _give_up(wait, now)
-    reply = Standing(status=changed.status, changed=changed is not wait)
+    reply = StatusReply(status=changed.status, changed=changed is not wait)
     return Decision(wait=changed, reply=reply, entries=entries)
 
 
-def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[Entry, ...]]:
+def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[WaitLogEntry, ...]]:
     """Every event whose deadline has passed is timed out; the strategy then decides."""
     if wait.ending is not None or now < wait.due_at:
         return wait, ()
@@ -293,7 +308,7 @@ def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[Entry, ...]]:
             continue
         seq = changed.log_length + 1
         changed = replace(changed, log_length=seq)
-        changed = _marked(changed, expected.name, Mark(Outcome.TIMED_OUT, now, seq))
+        changed = _marked(changed, expected.name, EventState(Outcome.TIMED_OUT, now, seq))
         entries.append(_timeout_entry(expected, seq, now))
     changed = _conclude(replace(changed, version=wait.version + 1), now)
     return changed, tuple(entries)
@@ -303,23 +318,23 @@ def _accept(wait: Wait, message: Accept, now: float) -> Decision:
     """Remember who agreed, so that nobody is asked again after a restart."""
     stands = dict(zip(wait.spec.names, wait.marks, strict=True)).get(message.event)
     if wait.ending is not None or stands != PENDING:
-        return Decision(wait=wait, reply=Standing(status=wait.status, changed=False))
-    changed = _marked(wait, message.event, Mark(Outcome.PENDING, now))
+        return Decision(wait=wait, reply=StatusReply(status=wait.status, changed=False))
+    changed = _marked(wait, message.event, EventState(Outcome.PENDING, now))
     changed = replace(changed, version=wait.version + 1)
-    return Decision(wait=changed, reply=Standing(status=wait.status, changed=True))
+    return Decision(wait=changed, reply=StatusReply(status=wait.status, changed=True))
 
 
 def _cancel(wait: Wait, message: Cancel | Abandon, now: float, reason: str) -> Decision:
     if wait.ending is not None:
         again = wait.ending.turn_id == message.turn_id
-        return Decision(wait=wait, reply=Standing(status=wait.status, changed=again))
+        return Decision(wait=wait, reply=StatusReply(status=wait.status, changed=again))
     ending = Ending(status=Status.CANCELLED, reason=reason, turn_id=message.turn_id)
     changed = _ended(replace(wait, version=wait.version + 1), ending, now)
-    return Decision(wait=changed, reply=Standing(status=changed.status, changed=True))
+    return Decision(wait=changed, reply=StatusReply(status=changed.status, changed=True))
 
 
 def _conclude(wait: Wait, now: float) -> Wait:
-    ending = conclude(wait.spec, [mark.outcome for mark in wait.marks])
+    ending = decide_ending(wait.spec, [mark.outcome for mark in wait.marks])
     return wait if ending is None else _ended(wait, ending, now)
 
 
@@ -329,13 +344,13 @@ def _ended(wait: Wait, ending: Ending, now: float) -> Wait:
     return replace(wait, log_length=seq, ending=replace(ending, at=now, seq=seq))
 
 
-def _marked(wait: Wait, name: str, mark: Mark) -> Wait:
+def _marked(wait: Wait, name: str, mark: EventState) -> Wait:
     index = wait.index_of(name)
     return replace(wait, marks=(*wait.marks[:index], mark, *wait.marks[index + 1 :]))
 
 
-def _entry(offer: Offer, seq: int, kind: str, name: str, now: float) -> Entry:
-    return Entry(
+def _entry(offer: Offer, seq: int, kind: str, name: str, now: float) -> WaitLogEntry:
+    return WaitLogEntry(
         seq=seq,
         kind=kind,
         event=name,
@@ -348,12 +363,12 @@ def _entry(offer: Offer, seq: int, kind: str, name: str, now: float) -> Entry:
     )
 
 
-def _asked_entry(message: Register, now: float) -> Entry:
-    return Entry(
+def _asked_entry(message: Register, now: float) -> WaitLogEntry:
+    return WaitLogEntry(
         seq=1,
-        kind=ASKED,
+        kind=GATHER_ENTRY,
         event=None,
-        event_id=ASKED,
+        event_id=GATHER_ENTRY,
         source=None,
         label="",
         payload=message.asked,
@@ -362,8 +377,8 @@ def _asked_entry(message: Register, now: float) -> Entry:
     )
 
 
-def _timeout_entry(expected: Expected, seq: int, now: float) -> Entry:
-    return Entry(
+def _timeout_entry(expected: ExpectedEvent, seq: int, now: float) -> WaitLogEntry:
+    return WaitLogEntry(
         seq=seq,
         kind=Outcome.TIMED_OUT.value,
         event=expected.name,

@@ -15,26 +15,26 @@ import msgspec
 import structlog
 from cel_expr_python import cel
 
-from core.dispatch.subscription import Subscription, takes
+from core.dispatch.subscription import Subscription, binding_matches
 from core.events.event import Event
-from core.shared.timestamps import moment
-from handlers.filters.cost import TooMuchError, weigh
+from core.shared.timestamps import to_iso
+from handlers.filters.cost import FilterTooCostlyError, estimate_cost
 from handlers.filters.tree import read_tree
 
 log = structlog.get_logger("filters")
 
-LONGEST_TEXT = 4_000
-LARGEST_EVENT = 262_144
+MAX_FILTER_CHARS = 4_000
+MAX_EVENT_BYTES = 262_144
 """Bytes. A larger event passes no filter."""
-BUDGET = 40_000_000.0
+MAX_EVALUATION_NS = 40_000_000.0
 """Nanoseconds that an evaluation may take where it goes worst."""
-SMALLEST_REACH = 16_384
+MIN_EVENT_BYTES = 16_384
 """An expression that could not be evaluated for events of this size is of no use."""
-REMEMBERED = 2_000
+CACHE_SIZE = 2_000
 _FRAME = re.compile(r" \[[A-Z_]+\]$| expecting \{.*| \(in container ''\)")
 
 
-class Judgement(StrEnum):
+class FilterResult(StrEnum):
     """What a filter says of an event, and why if it says no without being asked."""
 
     PASSES = "passes"
@@ -44,7 +44,7 @@ class Judgement(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
+class InvalidFilter:
     """An expression that is no filter."""
 
     reason: str
@@ -62,13 +62,13 @@ class Filter:
 
     def allows(self, event: Event) -> bool:
         """Whether the event passes."""
-        return self.judge(event) is Judgement.PASSES
+        return self.evaluate(event) is FilterResult.PASSES
 
-    def judge(self, event: Event) -> Judgement:
+    def evaluate(self, event: Event) -> FilterResult:
         """The same with its reason."""
         material = _memory.material(event)
         if material.size > self.largest:
-            return Judgement.TOO_LARGE
+            return FilterResult.TOO_LARGE
         try:
             # What is made on the way lives as long as the activation: it is not shared by those
             # that make much.
@@ -79,13 +79,13 @@ class Filter:
             )
             value = result.value()
         except Exception:  # the library does not say what it raises; no event fails because of it
-            return Judgement.FAILED
+            return FilterResult.FAILED
         if value is True:
-            return Judgement.PASSES
-        return Judgement.DIFFERS if value is False else Judgement.FAILED
+            return FilterResult.PASSES
+        return FilterResult.DIFFERS if value is False else FilterResult.FAILED
 
 
-class Material:
+class EventVariables:
     """An event as CEL reads it. Made readable once for all the filters that ask."""
 
     def __init__(self, event: Event) -> None:
@@ -105,17 +105,17 @@ class Material:
         return _environment().Activation(self.variables)
 
 
-class Tally:
+class FilterCounters:
     """How often filters said what, in this process."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, int] = dict.fromkeys(Judgement, 0)
+        self.counts: dict[str, int] = dict.fromkeys(FilterResult, 0)
         self._oversized: dict[tuple[int, str], str] = {}
 
-    def take(self, judgement: Judgement, subscription: Subscription, event: Event) -> None:
+    def take(self, judgement: FilterResult, subscription: Subscription, event: Event) -> None:
         """One more."""
         self.counts[judgement] += 1
-        if judgement is Judgement.TOO_LARGE and len(self._oversized) < REMEMBERED:
+        if judgement is FilterResult.TOO_LARGE and len(self._oversized) < CACHE_SIZE:
             self._oversized[subscription.tenant, subscription.subscription_id] = event.type
 
     def oversized(self) -> dict[tuple[int, str], str]:
@@ -127,32 +127,32 @@ class Tally:
         return told
 
 
-tally = Tally()
+filter_counters = FilterCounters()
 
 
-def compile_filter(text: str) -> Filter | Unusable:
+def compile_filter(text: str) -> Filter | InvalidFilter:
     """The expression ready for use, or what is wrong with it; remembered, for there are few."""
-    if not 0 < len(text) <= LONGEST_TEXT:
-        return Unusable(f"an expression of 1 to {LONGEST_TEXT} characters")
+    if not 0 < len(text) <= MAX_FILTER_CHARS:
+        return InvalidFilter(f"an expression of 1 to {MAX_FILTER_CHARS} characters")
     return _compiled(text)
 
 
-def wanted(subscription: Subscription, event: Event) -> bool:
+def subscription_matches(subscription: Subscription, event: Event) -> bool:
     """Whether a subscription takes this event: by its bindings, and by its filter if it has one."""
-    if not any(takes(b, event.type, event.type_version) for b in subscription.bindings):
+    if not any(binding_matches(b, event.type, event.type_version) for b in subscription.bindings):
         return False
     if subscription.filter is None:
         return True
     judgement = _judge(subscription.filter, event)
-    tally.take(judgement, subscription, event)
-    return judgement is Judgement.PASSES
+    filter_counters.take(judgement, subscription, event)
+    return judgement is FilterResult.PASSES
 
 
-def _judge(text: str, event: Event) -> Judgement:
+def _judge(text: str, event: Event) -> FilterResult:
     found = compile_filter(text)
-    if isinstance(found, Unusable):  # it was fine when it was saved, with another version
-        return Judgement.FAILED
-    return found.judge(event)
+    if isinstance(found, InvalidFilter):  # it was fine when it was saved, with another version
+        return FilterResult.FAILED
+    return found.evaluate(event)
 
 
 @cache
@@ -160,25 +160,27 @@ def _environment() -> Any:
     return cel.NewEnv(variables={"event": cel.Type.DYN, "data": cel.Type.DYN})
 
 
-@lru_cache(REMEMBERED)
-def _compiled(text: str) -> Filter | Unusable:
+@lru_cache(CACHE_SIZE)
+def _compiled(text: str) -> Filter | InvalidFilter:
     try:
         expression = _environment().compile(text)
     except Exception as error:  # the library does not say what it raises
-        return Unusable(_plain(str(error)))
+        return InvalidFilter(_plain(str(error)))
     kind = expression.return_type()
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
-        return Unusable(f"an expression that says true or false, not one of type {kind.name()}")
+        return InvalidFilter(
+            f"an expression that says true or false, not one of type {kind.name()}"
+        )
     try:
-        weight = weigh(read_tree(expression.serialize()))
-    except TooMuchError as error:
-        return Unusable(str(error))
+        weight = estimate_cost(read_tree(expression.serialize()))
+    except FilterTooCostlyError as error:
+        return InvalidFilter(str(error))
     except ValueError:
         log.exception("filters.unreadable")
-        return Unusable("an expression that can be weighed")
-    largest = min(LARGEST_EVENT, weight.largest(BUDGET))
-    if largest < SMALLEST_REACH:
-        return Unusable("less work: this could take too long on a large event")
+        return InvalidFilter("an expression that can be weighed")
+    largest = min(MAX_EVENT_BYTES, weight.largest(MAX_EVALUATION_NS))
+    if largest < MIN_EVENT_BYTES:
+        return InvalidFilter("less work: this could take too long on a large event")
     return Filter(text, expression, largest, grows=weight.grows)
 
 
@@ -196,11 +198,11 @@ class _Memory:
     """The last event, for the filters of many subscriptions look at one after the other."""
 
     def __init__(self) -> None:
-        self._material: Material | None = None
+        self._material: EventVariables | None = None
 
-    def material(self, event: Event) -> Material:
+    def material(self, event: Event) -> EventVariables:
         if self._material is None or self._material.event is not event:
-            self._material = Material(event)
+            self._material = EventVariables(event)
         return self._material
 
 
@@ -223,7 +225,7 @@ def _attributes(event: Event) -> dict[str, Any]:
         "type": event.type,
         "source": event.source,
         "subject": event.subject,
-        "time": moment(event.time),
+        "time": to_iso(event.time),
         "dataContentType": event.content_type,
         "dataSchema": event.data_schema,
         "typeVersion": event.type_version,

@@ -8,13 +8,22 @@ rounded up (tests/unit/handlers/test_filters_hostile.py holds against them).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from handlers.filters.tree import Call, Constant, Listed, Loop, Made, Name, Node, Select
+from handlers.filters.tree import (
+    CallNode,
+    ConstantNode,
+    ListNode,
+    LoopNode,
+    NameNode,
+    Node,
+    SelectNode,
+    StructNode,
+)
 
-MOST_LOOPS = 4
-MOST_ITERATIONS = 10_000
+MAX_LOOPS = 4
+MAX_ITERATIONS = 10_000
 """The library's own budget for one evaluation."""
-LONGEST_NEEDLE = 200
-LONGEST_PATTERN = 100
+MAX_NEEDLE_CHARS = 200
+MAX_PATTERN_CHARS = 100
 
 # An event is made readable to CEL once, whatever is asked of it.
 _READING = 60.0
@@ -30,12 +39,12 @@ _ITERATION, _STEP = 350.0, 60.0  # not on a byte, but on an element, and on a no
 _EVENT = frozenset({"event", "data"})
 
 
-class TooMuchError(Exception):
+class FilterTooCostlyError(Exception):
     """An expression that may not run, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class NodeCost:
     """Of a part: how large its value can be, in events, and what it costs, in ns on a byte."""
 
     size: float = 0.0
@@ -43,7 +52,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class FilterCost:
     """Of a whole expression."""
 
     cost: float
@@ -57,7 +66,7 @@ class Weight:
         return max(0, int((budget - self.fixed) / self.cost))
 
 
-def weigh(tree: Node) -> Weight:
+def estimate_cost(tree: Node) -> FilterCost:
     """What the expression can cost.
 
     Raises:
@@ -65,9 +74,9 @@ def weigh(tree: Node) -> Weight:
     """
     scale = _Scale()
     load = scale.weigh(tree)
-    return Weight(
+    return FilterCost(
         cost=_READING + load.cost,
-        fixed=MOST_ITERATIONS * (_ITERATION + _STEP * scale.steps) if scale.loops else 0.0,
+        fixed=MAX_ITERATIONS * (_ITERATION + _STEP * scale.steps) if scale.loops else 0.0,
         grows=scale.grows,
     )
 
@@ -81,115 +90,119 @@ class _Scale:
         self._in_body = False
         self._body_steps = 0
 
-    def weigh(self, node: Node) -> Load:
+    def weigh(self, node: Node) -> NodeCost:
         self._body_steps += self._in_body
         match node:
-            case Constant():
-                return Load()
-            case Name(name):
+            case ConstantNode():
+                return NodeCost()
+            case NameNode(name):
                 return self._name(name)
-            case Select(operand, tests):
+            case SelectNode(operand, tests):
                 load = self.weigh(operand)
-                return Load(0.0 if tests else load.size, load.cost)
-            case Listed(items):
+                return NodeCost(0.0 if tests else load.size, load.cost)
+            case ListNode(items):
                 return _sum([self.weigh(item) for item in items])
-            case Call():
+            case CallNode():
                 return self._call(node)
-            case Loop():
+            case LoopNode():
                 return self._loop(node)
-            case Made():
-                raise TooMuchError("maps and messages cannot be written in a filter")
+            case StructNode():
+                raise FilterTooCostlyError("maps and messages cannot be written in a filter")
 
-    def _name(self, name: str) -> Load:
+    def _name(self, name: str) -> NodeCost:
         if name in _EVENT and self._in_body:
-            raise TooMuchError("all, exists and exists_one may look at the element only")
+            raise FilterTooCostlyError("all, exists and exists_one may look at the element only")
         # Whatever else has a name is an element, of which all together are the event, or small.
-        return Load(size=1.0)
+        return NodeCost(size=1.0)
 
-    def _loop(self, loop: Loop) -> Load:
+    def _loop(self, loop: LoopNode) -> NodeCost:
         if self._in_body:
-            raise TooMuchError("all, exists and exists_one cannot stand within each other")
+            raise FilterTooCostlyError("all, exists and exists_one cannot stand within each other")
         self.loops += 1
-        if self.loops > MOST_LOOPS:
-            raise TooMuchError(f"at most {MOST_LOOPS} of all, exists and exists_one")
-        if isinstance(loop.begins, Listed):
-            raise TooMuchError("filter and map cannot be used: all, exists and exists_one can")
+        if self.loops > MAX_LOOPS:
+            raise FilterTooCostlyError(f"at most {MAX_LOOPS} of all, exists and exists_one")
+        if isinstance(loop.begins, ListNode):
+            raise FilterTooCostlyError(
+                "filter and map cannot be used: all, exists and exists_one can"
+            )
         if not _is_path(loop.over):
-            raise TooMuchError("all, exists and exists_one go over a part of data or event only")
+            raise FilterTooCostlyError(
+                "all, exists and exists_one go over a part of data or event only"
+            )
         over = self.weigh(loop.over)
         self._in_body, self._body_steps = True, 0
         body = _sum([self.weigh(part) for part in loop.body])
         self._in_body, self.steps = False, max(self.steps, self._body_steps)
-        return Load(cost=over.cost + body.cost)
+        return NodeCost(cost=over.cost + body.cost)
 
-    def _call(self, call: Call) -> Load:
-        loads = [self.weigh(argument) for argument in call.arguments] or [Load()]
+    def _call(self, call: CallNode) -> NodeCost:
+        loads = [self.weigh(argument) for argument in call.arguments] or [NodeCost()]
         rule = _RULES.get(call.function)
         if rule is None:
-            raise TooMuchError(f"{call.function} cannot be used in a filter")
+            raise FilterTooCostlyError(f"{call.function} cannot be used in a filter")
         if call.function == "matches" and self._in_body:
-            raise TooMuchError("matches cannot stand in all, exists or exists_one")
+            raise FilterTooCostlyError("matches cannot stand in all, exists or exists_one")
         self.grows = self.grows or call.function == "_+_"
         own = rule(call, [load.size for load in loads])
-        return Load(own.size, own.cost + sum(load.cost for load in loads))
+        return NodeCost(own.size, own.cost + sum(load.cost for load in loads))
 
 
-def _literal(call: Call, most: int) -> str:
+def _literal(call: CallNode, most: int) -> str:
     wanted = call.arguments[-1]
-    text = wanted.text if isinstance(wanted, Constant) else None
+    text = wanted.text if isinstance(wanted, ConstantNode) else None
     if text is None or len(text) > most:
-        raise TooMuchError(
+        raise FilterTooCostlyError(
             f"what {call.function} looks for must be a text of up to {most} characters, written out"
         )
     return text
 
 
-def _is_free(_call: Call, _sizes: list[float]) -> Load:
-    return Load()
+def _is_free(_call: CallNode, _sizes: list[float]) -> NodeCost:
+    return NodeCost()
 
 
-def _scans(_call: Call, sizes: list[float]) -> Load:
-    return Load(cost=_SCAN * max(sizes))
+def _scans(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(cost=_SCAN * max(sizes))
 
 
-def _converts(_call: Call, sizes: list[float]) -> Load:
-    return Load(cost=_CONVERSION * sum(sizes))
+def _converts(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(cost=_CONVERSION * sum(sizes))
 
 
-def _keeps(_call: Call, sizes: list[float]) -> Load:
-    return Load(sum(sizes), _CONVERSION * sum(sizes))
+def _keeps(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(sum(sizes), _CONVERSION * sum(sizes))
 
 
-def _compares(_call: Call, sizes: list[float]) -> Load:
-    return Load(cost=_EQUALITY * min(sizes))
+def _compares(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(cost=_EQUALITY * min(sizes))
 
 
-def _looks_in(_call: Call, sizes: list[float]) -> Load:
-    return Load(cost=_EQUALITY * sizes[-1])
+def _looks_in(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(cost=_EQUALITY * sizes[-1])
 
 
-def _picks(_call: Call, sizes: list[float]) -> Load:
-    return Load(sizes[0])
+def _picks(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(sizes[0])
 
 
-def _chooses(_call: Call, sizes: list[float]) -> Load:
-    return Load(max(sizes))
+def _chooses(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(max(sizes))
 
 
-def _adds(_call: Call, sizes: list[float]) -> Load:
-    return Load(sum(sizes), _ADDITION * sum(sizes))
+def _adds(_call: CallNode, sizes: list[float]) -> NodeCost:
+    return NodeCost(sum(sizes), _ADDITION * sum(sizes))
 
 
-def _searches(call: Call, sizes: list[float]) -> Load:
-    needle = _literal(call, LONGEST_NEEDLE)
-    return Load(cost=(_SEARCH + _NEEDLE * len(needle)) * sizes[0])
+def _searches(call: CallNode, sizes: list[float]) -> NodeCost:
+    needle = _literal(call, MAX_NEEDLE_CHARS)
+    return NodeCost(cost=(_SEARCH + _NEEDLE * len(needle)) * sizes[0])
 
 
-def _matches(call: Call, sizes: list[float]) -> Load:
-    pattern = _literal(call, LONGEST_PATTERN)
+def _matches(call: CallNode, sizes: list[float]) -> NodeCost:
+    pattern = _literal(call, MAX_PATTERN_CHARS)
     if "{" in pattern:
-        raise TooMuchError("the pattern of matches cannot count with { }")
-    return Load(cost=_PATTERN * max(1, len(pattern)) * sizes[0])
+        raise FilterTooCostlyError("the pattern of matches cannot count with { }")
+    return NodeCost(cost=_PATTERN * max(1, len(pattern)) * sizes[0])
 
 
 _LOGIC = ("_&&_", "_||_", "!_", "@not_strictly_false")
@@ -201,7 +214,7 @@ _TIMES = (
 _ORDER = ("_<_", "_<=_", "_>_", "_>=_", "size", "startsWith", "endsWith")
 _KINDS = ("int", "uint", "double", "bool", "timestamp", "duration", "type")
 # What is not here cannot be used: nobody has measured it.
-_RULES: Mapping[str, Callable[[Call, list[float]], Load]] = {
+_RULES: Mapping[str, Callable[[CallNode, list[float]], NodeCost]] = {
     **dict.fromkeys((*_LOGIC, *_NUMBERS, *_TIMES), _is_free),
     **dict.fromkeys(_ORDER, _scans),
     **dict.fromkeys(_KINDS, _converts),
@@ -219,15 +232,15 @@ _RULES: Mapping[str, Callable[[Call, list[float]], Load]] = {
 def _is_path(node: Node) -> bool:
     """Whether it is data or event, or something in them: no larger than they are."""
     match node:
-        case Name(name):
+        case NameNode(name):
             return name in _EVENT
-        case Select(operand, False):
+        case SelectNode(operand, False):
             return _is_path(operand)
-        case Call("_[_]", (operand, Constant())):
+        case CallNode("_[_]", (operand, ConstantNode())):
             return _is_path(operand)
         case _:
             return False
 
 
-def _sum(loads: list[Load]) -> Load:
-    return Load(sum(load.size for load in loads), sum(load.cost for load in loads))
+def _sum(loads: list[NodeCost]) -> NodeCost:
+    return NodeCost(sum(load.size for load in loads), sum(load.cost for load in loads))

@@ -15,21 +15,21 @@ _STRING = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantNode:
     """What is written out; its text, if it is one."""
 
     text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameNode:
     """A variable, or the name of a type."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Select:
+class SelectNode:
     """A field of something, or whether there is one."""
 
     operand: "Node"
@@ -37,7 +37,7 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallNode:
     """A function or an operator, applied to all of these; the first is what it is called on."""
 
     function: str
@@ -45,19 +45,19 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListNode:
     """A list written out."""
 
     items: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class StructNode:
     """A map or a message written out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopNode:
     """What a macro becomes: something done for each element."""
 
     over: "Node"
@@ -65,7 +65,7 @@ class Loop:
     body: tuple["Node", ...]
 
 
-Node: TypeAlias = Constant | Name | Select | Call | Listed | Made | Loop
+Node: TypeAlias = ConstantNode | NameNode | SelectNode | CallNode | ListNode | StructNode | LoopNode
 
 
 def read_tree(serialized: bytes) -> Node:
@@ -86,33 +86,35 @@ def _node(raw: bytes) -> Node:
 
 
 def _constant(raw: bytes) -> Node:
-    return Constant(next((_text(value) for n, value in _fields(raw) if n == _STRING), None))
+    return ConstantNode(next((_text(value) for n, value in _fields(raw) if n == _STRING), None))
 
 
 def _name(raw: bytes) -> Node:
-    return Name(_text(_one(raw, 1)))
+    return NameNode(_text(_one(raw, 1)))
 
 
 def _select(raw: bytes) -> Node:
     tests = any(number == 3 and value for number, value in _fields(raw))
-    return Select(_node(_one(raw, 1)), tests)
+    return SelectNode(_node(_one(raw, 1)), tests)
 
 
 def _call(raw: bytes) -> Node:
-    return Call(_text(_one(raw, 2)), tuple(_node(part) for part in (*_all(raw, 1), *_all(raw, 3))))
+    return CallNode(
+        _text(_one(raw, 2)), tuple(_node(part) for part in (*_all(raw, 1), *_all(raw, 3)))
+    )
 
 
 def _list(raw: bytes) -> Node:
-    return Listed(tuple(_node(part) for part in _all(raw, 1)))
+    return ListNode(tuple(_node(part) for part in _all(raw, 1)))
 
 
 def _struct(_raw: bytes) -> Node:
-    return Made()
+    return StructNode()
 
 
 def _loop(raw: bytes) -> Node:
     over, begins, *body = (_node(_one(raw, number)) for number in (2, 4, 5, 6, 7))
-    return Loop(over, begins, tuple(body))
+    return LoopNode(over, begins, tuple(body))
 
 
 _KINDS = {

@@ -13,14 +13,18 @@ import aiohttp
 from yarl import URL
 
 from core.gathers.gather import State
-from core.shared.call_policy import Destinations
-from handlers.http.dns import TENANT, Look, LookupsFullError
-from handlers.http.guarded_resolver import ForbiddenDestinationError, GuardedResolver, check_place
+from core.shared.call_policy import CallPolicy
+from handlers.http.dns import LOOKUP_TENANT, LookupsFullError, ResolveHost
+from handlers.http.guarded_resolver import (
+    ForbiddenDestinationError,
+    GuardedResolver,
+    check_destination,
+)
 
-IDLE_CONNECTION = 30.0
-TARGETS = 4_096
+IDLE_SECONDS = 30.0
+MAX_CHECKED_URLS = 4_096
 """Addresses that are remembered as read and checked."""
-AGENT = f"muster/{version('muster')}"
+USER_AGENT = f"muster/{version('muster')}"
 
 # What becomes of calls, in words that are shown to people.
 UNTRUSTED = "the server's certificate is not to be trusted"
@@ -31,7 +35,7 @@ UNREACHABLE = "no connection: it is refused or unreachable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """What to send, and how long each part may take."""
 
     url: str
@@ -50,7 +54,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What the other side said."""
 
     status: int
@@ -62,24 +66,26 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class HttpFailure:
     """Why it said nothing that could be used."""
 
     state: State
     detail: str
     seconds: float
-    hopeless: bool = False
+    permanent: bool = False
     """The same call will never be made: its target is forbidden, or is none."""
 
 
-class Outbound:
+class HttpClient:
     """A pool of connections. Redirects are not followed: they would lead round the guard."""
 
-    def __init__(self, destinations: Destinations, largest: int, look: Look | None = None) -> None:
+    def __init__(
+        self, destinations: CallPolicy, largest: int, look: ResolveHost | None = None
+    ) -> None:
         self._destinations = destinations
         self._largest = largest
         self._look = look
-        self._target = lru_cache(TARGETS)(self._checked)
+        self._target = lru_cache(MAX_CHECKED_URLS)(self._checked)
         self._session: aiohttp.ClientSession | None = None
         self._resolver: GuardedResolver | None = None
 
@@ -89,14 +95,14 @@ class Outbound:
             resolver=self._resolver,
             limit=0,  # whoever calls has its own bounds
             use_dns_cache=False,
-            keepalive_timeout=IDLE_CONNECTION,
+            keepalive_timeout=IDLE_SECONDS,
             ssl=ssl.create_default_context(),
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": AGENT},
+            headers={"User-Agent": USER_AGENT},
             skip_auto_headers=("Content-Type",),  # what has no body has no kind
         )
         return self
@@ -107,11 +113,11 @@ class Outbound:
         if self._resolver is not None:
             await self._resolver.close()
 
-    async def call(self, request: Request) -> Answer | Failure:
+    async def call(self, request: HttpRequest) -> HttpResponse | HttpFailure:
         """Make the call; every way it can go wrong is an answer of its own."""
         began = time.monotonic()
         hopeless = False
-        TENANT.set(request.tenant)
+        LOOKUP_TENANT.set(request.tenant)
         try:
             return await (self._exchange if request.total else self._call)(request, began)
         except ForbiddenDestinationError as error:
@@ -129,14 +135,14 @@ class Outbound:
         except (aiohttp.ClientError, ValueError) as error:
             state, detail = State.ERROR, f"the call cannot be made: {type(error).__name__}"
             hopeless = isinstance(error, ValueError | aiohttp.NonHttpUrlClientError)
-        return Failure(state, detail, time.monotonic() - began, hopeless)
+        return HttpFailure(state, detail, time.monotonic() - began, hopeless)
 
-    async def _call(self, request: Request, began: float) -> Answer | Failure:
+    async def _call(self, request: HttpRequest, began: float) -> HttpResponse | HttpFailure:
         # A server that sends a byte now and then must not hold a call for ever.
         async with asyncio.timeout(request.connect_timeout + request.read_timeout):
             return await self._exchange(request, began)
 
-    async def _exchange(self, request: Request, began: float) -> Answer | Failure:
+    async def _exchange(self, request: HttpRequest, began: float) -> HttpResponse | HttpFailure:
         if self._session is None:
             raise RuntimeError("not opened")
         async with self._session.request(
@@ -151,14 +157,14 @@ class Outbound:
             seconds = time.monotonic() - began
             if body is None:
                 detail = f"the answer is larger than {self._largest} bytes"
-                return Failure(State.ERROR, detail, seconds)
+                return HttpFailure(State.ERROR, detail, seconds)
             kind, headers = response.content_type, response.headers
-            return Answer(response.status, body, kind, seconds, headers)
+            return HttpResponse(response.status, body, kind, seconds, headers)
 
     def _checked(self, url: str) -> URL:
         """Where to call. Names are checked when they are resolved, which is each time."""
         target = URL(url)
-        check_place(target.host or "", target.port, self._destinations)
+        check_destination(target.host or "", target.port, self._destinations)
         return target
 
     async def _read(self, response: aiohttp.ClientResponse, keep: int | None) -> bytes | None:
@@ -185,7 +191,7 @@ def _timeout(connect: float, read: float, total: bool) -> aiohttp.ClientTimeout:
     )
 
 
-def _late(error: TimeoutError, request: Request) -> str:
+def _late(error: TimeoutError, request: HttpRequest) -> str:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         return f"no connection within {request.connect_timeout:g} s"
     return f"no answer within {request.read_timeout:g} s"

@@ -11,13 +11,13 @@ from typing import NamedTuple, TypeAlias, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-LARGEST_HEAD = 65_536
+MAX_HEAD_BYTES = 65_536
 """Bytes of an answer's head. More is no answer."""
 _FRAMING = 16
 """Bytes around each byte of a body that are borne: chunks of one byte have five."""
 _FRAMED = frozenset({b"content-length", b"transfer-encoding"})
 
-Key: TypeAlias = tuple[str, str, int]
+ConnectionKey: TypeAlias = tuple[str, str, int]
 """Scheme, host and port: whose connection it is."""
 
 
@@ -33,7 +33,7 @@ class LongHeadError(HttpParserError):
     """There is more around the answer than there is any use for."""
 
 
-class Reply(NamedTuple):
+class RawResponse(NamedTuple):
     """What came back."""
 
     status: int
@@ -46,7 +46,7 @@ class Reply(NamedTuple):
 class Connection(asyncio.Protocol):
     """One connection, as its transport sees it (`asyncio.Protocol`) and its parser (`on_...`)."""
 
-    def __init__(self, key: Key, on_lost: Callable[["Connection"], None]) -> None:
+    def __init__(self, key: ConnectionKey, on_lost: Callable[["Connection"], None]) -> None:
         self.key = key
         self.is_open = False
         self.idle_since = 0.0
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._has_served = False
         self._transport: asyncio.Transport
         self._parser: HttpResponseParser
-        self._outcome: asyncio.Future[Reply | Exception] | None = None
+        self._outcome: asyncio.Future[RawResponse | Exception] | None = None
         self._expect(0)
 
     def _expect(self, most: int) -> None:
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         self._is_complete = False
         self._is_reusable = False
 
-    async def ask(self, message: bytes, most: int, seconds: float) -> Reply:
+    async def send_request(self, message: bytes, most: int, seconds: float) -> RawResponse:
         """Send a request and wait for its answer. Whoever stops waiting closes the connection.
 
         Of a body longer than `most` bytes, so many and some more are read.
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol):
                 return
         if self._is_complete or self._size > self._most:
             self._finish()
-        elif self._received - _FRAMING * self._size > LARGEST_HEAD:
+        elif self._received - _FRAMING * self._size > MAX_HEAD_BYTES:
             self._fail(LongHeadError())
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -170,9 +170,9 @@ class Connection(asyncio.Protocol):
         if self._is_complete:
             return
         # If all that came is not too long, its head is not.
-        if self._received > LARGEST_HEAD:
+        if self._received > MAX_HEAD_BYTES:
             length = sum(len(name) + len(value) for name, value in self._headers)
-            if length > LARGEST_HEAD:
+            if length > MAX_HEAD_BYTES:
                 raise LongHeadError
         self._is_headed = True
         self._status = self._parser.get_status_code()
@@ -204,7 +204,7 @@ class Connection(asyncio.Protocol):
         is_cut = self._size > self._most
         body = b"".join(self._chunks)[: self._most]
         self._chunks = []  # an idle connection holds nothing
-        self._end(Reply(self._status, self._headers, body, is_cut))
+        self._end(RawResponse(self._status, self._headers, body, is_cut))
         if is_cut or not self._is_reusable or self._transport.get_write_buffer_size():
             self.close()
 
@@ -212,18 +212,18 @@ class Connection(asyncio.Protocol):
         self._end(error)
         self.close()
 
-    def _end(self, outcome: Reply | Exception) -> None:
+    def _end(self, outcome: RawResponse | Exception) -> None:
         if self._outcome is not None and not self._outcome.done():
             self._outcome.set_result(outcome)
 
 
-class Idle:
+class IdleConnections:
     """Connections that wait for the next request; the one used last is used first."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most = most
         self._seconds = seconds
-        self._stacks: dict[Key, list[Connection]] = {}
+        self._stacks: dict[ConnectionKey, list[Connection]] = {}
         self._by_age: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -240,7 +240,7 @@ class Idle:
         if self._timer is None:
             self._look_in(self._seconds)
 
-    def take(self, key: Key) -> Connection | None:
+    def take(self, key: ConnectionKey) -> Connection | None:
         """One that leads there, if one is open and not idle for too long."""
         stack = self._stacks.get(key)
         if stack is None:

@@ -18,15 +18,15 @@ from aiohttp.abc import ResolveResult
 from core.shared.domain_names import registrable_domain
 from core.shared.tenant_share import SharedLimit
 
-Look: TypeAlias = Callable[[str, int, socket.AddressFamily], Awaitable[list[ResolveResult]]]
+ResolveHost: TypeAlias = Callable[[str, int, socket.AddressFamily], Awaitable[list[ResolveResult]]]
 
-AT_ONCE = 32
-AT_ONCE_OF_A_DOMAIN = 4
+MAX_CONCURRENT = 32
+MAX_CONCURRENT_PER_DOMAIN = 4
 """For one tenant."""
-MOST_WAITING = 500
+MAX_WAITING = 500
 """Names of one tenant that wait for room."""
 
-TENANT: ContextVar[int] = ContextVar("lookup_tenant", default=0)
+LOOKUP_TENANT: ContextVar[int] = ContextVar("lookup_tenant", default=0)
 """Whose call it is that names are resolved for: what lies between passes nothing on."""
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
@@ -42,17 +42,17 @@ class _Waiting(NamedTuple):
     admitted: "asyncio.Future[None]"
 
 
-class Lookups:
+class HostLookups:
     """Asks, as soon as there is room. Tenants take turns; what can go passes by what cannot."""
 
-    def __init__(self, look: Look | None = None) -> None:
+    def __init__(self, look: ResolveHost | None = None) -> None:
         self._threads: ThreadPoolExecutor | None = None
         self._look = look or self._ask_system
-        self._room = SharedLimit(AT_ONCE)
+        self._room = SharedLimit(MAX_CONCURRENT)
         self._domains: Counter[tuple[int, str]] = Counter()
         self._waiting: dict[int, list[_Waiting]] = {}
 
-    async def ask(
+    async def resolve(
         self, tenant: int, host: str, port: int, family: socket.AddressFamily
     ) -> "asyncio.Future[list[ResolveResult]]":
         """Wait for room, then begin; it goes on, and keeps its room, if nobody waits any more.
@@ -77,7 +77,7 @@ class Lookups:
 
     async def _wait(self, tenant: int, domain: str) -> None:
         waiting = self._waiting.setdefault(tenant, [])
-        if len(waiting) >= MOST_WAITING:
+        if len(waiting) >= MAX_WAITING:
             raise LookupsFullError("too many names of this tenant wait to be resolved")
         one = _Waiting(domain, asyncio.get_running_loop().create_future())
         waiting.append(one)
@@ -94,7 +94,7 @@ class Lookups:
                 self._waiting.pop(tenant, None)
 
     def _fits(self, tenant: int, domain: str) -> bool:
-        is_busy = self._domains[tenant, domain] >= AT_ONCE_OF_A_DOMAIN
+        is_busy = self._domains[tenant, domain] >= MAX_CONCURRENT_PER_DOMAIN
         return not is_busy and self._room.fits(tenant, 1, 0.0)
 
     def _enter(self, tenant: int, domain: str) -> None:
@@ -128,7 +128,7 @@ class Lookups:
         self, host: str, port: int, family: socket.AddressFamily
     ) -> list[ResolveResult]:
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="lookup")
+            self._threads = ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="lookup")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, _addresses, host, port, family)
 

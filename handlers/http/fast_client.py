@@ -20,27 +20,38 @@ from httptools import HttpParserError, HttpParserUpgrade
 from multidict import CIMultiDict
 from yarl import URL
 
-from core.dispatch.headers import authorization
+from core.dispatch.headers import authorization_header
 from core.gathers.gather import State
-from core.shared.call_policy import Destinations
+from core.shared.call_policy import CallPolicy
 from handlers.http.client import (
-    AGENT,
     CLOSED_EARLY,
-    IDLE_CONNECTION,
+    IDLE_SECONDS,
     INSECURE,
-    TARGETS,
+    MAX_CHECKED_URLS,
     UNKNOWN_NAME,
     UNREACHABLE,
     UNTRUSTED,
-    Answer,
-    Failure,
-    Request,
+    USER_AGENT,
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
 )
-from handlers.http.connection import ClosedEarlyError, Connection, Idle, Key, Reply, StaleError
-from handlers.http.dns import TENANT, Look, LookupsFullError
-from handlers.http.guarded_resolver import ForbiddenDestinationError, GuardedResolver, check_place
+from handlers.http.connection import (
+    ClosedEarlyError,
+    Connection,
+    ConnectionKey,
+    IdleConnections,
+    RawResponse,
+    StaleError,
+)
+from handlers.http.dns import LOOKUP_TENANT, LookupsFullError, ResolveHost
+from handlers.http.guarded_resolver import (
+    ForbiddenDestinationError,
+    GuardedResolver,
+    check_destination,
+)
 
-MOST_IDLE = 1_000
+MAX_IDLE = 1_000
 """Connections that are kept for later, to all targets together."""
 _NEXT_ADDRESS = 0.25
 """Seconds after which the next address of a name is tried beside the one before."""
@@ -50,10 +61,10 @@ _EITHER = 32 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """An address, read and checked."""
 
-    key: Key
+    key: ConnectionKey
     path: str
     lines: dict[str, str]
     """Headers that each request to it has, unless it sets them itself, by their names."""
@@ -64,18 +75,20 @@ class _NoCallError(Exception):
 
     def __init__(self, state: State, detail: str, hopeless: bool = False) -> None:
         super().__init__(detail)
-        self.state, self.detail, self.hopeless = state, detail, hopeless
+        self.state, self.detail, self.permanent = state, detail, hopeless
 
 
-class QuickCalls:
+class FastHttpClient:
     """A pool of connections. Each leads to an address that the guard let pass when it was made."""
 
-    def __init__(self, destinations: Destinations, largest: int, look: Look | None = None) -> None:
+    def __init__(
+        self, destinations: CallPolicy, largest: int, look: ResolveHost | None = None
+    ) -> None:
         self._destinations = destinations
         self._largest = largest
         self._resolver = GuardedResolver(destinations, look)
-        self._target = lru_cache(TARGETS)(self._checked)
-        self._idle = Idle(MOST_IDLE, IDLE_CONNECTION)
+        self._target = lru_cache(MAX_CHECKED_URLS)(self._checked)
+        self._idle = IdleConnections(MAX_IDLE, IDLE_SECONDS)
         self._connections: set[Connection] = set()
         self._all_gone = asyncio.Event()
         self._tls: ssl.SSLContext | None = None
@@ -95,7 +108,7 @@ class QuickCalls:
             self._all_gone.clear()
             await self._all_gone.wait()
 
-    async def call(self, request: Request) -> Answer | Failure:
+    async def call(self, request: HttpRequest) -> HttpResponse | HttpFailure:
         """Make the call; every way it can go wrong is an answer of its own.
 
         The read timeout is that of the whole answer; unless `total`, the one for connecting is
@@ -108,7 +121,7 @@ class QuickCalls:
         except ForbiddenDestinationError as error:
             state, detail, hopeless = State.ERROR, str(error), True
         except _NoCallError as error:
-            state, detail, hopeless = error.state, error.detail, error.hopeless
+            state, detail, hopeless = error.state, error.detail, error.permanent
         except TimeoutError:
             state, detail = State.TIMEOUT, f"no answer within {request.read_timeout:g} s"
         except ClosedEarlyError:
@@ -116,13 +129,13 @@ class QuickCalls:
         except (HttpParserError, HttpParserUpgrade, ValueError) as error:
             state, detail = State.ERROR, f"the call cannot be made: {type(error).__name__}"
             hopeless = isinstance(error, ValueError)
-        return Failure(state, detail, time.monotonic() - began, hopeless)
+        return HttpFailure(state, detail, time.monotonic() - began, hopeless)
 
-    async def _exchange(self, request: Request, began: float) -> Reply:
+    async def _exchange(self, request: HttpRequest, began: float) -> RawResponse:
         if self._tls is None:
             raise RuntimeError("not opened")
         target = self._target(request.url)
-        message = written(request, target)
+        message = encode_request(request, target)
         most = self._largest if request.keep is None else request.keep
         seconds = request.read_timeout + (0.0 if request.total else request.connect_timeout)
         connection = self._idle.take(target.key)
@@ -134,36 +147,40 @@ class QuickCalls:
                 # sends them at least once anyway.
                 pass
         ends = began + seconds
-        TENANT.set(request.tenant)
+        LOOKUP_TENANT.set(request.tenant)
         connection = await self._connect(target.key, request, ends - time.monotonic())
         return await self._ask(connection, message, most, ends - time.monotonic())
 
     async def _ask(
         self, connection: Connection, message: bytes, most: int, seconds: float
-    ) -> Reply:
-        reply = await connection.ask(message, most, seconds)
+    ) -> RawResponse:
+        reply = await connection.send_request(message, most, seconds)
         if connection.is_open:
             self._idle.put(connection)
         return reply
 
-    def _answer(self, reply: Reply, request: Request, began: float) -> Answer | Failure:
+    def _answer(
+        self, reply: RawResponse, request: HttpRequest, began: float
+    ) -> HttpResponse | HttpFailure:
         headers = CIMultiDict(
             [(name.decode("latin-1"), value.decode("latin-1")) for name, value in reply.headers]
         )
         body, is_cut = reply.body, reply.is_cut
         most = self._largest if request.keep is None else request.keep
         if headers.get("Content-Encoding", "").lower() in _PACKED:
-            body, is_cut = unpacked(body, most, is_cut)
+            body, is_cut = decompress(body, most, is_cut)
         seconds = time.monotonic() - began
         if is_cut and request.keep is None:
             detail = f"the answer is larger than {self._largest} bytes"
-            return Failure(State.ERROR, detail, seconds)
+            return HttpFailure(State.ERROR, detail, seconds)
         kind = headers.get("Content-Type", "application/octet-stream")
-        return Answer(reply.status, body, kind.partition(";")[0].strip().lower(), seconds, headers)
+        return HttpResponse(
+            reply.status, body, kind.partition(";")[0].strip().lower(), seconds, headers
+        )
 
     # Connections.
 
-    async def _connect(self, key: Key, request: Request, left: float) -> Connection:
+    async def _connect(self, key: ConnectionKey, request: HttpRequest, left: float) -> Connection:
         """A new connection, to one of the addresses that may be called."""
         clock = asyncio.timeout(min(request.connect_timeout, left))
         try:
@@ -184,7 +201,7 @@ class QuickCalls:
             raise _NoCallError(State.TIMEOUT, detail) from None
         return connection
 
-    async def _addresses(self, key: Key) -> list[AddrInfoType]:
+    async def _addresses(self, key: ConnectionKey) -> list[AddrInfoType]:
         _, host, port = key
         try:
             ipaddress.ip_address(host)
@@ -200,7 +217,7 @@ class QuickCalls:
             return [_address(one["host"], one["port"]) for one in found]
         return [_address(host, port)]  # checked when the target was read
 
-    async def _open(self, key: Key, addresses: list[AddrInfoType]) -> Connection:
+    async def _open(self, key: ConnectionKey, addresses: list[AddrInfoType]) -> Connection:
         scheme, host, _ = key
         is_secure = scheme == "https"
         raw = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS)
@@ -226,7 +243,7 @@ class QuickCalls:
             self._all_gone.set()
         self._idle.forget(connection)
 
-    def _checked(self, url: str) -> Target:
+    def _checked(self, url: str) -> RequestTarget:
         """Where to call. Names are checked when they are resolved, for each connection.
 
         Raises:
@@ -234,23 +251,25 @@ class QuickCalls:
             ValueError: It is no address that can be.
         """
         read = URL(url)
-        check_place(read.host or "", read.port, self._destinations)
+        check_destination(read.host or "", read.port, self._destinations)
         host, port = read.raw_host, read.port
         if read.scheme not in {"http", "https"} or not host or not port:
             raise ValueError("no address of a web server")
-        check_place(host, port, self._destinations)
+        check_destination(host, port, self._destinations)
         lines = {
             "host": f"Host: {read.host_port_subcomponent}\r\n",
-            "user-agent": f"User-Agent: {AGENT}\r\n",
+            "user-agent": f"User-Agent: {USER_AGENT}\r\n",
             "accept": "Accept: */*\r\n",
         }
         if read.user or read.password:
             auth = {"username": read.user or "", "password": read.password or ""}
-            lines["authorization"] = f"Authorization: {authorization({'type': 'basic'} | auth)}\r\n"
-        return Target((read.scheme, host, port), read.raw_path_qs, lines)
+            lines["authorization"] = (
+                f"Authorization: {authorization_header({'type': 'basic'} | auth)}\r\n"
+            )
+        return RequestTarget((read.scheme, host, port), read.raw_path_qs, lines)
 
 
-def written(request: Request, target: Target) -> bytes:
+def encode_request(request: HttpRequest, target: RequestTarget) -> bytes:
     """A request as it goes over the wire. Of headers that differ in case the last is sent.
 
     Raises:
@@ -271,7 +290,7 @@ def written(request: Request, target: Target) -> bytes:
     return head.encode() + body
 
 
-def unpacked(body: bytes, most: int, is_cut: bool) -> tuple[bytes, bool]:
+def decompress(body: bytes, most: int, is_cut: bool) -> tuple[bytes, bool]:
     """So much of what a packed body has in it, and whether there is more.
 
     Nobody is asked to pack answers. What cannot be unpacked stays as it came.

@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from core.shared.call_policy import Destinations
-from handlers.http.dns import TENANT, Look, Lookups
+from core.shared.call_policy import CallPolicy
+from handlers.http.dns import LOOKUP_TENANT, HostLookups, ResolveHost
 
-KEPT = 5.0
-MOST_KEPT = 1_000
+CACHE_SECONDS = 5.0
+MAX_CACHED = 1_000
 
 _Name: TypeAlias = tuple[str, int, socket.AddressFamily]
 
@@ -39,12 +39,12 @@ class GuardedResolver(AbstractResolver):
 
     def __init__(
         self,
-        destinations: Destinations,
-        look: Look | None = None,
+        destinations: CallPolicy,
+        look: ResolveHost | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._destinations = destinations
-        self._lookups = Lookups(look)
+        self._lookups = HostLookups(look)
         self._monotonic = monotonic
         self._kept: dict[_Name, tuple[list[ResolveResult], float]] = {}
         # By tenant: nobody waits for room that somebody else has not got.
@@ -62,7 +62,7 @@ class GuardedResolver(AbstractResolver):
         kept = self._kept.get(name)
         if kept is not None and self._monotonic() < kept[1]:
             return kept[0]
-        key = (TENANT.get(), name)
+        key = (LOOKUP_TENANT.get(), name)
         asking = self._asking.get(key)
         if asking is None:
             asking = self._asking[key] = _Asking(asyncio.create_task(self._resolve(*key)))
@@ -82,13 +82,13 @@ class GuardedResolver(AbstractResolver):
 
     async def _resolve(self, tenant: int, name: _Name) -> list[ResolveResult]:
         host = name[0]
-        found = await asyncio.shield(await self._lookups.ask(tenant, *name))
+        found = await asyncio.shield(await self._lookups.resolve(tenant, *name))
         permitted = [one for one in found if self._destinations.permits(one["host"])]
         if not permitted:
             raise ForbiddenDestinationError(f"{host} leads to an address that may not be called")
         self._kept.pop(name, None)
-        self._kept[name] = (permitted, self._monotonic() + KEPT)
-        if len(self._kept) > MOST_KEPT:
+        self._kept[name] = (permitted, self._monotonic() + CACHE_SECONDS)
+        if len(self._kept) > MAX_CACHED:
             del self._kept[next(iter(self._kept))]
         return permitted
 
@@ -103,7 +103,7 @@ class GuardedResolver(AbstractResolver):
             task.exception()  # told to those who waited; if all have left, to nobody
 
 
-def check_place(host: str, port: int | None, destinations: Destinations) -> None:
+def check_destination(host: str, port: int | None, destinations: CallPolicy) -> None:
     """What can be said of a place before its name is resolved: the port, and a literal address.
 
     Raises:
@@ -114,7 +114,7 @@ def check_place(host: str, port: int | None, destinations: Destinations) -> None
     _check_literal(host, destinations)
 
 
-def _check_literal(host: str, destinations: Destinations) -> None:
+def _check_literal(host: str, destinations: CallPolicy) -> None:
     """An address in place of a name is never resolved, so it is checked by itself."""
     bare = host.strip("[]")
     try:

@@ -5,9 +5,9 @@ A name is looked up for each delivery, so only what stands there literally can b
 
 from yarl import URL
 
-from core.shared.call_policy import Destinations
+from core.shared.call_policy import CallPolicy
 from core.shared.errors import InvalidError
-from handlers.http.guarded_resolver import ForbiddenDestinationError, check_place
+from handlers.http.guarded_resolver import ForbiddenDestinationError, check_destination
 
 
 def origin_of(url: str) -> str:
@@ -16,7 +16,7 @@ def origin_of(url: str) -> str:
     return f"{target.scheme}://{target.host}:{target.port}"
 
 
-def check_target(url: str, destinations: Destinations, field: str) -> None:
+def check_target(url: str, destinations: CallPolicy, field: str) -> None:
     """Let pass what deliveries can be sent to.
 
     Raises:
@@ -30,6 +30,6 @@ def check_target(url: str, destinations: Destinations, field: str) -> None:
     if target.scheme not in {"http", "https"} or not host or not port:
         raise InvalidError(field, "an http or https address")
     try:
-        check_place(host, port, destinations)
+        check_destination(host, port, destinations)
     except ForbiddenDestinationError as error:
         raise InvalidError(field, f"an address that may be called: {error}") from None

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import cast
 
 from core.events.event_type import SchemaType
-from handlers.schemas.interface import Family
+from handlers.schemas.interface import SchemaDialect
 
 _MODULES = {
     SchemaType.JSON_SCHEMA: "json_schema",
@@ -13,6 +13,6 @@ _MODULES = {
 }
 
 
-def family(kind: SchemaType) -> Family:
+def dialect_of(kind: SchemaType) -> SchemaDialect:
     """The family of this name."""
-    return cast("Family", import_module(f"handlers.schemas.{_MODULES[kind]}"))
+    return cast("SchemaDialect", import_module(f"handlers.schemas.{_MODULES[kind]}"))

@@ -6,12 +6,12 @@ import msgspec
 
 from core.events.event_type import SchemaType
 
-MOST_SCHEMA = 256 * 1024
-MOST_MISMATCHES = 20
+MAX_SCHEMA_BYTES = 256 * 1024
+MAX_MISMATCHES = 20
 _LONGEST = 300
 
 
-class Compiled(msgspec.Struct, frozen=True):
+class CompiledSchema(msgspec.Struct, frozen=True):
     """A schema that was found usable, in the form that is kept.
 
     `key` is the same for the same form. `weight` is how much work one byte of a payload can make,
@@ -24,7 +24,7 @@ class Compiled(msgspec.Struct, frozen=True):
     weight: int | None
 
 
-class Unusable(msgspec.Struct, frozen=True):
+class InvalidSchema(msgspec.Struct, frozen=True):
     """A text that no payload can be held against."""
 
     reason: str
@@ -37,32 +37,32 @@ class Mismatch(msgspec.Struct, frozen=True):
     expected: str
 
 
-class Check(Protocol):
+class PayloadCheck(Protocol):
     """A schema that is ready."""
 
     def __call__(self, payload: bytes, content_type: str) -> list[Mismatch]:
         """What is wrong with a payload; nothing if it fits."""
 
 
-Outcome: TypeAlias = Compiled | Unusable
+CompileResult: TypeAlias = CompiledSchema | InvalidSchema
 
 
-class Family(Protocol):
+class SchemaDialect(Protocol):
     """One language of schemas."""
 
-    def compile(self, text: str) -> Outcome:
+    def compile(self, text: str) -> CompileResult:
         """The schema in the form that is kept, or why it cannot be used.
 
         The text is anybody's: run this in a process that may break.
         """
 
-    def load(self, form: bytes) -> Check:
+    def load(self, form: bytes) -> PayloadCheck:
         """Make what `compile` gave ready."""
 
 
-def unusable(reason: str) -> Unusable:
+def invalid_schema(reason: str) -> InvalidSchema:
     """A refusal that fits on a screen."""
-    return Unusable(_brief(reason))
+    return InvalidSchema(_brief(reason))
 
 
 def mismatch(path: str, expected: str) -> Mismatch:

@@ -39,7 +39,7 @@ class _UnboundedError(Exception):
     """The schema leads back to itself, or to where this does not follow."""
 
 
-def weigh(schema: Any) -> int | None:
+def estimate_cost(schema: Any) -> int | None:
     """The weight; None if it has no bound that is known."""
     try:
         return min(_Scales(schema).weight(schema), _MOST)
@@ -72,7 +72,7 @@ class _Scales:
             raise _UnboundedError
         own = _KEYWORD * (1 + len(schema))
         own += sum(_MEMBER * len(schema[w]) for w in _LISTS if isinstance(schema.get(w), list))
-        own += pattern_weight(schema.get("pattern"))
+        own += pattern_cost(schema.get("pattern"))
         if schema.get("format") == "regex":
             own += _REGEX_FORMAT
         total = own + sum(map(self.weight, self._also(schema))) + self._within(schema)
@@ -102,7 +102,7 @@ class _Scales:
                 total += self.weight(inner)
         patterns = schema.get("patternProperties")
         if isinstance(patterns, dict):
-            total += sum(pattern_weight(p) + self.weight(s) for p, s in patterns.items())
+            total += sum(pattern_cost(p) + self.weight(s) for p, s in patterns.items())
         return total
 
     def _find(self, reference: str) -> Any:
@@ -121,7 +121,7 @@ class _Scales:
         return found
 
 
-def pattern_weight(pattern: Any) -> int:
+def pattern_cost(pattern: Any) -> int:
     """What a regular expression may cost: its length, times all it repeats."""
     if not isinstance(pattern, str):
         return 0

@@ -10,20 +10,20 @@ import msgspec
 
 from core.events.event_type import SchemaType
 from handlers.schemas.interface import (
-    MOST_MISMATCHES,
-    Check,
-    Compiled,
+    MAX_MISMATCHES,
+    CompiledSchema,
+    CompileResult,
     Mismatch,
-    Outcome,
+    PayloadCheck,
+    invalid_schema,
     media_type,
     mismatch,
-    unusable,
 )
-from handlers.schemas.json_cost import weigh
+from handlers.schemas.json_cost import estimate_cost
 
-MOST_NESTING = 64
+MAX_NESTING = 64
 # All mismatches are found before the first is handed out, so in a larger payload one must do.
-LISTED = 4_096
+MAX_LISTED = 4_096
 JSON_TYPES = frozenset({"application/json", "text/json"})
 
 _DRAFTS: dict[str, type[jsonschema_rs.Validator]] = {
@@ -43,20 +43,20 @@ _BACKTRACKING = jsonschema_rs.FancyRegexOptions(
 )
 
 
-def compile(text: str) -> Outcome:
+def compile(text: str) -> CompileResult:
     """See `Family.compile`."""
     try:
         schema = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        return unusable(f"not JSON: {error}")
+        return invalid_schema(f"not JSON: {error}")
     except RecursionError:
-        return unusable(f"nested deeper than {MOST_NESTING} levels")
+        return invalid_schema(f"nested deeper than {MAX_NESTING} levels")
     if not isinstance(schema, dict | bool):
-        return unusable("a JSON Schema is an object, true or false")
-    if _nesting(schema) > MOST_NESTING:
-        return unusable(f"nested deeper than {MOST_NESTING} levels")
+        return invalid_schema("a JSON Schema is an object, true or false")
+    if _nesting(schema) > MAX_NESTING:
+        return invalid_schema(f"nested deeper than {MAX_NESTING} levels")
     if _draft_of(schema) is None:
-        return unusable(f"$schema must be one of {', '.join(sorted(_DRAFTS))}")
+        return invalid_schema(f"$schema must be one of {', '.join(sorted(_DRAFTS))}")
     linear = True
     try:
         try:
@@ -65,15 +65,17 @@ def compile(text: str) -> Outcome:
             _build(schema, _BACKTRACKING)
             linear = False
     except jsonschema_rs.ValidationError as error:
-        return unusable(_reason(error))
+        return invalid_schema(_reason(error))
     except (jsonschema_rs.ReferencingError, ValueError) as error:
-        return unusable(str(error))
+        return invalid_schema(str(error))
     form = text.encode()
     key = hashlib.sha256(b"json" + form).digest()
-    return Compiled(SchemaType.JSON_SCHEMA, form, key, weigh(schema) if linear else None)
+    return CompiledSchema(
+        SchemaType.JSON_SCHEMA, form, key, estimate_cost(schema) if linear else None
+    )
 
 
-def load(form: bytes) -> Check:
+def load(form: bytes) -> PayloadCheck:
     """See `Family.load`."""
     schema = msgspec.json.decode(form)
     try:
@@ -88,26 +90,26 @@ def load(form: bytes) -> Check:
         try:
             if validator.is_valid(document.value):
                 return []
-            return _mismatches(validator, document.value, every=len(payload) <= LISTED)
+            return _mismatches(validator, document.value, every=len(payload) <= MAX_LISTED)
         except ValueError as error:
             return [mismatch("", str(error))]
 
     return check
 
 
-class Document(msgspec.Struct):
+class JsonDocument(msgspec.Struct):
     """A payload that could be read."""
 
     value: Any
 
 
-def read_json(payload: bytes, content_type: str) -> Document | Mismatch:
+def read_json(payload: bytes, content_type: str) -> JsonDocument | Mismatch:
     """What a payload says, or why it says nothing."""
     kind = media_type(content_type)
     if kind not in JSON_TYPES and not kind.endswith("+json"):
         return mismatch("", f"application/json, not {kind or 'nothing'}")
     try:
-        return Document(msgspec.json.decode(payload))
+        return JsonDocument(msgspec.json.decode(payload))
     except (msgspec.DecodeError, UnicodeError) as error:
         return mismatch("", f"readable JSON: {error}")
     except RecursionError:
@@ -140,7 +142,7 @@ def _mismatches(
     validator: jsonschema_rs.Validator, document: Any, *, every: bool
 ) -> list[Mismatch]:
     if every:
-        return [_told(error) for error in islice(validator.iter_errors(document), MOST_MISMATCHES)]
+        return [_told(error) for error in islice(validator.iter_errors(document), MAX_MISMATCHES)]
     try:
         validator.validate(document)
     except jsonschema_rs.ValidationError as error:

@@ -15,20 +15,20 @@ from google.protobuf.message import DecodeError
 
 from core.events.event_type import SchemaType
 from handlers.schemas.interface import (
-    MOST_MISMATCHES,
-    Check,
-    Compiled,
+    MAX_MISMATCHES,
+    CompiledSchema,
+    CompileResult,
     Mismatch,
-    Outcome,
+    PayloadCheck,
+    invalid_schema,
     media_type,
     mismatch,
-    unusable,
 )
 from handlers.schemas.json_schema import read_json
 
 BINARY_TYPES = frozenset({"application/protobuf", "application/x-protobuf"})
-MOST_FORM = 1 << 20
-MOST_NESTING = 64
+MAX_FORM_BYTES = 1 << 20
+MAX_NESTING = 64
 
 _FILE = "schema.proto"
 # The reader of JSON is written in Python and takes about a microsecond for each byte.
@@ -48,24 +48,24 @@ _ODD = (
 )
 
 
-def compile(text: str) -> Outcome:
+def compile(text: str) -> CompileResult:
     """See `Family.compile`. protoc may end the process: it stops itself where it meets nonsense."""
     code, complaints, form = _run_protoc(text)
     if code != 0:
-        return unusable(_told(complaints) or "protoc could not read it")
-    if len(form) > MOST_FORM:
-        return unusable(f"its descriptors take more than {MOST_FORM} bytes")
+        return invalid_schema(_told(complaints) or "protoc could not read it")
+    if len(form) > MAX_FORM_BYTES:
+        return invalid_schema(f"its descriptors take more than {MAX_FORM_BYTES} bytes")
     if not _descriptors(form).file[-1].message_type:
-        return unusable("there is no message in it")
+        return invalid_schema("there is no message in it")
     try:
         load(form)
     except (TypeError, KeyError, DecodeError) as error:
-        return unusable(str(error))
+        return invalid_schema(str(error))
     key = hashlib.sha256(b"proto" + form).digest()
-    return Compiled(SchemaType.PROTO, form, key, _WEIGHT)
+    return CompiledSchema(SchemaType.PROTO, form, key, _WEIGHT)
 
 
-def load(form: bytes) -> Check:
+def load(form: bytes) -> PayloadCheck:
     """See `Family.load`."""
     pool = descriptor_pool.DescriptorPool()
     described = _descriptors(form)
@@ -145,7 +145,7 @@ def _check_json(message: Any, payload: bytes, content_type: str, pool: Any) -> l
         return [mismatch("", "an object")]
     try:
         json_format.ParseDict(
-            document.value, message, descriptor_pool=pool, max_recursion_depth=MOST_NESTING
+            document.value, message, descriptor_pool=pool, max_recursion_depth=MAX_NESTING
         )
     except _ODD as error:
         return [_located(str(error))]
@@ -154,7 +154,7 @@ def _check_json(message: Any, payload: bytes, content_type: str, pool: Any) -> l
 
 def _missing(message: Any) -> list[Mismatch]:
     """Fields that must be there and are not."""
-    missing = message.FindInitializationErrors()[:MOST_MISMATCHES]
+    missing = message.FindInitializationErrors()[:MAX_MISMATCHES]
     return [mismatch(path, "is required") for path in missing]
 
 

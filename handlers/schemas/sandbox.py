@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Self
 
 from handlers.schemas.sandbox_protocol import (
-    LENGTH,
-    Answer,
-    Errand,
-    Task,
-    decode_answer,
+    LENGTH_BYTES,
+    SandboxTask,
+    TaskRequest,
+    TaskResult,
+    decode_result,
     encode,
-    framed,
+    frame,
 )
 
-MOST_ANSWER = 4 << 20
+MAX_ANSWER_BYTES = 4 << 20
 
 _ROOT = Path(__file__).resolve().parents[2]
 _COMMAND = (sys.executable, "-s", "-P", "-m", "handlers.schemas.sandbox_process")
 
 
-class ExaminerDiedError(Exception):
+class SandboxDiedError(Exception):
     """The task broke it, most likely by needing more memory than there is."""
 
 
-class TooLongError(Exception):
+class CpuTimeExceededError(Exception):
     """The task needed more processor time than it was given."""
 
 
-class Examiner:
+class SchemaSandbox:
     """One process. It is of no more use once a call has raised."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Examiner:
         """The process."""
         return self._process.pid
 
-    def ask(self, task: Task, seconds: float, patience: float) -> Answer:
+    def run(self, task: SandboxTask, seconds: float, patience: float) -> TaskResult:
         """What comes of a task that may take so many seconds of processor time.
 
         A busy machine may let it wait for much longer before it has had them.
@@ -79,11 +79,11 @@ class Examiner:
         deadline = time.monotonic() + patience
         try:
             self._pipe.settimeout(patience)
-            self._pipe.sendall(framed(encode(Errand(task, seconds))))
-            size = int.from_bytes(self._receive(LENGTH, deadline), "big")
-            if size > MOST_ANSWER:
-                raise ExaminerDiedError("it answered more than it may")
-            return decode_answer(self._receive(size, deadline))
+            self._pipe.sendall(frame(encode(TaskRequest(task, seconds))))
+            size = int.from_bytes(self._receive(LENGTH_BYTES, deadline), "big")
+            if size > MAX_ANSWER_BYTES:
+                raise SandboxDiedError("it answered more than it may")
+            return decode_result(self._receive(size, deadline))
         except (BrokenPipeError, ConnectionResetError, EOFError):
             raise self._cause() from None
 
@@ -109,5 +109,5 @@ class Examiner:
     def _cause(self) -> Exception:
         code = self._process.wait()
         if code == -signal.SIGPROF:
-            return TooLongError("more processor time than it was given")
-        return ExaminerDiedError(signal.strsignal(-code) if code < 0 else f"exit code {code}")
+            return CpuTimeExceededError("more processor time than it was given")
+        return SandboxDiedError(signal.strsignal(-code) if code < 0 else f"exit code {code}")

@@ -15,19 +15,19 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from handlers.schemas.dialects import family
-from handlers.schemas.interface import Check, Compiled
+from handlers.schemas.dialects import dialect_of
+from handlers.schemas.interface import CompiledSchema, PayloadCheck
 from handlers.schemas.sandbox_protocol import (
-    LENGTH,
-    Answer,
-    Compile,
-    Errand,
-    Examine,
-    Load,
-    answer_of,
-    decode_errand,
+    LENGTH_BYTES,
+    CheckTask,
+    CompileTask,
+    LoadTask,
+    TaskRequest,
+    TaskResult,
+    decode_request,
     encode,
-    framed,
+    frame,
+    result_of,
 )
 
 MEMORY = 512 << 20
@@ -49,40 +49,40 @@ _BOUNDS = (
 )
 
 
-class Desk:
+class SandboxWorker:
     """The schemas that are ready, and the work on them."""
 
     def __init__(self) -> None:
-        self._ready: dict[bytes, Check] = {}
+        self._ready: dict[bytes, PayloadCheck] = {}
 
-    def work(self, task: Compile | Load | Examine) -> Answer:
+    def work(self, task: CompileTask | LoadTask | CheckTask) -> TaskResult:
         """Do what is asked."""
         match task:
-            case Compile():
+            case CompileTask():
                 return _compile(task)
-            case Load(compiled):
-                self._ready[compiled.key] = family(compiled.kind).load(compiled.form)
+            case LoadTask(compiled):
+                self._ready[compiled.key] = dialect_of(compiled.kind).load(compiled.form)
                 while len(self._ready) > READY_LIMIT:
                     del self._ready[next(iter(self._ready))]
-                return Answer()
-            case Examine(key, payload, content_type):
+                return TaskResult()
+            case CheckTask(key, payload, content_type):
                 check = self._ready.pop(key, None)
                 if check is None:
-                    return Answer(unknown=True)
+                    return TaskResult(unknown=True)
                 self._ready[key] = check  # behind the others: the last to be dropped
-                return Answer(mismatches=check(payload, content_type))
+                return TaskResult(mismatches=check(payload, content_type))
 
 
-def _compile(task: Compile) -> Answer:
-    chosen = family(task.kind)
+def _compile(task: CompileTask) -> TaskResult:
+    chosen = dialect_of(task.kind)
     began, size = time.process_time(), _peak()
     outcome = chosen.compile(task.text)
     took, grew = time.process_time() - began, _peak() - size
-    if isinstance(outcome, Compiled) and (
+    if isinstance(outcome, CompiledSchema) and (
         took > LIGHT_SECONDS or grew > LIGHT_MEMORY or len(outcome.form) > LIGHT_FORM
     ):
         outcome = replace(outcome, weight=None)
-    return answer_of(outcome)
+    return result_of(outcome)
 
 
 def _peak() -> int:
@@ -93,14 +93,14 @@ def _peak() -> int:
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
     """Work until nobody is there to ask any more."""
-    desk = Desk()
-    while length := incoming.read(LENGTH):
-        errand: Errand = decode_errand(incoming.read(int.from_bytes(length, "big")))
+    worker = SandboxWorker()
+    while length := incoming.read(LENGTH_BYTES):
+        request: TaskRequest = decode_request(incoming.read(int.from_bytes(length, "big")))
         # Nobody handles the signal, so it ends the process, whatever runs.
-        signal.setitimer(signal.ITIMER_PROF, errand.seconds)
-        answer = desk.work(errand.task)
+        signal.setitimer(signal.ITIMER_PROF, request.seconds)
+        answer = worker.work(request.task)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        outgoing.write(framed(encode(answer)))
+        outgoing.write(frame(encode(answer)))
         outgoing.flush()
 
 

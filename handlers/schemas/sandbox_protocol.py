@@ -5,25 +5,25 @@ from typing import TypeAlias
 import msgspec
 
 from core.events.event_type import SchemaType
-from handlers.schemas.interface import Compiled, Mismatch, Outcome
+from handlers.schemas.interface import CompiledSchema, CompileResult, Mismatch
 
-LENGTH = 4
+LENGTH_BYTES = 4
 
 
-class Compile(msgspec.Struct, tag=True, frozen=True):
+class CompileTask(msgspec.Struct, tag=True, frozen=True):
     """Make a text usable, if it can be."""
 
     kind: SchemaType
     text: str
 
 
-class Load(msgspec.Struct, tag=True, frozen=True):
+class LoadTask(msgspec.Struct, tag=True, frozen=True):
     """Make a schema ready for the checks to come."""
 
-    compiled: Compiled
+    compiled: CompiledSchema
 
 
-class Examine(msgspec.Struct, tag=True, frozen=True):
+class CheckTask(msgspec.Struct, tag=True, frozen=True):
     """Hold a payload against a schema that was loaded."""
 
     key: bytes
@@ -31,37 +31,37 @@ class Examine(msgspec.Struct, tag=True, frozen=True):
     content_type: str
 
 
-class Errand(msgspec.Struct, frozen=True):
+class TaskRequest(msgspec.Struct, frozen=True):
     """A task, and how much processor time it may take."""
 
-    task: Compile | Load | Examine
+    task: CompileTask | LoadTask | CheckTask
     seconds: float
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of a task."""
 
-    outcome: Compiled | None = None
+    outcome: CompiledSchema | None = None
     unusable: str | None = None
     mismatches: list[Mismatch] = []
     unknown: bool = False
     """The schema is not loaded (any more)."""
 
 
-Task: TypeAlias = Compile | Load | Examine
+SandboxTask: TypeAlias = CompileTask | LoadTask | CheckTask
 
 encode = msgspec.msgpack.Encoder().encode
-decode_errand = msgspec.msgpack.Decoder(Errand).decode
-decode_answer = msgspec.msgpack.Decoder(Answer).decode
+decode_request = msgspec.msgpack.Decoder(TaskRequest).decode
+decode_result = msgspec.msgpack.Decoder(TaskResult).decode
 
 
-def framed(raw: bytes) -> bytes:
+def frame(raw: bytes) -> bytes:
     """A message with its length before it."""
-    return len(raw).to_bytes(LENGTH, "big") + raw
+    return len(raw).to_bytes(LENGTH_BYTES, "big") + raw
 
 
-def answer_of(outcome: Outcome) -> Answer:
+def result_of(outcome: CompileResult) -> TaskResult:
     """The answer to `Compile`."""
-    if isinstance(outcome, Compiled):
-        return Answer(outcome=outcome)
-    return Answer(unusable=outcome.reason)
+    if isinstance(outcome, CompiledSchema):
+        return TaskResult(outcome=outcome)
+    return TaskResult(unusable=outcome.reason)

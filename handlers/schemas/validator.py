@@ -12,62 +12,62 @@ import structlog
 
 from core.events.event_type import SchemaType
 from core.shared.errors import OverloadedError, UnavailableError
-from handlers.schemas.dialects import family
+from handlers.schemas.dialects import dialect_of
 from handlers.schemas.interface import (
-    MOST_SCHEMA,
-    Check,
-    Compiled,
+    MAX_SCHEMA_BYTES,
+    CompiledSchema,
+    CompileResult,
     Mismatch,
-    Outcome,
+    PayloadCheck,
+    invalid_schema,
     mismatch,
-    unusable,
 )
-from handlers.schemas.sandbox import Examiner, ExaminerDiedError, TooLongError
-from handlers.schemas.sandbox_protocol import Compile, Examine, Load
+from handlers.schemas.sandbox import CpuTimeExceededError, SandboxDiedError, SchemaSandbox
+from handlers.schemas.sandbox_protocol import CheckTask, CompileTask, LoadTask
 
 T = TypeVar("T")
 
 log = structlog.get_logger("schemas")
 
 # Weight times bytes of a payload that may be checked in the event loop: ten milliseconds at worst.
-QUICK = 20_000_000
+MAX_INLINE_COST = 20_000_000
 READY_LIMIT = 128
 COMPILE_SECONDS = 3.0
 CHECK_SECONDS = 1.0
-PATIENCE = 30.0
+QUEUE_TIMEOUT = 30.0
 # How many may wait to be looked at, in all and of one tenant: no tenant takes all the places.
 WAITING_LIMIT = 2_000
 TENANT_LIMIT = 500
 
 
-class Checks:
+class SchemaValidator:
     """Compiles and checks for one process. Close it at the end."""
 
-    def __init__(self, examiners: int = 2, patience: float = PATIENCE) -> None:
+    def __init__(self, examiners: int = 2, patience: float = QUEUE_TIMEOUT) -> None:
         self._patience = patience
-        self._ready: dict[bytes, Check] = {}
+        self._ready: dict[bytes, PayloadCheck] = {}
         self._checking = ThreadPoolExecutor(examiners, "schema-check")
         self._compiling = ThreadPoolExecutor(examiners, "schema-compile")
         self._own = threading.local()
-        self._examiners: set[Examiner] = set()
+        self._examiners: set[SchemaSandbox] = set()
         self._turns: WeakValueDictionary[tuple[int, ThreadPoolExecutor], asyncio.Lock] = (
             WeakValueDictionary()
         )
         self._waiting: Counter[int] = Counter()
         self._closed = False
 
-    async def compile(self, tenant: int, kind: SchemaType, text: str) -> Outcome:
+    async def compile(self, tenant: int, kind: SchemaType, text: str) -> CompileResult:
         """The schema in the form that is kept, or why it cannot be used."""
-        if len(text.encode()) > MOST_SCHEMA:
-            return unusable(f"larger than {MOST_SCHEMA} bytes")
+        if len(text.encode()) > MAX_SCHEMA_BYTES:
+            return invalid_schema(f"larger than {MAX_SCHEMA_BYTES} bytes")
         return await self._apart(tenant, self._compiling, lambda: self._compile(kind, text))
 
     async def check(
-        self, tenant: int, compiled: Compiled, payload: bytes, content_type: str
+        self, tenant: int, compiled: CompiledSchema, payload: bytes, content_type: str
     ) -> list[Mismatch]:
         """What is wrong with a payload; nothing if it fits."""
         weight = compiled.weight
-        if weight is not None and weight * len(payload) <= QUICK:
+        if weight is not None and weight * len(payload) <= MAX_INLINE_COST:
             return self._loaded(compiled)(payload, content_type)
         return await self._apart(
             tenant, self._checking, lambda: self._examine(compiled, payload, content_type)
@@ -81,10 +81,10 @@ class Checks:
         for examiner in list(self._examiners):
             self._drop(examiner)
 
-    def _loaded(self, compiled: Compiled) -> Check:
+    def _loaded(self, compiled: CompiledSchema) -> PayloadCheck:
         check = self._ready.pop(compiled.key, None)
         if check is None:
-            check = family(compiled.kind).load(compiled.form)
+            check = dialect_of(compiled.kind).load(compiled.form)
         self._ready[compiled.key] = check  # behind the others: the last to be dropped
         while len(self._ready) > READY_LIMIT:
             del self._ready[next(iter(self._ready))]
@@ -114,19 +114,21 @@ class Checks:
 
     # From here on in a thread
 
-    def _examine(self, compiled: Compiled, payload: bytes, content_type: str) -> list[Mismatch]:
-        task = Examine(compiled.key, payload, content_type)
+    def _examine(
+        self, compiled: CompiledSchema, payload: bytes, content_type: str
+    ) -> list[Mismatch]:
+        task = CheckTask(compiled.key, payload, content_type)
         for last in (False, True):
             examiner = self._examiner()
             try:
-                answer = examiner.ask(task, CHECK_SECONDS, self._patience)
+                answer = examiner.run(task, CHECK_SECONDS, self._patience)
                 if answer.unknown:
-                    examiner.ask(Load(compiled), COMPILE_SECONDS, self._patience)
-                    answer = examiner.ask(task, CHECK_SECONDS, self._patience)
-            except TooLongError:
+                    examiner.run(LoadTask(compiled), COMPILE_SECONDS, self._patience)
+                    answer = examiner.run(task, CHECK_SECONDS, self._patience)
+            except CpuTimeExceededError:
                 self._drop(examiner)
                 return [mismatch("", f"a payload that is checked within {CHECK_SECONDS:g} s")]
-            except ExaminerDiedError as error:
+            except SandboxDiedError as error:
                 # What it had collected before may have been too much: try once in a new one.
                 self._drop(examiner)
                 log.warning(
@@ -139,27 +141,29 @@ class Checks:
                 return answer.mismatches
         return [mismatch("", "a payload that can be checked with the memory there is")]
 
-    def _compile(self, kind: SchemaType, text: str) -> Outcome:
+    def _compile(self, kind: SchemaType, text: str) -> CompileResult:
         """Each text in a process of its own, which ends with it."""
-        with Examiner() as examiner:
+        with SchemaSandbox() as examiner:
             try:
-                answer = examiner.ask(Compile(kind, text), COMPILE_SECONDS, self._patience)
-            except TooLongError:
-                return unusable(f"it takes longer than {COMPILE_SECONDS:g} s to compile")
-            except ExaminerDiedError:
-                return unusable("it breaks the compiler: too deep, or too much for the memory")
-        return answer.outcome or unusable(answer.unusable or "it cannot be compiled")
+                answer = examiner.run(CompileTask(kind, text), COMPILE_SECONDS, self._patience)
+            except CpuTimeExceededError:
+                return invalid_schema(f"it takes longer than {COMPILE_SECONDS:g} s to compile")
+            except SandboxDiedError:
+                return invalid_schema(
+                    "it breaks the compiler: too deep, or too much for the memory"
+                )
+        return answer.outcome or invalid_schema(answer.unusable or "it cannot be compiled")
 
-    def _examiner(self) -> Examiner:
+    def _examiner(self) -> SchemaSandbox:
         """This thread's own."""
-        examiner: Examiner | None = getattr(self._own, "examiner", None)
+        examiner: SchemaSandbox | None = getattr(self._own, "examiner", None)
         if examiner is None or examiner not in self._examiners:
             if self._closed:
                 raise UnavailableError("this replica is going away")
-            examiner = self._own.examiner = Examiner()
+            examiner = self._own.examiner = SchemaSandbox()
             self._examiners.add(examiner)
         return examiner
 
-    def _drop(self, examiner: Examiner) -> None:
+    def _drop(self, examiner: SchemaSandbox) -> None:
         self._examiners.discard(examiner)
         examiner.close()

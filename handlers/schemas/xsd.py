@@ -7,14 +7,14 @@ from lxml import etree
 
 from core.events.event_type import SchemaType
 from handlers.schemas.interface import (
-    MOST_MISMATCHES,
-    Check,
-    Compiled,
+    MAX_MISMATCHES,
+    CompiledSchema,
+    CompileResult,
     Mismatch,
-    Outcome,
+    PayloadCheck,
+    invalid_schema,
     media_type,
     mismatch,
-    unusable,
 )
 
 XML_TYPES = frozenset({"application/xml", "text/xml"})
@@ -29,7 +29,7 @@ class _ForbiddenDoctypeError(Exception):
     """Entities are how a short document becomes a long one, or another's file."""
 
 
-def compile(text: str) -> Outcome:
+def compile(text: str) -> CompileResult:
     """See `Family.compile`."""
     form = text.encode()
     try:
@@ -37,21 +37,21 @@ def compile(text: str) -> Outcome:
         fetching = next(root.iter(*(_XS + word for word in _FETCHING)), None)
         if fetching is not None:
             word = etree.QName(fetching).localname
-            return unusable(f"line {fetching.sourceline}: xs:{word} is not allowed")
+            return invalid_schema(f"line {fetching.sourceline}: xs:{word} is not allowed")
         etree.XMLSchema(root)
     except _ForbiddenDoctypeError:
-        return unusable(_NO_DTD)
+        return invalid_schema(_NO_DTD)
     except etree.XMLSyntaxError as error:
-        return unusable(f"not well-formed XML: {_told(error)}")
+        return invalid_schema(f"not well-formed XML: {_told(error)}")
     except etree.XMLSchemaParseError as error:
         entry = error.error_log.last_error
-        return unusable(f"line {entry.line}: {entry.message}" if entry else str(error))
+        return invalid_schema(f"line {entry.line}: {entry.message}" if entry else str(error))
     key = hashlib.sha256(b"xsd" + form).digest()
     # What a byte can cost depends on patterns and content models that libxml2 alone understands.
-    return Compiled(SchemaType.XSD, form, key, None)
+    return CompiledSchema(SchemaType.XSD, form, key, None)
 
 
-def load(form: bytes) -> Check:
+def load(form: bytes) -> PayloadCheck:
     """See `Family.load`."""
     schema = etree.XMLSchema(_parse(form, encoding="utf-8"))
 
@@ -73,7 +73,7 @@ def load(form: bytes) -> Check:
                 return []
         except etree.XMLSchemaValidateError:  # libxml2 tried long enough
             return [mismatch("", "a document that can be checked; the schema is too hard for it")]
-        errors = [one for one, _ in zip(schema.error_log, range(MOST_MISMATCHES), strict=False)]
+        errors = [one for one, _ in zip(schema.error_log, range(MAX_MISMATCHES), strict=False)]
         return [mismatch(error.path or "", error.message) for error in errors]
 
     return check

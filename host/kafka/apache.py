@@ -12,11 +12,20 @@ from pathlib import Path
 
 from host.detach import spawn
 from host.errors import HostError
-from host.kafka.broker import Broker, Kind, answers, await_ready, mark_child, note, running, stop
+from host.kafka.broker import (
+    Broker,
+    BrokerKind,
+    await_ready,
+    identify_child,
+    is_answering,
+    running_broker,
+    stop,
+    write_broker_file,
+)
 from host.kafka.jars import Jars
 from host.kafka.java import Java
 from host.kafka.properties import LOG4J, server_properties
-from host.ports import LOOPBACK, all_free, free_port, usual_port
+from host.ports import LOOPBACK, all_free, free_port, stable_port
 
 PORTS = range(12_000, 20_000)  # below the ports that clients are given
 START_WITHIN = 120.0
@@ -43,7 +52,7 @@ class ApacheOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Site:
+class _BrokerFolder:
     """A folder with what runs there."""
 
     folder: Path
@@ -90,8 +99,8 @@ class _PortTakenError(HostError):
 
 def start(folder: Path, options: ApacheOptions, java: Java, jars: Jars) -> Broker:
     """The broker on `folder`, answering; what it kept from earlier runs is there again."""
-    site = _Site(folder.expanduser().resolve(), java, jars, options)
-    if (left := running(site.folder)) is not None:
+    site = _BrokerFolder(folder.expanduser().resolve(), java, jars, options)
+    if (left := running_broker(site.folder)) is not None:
         stop(left)
     if options.port is not None and not all_free([options.port]):
         raise HostError(f"Port {options.port} on {LOOPBACK} is taken.")
@@ -107,8 +116,8 @@ def start(folder: Path, options: ApacheOptions, java: Java, jars: Jars) -> Broke
         raise HostError(f"Apache Kafka cannot use {site.folder}: {error.strerror}.") from error
 
 
-def _start(site: _Site) -> Broker:
-    port = site.options.port or usual_port(site.folder, PORTS)
+def _start(site: _BrokerFolder) -> Broker:
+    port = site.options.port or stable_port(site.folder, PORTS)
     _write_properties(site, site.data, port)
     if not (site.data / "meta.properties").exists():
         _format(site, port)
@@ -116,23 +125,23 @@ def _start(site: _Site) -> Broker:
         site.log.replace(site.log.with_suffix(".log.1"))
     pid = spawn(site.command("kafka.Kafka", str(site.properties)), site.log, _environment())
     broker = Broker(
-        kind=Kind.APACHE,
+        kind=BrokerKind.APACHE,
         name=f"Apache Kafka {site.jars.version}",
         bootstrap=f"{LOOPBACK}:{port}",
-        process=mark_child(pid),
+        process=identify_child(pid),
         folder=site.folder,
     )
-    note(broker)
+    write_broker_file(broker)
     try:
-        await_ready(broker, lambda: answers(broker.bootstrap), within=START_WITHIN)
+        await_ready(broker, lambda: is_answering(broker.bootstrap), within=START_WITHIN)
     except HostError as error:
         said = site.log.read_text(errors="replace")
         kind = _PortTakenError if "Address already in use" in said else HostError
-        raise kind(f"{error} {reason_in(said)} (log: {site.log})") from None
+        raise kind(f"{error} {failure_reason(said)} (log: {site.log})") from None
     return broker
 
 
-def reason_in(log: str) -> str:
+def failure_reason(log: str) -> str:
     """Why a Java program ended: what its first exception says, else its last word."""
     if (exception := _EXCEPTION.search(log)) is not None:
         return exception["message"].strip()
@@ -140,14 +149,14 @@ def reason_in(log: str) -> str:
     return lines[-1] if lines else "It gave no reason."
 
 
-def _make_folders(site: _Site) -> None:
+def _make_folders(site: _BrokerFolder) -> None:
     site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.rmtree(site.folder / "tmp", ignore_errors=True)  # libraries that a killed one unpacked
     (site.folder / "tmp").mkdir(mode=0o700)
     (site.folder / "log4j2.properties").write_text(LOG4J)
 
 
-def _write_properties(site: _Site, data: Path, port: int) -> None:
+def _write_properties(site: _BrokerFolder, data: Path, port: int) -> None:
     text = server_properties(
         data,
         port=port,
@@ -158,7 +167,7 @@ def _write_properties(site: _Site, data: Path, port: int) -> None:
     site.properties.write_text(text, encoding="ascii")
 
 
-def _format(site: _Site, port: int) -> None:
+def _format(site: _BrokerFolder, port: int) -> None:
     """Build the data folder beside its place and rename it last: a half-made one never counts."""
     fresh = site.folder / "data.new"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -177,9 +186,8 @@ def _format(site: _Site, port: int) -> None:
     except subprocess.TimeoutExpired:
         raise HostError(f"Apache Kafka did not format {site.data} in time.") from None
     if done.returncode != 0:
-        raise HostError(
-            f"Apache Kafka could not format {site.data}: {reason_in(done.stderr + done.stdout)}"
-        )
+        reason = failure_reason(done.stderr + done.stdout)
+        raise HostError(f"Apache Kafka could not format {site.data}: {reason}")
     fresh.rename(site.data)
     _write_properties(site, site.data, port)
 

@@ -14,17 +14,17 @@ from pydantic import BaseModel, ValidationError
 from host.detach import has_ended
 from host.errors import HostError
 from host.instance import write_private
-from host.processes import Mark, end_all, find, mark_of
+from host.processes import ProcessIdentity, find_process, identify_process, terminate_all
 
-RECORD = "broker.json"
+BROKER_FILE = "broker.json"
 STOP_GRACE = (
     15.0  # closing its logs takes Apache Kafka a second or two; killed, it would recover them
 )
-BURY_WITHIN = 5.0
+REAP_WITHIN = 5.0
 POLL = 0.05
 
 
-class Kind(StrEnum):
+class BrokerKind(StrEnum):
     """Which program it is."""
 
     APACHE = "apache"
@@ -34,10 +34,10 @@ class Kind(StrEnum):
 class Broker(BaseModel, frozen=True):
     """A broker that was started here, as others see it."""
 
-    kind: Kind
+    kind: BrokerKind
     name: str
     bootstrap: str
-    process: Mark
+    process: ProcessIdentity
     folder: Path
     reason: str | None = None  # why it is not Apache Kafka
     lacks: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Broker(BaseModel, frozen=True):
     @property
     def alive(self) -> bool:
         """Whether its process still runs."""
-        return find(self.process) is not None
+        return find_process(self.process) is not None
 
     def describe(self) -> str:
         """Which broker it is; where it stands in for Apache Kafka, why and what it lacks."""
@@ -64,14 +64,14 @@ class Broker(BaseModel, frozen=True):
         return f"{self.name}, because {self.reason} It lacks: {'; '.join(self.lacks)}."
 
 
-def running(folder: Path) -> Broker | None:
+def running_broker(folder: Path) -> Broker | None:
     """The broker that runs on a folder, if there is one."""
     try:
-        broker = Broker.model_validate_json((folder / RECORD).read_bytes())
+        broker = Broker.model_validate_json((folder / BROKER_FILE).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValidationError):
         return None
     except PermissionError as error:
-        raise HostError(f"{folder / RECORD} belongs to another user.") from error
+        raise HostError(f"{folder / BROKER_FILE} belongs to another user.") from error
     return broker if broker.alive else None
 
 
@@ -105,20 +105,20 @@ def _await(broker: Broker, ready: Callable[[], bool], deadline: float) -> bool:
     return False
 
 
-def note(broker: Broker) -> None:
+def write_broker_file(broker: Broker) -> None:
     """Write down who runs on its folder, for `running`."""
-    write_private(broker.folder / RECORD, broker.model_dump_json(indent=2))
+    write_private(broker.folder / BROKER_FILE, broker.model_dump_json(indent=2))
 
 
-def mark_child(pid: int) -> Mark:
+def identify_child(pid: int) -> ProcessIdentity:
     """Mark a process that was just spawned, and whose end nobody has taken note of."""
-    mark = mark_of(pid)
+    mark = identify_process(pid)
     if mark is None:
         raise HostError("Cannot read /proc: an embedded Kafka needs Linux with /proc mounted.")
     return mark
 
 
-def answers(bootstrap: str) -> bool:
+def is_answering(bootstrap: str) -> bool:
     """Whether a broker answers a metadata request there, not only takes the connection."""
     host, _, port = bootstrap.rpartition(":")
     try:
@@ -143,20 +143,20 @@ async def _knows_itself(bootstrap: str) -> bool:
 
 
 def _end(broker: Broker, *, grace: float) -> None:
-    left = end_all(lambda: filter(None, [find(broker.process)]), grace=grace)
+    left = terminate_all(lambda: filter(None, [find_process(broker.process)]), grace=grace)
     if left:
         raise HostError(f"Could not end {broker.name} (pid {broker.pid}).")
-    _bury(broker)
-    (broker.folder / RECORD).unlink(missing_ok=True)
+    _wait_until_reaped(broker)
+    (broker.folder / BROKER_FILE).unlink(missing_ok=True)
 
 
-def _bury(broker: Broker) -> None:
+def _wait_until_reaped(broker: Broker) -> None:
     """Wait until nothing of it is left: a zombie's last threads may still hold its port and files.
 
     A child of ours goes when we take note of its end, any other one when its parent does.
     """
-    deadline = time.monotonic() + BURY_WITHIN
-    while mark_of(broker.pid) == broker.process and time.monotonic() < deadline:
+    deadline = time.monotonic() + REAP_WITHIN
+    while identify_process(broker.pid) == broker.process and time.monotonic() < deadline:
         with suppress(ChildProcessError):
             os.waitpid(broker.pid, os.WNOHANG)
         time.sleep(POLL / 10)

@@ -97,7 +97,7 @@ def _run_maven(maven: str, fresh: Path, say: Say) -> None:
             run.kill()
     if run.returncode != 0:
         raise MissingPartError(
-            f"Maven could not fetch the jars of Apache Kafka: {complaint_of(log.read_text())} "
+            f"Maven could not fetch the jars of Apache Kafka: {maven_error(log.read_text())} "
             "Connect to the network once, or name a folder with the jars in MUSTER_KAFKA_JARS."
         )
 
@@ -118,7 +118,7 @@ def _follow(run: "subprocess.Popen[bytes]", progress: IO[bytes], say: Say) -> No
         time.sleep(_POLL)
 
 
-def complaint_of(log: str) -> str:
+def maven_error(log: str) -> str:
     """Why Maven gave up, in its own words: the first error it names, without its addresses."""
     errors = [
         line.removeprefix("[ERROR]").strip() for line in log.splitlines() if "[ERROR]" in line

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from host.kafka.missing import MissingPartError
 
-OLDEST = 17
+MIN_JAVA_VERSION = 17
 INSTALLED = (
     Path("/usr/lib/jvm"),
     Path("/Library/Java/JavaVirtualMachines"),
@@ -32,11 +32,11 @@ def find_java(environment: Mapping[str, str]) -> Java:
         version = _ask(program)
         if version is None:
             continue
-        if version >= OLDEST:
+        if version >= MIN_JAVA_VERSION:
             return Java(program, version)
         found.append(Java(program, version))
     old = "".join(f" {java.program} is Java {java.version}." for java in found)
-    raise MissingPartError(f"Java {OLDEST} or newer was not found.{old}")
+    raise MissingPartError(f"Java {MIN_JAVA_VERSION} or newer was not found.{old}")
 
 
 def major_version(told: str) -> int | None:

@@ -5,14 +5,23 @@ import os
 import sys
 from pathlib import Path
 
-from host.detach import spawn, tail
+from host.detach import last_lines, spawn
 from host.errors import HostError
 from host.kafka import mock_program
-from host.kafka.broker import Broker, Kind, answers, await_ready, mark_child, note, running, stop
+from host.kafka.broker import (
+    Broker,
+    BrokerKind,
+    await_ready,
+    identify_child,
+    is_answering,
+    running_broker,
+    stop,
+    write_broker_file,
+)
 
 START_WITHIN = 60.0
 _NOWHERE = "127.0.0.1:0"
-LACKS = (
+LIMITATIONS = (
     "a second member in a consumer group",
     "topics made on purpose (one appears when it is first named, with four partitions)",
     "anything over a restart (it keeps the last 5 MB of a partition, in memory)",
@@ -28,7 +37,7 @@ def start(folder: Path, *, reason: str) -> Broker:
             f"No Kafka can be started here: {reason} The mock broker that would take its place is "
             "not installed either: install muster[embedded], or give --kafka HOST:PORT."
         )
-    if (left := running(folder)) is not None:
+    if (left := running_broker(folder)) is not None:
         stop(left)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -37,21 +46,21 @@ def start(folder: Path, *, reason: str) -> Broker:
     except OSError as error:
         raise HostError(f"The mock broker cannot use {folder}: {error.strerror}.") from error
     starting = Broker(
-        kind=Kind.MOCK,
+        kind=BrokerKind.MOCK,
         name="librdkafka's mock broker",
         bootstrap=_NOWHERE,
-        process=mark_child(pid),
+        process=identify_child(pid),
         folder=folder,
         reason=reason,
-        lacks=LACKS,
+        lacks=LIMITATIONS,
     )
-    note(starting)
+    write_broker_file(starting)
     try:
-        await_ready(starting, lambda: answers(_address(log)), within=START_WITHIN)
+        await_ready(starting, lambda: is_answering(_address(log)), within=START_WITHIN)
     except HostError as error:
-        raise HostError(f"{error} {tail(log)} (log: {log})") from None
+        raise HostError(f"{error} {last_lines(log)} (log: {log})") from None
     broker = starting.model_copy(update={"bootstrap": _address(log)})
-    note(broker)
+    write_broker_file(broker)
     return broker
 
 

@@ -8,10 +8,10 @@ from functools import partial
 from host.instance import KafkaLink
 from host.kafka import embedded
 from host.kafka.apache import ApacheOptions
-from host.kafka.broker import kill, running, stop
+from host.kafka.broker import kill, running_broker, stop
 from host.kafka.jars import fetch_jars
 from host.kafka.missing import MissingPartError
-from host.paths import Places
+from host.paths import InstancePaths
 from settings.settings import Settings
 
 Say = Callable[[str], None]
@@ -27,7 +27,7 @@ def load_settings(flags: Mapping[str, object], kafka: str | None) -> Settings:
     return settings.with_plain_kafka(None) if kafka is not None else settings
 
 
-def fetch_ahead(settings: Settings, say: Say) -> None:
+def prefetch_jars(settings: Settings, say: Say) -> None:
     """Fetch what is missing while somebody looks; a host in the background has nobody to tell."""
     try:
         embedded.find_runtime(settings.kafka_jars, partial(fetch_jars, say=say))
@@ -37,7 +37,7 @@ def fetch_ahead(settings: Settings, say: Say) -> None:
 
 @contextmanager
 def kafka_up(
-    settings: Settings, places: Places, kafka: str | None, say: Say
+    settings: Settings, places: InstancePaths, kafka: str | None, say: Say
 ) -> Iterator[tuple[Settings, KafkaLink | None]]:
     """The settings with the broker to use, which runs for as long as the block if it is ours."""
     if kafka != EMBEDDED:
@@ -57,16 +57,16 @@ def kafka_up(
             say("Kafka is down")
 
 
-def stop_kafka(places: Places) -> bool:
+def stop_kafka(places: InstancePaths) -> bool:
     """Stop the embedded broker of an instance; whether there was one."""
-    broker = running(places.kafka)
+    broker = running_broker(places.kafka)
     if broker is not None:
         stop(broker)
     return broker is not None
 
 
-def kill_kafka(places: Places) -> None:
+def kill_kafka(places: InstancePaths) -> None:
     """End the embedded broker without asking."""
-    broker = running(places.kafka)
+    broker = running_broker(places.kafka)
     if broker is not None:
         kill(broker)

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Literal
 
 from host.postgres import launch
-from host.postgres.paths import EmbeddedPostgresError, Place, last_words
+from host.postgres.paths import EmbeddedPostgresError, ServerPaths, last_log_lines
 
 _PROBE_TIMEOUT = 20
 _NOBODY = 65534
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ServerAccount:
     """Who a program is run as; in a namespace the ids are what it believes itself to be."""
 
     kind: Literal["same", "user", "namespace"]
@@ -36,21 +36,21 @@ class Account:
         return (self.uid, self.gid) if self.kind == "user" else (os.geteuid(), os.getegid())
 
 
-def choose_account(place: Place, postgres: Path) -> Account:
+def choose_account(place: ServerPaths, postgres: Path) -> ServerAccount:
     """The one that owns the data; for new data the first that this machine allows."""
     if os.geteuid() != 0:
-        return Account("same", os.geteuid(), os.getegid())
+        return ServerAccount("same", os.geteuid(), os.getegid())
     uid, gid = _nobody()
-    namespace = Account("namespace", uid, gid)
+    namespace = ServerAccount("namespace", uid, gid)
     if (place.pgdata / "PG_VERSION").exists():
         owner = place.pgdata.stat()
-        return Account("user", owner.st_uid, owner.st_gid) if owner.st_uid else namespace
+        return ServerAccount("user", owner.st_uid, owner.st_gid) if owner.st_uid else namespace
     refusals: list[str] = []
-    for account in (Account("user", uid, gid), namespace):
+    for account in (ServerAccount("user", uid, gid), namespace):
         probe = run(account, [str(postgres), "--version"], timeout=_PROBE_TIMEOUT)
         if probe.returncode == 0:
             return account
-        refusals.append(last_words(probe.stderr).removeprefix(f"cannot launch {postgres}: "))
+        refusals.append(last_log_lines(probe.stderr).removeprefix(f"cannot launch {postgres}: "))
     raise EmbeddedPostgresError(
         "PostgreSQL does not run as root and this machine lets root become no other user "
         f"({', then '.join(refusals)}): run Muster as an ordinary user or set MUSTER_DATABASE_URL."
@@ -58,7 +58,7 @@ def choose_account(place: Place, postgres: Path) -> Account:
 
 
 def run(
-    account: Account,
+    account: ServerAccount,
     program: Sequence[str],
     *,
     timeout: float,
@@ -79,7 +79,7 @@ def run(
     )
 
 
-def spawn(account: Account, program: Sequence[str], *, log: int, keep: Sequence[int]) -> None:
+def spawn(account: ServerAccount, program: Sequence[str], *, log: int, keep: Sequence[int]) -> None:
     """Start a program in a session of its own, where neither Ctrl-C nor our end reaches it."""
     subprocess.run(
         _launch(account, program, detach=True),
@@ -94,8 +94,8 @@ def spawn(account: Account, program: Sequence[str], *, log: int, keep: Sequence[
     )
 
 
-def _launch(account: Account, program: Sequence[str], *, detach: bool) -> list[str]:
-    order: launch.Order = {
+def _launch(account: ServerAccount, program: Sequence[str], *, detach: bool) -> list[str]:
+    order: launch.LaunchOrder = {
         "program": list(program),
         "account": account.kind,
         "uid": account.uid,

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from host.postgres.account import Account, run
-from host.postgres.paths import EmbeddedPostgresError, Place, last_words
+from host.postgres.account import ServerAccount, run
+from host.postgres.paths import EmbeddedPostgresError, ServerPaths, last_log_lines
 from storage.postgres.queries import load
 
 _Q = load("host.postgres")
@@ -20,7 +20,7 @@ _LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--buil
 _AUTHENTICATION = ("--auth-local=trust", "--auth-host=scram-sha-256")
 
 
-def is_created(place: Place) -> bool:
+def is_created(place: ServerPaths) -> bool:
     """Whether there is data of our version; other content is refused, never touched."""
     try:
         version = (place.pgdata / "PG_VERSION").read_text(encoding="utf-8").strip()
@@ -40,7 +40,9 @@ def is_created(place: Place) -> bool:
     return True
 
 
-def create(place: Place, account: Account, binaries: Path, *, lock: int, durable: bool) -> None:
+def create(
+    place: ServerPaths, account: ServerAccount, binaries: Path, *, lock: int, durable: bool
+) -> None:
     """Build the cluster beside its place and rename it there last, so a half-made one never counts.
 
     The programs inherit `lock`: if we are killed, nobody begins anew while one of them still runs.
@@ -62,7 +64,7 @@ def create(place: Place, account: Account, binaries: Path, *, lock: int, durable
     _sync_folder(place.data_dir)
 
 
-def _run_step(account: Account, program: list[str], *, lock: int, stdin: bytes = b"") -> None:
+def _run_step(account: ServerAccount, program: list[str], *, lock: int, stdin: bytes = b"") -> None:
     name = Path(program[0]).name
     try:
         done = run(account, program, stdin=stdin, keep=[lock], timeout=_CREATE_TIMEOUT)
@@ -73,11 +75,11 @@ def _run_step(account: Account, program: list[str], *, lock: int, stdin: bytes =
         ) from None
     if done.returncode != 0:
         raise EmbeddedPostgresError(
-            f"The embedded PostgreSQL could not be set up: {last_words(done.stderr)}."
+            f"The embedded PostgreSQL could not be set up: {last_log_lines(done.stderr)}."
         )
 
 
-def _make_password(place: Place) -> str:
+def _make_password(place: ServerPaths) -> str:
     """Written before the role that has it, so a role without a known password cannot exist."""
     password = secrets.token_urlsafe(24)
     place.password.unlink(missing_ok=True)

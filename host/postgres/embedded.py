@@ -22,7 +22,7 @@ from urllib.parse import quote
 from host.postgres import cluster
 from host.postgres.account import choose_account, spawn
 from host.postgres.memory import shared_buffers
-from host.postgres.paths import EmbeddedPostgresError, Place
+from host.postgres.paths import EmbeddedPostgresError, ServerPaths
 from host.postgres.postmaster import Postmaster, drop_stale_pid_file, find_postmaster
 
 __all__ = ["EmbeddedPostgresError", "EmbeddedServer", "running", "start", "stop"]
@@ -46,7 +46,7 @@ SETTINGS: Mapping[str, str] = MappingProxyType(
 DURABLE: Mapping[str, str] = MappingProxyType(
     {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 )
-FORGETFUL: Mapping[str, str] = MappingProxyType(
+NOT_DURABLE: Mapping[str, str] = MappingProxyType(
     {**dict.fromkeys(DURABLE, "off"), "shared_buffers": "128MB"}
 )
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
@@ -92,14 +92,14 @@ def start(
         settings: PostgreSQL settings over ours; an adopted server keeps those it has.
         durable: False trades safety for speed and is meant for tests.
     """
-    place = Place.at(data_dir)
+    place = ServerPaths.at(data_dir)
     options = {
         "shared_buffers": shared_buffers(),
         **SETTINGS,
-        **(DURABLE if durable else FORGETFUL),
+        **(DURABLE if durable else NOT_DURABLE),
         **settings,
     }
-    with place.troubles_told():
+    with place.logged_errors():
         place.make_data_dir()
         for _ in range(_PORT_TRIES - 1):
             try:
@@ -118,10 +118,10 @@ def stop(
     next start. Neither loses a committed row.
     """
     given = server_or_data_dir
-    place = Place.at(given.data_dir if isinstance(given, EmbeddedServer) else given)
+    place = ServerPaths.at(given.data_dir if isinstance(given, EmbeddedServer) else given)
     deadline = time.monotonic() + _STOP_TIMEOUT
     asked: int | None = None
-    with place.troubles_told():
+    with place.logged_errors():
         if place.is_free():
             return
         while (lock := place.try_lock()) is None:
@@ -146,12 +146,14 @@ def stop(
 
 def running(data_dir: Path) -> EmbeddedServer | None:
     """The server of ours that takes connections on `data_dir`, if there is one."""
-    place = Place.at(data_dir)
-    with place.troubles_told():
+    place = ServerPaths.at(data_dir)
+    with place.logged_errors():
         return _ready_server(place)
 
 
-def _adopt_or_launch(place: Place, options: Mapping[str, str], *, listen: bool) -> EmbeddedServer:
+def _adopt_or_launch(
+    place: ServerPaths, options: Mapping[str, str], *, listen: bool
+) -> EmbeddedServer:
     deadline = time.monotonic() + _START_TIMEOUT
     while (lock := place.try_lock()) is None:
         if (server := _ready_server(place)) is not None:
@@ -167,7 +169,9 @@ def _adopt_or_launch(place: Place, options: Mapping[str, str], *, listen: bool) 
         raise
 
 
-def _launch(place: Place, lock: int, options: Mapping[str, str], *, listen: bool) -> EmbeddedServer:
+def _launch(
+    place: ServerPaths, lock: int, options: Mapping[str, str], *, listen: bool
+) -> EmbeddedServer:
     """Consumes `lock`: from here on the server holds it."""
     try:
         _refuse_foreign_server(place)
@@ -196,7 +200,7 @@ def _launch(place: Place, lock: int, options: Mapping[str, str], *, listen: bool
     return _await_ready(place, offset)
 
 
-def _await_ready(place: Place, log_offset: int) -> EmbeddedServer:
+def _await_ready(place: ServerPaths, log_offset: int) -> EmbeddedServer:
     deadline = time.monotonic() + _START_TIMEOUT
     while (server := _ready_server(place)) is None:
         if place.is_free():
@@ -209,7 +213,7 @@ def _await_ready(place: Place, log_offset: int) -> EmbeddedServer:
     return server
 
 
-def _not_ready(place: Place) -> EmbeddedPostgresError:
+def _not_ready(place: ServerPaths) -> EmbeddedPostgresError:
     """A server that recovers is left to it: begun anew, it would never come to an end."""
     if find_postmaster(place) is not None:
         return EmbeddedPostgresError(
@@ -222,7 +226,7 @@ def _not_ready(place: Place) -> EmbeddedPostgresError:
     )
 
 
-def _ready_server(place: Place) -> EmbeddedServer | None:
+def _ready_server(place: ServerPaths) -> EmbeddedServer | None:
     if place.is_free():
         return None
     postmaster = find_postmaster(place)
@@ -239,13 +243,13 @@ def _ready_server(place: Place) -> EmbeddedServer | None:
     )
 
 
-def _tcp_dsn(place: Place, postmaster: Postmaster) -> str:
+def _tcp_dsn(place: ServerPaths, postmaster: Postmaster) -> str:
     password = place.password.read_text(encoding="ascii")
     return f"postgresql://{_NAME}:{password}@{_LOOPBACK}:{postmaster.port}/{_NAME}?sslmode=disable"
 
 
 def _refuse_broken_promise(
-    place: Place, server: EmbeddedServer, options: Mapping[str, str], *, listen: bool
+    place: ServerPaths, server: EmbeddedServer, options: Mapping[str, str], *, listen: bool
 ) -> None:
     """An adopted server keeps its settings, but not those that would make ours a lie."""
     postmaster = find_postmaster(place)
@@ -260,7 +264,7 @@ def _refuse_broken_promise(
         )
 
 
-def _refuse_foreign_server(place: Place) -> None:
+def _refuse_foreign_server(place: ServerPaths) -> None:
     """Ours hold the lock; a server that does not was started by hand."""
     if (foreign := find_postmaster(place)) is not None:
         raise EmbeddedPostgresError(
@@ -282,7 +286,7 @@ def _binaries() -> Path:
     )
 
 
-def _free_port(place: Place) -> int:
+def _free_port(place: ServerPaths) -> int:
     """The same at every start if it can be had, so that clients find a restarted server again."""
     digest = hashlib.sha256(os.fsencode(place.data_dir)).digest()
     usual = _FIRST_PORT + int.from_bytes(digest[:4]) % _PORTS

@@ -21,7 +21,7 @@ _CLONE_NEWUSER = 0x10000000
 CANNOT_LAUNCH = 126  # what shells return for a program that cannot be executed
 
 
-class Order(TypedDict):
+class LaunchOrder(TypedDict):
     """What to run, and as whom."""
 
     program: list[str]
@@ -94,7 +94,7 @@ def enter_namespace(uid: int, gid: int) -> None:
             mapping.write(line)
 
 
-def main(order: Order) -> int:
+def main(order: LaunchOrder) -> int:
     """Carry out `order`; returns only if that failed."""
     if order["detach"] and os.fork() != 0:
         os._exit(0)  # the server belongs to init, so no zombie is left to the caller

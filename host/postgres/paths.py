@@ -30,7 +30,7 @@ class EmbeddedPostgresError(MusterError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ServerPaths:
     """The folder of one embedded server; every path is absolute, links resolved."""
 
     data_dir: Path
@@ -143,10 +143,10 @@ class Place:
         """The reason a server gave for not starting: what it wrote after `offset`, shortened."""
         with self.log.open("rb") as log:
             log.seek(max(offset, self.log.stat().st_size - _TAIL_BYTES))
-            return last_words(log.read())
+            return last_log_lines(log.read())
 
     @contextmanager
-    def troubles_told(self) -> Iterator[None]:
+    def logged_errors(self) -> Iterator[None]:
         """Turn what the operating system refuses into one sentence."""
         try:
             yield
@@ -162,7 +162,7 @@ class Place:
             ) from exc
 
 
-def last_words(output: bytes) -> str:
+def last_log_lines(output: bytes) -> str:
     """The lines that tell why a PostgreSQL program ended, without their time stamps."""
     lines = [_LOG_PREFIX.sub("", line) for line in output.decode(errors="replace").splitlines()]
     reasons = [line for line in lines if re.match(r"FATAL|PANIC|.*\berror:|cannot launch", line)]

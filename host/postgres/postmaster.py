@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from host.postgres.paths import Place
+from host.postgres.paths import ServerPaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Postmaster:
     command: tuple[str, ...]
 
 
-def find_postmaster(place: Place) -> Postmaster | None:
+def find_postmaster(place: ServerPaths) -> Postmaster | None:
     """The live server on this data, whoever started it; None also when its pid now is another's."""
     lines = _pid_file_lines(place)
     pid = _pid(lines)
@@ -39,7 +39,7 @@ def find_postmaster(place: Place) -> Postmaster | None:
     )
 
 
-def drop_stale_pid_file(place: Place) -> None:
+def drop_stale_pid_file(place: ServerPaths) -> None:
     """Remove the pid file of a dead server where PostgreSQL itself would stumble over it.
 
     It refuses to start if the file is empty (power loss) or if its pid meanwhile belongs to some
@@ -53,7 +53,7 @@ def drop_stale_pid_file(place: Place) -> None:
         place.pid_file.unlink()
 
 
-def _pid_file_lines(place: Place) -> list[str]:
+def _pid_file_lines(place: ServerPaths) -> list[str]:
     try:
         return place.pid_file.read_text(encoding="utf-8", errors="replace").splitlines()
     except (FileNotFoundError, NotADirectoryError):

@@ -7,11 +7,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from host.paths import Places
+from host.paths import InstancePaths
 from host.ports import LOOPBACK
-from host.processes import find_in, name_of
-from host.proxy.haproxy_errors import write_answers
-from host.proxy.haproxy_limits import DEFAULT_BOUNDS, FrontBounds, write_bounds
+from host.processes import find_processes_in, process_name
+from host.proxy.haproxy_errors import write_error_files
+from host.proxy.haproxy_limits import DEFAULT_LIMITS, ProxyLimits, write_limits
 
 # Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
 # every interface, each request is logged to a syslog port, callback tokens included, and what
@@ -52,17 +52,21 @@ LAUNCHER = "haproxy"
 CLIENT_SECONDS = 60
 
 # Left by the script once an HAProxy starts that knows a replica.
-LEADS = "leads-to-replicas"
+REPLICAS_KNOWN_FILE = "leads-to-replicas"
 
 
-def leads_to_replicas(places: Places) -> bool:
+def routes_to_replicas(places: InstancePaths) -> bool:
     """Whether requests go straight to replicas, by the one HAProxy there is.
 
     The first one knows only Serve's own proxy. Its successor closes the connections that clients
     keep open to it, so nobody should be invited before.
     """
-    fronts = [process for process in find_in(places.run_dir) if name_of(process) == "haproxy"]
-    return (places.haproxy / LEADS).exists() and len(fronts) == 1
+    fronts = [
+        process
+        for process in find_processes_in(places.run_dir)
+        if process_name(process) == "haproxy"
+    ]
+    return (places.haproxy / REPLICAS_KNOWN_FILE).exists() and len(fronts) == 1
 
 
 def find_program(but: Path | None = None) -> Path | None:
@@ -83,18 +87,18 @@ def find_program(but: Path | None = None) -> Path | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class ProxyOptions:
     """Where HAProxy listens, and its bounds."""
 
     host: str = LOOPBACK
     port: int = 8000
-    bounds: FrontBounds = DEFAULT_BOUNDS
+    bounds: ProxyLimits = DEFAULT_LIMITS
 
 
-def write_launcher(folder: Path, program: Path, front: Front) -> Path | None:
+def write_launcher(folder: Path, program: Path, front: ProxyOptions) -> Path | None:
     """Write the script that Ray starts instead of HAProxy; None where nothing there may execute."""
     launcher = folder / LAUNCHER
-    defaults = [f"    {line}" for line in write_answers(folder)]
+    defaults = [f"    {line}" for line in write_error_files(folder)]
     launcher.write_text(
         SCRIPT.format(
             folder=folder,
@@ -102,8 +106,8 @@ def write_launcher(folder: Path, program: Path, front: Front) -> Path | None:
             port=front.port,
             client=max(CLIENT_SECONDS, round(2 * front.bounds.body_seconds)),
             defaults=r"\n".join(["defaults", *defaults]),
-            bounds=write_bounds(folder, front.bounds),
-            leads=LEADS,
+            bounds=write_limits(folder, front.bounds),
+            leads=REPLICAS_KNOWN_FILE,
             program=shlex.quote(str(program)),
         )
     )

@@ -6,14 +6,14 @@ from pathlib import Path
 
 # Headers that take longer than this are not coming; without it a few thousand silent clients
 # would hold every connection for an hour.
-PATIENCE = 15
+HEADER_TIMEOUT_SECONDS = 15
 RETRY_AFTER = 1
 # Ray turns these into a bare 500, which no client tries again. (What is not HTTP at all is
 # answered before HAProxy reads any of this, with a page of its own.)
 STATUSES = (502, 503, 504)
 
 
-def write_answers(folder: Path) -> list[str]:
+def write_error_files(folder: Path) -> list[str]:
     """Write the answers; the lines for HAProxy's defaults that name them."""
     away = _write(
         folder / "unavailable.http",
@@ -34,7 +34,7 @@ def write_answers(folder: Path) -> list[str]:
         "Connection: close",
     )
     return [
-        f"timeout http-request {PATIENCE}s",
+        f"timeout http-request {HEADER_TIMEOUT_SECONDS}s",
         # A connection opened in advance and never used is closed without a word.
         "option http-ignore-probes",
         *(f"errorfile {status} {away}" for status in STATUSES),

@@ -14,19 +14,19 @@ from pathlib import Path
 
 # With Ray's 4096 a crowd of idle streams would shut everybody out: HAProxy accepts no more, and
 # says nothing. The replicas have bounds for them and a word for those beyond.
-MOST_CONNECTIONS = 16_384
+MAX_CONNECTIONS = 16_384
 _OTHER_FILES = 500  # sockets of its own, checks, connections to spare
 
 # As many as a busy replica answers in a fraction of a second; more of them only make each slower.
-AT_ONCE = 128
+MAX_REQUESTS_PER_REPLICA = 128
 # Of these places a caller has half. While it has more than that under way, its requests go by the
 # crowd, with as many places and a queue of its own: who floods is served as ever, and whoever asks
 # for little does not stand in line behind it.
-SHARE = AT_ONCE // 2
+CALLER_SHARE = MAX_REQUESTS_PER_REPLICA // 2
 # The event loop is one for all: what stands in it before a request is what that request waits for.
 # So, where others have asked within the last seconds, a caller has this many places, and the crowd
 # as many. They are enough to keep a replica busy.
-SHARE_BESIDE_OTHERS = 8
+CALLER_SHARE_BESIDE_OTHERS = 8
 CALLERS_SECONDS = 10
 QUEUE_MILLISECONDS = 500
 # What the kernel keeps for a client that has stopped reading; left to itself, that is megabytes.
@@ -131,7 +131,7 @@ END {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontBounds:
+class ProxyLimits:
     """What may be set of it."""
 
     body_seconds: float = 10.0
@@ -142,18 +142,18 @@ class FrontBounds:
     """How many connections one address may have; None: half of all, and any number on loopback."""
 
 
-DEFAULT_BOUNDS = FrontBounds()
+DEFAULT_LIMITS = ProxyLimits()
 
 
-def connections() -> int:
+def max_connections() -> int:
     """How many clients HAProxy may hold: it wants five files for two of them, or does not start."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most_files == resource.RLIM_INFINITY:
-        return MOST_CONNECTIONS
-    return max(256, min(MOST_CONNECTIONS, (most_files - _OTHER_FILES) * 2 // 5))
+        return MAX_CONNECTIONS
+    return max(256, min(MAX_CONNECTIONS, (most_files - _OTHER_FILES) * 2 // 5))
 
 
-def write_bounds(folder: Path, bounds: FrontBounds) -> Path:
+def write_limits(folder: Path, bounds: ProxyLimits) -> Path:
     """Write the program for awk that puts the bounds into HAProxy's configuration.
 
     It reads the configuration twice, so it is named twice: `awk -f PROGRAM FILE FILE`.
@@ -165,7 +165,7 @@ def write_bounds(folder: Path, bounds: FrontBounds) -> Path:
         ("unheard", _UNHEARD),
         ("named", _NAMED),
         ("events", _EVENTS),
-        ("at_once", str(AT_ONCE)),
+        ("at_once", str(MAX_REQUESTS_PER_REPLICA)),
         ("queue", f"{QUEUE_MILLISECONDS}ms"),
         ("patience", f"{round(bounds.body_seconds * 1000)}ms"),
         ("too_large", _TOO_LARGE.replace("@most", str(bounds.body_bytes))),
@@ -178,9 +178,9 @@ def write_bounds(folder: Path, bounds: FrontBounds) -> Path:
     return file
 
 
-def _constants(bounds: FrontBounds) -> str:
+def _constants(bounds: ProxyLimits) -> str:
     given = bounds.source_connections
-    sources = _SOURCES.replace("@connections", str(given or connections() // 2))
+    sources = _SOURCES.replace("@connections", str(given or max_connections() // 2))
     sources = sources.replace("@spared", _SPARED if given is None else "")
     lingering = [f"    http-request set-var(req.lingers) bool(true) if {one}" for one in _LINGERING]
     texts = {
@@ -189,7 +189,7 @@ def _constants(bounds: FrontBounds) -> str:
         "callers": _CALLERS.replace("@lingers", _LINGERS),
     }
     lines = [f'    {name} = "{_quoted(text)}"\n' for name, text in texts.items()]
-    shares = f"    share = {SHARE}\n    share_beside = {SHARE_BESIDE_OTHERS}\n"
+    shares = f"    share = {CALLER_SHARE}\n    share_beside = {CALLER_SHARE_BESIDE_OTHERS}\n"
     return f"BEGIN {{\n{shares}{''.join(lines)}}}\n"
 
 

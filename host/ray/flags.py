@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from host.errors import HostError
-from host.paths import Places
-from host.proxy.haproxy_limits import connections
+from host.paths import InstancePaths
+from host.proxy.haproxy_limits import max_connections
 
 
 class Flag(NamedTuple):
@@ -81,7 +81,7 @@ DROPPED = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_NAMESPACE"
 
 
 @dataclass(frozen=True, slots=True)
-class ServeFront:
+class ProxySetup:
     """What stands in front of the replicas."""
 
     launcher: Path | None  # HAProxy's; None means Serve's own proxy
@@ -89,12 +89,14 @@ class ServeFront:
     replica_ports: range
 
 
-def client_flags(places: Places) -> dict[str, str]:
+def client_flags(places: InstancePaths) -> dict[str, str]:
     """What a second driver needs to join the instance."""
     return {flag.name: flag.value for flag in FIXED} | {"RAY_AUTH_TOKEN_PATH": str(places.token)}
 
 
-def host_flags(places: Places, front: ServeFront, environment: Mapping[str, str]) -> dict[str, str]:
+def host_flags(
+    places: InstancePaths, front: ProxySetup, environment: Mapping[str, str]
+) -> dict[str, str]:
     """Every variable that the host sets before it imports Ray."""
     tuning = {flag.name: environment.get(flag.name, flag.value) for flag in TUNING}
     return tuning | client_flags(places) | _front_flags(places, front) | _code_path(environment)
@@ -109,7 +111,7 @@ def apply(flags: Mapping[str, str]) -> None:
     os.environ.update(flags)
 
 
-def _front_flags(places: Places, front: ServeFront) -> dict[str, str]:
+def _front_flags(places: InstancePaths, front: ProxySetup) -> dict[str, str]:
     ports = {
         "RAY_SERVE_FALLBACK_PROXY_HTTP_PORT": str(front.fallback_port),
         "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(front.replica_ports.start),
@@ -124,7 +126,7 @@ def _front_flags(places: Places, front: ServeFront) -> dict[str, str]:
     return ports | {
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
         "RAY_SERVE_HAPROXY_BINARY_PATH": str(front.launcher),
-        "RAY_SERVE_HAPROXY_MAXCONN": str(connections()),
+        "RAY_SERVE_HAPROXY_MAXCONN": str(max_connections()),
         "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(folder / "haproxy.cfg"),
         "RAY_SERVE_HAPROXY_SOCKET_PATH": str(folder / "admin.sock"),
         "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(folder / "metrics.sock"),

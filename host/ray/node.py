@@ -13,10 +13,10 @@ from typing import Any
 from host import ports
 from host.errors import HostError
 from host.instance import write_private
-from host.paths import Places
-from host.processes import end_all, find_in
+from host.paths import InstancePaths
+from host.processes import find_processes_in, terminate_all
 from host.proxy import haproxy
-from host.proxy.haproxy_limits import DEFAULT_BOUNDS, FrontBounds
+from host.proxy.haproxy_limits import DEFAULT_LIMITS, ProxyLimits
 from host.ray import flags
 from host.signals import keeping_sigterm
 
@@ -33,21 +33,21 @@ class NodeOptions:
     port: int = 8000
     num_cpus: int | None = None
     dashboard: bool = False
-    bounds: FrontBounds = DEFAULT_BOUNDS
+    bounds: ProxyLimits = DEFAULT_LIMITS
 
 
 @dataclass(slots=True)
 class RayNode:
     """A running Ray node and the connection of this process to it."""
 
-    places: Places
+    places: InstancePaths
     options: NodeOptions
     behind_haproxy: bool
     notes: tuple[str, ...]
     _node: Any
 
     @classmethod
-    def start(cls, at: Places, options: NodeOptions) -> "RayNode":
+    def start(cls, at: InstancePaths, options: NodeOptions) -> "RayNode":
         """Start Ray's processes in a prepared run folder.
 
         When this fails the caller has to end what works in the run folder by then.
@@ -102,13 +102,13 @@ class RayNode:
         ray.shutdown()
         # The raylet goes first, else it would restart the actors whose processes are ended.
         self._node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
-        left = end_all(lambda: find_in(self.places.run_dir), grace=0.5)
+        left = terminate_all(lambda: find_processes_in(self.places.run_dir), grace=0.5)
         if left:
             raise HostError(f"Could not end {', '.join(str(process.pid) for process in left)}.")
 
 
 @contextmanager
-def joined(at: Places, address: str) -> Iterator[None]:
+def joined(at: InstancePaths, address: str) -> Iterator[None]:
     """Connect to a running instance as one more driver."""
     flags.apply(flags.client_flags(at))
     _join(at, address)
@@ -120,16 +120,16 @@ def joined(at: Places, address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _front(at: Places, options: NodeOptions) -> tuple[flags.ServeFront, tuple[str, ...]]:
+def _front(at: InstancePaths, options: NodeOptions) -> tuple[flags.ProxySetup, tuple[str, ...]]:
     program = haproxy.find_program()
-    wanted = haproxy.Front(host=options.host, port=options.port, bounds=options.bounds)
+    wanted = haproxy.ProxyOptions(host=options.host, port=options.port, bounds=options.bounds)
     launcher = program and haproxy.write_launcher(at.haproxy, program, wanted)
     notes: tuple[str, ...] = ()
     if program is None:
         notes = ("HAProxy was not found: Serve's own proxy answers, at about a tenth of the rate.",)
     elif launcher is None:
         notes = (f"{at.haproxy} may not execute programs: Serve's own proxy answers instead.",)
-    front = flags.ServeFront(
+    front = flags.ProxySetup(
         launcher=launcher,
         fallback_port=ports.free_port(),
         replica_ports=ports.free_block(int(at.run_dir.name[-8:], 16)),
@@ -137,7 +137,7 @@ def _front(at: Places, options: NodeOptions) -> tuple[flags.ServeFront, tuple[st
     return front, notes
 
 
-def _start_node(at: Places, options: NodeOptions) -> Any:
+def _start_node(at: InstancePaths, options: NodeOptions) -> Any:
     # `ray.init` would do with one call, but it always starts an autoscaler, a log forwarder and
     # an API server, which nobody here talks to and which take seconds of a small machine's start.
     from ray._private import node, parameter  # noqa: PLC0415  after the flags
@@ -170,7 +170,7 @@ def _start_node(at: Places, options: NodeOptions) -> Any:
         return LeanNode(settings, head=True, shutdown_at_exit=False, ray_init_cluster=True)
 
 
-def _join(at: Places, address: str) -> None:
+def _join(at: InstancePaths, address: str) -> None:
     import ray  # noqa: PLC0415  after the flags
 
     # Ray also puts the driver's working folder in front of every worker's module path.

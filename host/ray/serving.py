@@ -12,15 +12,15 @@ from typing import Any
 import psutil
 
 from host.errors import HostError
-from host.ports import LOOPBACK, dialled, url_of
-from host.processes import find_in, name_of
-from host.proxy.haproxy import leads_to_replicas
+from host.ports import LOOPBACK, dial_host, url_of
+from host.processes import find_processes_in, process_name
+from host.proxy.haproxy import routes_to_replicas
 from host.ray.node import RayNode
 
 APPLICATION = "muster"
 CONTROLLER = ("SERVE_CONTROLLER_ACTOR", "serve")
 PAUSE = 0.05
-QUIET = {"enable_access_log": False, "log_level": "WARNING"}
+QUIET_LOGGING = {"enable_access_log": False, "log_level": "WARNING"}
 
 
 def serve(node: RayNode, application: Any, *, probe: str, within: float = 120.0) -> None:
@@ -32,18 +32,18 @@ def serve(node: RayNode, application: Any, *, probe: str, within: float = 120.0)
     proxies = _start_proxies(node)
     _until(lambda: proxies.done() or _controller() is not None, deadline, "Serve's controller")
     target = ray_serve.RunTarget(
-        target=application, name=APPLICATION, route_prefix="/", logging_config=QUIET
+        target=application, name=APPLICATION, route_prefix="/", logging_config=QUIET_LOGGING
     )
     ray_serve.run_many([target], wait_for_applications_running=False)
     _finish(proxies, deadline)
     host, port = node.options.host, node.options.port
     _until(
-        lambda: _answers(dialled(host), port, probe) or _raise_if_failed(),
+        lambda: _answers(dial_host(host), port, probe) or _raise_if_failed(),
         deadline,
         url_of(host, port) + probe,
     )
     if node.behind_haproxy:
-        _until(lambda: leads_to_replicas(node.places), deadline, "HAProxy with the replicas")
+        _until(lambda: routes_to_replicas(node.places), deadline, "HAProxy with the replicas")
 
 
 def stop_serving(node: RayNode, *, drain: float = 2.0, within: float = 6.0) -> None:
@@ -73,7 +73,7 @@ def _start_proxies(node: RayNode) -> "Future[Any]":
     proxies = aside.submit(
         ray_serve.start,
         http_options={"host": _proxy_host(node), "port": node.options.port},
-        logging_config=QUIET,
+        logging_config=QUIET_LOGGING,
     )
     aside.shutdown(wait=False)
     return proxies
@@ -135,7 +135,11 @@ def _until(met: Callable[[], bool], deadline: float, what: str) -> None:
 def _drain_haproxy(node: RayNode, drain: float) -> None:
     # SIGUSR1 closes HAProxy's port and lets it end by itself once the last request is answered.
     # Serve's own shutdown kills it with requests under way.
-    fronts = [process for process in find_in(node.places.run_dir) if name_of(process) == "haproxy"]
+    fronts = [
+        process
+        for process in find_processes_in(node.places.run_dir)
+        if process_name(process) == "haproxy"
+    ]
     for process in fronts:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGUSR1)

@@ -5,20 +5,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from core.shared.timestamps import moment
-from serve_app.http.models import Wire
+from core.shared.timestamps import to_iso
+from serve_app.http.models import WireModel
 from serve_app.waits.rendering import Document
 from storage.access.audit_log import AuditEntry
 
 
-class AuditQuery(Wire):
+class AuditQuery(WireModel):
     """Which part of the log a listing shows."""
 
     limit: Annotated[int, Field(ge=1, le=500)] = 100
     cursor: str | None = Field(None, description="nextCursor of the page before.")
 
 
-class AuditItem(Wire):
+class AuditItem(WireModel):
     """One change."""
 
     audit_id: int
@@ -28,7 +28,7 @@ class AuditItem(Wire):
     object: str = Field(description="Prefix of a key, id of a subscription, number of a secret.")
 
 
-class AuditPage(Wire):
+class AuditPage(WireModel):
     """A part of the log, newest first."""
 
     items: list[AuditItem]
@@ -39,7 +39,7 @@ def audit_document(entry: AuditEntry) -> Document:
     """One change as it is shown."""
     return {
         "auditId": entry.audit_id,
-        "at": moment(entry.at),
+        "at": to_iso(entry.at),
         "actor": entry.actor,
         "action": entry.action,
         "object": entry.object,

@@ -5,10 +5,10 @@ from datetime import datetime
 from pydantic import Field
 
 from core.shared.quotas import Quota
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
 
-class QuotaView(Wire):
+class QuotaView(WireModel):
     """How much of one quota is used."""
 
     name: Quota
@@ -20,7 +20,7 @@ class QuotaView(Wire):
     )
 
 
-class QuotaList(Wire):
+class QuotaList(WireModel):
     """A tenant's quotas. What is stored is counted about once a second."""
 
     items: list[QuotaView]

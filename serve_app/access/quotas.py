@@ -8,14 +8,14 @@ from starlette.responses import Response
 
 from core.access.permissions import Permission
 from core.shared.quotas import COUNTED, PER_DAY, Quota, days_kept, limit_of
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from serve_app.access.quota_models import QuotaList
 from serve_app.container import Replica
-from serve_app.http.json_io import answer
-from serve_app.http.openapi import described
+from serve_app.http.json_io import json_response
+from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
 from storage.access import usage
-from storage.access.usage import Sums, UsageReading
+from storage.access.usage import UsageReading, UsageSums
 
 router = APIRouter(tags=["operations"])
 
@@ -26,21 +26,23 @@ COUNT_TO = 1_000_000
     "/api/quotas",
     dependencies=[requires(Permission.METRICS_READ)],
     operation_id="listQuotas",
-    responses=described({200: QuotaList}),
+    responses=describe_responses({200: QuotaList}),
 )
 async def list_quotas(request: Request) -> Response:
     """List the tenant's quotas: how much is used, how much there is, when it begins anew."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     database, config = replica.database, replica.config
-    reading = await database.ask(usage.read_today, [tenant])
+    reading = await database.query(usage.read_today, [tenant])
     kept = days_kept(config.early_ttl, config.retention)
-    before = await database.ask(usage.read_before_today, [tenant], kept)
-    stored = usage.usage_of(reading.stored_today.get(tenant, Sums()), before.get(tenant, Sums()))
+    before = await database.query(usage.read_before_today, [tenant], kept)
+    stored = usage.usage_of(
+        reading.stored_today.get(tenant, UsageSums()), before.get(tenant, UsageSums())
+    )
     used = {quota: stored.of(quota) for quota in Quota if quota not in COUNTED}
     for quota in COUNTED:
-        used[quota] = await database.ask(usage.count, tenant, quota, COUNT_TO)
+        used[quota] = await database.query(usage.count, tenant, quota, COUNT_TO)
     own = reading.own_quotas.get(tenant, {})
-    return answer({"items": [_item(replica, quota, used, own, reading) for quota in Quota]})
+    return json_response({"items": [_item(replica, quota, used, own, reading) for quota in Quota]})
 
 
 def _item(
@@ -57,4 +59,4 @@ def _item(
         "limit": limit_of(quota, replica.config.quotas, own),
         "own": quota.value in own,
     }
-    return document | {"resetsAt": moment(round(ends))} if quota in PER_DAY else document
+    return document | {"resetsAt": to_iso(round(ends))} if quota in PER_DAY else document

@@ -7,17 +7,17 @@ from pydantic import Field
 
 from core.dispatch.groups import GroupState
 from core.dispatch.job import JobStatus, Mode
-from serve_app.dispatch.job_models import Name
+from serve_app.dispatch.job_models import LabelText
 from serve_app.dispatch.job_views import JobItem
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
-COUNT_TO = 1_000
+MAX_WAITING_COUNT = 1_000
 
 
-class GroupQuery(Wire):
+class GroupQuery(WireModel):
     """Which groups a listing shows."""
 
-    pool: Name | None = Field(None, description="The code or the id of a pool.")
+    pool: LabelText | None = Field(None, description="The code or the id of a pool.")
     state: GroupState | None = None
     limit: Annotated[int, Field(ge=1, le=200)] = 50
     cursor: Annotated[str, Field(max_length=2_000)] | None = Field(
@@ -25,13 +25,13 @@ class GroupQuery(Wire):
     )
 
 
-class ParkRequest(Wire):
+class ParkRequest(WireModel):
     """Why a group is held back."""
 
-    reason: Name | None = None
+    reason: LabelText | None = None
 
 
-class HeadView(Wire):
+class HeadView(WireModel):
     """The job that everybody in its group waits for."""
 
     id: str
@@ -44,7 +44,7 @@ class HeadView(Wire):
     age_seconds: float = Field(description="Since it was created.")
 
 
-class ParkingView(Wire):
+class ParkingView(WireModel):
     """Who holds a group back, and why."""
 
     reason: str | None
@@ -52,7 +52,7 @@ class ParkingView(Wire):
     at: datetime
 
 
-class GroupView(Wire):
+class GroupView(WireModel):
     """A group of jobs that are delivered in their order."""
 
     name: str
@@ -65,7 +65,7 @@ class GroupView(Wire):
     head: HeadView | None
 
 
-class GroupPage(Wire):
+class GroupPage(WireModel):
     """Groups by pool and name."""
 
     items: list[GroupView]

@@ -1,12 +1,12 @@
 """Dispatch groups to the documents callers get."""
 
-from core.dispatch.groups import GroupState, Member, head_of, is_blocked, state_of
-from core.shared.timestamps import moment
+from core.dispatch.groups import GroupMember, GroupState, head_of, is_blocked, state_of
+from core.shared.timestamps import to_iso
 from serve_app.waits.rendering import Document
 from storage.dispatch.groups import Group, Parking
 
 
-def state_in(group: Group, now: float) -> GroupState:
+def group_state_of(group: Group, now: float) -> GroupState:
     """What a group does."""
     return state_of(group.failed, group.next_up, parked=group.parking is not None, now=now)
 
@@ -18,7 +18,7 @@ def group_document(group: Group, now: float) -> Document:
         "name": group.place.name,
         "dispatchPoolId": group.pool_id,
         "dispatchPoolCode": group.pool_code,
-        "state": state_in(group, now),
+        "state": group_state_of(group, now),
         "blocked": is_blocked(group.failed, group.next_up),
         "parked": None if group.parking is None else _parking(group.parking),
         "waiting": group.waiting,
@@ -26,15 +26,15 @@ def group_document(group: Group, now: float) -> Document:
     }
 
 
-def _head(head: Member, now: float) -> Document:
+def _head(head: GroupMember, now: float) -> Document:
     return {
         "id": head.job_id,
         "status": head.status,
         "mode": head.mode,
         "attemptCount": head.attempt_count,
-        "scheduledFor": None if head.scheduled_for is None else moment(head.scheduled_for),
+        "scheduledFor": None if head.scheduled_for is None else to_iso(head.scheduled_for),
         "lastError": head.last_error,
-        "createdAt": moment(head.created_at),
+        "createdAt": to_iso(head.created_at),
         "ageSeconds": round(max(0.0, now - head.created_at), 3),
     }
 
@@ -43,5 +43,5 @@ def _parking(parking: Parking) -> Document:
     return {
         "reason": parking.reason,
         "by": parking.parked_by,
-        "at": moment(parking.parked_at),
+        "at": to_iso(parking.parked_at),
     }

@@ -2,49 +2,49 @@
 
 from core.dispatch.groups import GroupState, head_of, is_blocked
 from core.dispatch.job import JobStatus
-from core.dispatch.job_actions import Fate, Verb
+from core.dispatch.job_actions import Fate, JobAction
 from core.dispatch.pool import DEFAULT_POOL
 from core.shared.errors import ConflictError, InvalidError, NotFoundError
 from serve_app.container import Replica
 from serve_app.dispatch import job_service
-from serve_app.dispatch.group_models import COUNT_TO
-from serve_app.dispatch.group_rendering import state_in
-from serve_app.dispatch.job_rendering import refused
+from serve_app.dispatch.group_models import MAX_WAITING_COUNT
+from serve_app.dispatch.group_rendering import group_state_of
+from serve_app.dispatch.job_rendering import job_action_error
 from storage.dispatch import groups, pools
-from storage.dispatch.groups import Group, GroupPlace, Look
+from storage.dispatch.groups import Group, GroupSelection, PoolGroupKey
 from storage.dispatch.pools import PoolFilter
 
 # Groups that one request looks at, however few of them it shows.
-MOST_LOOKS = 2_000
-AT_ONCE = 200
+MAX_GROUPS_SCANNED = 2_000
+SCAN_BATCH_SIZE = 200
 
 # Where to look for groups in a state; there may be many more that are not in it.
 _LOOKS = {
-    GroupState.PARKED: Look.PARKED,
-    GroupState.EMPTY: Look.PARKED,
-    GroupState.BLOCKED: Look.FAILED,
-    GroupState.FAILED: Look.FAILED,
+    GroupState.PARKED: GroupSelection.PARKED,
+    GroupState.EMPTY: GroupSelection.PARKED,
+    GroupState.BLOCKED: GroupSelection.FAILED,
+    GroupState.FAILED: GroupSelection.FAILED,
 }
 
 
-async def listed(
+async def list_groups(
     replica: Replica,
     tenant: int,
     pool: str | None,
     state: GroupState | None,
-    after: GroupPlace,
+    after: PoolGroupKey,
     limit: int,
-) -> tuple[list[Group], GroupPlace | None]:
+) -> tuple[list[Group], PoolGroupKey | None]:
     """The next groups in a state, and where to go on."""
     pools = list(await _pools(replica, tenant, pool))
-    look = Look.ALL if state is None else _LOOKS.get(state, Look.ALL)
+    look = GroupSelection.ALL if state is None else _LOOKS.get(state, GroupSelection.ALL)
     found: list[Group] = []
-    for _ in range(MOST_LOOKS // AT_ONCE):
-        step = limit if state is None else AT_ONCE
-        places = await replica.listings.ask(groups.walk, tenant, look, pools, after, step)
+    for _ in range(MAX_GROUPS_SCANNED // SCAN_BATCH_SIZE):
+        step = limit if state is None else SCAN_BATCH_SIZE
+        places = await replica.listings.query(groups.list_keys, tenant, look, pools, after, step)
         for group in await _read(replica, tenant, places):
             after = group.place
-            if state in {None, state_in(group, replica.gateway.clock.now())}:
+            if state in {None, group_state_of(group, replica.gateway.clock.now())}:
                 found.append(group)
             if len(found) == limit:
                 return found, after
@@ -53,7 +53,7 @@ async def listed(
     return found, after
 
 
-async def find(replica: Replica, tenant: int, name: str, pool: str | None) -> GroupPlace:
+async def find(replica: Replica, tenant: int, name: str, pool: str | None) -> PoolGroupKey:
     """The one group of this name.
 
     Raises:
@@ -66,7 +66,7 @@ async def find(replica: Replica, tenant: int, name: str, pool: str | None) -> Gr
     return place
 
 
-async def read(replica: Replica, tenant: int, place: GroupPlace) -> Group:
+async def read(replica: Replica, tenant: int, place: PoolGroupKey) -> Group:
     """A group as it stands now."""
     (group,) = await _read(replica, tenant, [place])
     return group
@@ -74,7 +74,7 @@ async def read(replica: Replica, tenant: int, place: GroupPlace) -> Group:
 
 async def park(
     replica: Replica, tenant: int, name: str, pool: str | None, reason: str | None, by: str
-) -> GroupPlace:
+) -> PoolGroupKey:
     """Hold a group back, also one that has nothing to deliver yet.
 
     Raises:
@@ -82,27 +82,29 @@ async def park(
     """
     place = await _find(replica, tenant, name, pool)
     if place is None:
-        row = await replica.database.ask(pools.find, tenant, pool or DEFAULT_POOL)
+        row = await replica.database.query(pools.find, tenant, pool or DEFAULT_POOL)
         if row is None:
             raise InvalidError("pool", "the code of a pool in use")
-        place = GroupPlace(row.pool_no, name)
-    if not await replica.database.ask(groups.park, tenant, place, reason, by):
-        most = groups.MOST_PARKED
-        raise ConflictError(f"{most} groups are parked in this pool already: resume some first")
-    replica.bell.ring([place.pool_no])
+        place = PoolGroupKey(row.pool_no, name)
+    if not await replica.database.query(groups.park, tenant, place, reason, by):
+        max_parked = groups.MAX_PARKED
+        raise ConflictError(
+            f"{max_parked} groups are parked in this pool already: resume some first"
+        )
+    replica.pool_notifier.notify([place.pool_no])
     return place
 
 
-async def resume(replica: Replica, tenant: int, place: GroupPlace) -> None:
+async def resume(replica: Replica, tenant: int, place: PoolGroupKey) -> None:
     """Set a group free: nobody holds it back, and what failed at its head is delivered again."""
-    await replica.database.ask(groups.unpark, tenant, place)
+    await replica.database.query(groups.unpark, tenant, place)
     group = await read(replica, tenant, place)
     if group.failed is not None and is_blocked(group.failed, group.next_up):
-        await job_service.change(replica, tenant, Verb.REQUEUE, [group.failed.job_id])
-    replica.bell.ring([place.pool_no])
+        await job_service.apply_action(replica, tenant, JobAction.REQUEUE, [group.failed.job_id])
+    replica.pool_notifier.notify([place.pool_no])
 
 
-async def skip(replica: Replica, tenant: int, place: GroupPlace, expected: str | None) -> None:
+async def skip(replica: Replica, tenant: int, place: PoolGroupKey, expected: str | None) -> None:
     """Let a group go on without its head.
 
     Raises:
@@ -115,15 +117,15 @@ async def skip(replica: Replica, tenant: int, place: GroupPlace, expected: str |
         raise ConflictError(f"dispatch group {place.name} has nothing to deliver")
     if expected not in {None, head.job_id}:
         raise ConflictError(f"the head of the group is job {head.job_id} by now")
-    verb = Verb.IGNORE if head.status is JobStatus.ERROR else Verb.CANCEL
-    (told,) = await job_service.change(replica, tenant, verb, [head.job_id])
-    if told.fate is not Fate.DONE:
-        raise refused(told)
+    verb = JobAction.IGNORE if head.status is JobStatus.ERROR else JobAction.CANCEL
+    (result,) = await job_service.apply_action(replica, tenant, verb, [head.job_id])
+    if result.fate is not Fate.DONE:
+        raise job_action_error(result)
 
 
-async def _find(replica: Replica, tenant: int, name: str, pool: str | None) -> GroupPlace | None:
+async def _find(replica: Replica, tenant: int, name: str, pool: str | None) -> PoolGroupKey | None:
     pools = await _pools(replica, tenant, pool)
-    places = await replica.database.ask(groups.places_of, tenant, name, list(pools))
+    places = await replica.database.query(groups.find_keys, tenant, name, list(pools))
     if len(places) > 1:
         codes = ", ".join(sorted(pools[place.pool_no] for place in places))
         raise InvalidError("pool", f"one of {codes}: each has a group of this name")
@@ -132,11 +134,11 @@ async def _find(replica: Replica, tenant: int, name: str, pool: str | None) -> G
 
 async def _pools(replica: Replica, tenant: int, name: str | None) -> dict[int, str]:
     """The pools a tenant's jobs may be in, by number with their codes."""
-    rows = await replica.listings.ask(pools.page, tenant, PoolFilter(), 0, job_service.EVERY_POOL)
+    rows = await replica.listings.query(pools.page, tenant, PoolFilter(), 0, job_service.MAX_POOLS)
     return {row.pool_no: row.code for row in rows if name in {None, row.code, row.pool_id}}
 
 
-async def _read(replica: Replica, tenant: int, places: list[GroupPlace]) -> list[Group]:
+async def _read(replica: Replica, tenant: int, places: list[PoolGroupKey]) -> list[Group]:
     if not places:
         return []
-    return await replica.listings.ask(groups.read, tenant, places, COUNT_TO)
+    return await replica.listings.query(groups.read, tenant, places, MAX_WAITING_COUNT)

@@ -20,16 +20,21 @@ from serve_app.dispatch.group_models import (
 )
 from serve_app.dispatch.group_rendering import group_document
 from serve_app.dispatch.job_rendering import job_item
-from serve_app.http.cursors import group_cursor, place_cursor, read_group_cursor, read_place_cursor
-from serve_app.http.json_io import answer, parse_as, read_body
-from serve_app.http.openapi import body, described
+from serve_app.http.cursors import (
+    group_cursor,
+    group_job_cursor,
+    read_group_cursor,
+    read_group_job_cursor,
+)
+from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.limits.middleware import SLASH
 from storage.dispatch import groups
 from storage.dispatch import jobs as dispatch_jobs
-from storage.dispatch.groups import GroupPlace
+from storage.dispatch.groups import PoolGroupKey
 
-LONGEST_NAME = 400
+MAX_NAME_LENGTH = 400
 
 log = structlog.get_logger("dispatch_groups")
 
@@ -43,7 +48,7 @@ def _name_in(
     name: Annotated[
         str,
         Path(
-            max_length=LONGEST_NAME,
+            max_length=MAX_NAME_LENGTH,
             description="A slash within it is written %2F.",
             examples=["order-processor:order:12345"],
         ),
@@ -72,13 +77,13 @@ InPool = Annotated[
     "",
     dependencies=[Reads],
     operation_id="listDispatchGroups",
-    responses=described({200: GroupPage}),
+    responses=describe_responses({200: GroupPage}),
 )
 async def list_groups(request: Request, query: Annotated[GroupQuery, Query()]) -> Response:
     """List groups with jobs to deliver or that failed: what heads each, and what holds it."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     after = read_group_cursor(query.cursor)
-    found, more = await group_service.listed(
+    found, more = await group_service.list_groups(
         replica, tenant, query.pool, query.state, after, query.limit
     )
     now = replica.gateway.clock.now()
@@ -86,14 +91,14 @@ async def list_groups(request: Request, query: Annotated[GroupQuery, Query()]) -
         "items": [group_document(group, now) for group in found],
         "nextCursor": None if more is None else group_cursor(more),
     }
-    return answer(document)
+    return json_response(document)
 
 
 @router.get(
     "/{name}",
     dependencies=[Reads],
     operation_id="showDispatchGroup",
-    responses=described({200: GroupDetail}, 404),
+    responses=describe_responses({200: GroupDetail}, 404),
 )
 async def show_group(
     request: Request,
@@ -106,34 +111,34 @@ async def show_group(
 ) -> Response:
     """Show one group with its jobs in their order: what heads it, and what waits behind that."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    after = read_place_cursor(cursor)
+    after = read_group_job_cursor(cursor)
     place = await group_service.find(replica, tenant, name, pool)
     group = await group_service.read(replica, tenant, place)
-    listed = await replica.listings.ask(groups.behind, tenant, place, after, limit)
+    listed = await replica.listings.query(groups.list_jobs, tenant, place, after, limit)
     ids = [job_id for job_id, _ in listed]
-    found = await replica.database.ask(dispatch_jobs.read_many, tenant, ids) if ids else []
+    found = await replica.database.query(dispatch_jobs.read_many, tenant, ids) if ids else []
     jobs = {job.job_id: job for job in found}
     document = group_document(group, replica.gateway.clock.now()) | {
         "jobs": [job_item(jobs[job_id]) for job_id in ids if job_id in jobs],
-        "nextCursor": place_cursor(listed[-1][1]) if len(listed) == limit else None,
+        "nextCursor": group_job_cursor(listed[-1][1]) if len(listed) == limit else None,
     }
-    return answer(document)
+    return json_response(document)
 
 
 @router.post(
     "/{name}/park",
     dependencies=[Writes],
     operation_id="parkDispatchGroup",
-    responses=described({200: GroupView}, 409),
-    openapi_extra=body(ParkRequest),
+    responses=describe_responses({200: GroupView}, 409),
+    openapi_extra=json_body(ParkRequest),
 )
 async def park_group(request: Request, name: GroupName, pool: InPool = None) -> Response:
     """Hold a group back; what is being delivered of it is delivered."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wish = parse_as(ParkRequest, raw)
+    body = parse_as(ParkRequest, raw)
     place = await group_service.park(
-        replica, caller.tenant, name, pool, wish.reason, caller.prefix or "token"
+        replica, caller.tenant, name, pool, body.reason, caller.prefix or "token"
     )
     return await _shown(request, "dispatch_groups.parked", place)
 
@@ -142,7 +147,7 @@ async def park_group(request: Request, name: GroupName, pool: InPool = None) -> 
     "/{name}/resume",
     dependencies=[Writes],
     operation_id="resumeDispatchGroup",
-    responses=described({200: GroupView}, 404),
+    responses=describe_responses({200: GroupView}, 404),
 )
 async def resume_group(request: Request, name: GroupName, pool: InPool = None) -> Response:
     """Set a group free; if a failed job blocks it, that is delivered again first."""
@@ -156,7 +161,7 @@ async def resume_group(request: Request, name: GroupName, pool: InPool = None) -
     "/{name}/skip",
     dependencies=[Writes],
     operation_id="skipDispatchGroup",
-    responses=described({200: GroupView}, 404, 409),
+    responses=describe_responses({200: GroupView}, 404, 409),
 )
 async def skip_head(
     request: Request,
@@ -174,8 +179,8 @@ async def skip_head(
     return await _shown(request, "dispatch_groups.skipped", place)
 
 
-async def _shown(request: Request, what: str, place: GroupPlace) -> Response:
+async def _shown(request: Request, what: str, place: PoolGroupKey) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     log.info(what, tenant=caller.tenant, pool=place.pool_no, by=caller.prefix)
     group = await group_service.read(replica, caller.tenant, place)
-    return answer(group_document(group, replica.gateway.clock.now()))
+    return json_response(group_document(group, replica.gateway.clock.now()))

@@ -17,23 +17,28 @@ from pydantic import (
 from core.dispatch.headers import is_settable
 from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.pool import DEFAULT_POOL
-from core.dispatch.subscription import MAX_RETRIES, SEQUENCE, TIMEOUT_SECONDS, Signature
+from core.dispatch.subscription import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_SEQUENCE,
+    DEFAULT_TIMEOUT_SECONDS,
+    Signature,
+)
 from core.shared.tsid import PATTERN
 from serve_app.events.event_type_models import SCHEMA_ID
 from serve_app.gathers.models import BasicAuth, BearerAuth
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 from serve_app.waits.request_models import is_printable
 from storage.dispatch.jobs import JobFilter, NewJob
 
-MOST_JOBS = 100
-MOST_AT_ONCE = 500
-COUNT_TO = 10_000
+MAX_JOBS_PER_BATCH = 100
+MAX_JOBS_PER_CALL = 500
+MAX_JOB_COUNT = 10_000
 MIME = r"^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,63}(;[ -~]{1,100})?$"
 _YEAR = 366 * 86_400
 _URL = r"^https?://[^\s/?#@\\]+(/[^\s#\\]*)?(\?[^\s#\\]*)?$"
 
 JobId = Annotated[str, Field(pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
+LabelText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
 GroupName = Annotated[str, Field(min_length=1, max_length=400), AfterValidator(is_printable)]
 Cursor = Annotated[str, Field(pattern=PATTERN, description="nextCursor of the answer before.")]
 
@@ -64,7 +69,7 @@ def _is_near(at: datetime) -> datetime:
     return at
 
 
-Moment = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_is_near)]
+Timestamp = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_is_near)]
 
 
 def _are_headers(headers: dict[str, str]) -> dict[str, str]:
@@ -76,57 +81,59 @@ def _are_headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-Headers = Annotated[dict[str, str], Field(max_length=50), AfterValidator(_are_headers)]
+DeliveryHeaders = Annotated[dict[str, str], Field(max_length=50), AfterValidator(_are_headers)]
 
 
-class Pair(Wire):
+class Pair(WireModel):
     """Something the owner of a job keeps with it."""
 
-    key: Name
+    key: LabelText
     value: Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]
 
 
-class JobRequest(Wire):
+class JobRequest(WireModel):
     """A job to deliver."""
 
-    source: Name = Field(description="Who wants it delivered.")
-    code: Name = Field(description="What it is.", examples=["shop:orders:order:ship"])
+    source: LabelText = Field(description="Who wants it delivered.")
+    code: LabelText = Field(description="What it is.", examples=["shop:orders:order:ship"])
     kind: Literal[Kind.TASK] = Field(Kind.TASK, description="An EVENT's job is made by its event.")
     target_url: TargetUrl
     payload: Any = Field(description="What is delivered: a text as it is, anything else as JSON.")
     payload_content_type: Annotated[str, Field(pattern=MIME)] = "application/json"
-    headers: Headers = Field({}, description="Sent along.")
+    headers: DeliveryHeaders = Field({}, description="Sent along.")
     auth: Annotated[BearerAuth | BasicAuth, Field(discriminator="type")] | None = None
     signature: Signature = Field(
         Signature.STANDARD, description="Standard Webhooks, or one hash in one header."
     )
     metadata: Annotated[list[Pair], Field(max_length=50)] = Field([])
-    subject: Name | None = None
-    correlation_id: Name | None = None
-    external_id: Name | None = None
-    client_id: Name | None = Field(None, description="The client that it is about.")
+    subject: LabelText | None = None
+    correlation_id: LabelText | None = None
+    external_id: LabelText | None = None
+    client_id: LabelText | None = Field(None, description="The client that it is about.")
     schema_id: Annotated[str, Field(pattern=SCHEMA_ID)] | None = Field(
         None, description="Of a schema that is kept; the payload must be what it says."
     )
-    idempotency_key: Name | None = Field(
+    idempotency_key: LabelText | None = Field(
         None, description="Posted again with the same key, it is the job that was posted first."
     )
     message_group: GroupName | None = Field(
         None, description="Jobs of one group are delivered in their order, unless mode IMMEDIATE."
     )
     mode: Mode = Mode.IMMEDIATE
-    sequence: Annotated[int, Field(ge=0, le=2**31 - 1)] = SEQUENCE
-    dispatch_pool_id: Name = Field(
+    sequence: Annotated[int, Field(ge=0, le=2**31 - 1)] = DEFAULT_SEQUENCE
+    dispatch_pool_id: LabelText = Field(
         DEFAULT_POOL,
         validation_alias=AliasChoices("dispatchPoolId", "dispatchPool"),
         description="The id or the code of a pool; dispatchPool is the same.",
     )
     delay_seconds: Annotated[int, Field(ge=0, le=_YEAR)] = 0
-    scheduled_for: Moment | None = Field(None, description="Not before.")
+    scheduled_for: Timestamp | None = Field(None, description="Not before.")
     max_age_seconds: Annotated[int, Field(ge=1, le=_YEAR)] | None = None
-    expires_at: Moment | None = Field(None, description="Not after. Default: never.")
-    timeout_seconds: Annotated[int, Field(ge=1, le=900)] = TIMEOUT_SECONDS
-    max_retries: Annotated[int, Field(ge=1, le=100, description="Attempts in total.")] = MAX_RETRIES
+    expires_at: Timestamp | None = Field(None, description="Not after. Default: never.")
+    timeout_seconds: Annotated[int, Field(ge=1, le=900)] = DEFAULT_TIMEOUT_SECONDS
+    max_retries: Annotated[int, Field(ge=1, le=100, description="Attempts in total.")] = (
+        DEFAULT_MAX_RETRIES
+    )
     data_only: bool = Field(True, description="The payload by itself; else in an envelope.")
 
     @model_validator(mode="after")
@@ -174,15 +181,17 @@ class JobRequest(Wire):
         )
 
 
-class JobBatch(RootModel[Annotated[list[JobRequest], Field(min_length=1, max_length=MOST_JOBS)]]):
+class JobBatch(
+    RootModel[Annotated[list[JobRequest], Field(min_length=1, max_length=MAX_JOBS_PER_BATCH)]]
+):
     """Several jobs to deliver; all of them are stored, or none."""
 
 
-class PoolWish(Wire):
+class PoolSelector(WireModel):
     """Of which pool."""
 
-    pool: Name | None = Field(None, description="The code of a pool.")
-    dispatch_pool_id: Name | None = Field(None, description="The id of a pool, or its code.")
+    pool: LabelText | None = Field(None, description="The code of a pool.")
+    dispatch_pool_id: LabelText | None = Field(None, description="The id of a pool, or its code.")
 
     @property
     def pool_names(self) -> list[str]:
@@ -190,21 +199,21 @@ class PoolWish(Wire):
         return [name for name in (self.pool, self.dispatch_pool_id) if name is not None]
 
 
-class JobWish(PoolWish):
+class JobSelector(PoolSelector):
     """Which jobs are meant."""
 
     status: list[JobStatus] | None = Field(None, max_length=len(JobStatus))
     ignored: bool | None = Field(None, description="Failed ones that somebody has put aside.")
     kind: Kind | None = None
-    source: Name | None = None
-    code: Name | None = None
-    subscription_id: Name | None = None
+    source: LabelText | None = None
+    code: LabelText | None = None
+    subscription_id: LabelText | None = None
     message_group: GroupName | None = None
-    event_id: Name | None = None
-    correlation_id: Name | None = None
-    client_id: Name | None = None
-    created_after: Moment | None = None
-    created_before: Moment | None = None
+    event_id: LabelText | None = None
+    correlation_id: LabelText | None = None
+    client_id: LabelText | None = None
+    created_after: Timestamp | None = None
+    created_before: Timestamp | None = None
 
     def to_filter(
         self, pools: tuple[int, ...] | None, usual: tuple[JobStatus, ...] | None = None
@@ -227,12 +236,12 @@ class JobWish(PoolWish):
         )
 
 
-class JobQuery(JobWish):
+class JobQuery(JobSelector):
     """Which jobs a listing shows: page after page by cursor, or the page of a number."""
 
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: Cursor | None = None
-    page: Annotated[int, Field(ge=0, le=COUNT_TO)] | None = Field(
+    page: Annotated[int, Field(ge=0, le=MAX_JOB_COUNT)] | None = Field(
         None, description="Counted from 0; the answer then has totals. In place of cursor."
     )
     size: Annotated[int, Field(ge=1, le=100, description="Of a page with a number.")] = 20
@@ -241,17 +250,17 @@ class JobQuery(JobWish):
     def _is_one_way(self) -> Self:
         if self.page is not None and self.cursor is not None:
             raise ValueError("page or cursor, one of them")
-        if self.page is not None and (self.page + 1) * self.size > COUNT_TO:
-            raise ValueError(f"pages end at {COUNT_TO} jobs: go on by cursor")
+        if self.page is not None and (self.page + 1) * self.size > MAX_JOB_COUNT:
+            raise ValueError(f"pages end at {MAX_JOB_COUNT} jobs: go on by cursor")
         return self
 
 
-class JobChoice(JobWish):
+class JobChoice(JobSelector):
     """Which jobs to change: ids, or a filter, or all that this can be done with."""
 
-    ids: Annotated[list[JobId], Field(min_length=1, max_length=MOST_AT_ONCE)] | None = None
+    ids: Annotated[list[JobId], Field(min_length=1, max_length=MAX_JOBS_PER_CALL)] | None = None
     all: bool = Field(False, description="Every job that this is usually done with.")
-    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE, description="Most of this call.")] = 100
+    limit: Annotated[int, Field(ge=1, le=MAX_JOBS_PER_CALL, description="Most of this call.")] = 100
     cursor: Cursor | None = None
 
     @model_validator(mode="after")
@@ -265,13 +274,13 @@ class JobChoice(JobWish):
         return self
 
 
-class RecoverRequest(PoolWish):
+class RecoverRequest(PoolSelector):
     """Which failed jobs to deliver again."""
 
-    since: Moment = Field(description="Those that failed then or later.")
-    until: Moment | None = Field(None, description="And before this.")
-    subscription_id: Name | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE, description="Most of this call.")] = 100
+    since: Timestamp = Field(description="Those that failed then or later.")
+    until: Timestamp | None = Field(None, description="And before this.")
+    subscription_id: LabelText | None = None
+    limit: Annotated[int, Field(ge=1, le=MAX_JOBS_PER_CALL, description="Most of this call.")] = 100
     cursor: Cursor | None = None
 
     def to_filter(self, pools: tuple[int, ...] | None) -> JobFilter:

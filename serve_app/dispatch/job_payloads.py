@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Iterable
 
 from core.shared.errors import InvalidError, UnavailableError
-from handlers.schemas.interface import Compiled, Unusable, within
+from handlers.schemas.interface import CompiledSchema, InvalidSchema, within
 from serve_app.container import Replica
-from serve_app.http.field_errors import Fault
+from serve_app.http.field_errors import FieldError
 from serve_app.http.problems import Problem, ProblemError
 from storage.events import schemas
 
 
-async def check_payload_of(
-    replica: Replica, tenant: int, wishes: Iterable[tuple[str, bytes, str, str]]
+async def check_payloads(
+    replica: Replica, tenant: int, payloads: Iterable[tuple[str, bytes, str, str]]
 ) -> None:
     """Let pass payloads that are what their schemas say: id, payload, media type, and where.
 
@@ -24,7 +24,7 @@ async def check_payload_of(
     limit = asyncio.timeout(replica.config.request_timeout)
     try:
         async with limit:
-            await _check(replica, tenant, wishes)
+            await _check(replica, tenant, payloads)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -33,28 +33,28 @@ async def check_payload_of(
 
 
 async def _check(
-    replica: Replica, tenant: int, wishes: Iterable[tuple[str, bytes, str, str]]
+    replica: Replica, tenant: int, payloads: Iterable[tuple[str, bytes, str, str]]
 ) -> None:
-    known: dict[str, Compiled] = {}
-    for schema_id, payload, content_type, where in wishes:
+    known: dict[str, CompiledSchema] = {}
+    for schema_id, payload, content_type, where in payloads:
         if schema_id not in known:
             known[schema_id] = await _compiled(replica, tenant, schema_id, f"{where}schemaId")
-        checks = replica.conformity.checks
+        checks = replica.event_validator.checks
         found = await checks.check(tenant, known[schema_id], payload, content_type)
         if found:
             root = f"{where}payload"
-            faults = tuple(Fault(within(root, one.path), one.expected) for one in found)
+            faults = tuple(FieldError(within(root, one.path), one.expected) for one in found)
             detail = f"{root} is not what schema {schema_id} says: {faults[0]}"
             raise ProblemError(
-                Problem(status=422, code="schema_mismatch", detail=detail, faults=faults)
+                Problem(status=422, code="schema_mismatch", detail=detail, field_errors=faults)
             )
 
 
-async def _compiled(replica: Replica, tenant: int, schema_id: str, field: str) -> Compiled:
-    found = await replica.database.ask(schemas.read, tenant, schema_id)
+async def _compiled(replica: Replica, tenant: int, schema_id: str, field: str) -> CompiledSchema:
+    found = await replica.database.query(schemas.read, tenant, schema_id)
     if found is None or found.content is None:
         raise InvalidError(field, "a schema that exists")
-    outcome = await replica.conformity.checks.compile(tenant, found.schema_type, found.content)
-    if isinstance(outcome, Unusable):
+    outcome = await replica.event_validator.checks.compile(tenant, found.schema_type, found.content)
+    if isinstance(outcome, InvalidSchema):
         raise InvalidError(field, outcome.reason)
     return outcome

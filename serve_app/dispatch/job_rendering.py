@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 from core.dispatch.job import JobStatus, Kind, Mode
-from core.dispatch.job_actions import Fate, Verb
+from core.dispatch.job_actions import Fate, JobAction
 from core.shared.errors import NotFoundError
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.waits.config import MASK
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.kafka.dead_letter_models import Encoding
-from serve_app.kafka.dead_letter_rendering import text_of, value_of
+from serve_app.kafka.dead_letter_rendering import json_or_base64, text_or_base64
 from serve_app.waits.rendering import Document
-from storage.dispatch.job_actions import Told
-from storage.dispatch.jobs import Attempt, Job, Option
+from storage.dispatch.job_actions import JobActionResult
+from storage.dispatch.jobs import Attempt, FilterOption, Job
 
 _SENTENCES = {
     Fate.IN_PROGRESS: "what is being delivered cannot be changed before that has ended",
@@ -64,16 +64,16 @@ def job_item(job: Job) -> Document:
         "durationMillis": _duration(job),
         "lastError": job.last_error,
         "idempotencyKey": _key(job),
-        "createdAt": moment(job.created_at),
-        "updatedAt": moment(job.updated_at),
+        "createdAt": to_iso(job.created_at),
+        "updatedAt": to_iso(job.updated_at),
     }
 
 
 def job_document(job: Job, attempts: Iterable[Attempt]) -> Document:
     """A job whole."""
-    payload, encoding = value_of(job.payload)
+    payload, encoding = json_or_base64(job.payload)
     if encoding is Encoding.BASE64:
-        payload, encoding = text_of(job.payload)
+        payload, encoding = text_or_base64(job.payload)
     return job_item(job) | {
         "payload": payload,
         "payloadEncoding": encoding,
@@ -87,8 +87,8 @@ def attempt_document(job_id: str, attempt: Attempt) -> Document:
         "id": f"{job_id}-{attempt.send_no}",
         "sendNumber": attempt.send_no,
         "attemptNumber": attempt.attempt_number,
-        "attemptedAt": moment(attempt.attempted_at),
-        "completedAt": moment(attempt.attempted_at + attempt.duration_ms / 1000),
+        "attemptedAt": to_iso(attempt.attempted_at),
+        "completedAt": to_iso(attempt.attempted_at + attempt.duration_ms / 1000),
         "durationMillis": attempt.duration_ms,
         "status": attempt.status,
         "responseCode": attempt.response_code,
@@ -98,29 +98,29 @@ def attempt_document(job_id: str, attempt: Attempt) -> Document:
     }
 
 
-def refused(told: Told) -> Exception:
+def job_action_error(told: JobActionResult) -> Exception:
     """Why one job was not changed."""
     if told.fate is Fate.UNKNOWN:
         return NotFoundError(f"dispatch job {told.job_id}")
-    detail = f"{_SENTENCES[told.fate]}: job {told.job_id} is {told.was}"
+    detail = f"{_SENTENCES[told.fate]}: job {told.job_id} is {told.previous_status}"
     return ProblemError(Problem(status=409, code=told.fate.value, detail=detail))
 
 
 def changed_document(
-    verb: Verb, told: Sequence[Told], remaining: int, cursor: str | None
+    verb: JobAction, told: Sequence[JobActionResult], remaining: int, cursor: str | None
 ) -> Document:
     """What became of many jobs."""
     changed = sum(one.fate is Fate.DONE for one in told)
     document = {
         "changed": changed,
-        "refused": [_fate(one) for one in told if one.fate is not Fate.DONE],
+        "refused": [_refused_job(one) for one in told if one.fate is not Fate.DONE],
         "remaining": remaining,
         "nextCursor": cursor,
     }
-    return document | ({"requeued": changed} if verb is Verb.REQUEUE else {})
+    return document | ({"requeued": changed} if verb is JobAction.REQUEUE else {})
 
 
-def options_document(found: Iterable[Option]) -> Document:
+def options_document(found: Iterable[FilterOption]) -> Document:
     """What listings can be filtered by."""
     names = {"code": "codes", "source": "sources", "pool": "pools", "subscription": "subscriptions"}
     document: Document = {
@@ -138,9 +138,9 @@ def _options(values: Iterable[str]) -> list[Document]:
     return [{"value": str(one), "label": str(one).replace("_", " ").capitalize()} for one in values]
 
 
-def _fate(told: Told) -> Document:
+def _refused_job(told: JobActionResult) -> Document:
     document: Document = {"id": told.job_id, "result": told.fate}
-    return document if told.was is None else document | {"status": told.was}
+    return document if told.previous_status is None else document | {"status": told.previous_status}
 
 
 def _duration(job: Job) -> int | None:
@@ -157,4 +157,4 @@ def _key(job: Job) -> str | None:
 
 
 def _at(at: float | None) -> str | None:
-    return None if at is None else moment(at)
+    return None if at is None else to_iso(at)

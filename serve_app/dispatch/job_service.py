@@ -5,31 +5,31 @@ from dataclasses import dataclass
 
 import msgspec
 
-from core.dispatch.job import JobKey, Pointer
-from core.dispatch.job_actions import Fate, Verb
-from core.shared.call_policy import Destinations
+from core.dispatch.job import JobKey, JobRef
+from core.dispatch.job_actions import Fate, JobAction
+from core.shared.call_policy import CallPolicy
 from core.shared.errors import InvalidError
 from core.shared.quotas import StoredKind
 from handlers.http.target_check import check_target
 from serve_app.container import Replica
-from serve_app.dispatch.job_models import COUNT_TO, JobRequest
-from serve_app.dispatch.job_payloads import check_payload_of
+from serve_app.dispatch.job_models import MAX_JOB_COUNT, JobRequest
+from serve_app.dispatch.job_payloads import check_payloads
 from storage.dispatch import job_actions
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch import pools as dispatch_pools
-from storage.dispatch.job_actions import Told
-from storage.dispatch.jobs import Created, Job, JobFilter, NewJob
+from storage.dispatch.job_actions import JobActionResult
+from storage.dispatch.jobs import CreatedJob, Job, JobFilter, NewJob
 from storage.dispatch.pools import PoolFilter
 
 # There are never as many: each is a process.
-EVERY_POOL = 10_000
+MAX_POOLS = 10_000
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class JobSubmission:
     """A job to post, with its payload to the byte, and how its place in the request is called."""
 
     job: JobRequest
@@ -38,10 +38,10 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class JobActionRound:
     """What became of a batch of jobs, and where to go on."""
 
-    told: list[Told]
+    results: list[JobActionResult]
     remaining: int = 0
     cursor: str | None = None
 
@@ -56,110 +56,123 @@ def payloads_in(raw: bytes) -> list[bytes]:
     return [_bytes_of(fields["payload"]) for fields in _ITEMS.decode(raw)]
 
 
-async def post(
-    replica: Replica, tenant: int, wishes: Sequence[Wish]
-) -> tuple[list[Created], list[Job]]:
+async def submit(
+    replica: Replica, tenant: int, submissions: Sequence[JobSubmission]
+) -> tuple[list[CreatedJob], list[Job]]:
     """Store jobs and tell their pools; what became of each, and the jobs as they are kept."""
     config = replica.config
     replica.quotas.check(tenant)
-    destinations = Destinations(config.call_networks, config.call_ports)
-    for wish in wishes:
-        check_target(wish.job.target_url, destinations, f"{wish.where}targetUrl")
-    await check_payload_of(
+    destinations = CallPolicy(config.call_networks, config.call_ports)
+    for submission in submissions:
+        check_target(submission.job.target_url, destinations, f"{submission.where}targetUrl")
+    await check_payloads(
         replica,
         tenant,
         [
-            (wish.job.schema_id, wish.payload, wish.job.payload_content_type, wish.where)
-            for wish in wishes
-            if wish.job.schema_id is not None
+            (
+                submission.job.schema_id,
+                submission.payload,
+                submission.job.payload_content_type,
+                submission.where,
+            )
+            for submission in submissions
+            if submission.job.schema_id is not None
         ],
     )
-    pools = await _pools_of(replica, tenant, wishes)
+    pools = await _pools_of(replica, tenant, submissions)
     now = replica.gateway.clock.now()
-    news = [
-        wish.job.to_new(replica.new_id(), pools[wish.job.dispatch_pool_id], wish.payload, now)
-        for wish in wishes
+    new_jobs = [
+        submission.job.to_new(
+            replica.new_id(), pools[submission.job.dispatch_pool_id], submission.payload, now
+        )
+        for submission in submissions
     ]
     # Tried again after a lost connection, those without a key would be there twice.
-    made = await replica.database.ask_once(dispatch_jobs.create, tenant, news)
-    fresh = [len(new.payload) for new, one in zip(news, made, strict=True) if not one.known]
+    made = await replica.database.query_once(dispatch_jobs.create, tenant, new_jobs)
+    fresh = [len(new.payload) for new, one in zip(new_jobs, made, strict=True) if not one.known]
     replica.usage.add(tenant, StoredKind.JOBS, len(fresh), sum(fresh))
-    await _hand_over(replica, tenant, news, made)
+    await _hand_over(replica, tenant, new_jobs, made)
     ids = list({one.job_id for one in made})
-    found = await replica.database.ask(dispatch_jobs.read_many, tenant, ids)
+    found = await replica.database.query(dispatch_jobs.read_many, tenant, ids)
     jobs = {job.job_id: job for job in found}
     return made, [jobs[one.job_id] for one in made if one.job_id in jobs]
 
 
-async def change(replica: Replica, tenant: int, verb: Verb, job_ids: Sequence[str]) -> list[Told]:
+async def apply_action(
+    replica: Replica, tenant: int, verb: JobAction, job_ids: Sequence[str]
+) -> list[JobActionResult]:
     """Do something with these jobs, and let their pools look."""
     unique = list(dict.fromkeys(job_ids))
-    told = await replica.database.ask_once(job_actions.apply, tenant, verb, unique)
-    done = [one for one in told if one.fate is Fate.DONE]
-    pointers: dict[int, list[Pointer]] = {}
+    outcomes = await replica.database.query_once(job_actions.apply, tenant, verb, unique)
+    done = [one for one in outcomes if one.fate is Fate.DONE]
+    job_refs: dict[int, list[JobRef]] = {}
     ended: dict[int, list[JobKey]] = {}
     for one in done:
-        if one.pointer is not None:
-            pointers.setdefault(one.pool_no, []).append(one.pointer)
+        if one.job_ref is not None:
+            job_refs.setdefault(one.pool_no, []).append(one.job_ref)
         else:
             ended.setdefault(one.pool_no, []).append(JobKey(tenant, one.job_id))
-    await replica.gateway.hand_over(pointers)
-    replica.bell.ring({*pointers, *ended}, ended)
-    return told
+    await replica.gateway.notify_pools(job_refs)
+    replica.pool_notifier.notify({*job_refs, *ended}, ended)
+    return outcomes
 
 
-async def change_next(
-    replica: Replica, tenant: int, verb: Verb, chosen: JobFilter, after: str | None, limit: int
-) -> Round:
+async def apply_action_to_next(
+    replica: Replica, tenant: int, verb: JobAction, chosen: JobFilter, after: str | None, limit: int
+) -> JobActionRound:
     """The same with the next jobs that are meant, oldest first; each is tried once.
 
     None may be among those that one look reads: then there is a cursor all the same.
     """
-    found = await replica.database.ask(dispatch_jobs.upcoming, tenant, chosen, after, limit)
-    told = await change(replica, tenant, verb, found.items) if found.items else []
-    cursor = found.items[-1] if len(found.items) == limit else found.looked_to
+    found = await replica.database.query(dispatch_jobs.upcoming, tenant, chosen, after, limit)
+    outcomes = await apply_action(replica, tenant, verb, found.items) if found.items else []
+    cursor = found.items[-1] if len(found.items) == limit else found.scanned_to
     if cursor is None:
-        return Round(told)
-    left = await replica.listings.ask(dispatch_jobs.count, tenant, chosen, cursor, COUNT_TO)
-    return Round(told, left, cursor if left or found.looked_to is not None else None)
+        return JobActionRound(outcomes)
+    left = await replica.listings.query(dispatch_jobs.count, tenant, chosen, cursor, MAX_JOB_COUNT)
+    return JobActionRound(outcomes, left, cursor if left or found.scanned_to is not None else None)
 
 
-async def pools_named(replica: Replica, tenant: int, names: list[str]) -> tuple[int, ...] | None:
+async def find_pool_numbers(
+    replica: Replica, tenant: int, names: list[str]
+) -> tuple[int, ...] | None:
     """The pools that a filter means: of one's own and of the anchor's those of this code or id."""
     if not names:
         return None
     return tuple(
         row.pool_no
-        for row in await replica.listings.ask(
-            dispatch_pools.page, tenant, PoolFilter(), 0, EVERY_POOL
+        for row in await replica.listings.query(
+            dispatch_pools.page, tenant, PoolFilter(), 0, MAX_POOLS
         )
         if {row.code, row.pool_id}.issuperset(names)
     )
 
 
-async def _pools_of(replica: Replica, tenant: int, wishes: Sequence[Wish]) -> dict[str, int]:
+async def _pools_of(
+    replica: Replica, tenant: int, submissions: Sequence[JobSubmission]
+) -> dict[str, int]:
     pools: dict[str, int] = {}
-    for wish in wishes:
-        name = wish.job.dispatch_pool_id
+    for submission in submissions:
+        name = submission.job.dispatch_pool_id
         if name not in pools:
-            row = await replica.database.ask(dispatch_pools.find, tenant, name)
+            row = await replica.database.query(dispatch_pools.find, tenant, name)
             if row is None:
                 raise InvalidError(
-                    f"{wish.where}dispatchPoolId", "the id or the code of a pool in use"
+                    f"{submission.where}dispatchPoolId", "the id or the code of a pool in use"
                 )
             pools[name] = row.pool_no
     return pools
 
 
 async def _hand_over(
-    replica: Replica, tenant: int, news: Sequence[NewJob], made: Sequence[Created]
+    replica: Replica, tenant: int, new_jobs: Sequence[NewJob], made: Sequence[CreatedJob]
 ) -> None:
-    pointers: dict[int, list[Pointer]] = {}
-    for new, one in zip(news, made, strict=True):
+    job_refs: dict[int, list[JobRef]] = {}
+    for new, one in zip(new_jobs, made, strict=True):
         if not one.known:
             replica.metrics.events.tasks += 1
-            pointers.setdefault(one.pool_no, []).append(new.to_pointer(tenant, one.position))
-    await replica.gateway.hand_over(pointers)
+            job_refs.setdefault(one.pool_no, []).append(new.to_job_ref(tenant, one.position))
+    await replica.gateway.notify_pools(job_refs)
 
 
 def _bytes_of(raw: msgspec.Raw) -> bytes:

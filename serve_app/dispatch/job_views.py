@@ -9,11 +9,11 @@ from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.job_actions import Fate
 from core.dispatch.subscription import Signature
 from serve_app.dispatch.job_models import Pair
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 from serve_app.kafka.dead_letter_models import Encoding
 
 
-class AttemptView(Wire):
+class AttemptView(WireModel):
     """One time a job was sent."""
 
     id: str
@@ -29,14 +29,14 @@ class AttemptView(Wire):
     error_message: str | None
 
 
-class AttemptPage(Wire):
+class AttemptPage(WireModel):
     """The times a job was sent, oldest first."""
 
     items: list[AttemptView]
     next_cursor: str | None
 
 
-class JobItem(Wire):
+class JobItem(WireModel):
     """A delivery without what it brings. Values of headers are not shown."""
 
     id: str
@@ -90,7 +90,7 @@ class JobView(JobItem):
     attempts: list[AttemptView]
 
 
-class JobPage(Wire):
+class JobPage(WireModel):
     """Jobs, newest first; totals where a page was asked for, counted to 10000."""
 
     items: list[JobItem]
@@ -101,7 +101,7 @@ class JobPage(Wire):
     total_pages: int | None = None
 
 
-class JobsCreated(Wire):
+class JobsCreated(WireModel):
     """Jobs that were posted, in their order; those that were known are the first of their key."""
 
     jobs: list[JobItem]
@@ -109,7 +109,7 @@ class JobsCreated(Wire):
     known_count: int
 
 
-class JobFate(Wire):
+class RefusedJobView(WireModel):
     """A job that was not changed, and why."""
 
     id: str
@@ -117,11 +117,11 @@ class JobFate(Wire):
     status: JobStatus | None = None
 
 
-class JobsChanged(Wire):
+class JobsChanged(WireModel):
     """What became of many jobs; nextCursor leads to the rest."""
 
     changed: int
-    refused: list[JobFate]
+    refused: list[RefusedJobView]
     remaining: int = Field(description="How many are left to look at, counted to 10000.")
     next_cursor: str | None
 
@@ -132,14 +132,14 @@ class JobsRequeued(JobsChanged):
     requeued: int
 
 
-class JobOption(Wire):
+class JobOption(WireModel):
     """A value to filter by, and how people call it."""
 
     value: str
     label: str
 
 
-class JobOptions(Wire):
+class JobOptions(WireModel):
     """What the latest jobs can be filtered by."""
 
     statuses: list[JobOption]

@@ -9,14 +9,14 @@ from core.access.permissions import Permission
 from core.shared.errors import NotFoundError
 from core.shared.tsid import PATTERN
 from serve_app.dispatch import job_service
-from serve_app.dispatch.job_models import COUNT_TO, JobBatch, JobQuery, JobRequest
+from serve_app.dispatch.job_models import MAX_JOB_COUNT, JobBatch, JobQuery, JobRequest
 from serve_app.dispatch.job_rendering import (
     attempt_document,
     job_document,
     job_item,
     options_document,
 )
-from serve_app.dispatch.job_service import Wish
+from serve_app.dispatch.job_service import JobSubmission
 from serve_app.dispatch.job_views import (
     AttemptPage,
     JobItem,
@@ -26,24 +26,24 @@ from serve_app.dispatch.job_views import (
     JobView,
 )
 from serve_app.http.cursors import read_id_cursor
-from serve_app.http.json_io import answer, parse_as, read_body
-from serve_app.http.openapi import body, described
+from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.path_types import TSID
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.waits.rendering import Document
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch.jobs import JobFilter
 
-SHOWN_ATTEMPTS = 20
+MAX_ATTEMPTS_SHOWN = 20
 # Options are taken from so many of the latest jobs.
-LATEST = 5_000
+OPTIONS_SAMPLE_SIZE = 5_000
 
 router = APIRouter(prefix="/api/dispatch-jobs", tags=["dispatch jobs"])
 
 Reads = requires(Permission.DISPATCH_READ)
 Writes = requires(Permission.DISPATCH_WRITE)
 
-ONE = f"/{{jobId:{TSID}}}"
+JOB_PATH = f"/{{jobId:{TSID}}}"
 JobName = Annotated[str, Path(alias="jobId", pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
 
 
@@ -52,18 +52,18 @@ JobName = Annotated[str, Path(alias="jobId", pattern=PATTERN, examples=["0HZXEQ5
     dependencies=[Writes],
     operation_id="createDispatchJob",
     status_code=201,
-    responses=described({201: JobItem, 200: JobItem}),
-    openapi_extra=body(JobRequest),
+    responses=describe_responses({201: JobItem, 200: JobItem}),
+    openapi_extra=json_body(JobRequest),
 )
 async def create_job(request: Request) -> Response:
     """Post a job to be delivered; a known idempotencyKey answers 200 with the first job."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wish = Wish(parse_as(JobRequest, raw), job_service.payload_in(raw))
-    (made,), jobs = await job_service.post(replica, caller.tenant, [wish])
+    submission = JobSubmission(parse_as(JobRequest, raw), job_service.payload_in(raw))
+    (made,), jobs = await job_service.submit(replica, caller.tenant, [submission])
     if not jobs:
         raise NotFoundError(f"dispatch job {made.job_id}")  # somebody forgot it this moment
-    return answer(job_item(jobs[0]), 200 if made.known else 201)
+    return json_response(job_item(jobs[0]), 200 if made.known else 201)
 
 
 @router.post(
@@ -71,8 +71,8 @@ async def create_job(request: Request) -> Response:
     dependencies=[Writes],
     operation_id="createDispatchJobs",
     status_code=201,
-    responses=described({201: JobsCreated}),
-    openapi_extra=body(JobBatch),
+    responses=describe_responses({201: JobsCreated}),
+    openapi_extra=json_body(JobBatch),
 )
 async def create_jobs(request: Request) -> Response:
     """Post up to 100 jobs to be delivered; all of them are stored, or none."""
@@ -80,50 +80,50 @@ async def create_jobs(request: Request) -> Response:
     raw = await read_body(request, replica.config.request_timeout)
     batch = parse_as(JobBatch, raw).root
     payloads = job_service.payloads_in(raw)
-    wishes = [
-        Wish(job, payload, f"[{place}].")
+    submissions = [
+        JobSubmission(job, payload, f"[{place}].")
         for place, (job, payload) in enumerate(zip(batch, payloads, strict=True))
     ]
-    made, jobs = await job_service.post(replica, caller.tenant, wishes)
+    made, jobs = await job_service.submit(replica, caller.tenant, submissions)
     document = {
         "jobs": [job_item(job) for job in jobs],
         "count": len(jobs),
         "knownCount": sum(one.known for one in made),
     }
-    return answer(document, 201)
+    return json_response(document, 201)
 
 
 @router.get(
     "",
     dependencies=[Reads],
     operation_id="listDispatchJobs",
-    responses=described({200: JobPage}),
+    responses=describe_responses({200: JobPage}),
 )
 async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Response:
     """List deliveries, newest first, without what they bring."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    chosen = query.to_filter(await job_service.pools_named(replica, tenant, query.pool_names))
-    return answer(await _listed(request, chosen, query))
+    chosen = query.to_filter(await job_service.find_pool_numbers(replica, tenant, query.pool_names))
+    return json_response(await _listed(request, chosen, query))
 
 
 @router.get(
     "/filter-options",
     dependencies=[Reads],
     operation_id="listDispatchJobOptions",
-    responses=described({200: JobOptions}),
+    responses=describe_responses({200: JobOptions}),
 )
 async def list_options(request: Request) -> Response:
     """List what deliveries can be filtered by: what the latest of them have."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.listings.ask(dispatch_jobs.options, tenant, LATEST)
-    return answer(options_document(found))
+    found = await replica.listings.query(dispatch_jobs.options, tenant, OPTIONS_SAMPLE_SIZE)
+    return json_response(options_document(found))
 
 
 @router.get(
     "/event/{eventId}",
     dependencies=[Reads],
     operation_id="listDispatchJobsOfEvent",
-    responses=described({200: JobPage}),
+    responses=describe_responses({200: JobPage}),
 )
 async def list_jobs_of_event(
     request: Request,
@@ -135,32 +135,32 @@ async def list_jobs_of_event(
 ) -> Response:
     """List the deliveries of one event, newest first."""
     query = JobQuery(limit=limit, cursor=cursor)
-    return answer(await _listed(request, JobFilter(event_id=event_id), query))
+    return json_response(await _listed(request, JobFilter(event_id=event_id), query))
 
 
 @router.get(
-    ONE,
+    JOB_PATH,
     dependencies=[Reads],
     operation_id="showDispatchJob",
-    responses=described({200: JobView}, 404),
+    responses=describe_responses({200: JobView}, 404),
 )
 async def show_job(request: Request, job_id: JobName) -> Response:
     """Show one delivery with what it brings and its latest attempts."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    job = await replica.database.ask(dispatch_jobs.read, tenant, job_id)
+    job = await replica.database.query(dispatch_jobs.read, tenant, job_id)
     if job is None:
         raise NotFoundError(f"dispatch job {job_id}")
-    attempts = await replica.database.ask(
-        dispatch_jobs.latest_attempts, tenant, job_id, SHOWN_ATTEMPTS
+    attempts = await replica.database.query(
+        dispatch_jobs.latest_attempts, tenant, job_id, MAX_ATTEMPTS_SHOWN
     )
-    return answer(job_document(job, attempts))
+    return json_response(job_document(job, attempts))
 
 
 @router.get(
-    f"{ONE}/attempts",
+    f"{JOB_PATH}/attempts",
     dependencies=[Reads],
     operation_id="listDispatchAttempts",
-    responses=described({200: AttemptPage}, 404),
+    responses=describe_responses({200: AttemptPage}, 404),
 )
 async def list_attempts(
     request: Request,
@@ -173,30 +173,30 @@ async def list_attempts(
     """List each time a job was sent, oldest first."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     after = read_id_cursor(cursor) or 0
-    found = await replica.database.ask(dispatch_jobs.attempts, tenant, job_id, after, limit)
-    if not found and not await replica.database.ask(dispatch_jobs.read_many, tenant, [job_id]):
+    found = await replica.database.query(dispatch_jobs.attempts, tenant, job_id, after, limit)
+    if not found and not await replica.database.query(dispatch_jobs.read_many, tenant, [job_id]):
         raise NotFoundError(f"dispatch job {job_id}")
     more = str(found[-1].send_no) if len(found) == limit else None
     items = [attempt_document(job_id, one) for one in found]
-    return answer({"items": items, "nextCursor": more})
+    return json_response({"items": items, "nextCursor": more})
 
 
 async def _listed(request: Request, chosen: JobFilter, query: JobQuery) -> Document:
     replica, tenant = replica_of(request), caller_of(request).tenant
     limit = query.limit if query.page is None else query.size
     skip = 0 if query.page is None else query.page * query.size
-    found = await replica.listings.ask(
+    found = await replica.listings.query(
         dispatch_jobs.page, tenant, chosen, query.cursor, limit, skip
     )
     ids = found.items
-    jobs = await replica.database.ask(dispatch_jobs.read_many, tenant, ids) if ids else []
+    jobs = await replica.database.query(dispatch_jobs.read_many, tenant, ids) if ids else []
     document: Document = {
         "items": [job_item(job) for job in jobs],
-        "nextCursor": ids[-1] if len(ids) == limit else found.looked_to,
+        "nextCursor": ids[-1] if len(ids) == limit else found.scanned_to,
     }
     if query.page is None:
         return document
-    total = await replica.listings.ask(dispatch_jobs.count, tenant, chosen, None, COUNT_TO)
+    total = await replica.listings.query(dispatch_jobs.count, tenant, chosen, None, MAX_JOB_COUNT)
     return document | {
         "page": query.page,
         "size": query.size,

@@ -4,27 +4,29 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from core.dispatch.pool import CONCURRENCY, MOST_CONCURRENCY, MOST_RATE, PoolStatus
+from core.dispatch.pool import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_RATE, PoolStatus
 from serve_app.dispatch.subscription_models import Code
-from serve_app.events.event_type_models import Description, Name
-from serve_app.http.models import Wire
+from serve_app.events.event_type_models import Description, DisplayName
+from serve_app.http.models import WireModel
 from storage.dispatch.pools import NewPool, PoolFilter
 
-MOST_DECLARED = 100
+MAX_DECLARED_POOLS = 100
 
-Rate = Annotated[int, Field(ge=1, le=MOST_RATE, description="Deliveries a minute; null: no limit.")]
+RateLimit = Annotated[
+    int, Field(ge=1, le=MAX_RATE, description="Deliveries a minute; null: no limit.")
+]
 Concurrency = Annotated[
-    int, Field(ge=1, le=MOST_CONCURRENCY, description="Deliveries under way at once.")
+    int, Field(ge=1, le=MAX_CONCURRENCY, description="Deliveries under way at once.")
 ]
 
 
-class PoolFields(Wire):
+class PoolFields(WireModel):
     """What a pool is."""
 
-    name: Name
+    name: DisplayName
     description: Description | None = None
-    rate_limit: Rate | None = None
-    concurrency: Concurrency = CONCURRENCY
+    rate_limit: RateLimit | None = None
+    concurrency: Concurrency = DEFAULT_CONCURRENCY
 
 
 class PoolRequest(PoolFields):
@@ -47,12 +49,12 @@ class PoolReplacement(PoolFields):
         return self.model_dump(exclude={"code"})
 
 
-class PoolPatch(Wire):
+class PoolPatch(WireModel):
     """What is to change; the rest stays."""
 
-    name: Name | None = None
+    name: DisplayName | None = None
     description: Description | None = Field(None, description="null takes it away.")
-    rate_limit: Rate | None = None
+    rate_limit: RateLimit | None = None
     concurrency: Concurrency | None = None
 
     @model_validator(mode="after")
@@ -72,10 +74,10 @@ class PoolPatch(Wire):
         return self.model_dump(exclude_unset=True)
 
 
-class PoolSyncRequest(Wire):
+class PoolSyncRequest(WireModel):
     """All dispatch pools of an application."""
 
-    pools: Annotated[list[PoolRequest], Field(max_length=MOST_DECLARED)]
+    pools: Annotated[list[PoolRequest], Field(max_length=MAX_DECLARED_POOLS)]
     remove_unlisted: bool = Field(
         False,
         description="Archive those that were declared before and are not listed, unless in use.",
@@ -90,7 +92,7 @@ class PoolSyncRequest(Wire):
         return self
 
 
-class PoolQuery(Wire):
+class PoolQuery(WireModel):
     """Which dispatch pools a listing shows."""
 
     status: PoolStatus | None = None
@@ -105,7 +107,7 @@ class PoolQuery(Wire):
         return PoolFilter(status=self.status, is_anchors=self.anchor_level)
 
 
-class PoolView(Wire):
+class PoolView(WireModel):
     """A dispatch pool."""
 
     id: str
@@ -123,7 +125,7 @@ class PoolView(Wire):
     updated_at: str
 
 
-class PoolPage(Wire):
+class PoolPage(WireModel):
     """Dispatch pools in the order they were made."""
 
     pools: list[PoolView]

@@ -14,12 +14,12 @@ from starlette.responses import Response
 
 from core.shared.errors import NotFoundError
 from serve_app.http.headers import headers_of
-from serve_app.http.json_io import answer, too_late
-from serve_app.http.permissions import passage_of, replica_of
-from serve_app.http.problems import Problem, respond
+from serve_app.http.json_io import body_timed_out, json_response
+from serve_app.http.permissions import replica_of, request_slot_of
+from serve_app.http.problems import Problem, problem_response
 
 SLOW_SECONDS = 35.0
-LONGEST_DELAY = 43_200
+MAX_DELAY_SECONDS = 43_200
 _SHOWN = 64
 
 log = structlog.get_logger("sample_webhook")
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/sample/webhook", include_in_schema=False)
 async def receive(request: Request) -> Response:
     """Take it."""
     await _taken(request, 200)
-    return answer({"ack": True, "message": "received"})
+    return json_response({"ack": True, "message": "received"})
 
 
 @router.post("/fail-transient")
@@ -51,12 +51,12 @@ async def fail_for_good(request: Request) -> Response:
 @router.post("/defer")
 async def defer(
     request: Request,
-    delay: Annotated[int | None, Query(alias="delaySeconds", ge=1, le=LONGEST_DELAY)] = None,
+    delay: Annotated[int | None, Query(alias="delaySeconds", ge=1, le=MAX_DELAY_SECONDS)] = None,
 ) -> Response:
     """Ask to be tried again later."""
     await _taken(request, 200)
     told: dict[str, object] = {"ack": False, "message": "not now"}
-    return answer(told if delay is None else told | {"delaySeconds": delay})
+    return json_response(told if delay is None else told | {"delaySeconds": delay})
 
 
 @router.post("/slow")
@@ -65,17 +65,19 @@ async def take_long(
 ) -> Response:
     """Take it, after a while; a sender that hangs up is waited for no longer."""
     await _taken(request, 200)
-    passage_of(request).linger()
+    request_slot_of(request).count_as_stream()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await _gone(request)
+            await _wait_for_disconnect(request)
             return Response(status_code=499)
-    return answer({"ack": True, "message": "received, at last"})
+    return json_response({"ack": True, "message": "received, at last"})
 
 
 def _failed(request: Request, status: int, detail: str) -> Response:
     """A problem: a bare 500 looks to those in between as if nobody were here."""
-    return respond(Problem(status=status, code="sample_failure", detail=detail), request.scope)
+    return problem_response(
+        Problem(status=status, code="sample_failure", detail=detail), request.scope
+    )
 
 
 async def _taken(request: Request, status: int) -> None:
@@ -87,7 +89,7 @@ async def _taken(request: Request, status: int) -> None:
         async with asyncio.timeout(replica.config.request_timeout):
             size = await _discarded(request)
     except TimeoutError:
-        raise too_late("the body did not come") from None
+        raise body_timed_out("the body did not come") from None
     told = headers_of(request).get("webhook-id") or ""
     log.info("sample_webhook.received", id=told[:_SHOWN], size=size, status=status)
 
@@ -103,7 +105,7 @@ async def _discarded(request: Request) -> int:
             return size
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Returns when the sender has hung up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -4,16 +4,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from core.dispatch.signature import read_secret
-from serve_app.http.models import Wire
+from core.dispatch.signature import parse_secret
+from serve_app.http.models import WireModel
 
-SHORTEST, LONGEST = 24, 64
-OVERLAP = 86_400
+MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
+DEFAULT_OVERLAP_SECONDS = 86_400
 
 
 def _is_secret(text: str) -> str:
-    if not SHORTEST <= len(read_secret(text)) <= LONGEST:
-        raise ValueError(f"whsec_ and {SHORTEST} to {LONGEST} bytes in base64")
+    if not MIN_SECRET_BYTES <= len(parse_secret(text)) <= MAX_SECRET_BYTES:
+        raise ValueError(f"whsec_ and {MIN_SECRET_BYTES} to {MAX_SECRET_BYTES} bytes in base64")
     return text
 
 
@@ -24,16 +24,17 @@ SecretText = Annotated[
 ]
 
 
-class RotateRequest(Wire):
+class RotateRequest(WireModel):
     """How a secret is replaced."""
 
     overlap_seconds: Annotated[int, Field(ge=0, le=30 * 86_400)] = Field(
-        OVERLAP, description="So long deliveries carry a signature by the old one as well."
+        DEFAULT_OVERLAP_SECONDS,
+        description="So long deliveries carry a signature by the old one as well.",
     )
     secret: SecretText | None = Field(None, description="Default: a new one.")
 
 
-class LiveSecret(Wire):
+class LiveSecret(WireModel):
     """A secret that signs."""
 
     secret: str
@@ -41,7 +42,7 @@ class LiveSecret(Wire):
     expires_at: str | None
 
 
-class SecretView(Wire):
+class SecretView(WireModel):
     """The newest secret, and all that sign at present, newest first."""
 
     secret: str

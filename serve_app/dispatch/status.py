@@ -13,37 +13,37 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from core.dispatch.health import PoolVitals
+from core.dispatch.health import PoolHealth
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import PoolStatus
 from core.shared.errors import UnavailableError
-from serve_app.operations.cluster_stats import AWAY, Census
+from serve_app.operations.cluster_stats import SUPERVISOR_ERRORS, ClusterStats
 from services.shared.cache import Cache
 from services.shared.database import Database
 from storage.dispatch import pools, stats
 from storage.dispatch.pools import PoolFilter, PoolRow
-from storage.dispatch.stats import Outcomes, QueueSize
+from storage.dispatch.stats import OutcomeCounts, QueueSize
 from storage.operations import warnings
 from storage.postgres.error_class import SERVER_ERRORS
-from telemetry.registry import Snapshot
+from telemetry.registry import MetricsSnapshot
 
 log = structlog.get_logger("dispatch_view")
 
-KIND = "dispatch"
+DISPATCH_KIND = "dispatch"
 # There are never as many: each is a process.
-EVERY_POOL = 10_000
-COUNT_TO = 10_000
+MAX_POOLS = 10_000
+MAX_COUNT = 10_000
 SIZES_TTL = 2.0
 WARNINGS_TTL = 15.0
-RECENT, LATELY = 1_800.0, 300.0
+LONG_WINDOW_SECONDS, SHORT_WINDOW_SECONDS = 1_800.0, 300.0
 
 Row = Mapping[str, Any]
-Windows: TypeAlias = tuple[Outcomes, Outcomes]
-Ask = Callable[..., Awaitable[Any]]
+Windows: TypeAlias = tuple[OutcomeCounts, OutcomeCounts]
+AskPool = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class PoolSeen:
+class PoolSnapshot:
     """A pool with what its actor last told; nothing if it has told nothing.
 
     Where it counts others' jobs as well (`is_lent`), the stats are what the tenant's own rows say.
@@ -62,10 +62,10 @@ class PoolSeen:
         """Whether others use it, too."""
         return self.row.tenant == ANCHOR
 
-    def vitals(self, open_breakers: int = 0) -> PoolVitals:
+    def vitals(self, open_breakers: int = 0) -> PoolHealth:
         """What its health follows from."""
         window = self.stats.get("windows", {}).get("30", {})
-        return PoolVitals(
+        return PoolHealth(
             code=self.row.code,
             is_up=self.is_up,
             completed=window.get("completed", 0),
@@ -74,18 +74,18 @@ class PoolSeen:
         )
 
 
-class DispatchSight:
+class DispatchStatusReader:
     """Looks at pools for one tenant at a time."""
 
     def __init__(
         self,
-        census: Census,
+        census: ClusterStats,
         database: Database,
-        ask_pool: Ask,
+        ask_pool: AskPool,
         now: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._census = census
+        self._cluster_stats = census
         self._database = database
         self._ask_pool = ask_pool
         self._now = now
@@ -97,13 +97,13 @@ class DispatchSight:
             self._warnings, ttl=lambda _: WARNINGS_TTL, monotonic=monotonic, limit=1_000
         )
 
-    async def pools(self, tenant: int, code: str | None = None) -> list[PoolSeen]:
+    async def pools(self, tenant: int, code: str | None = None) -> list[PoolSnapshot]:
         """The pools a tenant's deliveries can be in, those archived left out."""
-        rows = await self._database.ask(pools.page, tenant, PoolFilter(), 0, EVERY_POOL)
-        told = {actor["stats"]["pool_no"]: actor for actor in await self._actors()}
+        rows = await self._database.query(pools.page, tenant, PoolFilter(), 0, MAX_POOLS)
+        reported = {actor["stats"]["pool_no"]: actor for actor in await self._actors()}
         own = None if tenant == ANCHOR else await self._windows.get(tenant)
         return [
-            _seen(row, told.get(row.pool_no), own)
+            _snapshot_of(row, reported.get(row.pool_no), own)
             for row in rows
             if row.status is not PoolStatus.ARCHIVED and code in {None, row.code, row.pool_id}
         ]
@@ -114,19 +114,19 @@ class DispatchSight:
 
     async def recent_warnings(self, tenant: int) -> int:
         """How many open warnings came in the last half hour."""
-        counts = await self._database.ask(warnings.count_recent, tenant, RECENT)
+        counts = await self._database.query(warnings.count_recent, tenant, LONG_WINDOW_SECONDS)
         return counts.get(tenant, 0)
 
-    async def ask(
-        self, pools: list[PoolSeen], question: str, *args: Any
-    ) -> list[tuple[PoolSeen, Any]]:
+    async def query(
+        self, pools: list[PoolSnapshot], question: str, *args: Any
+    ) -> list[tuple[PoolSnapshot, Any]]:
         """What these pools say; one that does not answer is left out."""
         answers = await asyncio.gather(
             *(self._ask_one(pool, question, *args) for pool in pools if pool.is_up)
         )
         return [one for one in answers if one is not None]
 
-    async def complete(self, snapshot: Snapshot, tenant: int) -> Snapshot:
+    async def extend_snapshot(self, snapshot: MetricsSnapshot, tenant: int) -> MetricsSnapshot:
         """The snapshot with what only this tenant is told."""
         try:
             return replace(snapshot, warnings=await self._warned.get(tenant))
@@ -135,8 +135,8 @@ class DispatchSight:
             return snapshot
 
     async def _ask_one(
-        self, pool: PoolSeen, question: str, *args: Any
-    ) -> tuple[PoolSeen, Any] | None:
+        self, pool: PoolSnapshot, question: str, *args: Any
+    ) -> tuple[PoolSnapshot, Any] | None:
         try:
             return pool, await self._ask_pool(pool.row.pool_no, question, *args)
         except UnavailableError:
@@ -145,34 +145,40 @@ class DispatchSight:
 
     async def _actors(self) -> list[Row]:
         try:
-            actors = (await self._census.report())["actors"]
-        except AWAY as error:
+            actors = (await self._cluster_stats.report())["actors"]
+        except SUPERVISOR_ERRORS as error:
             log.warning("dispatch_view.supervisor_away", error=type(error).__name__)
             return []
-        return [one for one in actors if one.get("kind") == KIND and "stats" in one]
+        return [one for one in actors if one.get("kind") == DISPATCH_KIND and "stats" in one]
 
     async def _outcomes(self, tenant: int) -> dict[int, Windows]:
         now = self._now()
-        return await self._database.ask(
-            stats.recent_outcomes, tenant, now - RECENT, now - LATELY, COUNT_TO
+        return await self._database.query(
+            stats.recent_outcomes,
+            tenant,
+            now - LONG_WINDOW_SECONDS,
+            now - SHORT_WINDOW_SECONDS,
+            MAX_COUNT,
         )
 
     async def _count(self, tenant: int) -> dict[int, QueueSize]:
         numbers = [pool.row.pool_no for pool in await self.pools(tenant)]
-        return await self._database.ask(stats.queue_sizes, tenant, numbers, COUNT_TO)
+        return await self._database.query(stats.queue_sizes, tenant, numbers, MAX_COUNT)
 
     async def _warnings(self, tenant: int) -> dict[str, int]:
-        return await self._database.ask(warnings.count_open, tenant)
+        return await self._database.query(warnings.count_open, tenant)
 
 
-def _seen(row: PoolRow, actor: Row | None, own: Mapping[int, Windows] | None) -> PoolSeen:
+def _snapshot_of(
+    row: PoolRow, actor: Row | None, own: Mapping[int, Windows] | None
+) -> PoolSnapshot:
     is_up = actor is not None and bool(actor.get("alive"))
     if row.tenant == ANCHOR and own is not None:
-        recent, lately = own.get(row.pool_no, (Outcomes(), Outcomes()))
+        recent, lately = own.get(row.pool_no, (OutcomeCounts(), OutcomeCounts()))
         stats = {"windows": {"30": recent._asdict(), "5": lately._asdict()}, **recent._asdict()}
-        seen = PoolSeen(row, stats, is_up, is_lent=True)
+        observed = PoolSnapshot(row, stats, is_up, is_lent=True)
     else:
-        seen = PoolSeen(row, {} if actor is None else actor["stats"], is_up)
+        observed = PoolSnapshot(row, {} if actor is None else actor["stats"], is_up)
     if actor is None or not is_up:
-        return seen
-    return replace(seen, actor=actor["name"], looked_ago=actor["stats"].get("looked_ago"))
+        return observed
+    return replace(observed, actor=actor["name"], looked_ago=actor["stats"].get("looked_ago"))

@@ -9,15 +9,15 @@ from core.dispatch.job import Mode
 from core.dispatch.pool import DEFAULT_POOL
 from core.dispatch.subscription import (
     CODE,
-    DELAY_SECONDS,
-    LONGEST_CODE,
-    MAX_AGE_SECONDS,
-    MAX_RETRIES,
-    MOST_BINDINGS,
-    SEQUENCE,
-    SHORTEST_CODE,
+    DEFAULT_DELAY_SECONDS,
+    DEFAULT_MAX_AGE_SECONDS,
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_SEQUENCE,
+    DEFAULT_TIMEOUT_SECONDS,
+    MAX_BINDINGS,
+    MAX_CODE_LENGTH,
+    MIN_CODE_LENGTH,
     SPEC_VERSION,
-    TIMEOUT_SECONDS,
     ConfigEntry,
     Signature,
     SubscriptionSource,
@@ -25,18 +25,18 @@ from core.dispatch.subscription import (
     is_binding_pattern,
 )
 from core.events.event_type import CODE_LENGTH
-from handlers.filters.cel import LONGEST_TEXT
-from serve_app.dispatch.job_models import Headers, Pair, TargetUrl
+from handlers.filters.cel import MAX_FILTER_CHARS
+from serve_app.dispatch.job_models import DeliveryHeaders, Pair, TargetUrl
 from serve_app.dispatch.secret_models import SecretText
-from serve_app.events.event_type_models import TSID, TYPE_ID, Description, Name
+from serve_app.events.event_type_models import TSID, TYPE_ID, Description, DisplayName
 from serve_app.gathers.models import BasicAuth, BearerAuth
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 from serve_app.waits.request_models import is_printable
 
 SUBSCRIPTION_ID = rf"^sub_{TSID}$"
 SUBSCRIPTION_NAME = rf"^(?:sub_{TSID}|[a-z][a-z0-9-]{{1,99}})$"
 POOL_NAME = rf"^(?:dpl_(?:default|{TSID})|[a-z][a-z0-9-]{{1,99}})$"
-MOST_DECLARED = 200
+MAX_DECLARED_SUBSCRIPTIONS = 200
 _YEAR = 366 * 86_400
 
 
@@ -50,8 +50,8 @@ Code = Annotated[
     str,
     Field(
         pattern=CODE,
-        min_length=SHORTEST_CODE,
-        max_length=LONGEST_CODE,
+        min_length=MIN_CODE_LENGTH,
+        max_length=MAX_CODE_LENGTH,
         examples=["order-processor"],
     ),
 ]
@@ -73,7 +73,7 @@ Expression = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=LONGEST_TEXT,
+        max_length=MAX_FILTER_CHARS,
         examples=["data.amount > 100 && event.source == 'shop'"],
         description="A CEL expression on event and data; only what it says true of is delivered.",
     ),
@@ -83,11 +83,11 @@ Queue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_pr
 Seconds = Annotated[int, Field(ge=0, le=_YEAR)]
 Timeout = Annotated[int, Field(ge=1, le=900)]
 Attempts = Annotated[int, Field(ge=1, le=100, description="Attempts in total.")]
-Order = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Config = Annotated[list[Pair], Field(max_length=50)]
+SequenceNumber = Annotated[int, Field(ge=0, le=2**31 - 1)]
+CustomConfig = Annotated[list[Pair], Field(max_length=50)]
 
 
-class BindingRequest(Wire):
+class BindingRequest(WireModel):
     """Which events: by the code of their type, or by its id."""
 
     event_type_code: TypePattern | None = None
@@ -112,34 +112,35 @@ def _names_each_once(bindings: list[BindingRequest]) -> list[BindingRequest]:
 
 Bindings = Annotated[
     list[BindingRequest],
-    Field(min_length=1, max_length=MOST_BINDINGS),
+    Field(min_length=1, max_length=MAX_BINDINGS),
     AfterValidator(_names_each_once),
 ]
 
 
-class SubscriptionFields(Wire):
+class SubscriptionFields(WireModel):
     """What a subscription is."""
 
-    name: Name
+    name: DisplayName
     description: Description | None = None
     event_types: Bindings
     target: TargetUrl = Field(description="Where deliveries go.")
     queue: Queue | None = Field(None, description="Kept for its owner; pools do the queueing.")
     dispatch_pool_id: PoolName = DEFAULT_POOL
     mode: Mode = Mode.IMMEDIATE
-    timeout_seconds: Timeout = TIMEOUT_SECONDS
+    timeout_seconds: Timeout = DEFAULT_TIMEOUT_SECONDS
     max_age_seconds: Seconds = Field(
-        MAX_AGE_SECONDS, description="What could not be delivered for so long expires; 0: never."
+        DEFAULT_MAX_AGE_SECONDS,
+        description="What could not be delivered for so long expires; 0: never.",
     )
-    delay_seconds: Seconds = DELAY_SECONDS
-    max_retries: Attempts = MAX_RETRIES
-    sequence: Order = SEQUENCE
+    delay_seconds: Seconds = DEFAULT_DELAY_SECONDS
+    max_retries: Attempts = DEFAULT_MAX_RETRIES
+    sequence: SequenceNumber = DEFAULT_SEQUENCE
     data_only: bool = Field(True, description="The event's data by itself; else in an envelope.")
     filter: Expression | None = None
-    headers: Headers = Field({}, description="Sent along; never shown again.")
+    headers: DeliveryHeaders = Field({}, description="Sent along; never shown again.")
     auth: Auth | None = Field(None, description="Shown to the target; never shown again.")
     signature: Signature = Signature.STANDARD
-    custom_config: Config = Field([])
+    custom_config: CustomConfig = Field([])
 
     def values(self, names: frozenset[str]) -> dict[str, Any]:
         """These fields as the core calls and keeps them; pool and bindings are looked up first."""
@@ -164,10 +165,10 @@ class SubscriptionReplacement(SubscriptionFields):
     status: SubscriptionStatus | None = Field(None, description="Left out: stays.")
 
 
-class SubscriptionPatch(Wire):
+class SubscriptionPatch(WireModel):
     """What is to change; the rest stays."""
 
-    name: Name | None = None
+    name: DisplayName | None = None
     description: Description | None = Field(None, description="null takes it away.")
     event_types: Bindings | None = None
     target: TargetUrl | None = None
@@ -178,13 +179,13 @@ class SubscriptionPatch(Wire):
     max_age_seconds: Seconds | None = None
     delay_seconds: Seconds | None = None
     max_retries: Attempts | None = None
-    sequence: Order | None = None
+    sequence: SequenceNumber | None = None
     data_only: bool | None = None
     filter: Expression | None = Field(None, description="null takes it away.")
-    headers: Headers | None = Field(None, description="All of them anew.")
+    headers: DeliveryHeaders | None = Field(None, description="All of them anew.")
     auth: Auth | None = Field(None, description="null takes it away.")
     signature: Signature | None = None
-    custom_config: Config | None = None
+    custom_config: CustomConfig | None = None
     status: SubscriptionStatus | None = None
 
     @model_validator(mode="after")
@@ -206,9 +207,9 @@ class SubscriptionPatch(Wire):
         return values_of(self, self.model_fields_set - {"dispatch_pool_id", "event_types"})
 
 
-def values_of(wish: Wire, names: frozenset[str] | set[str]) -> dict[str, Any]:
+def values_of(model: WireModel, names: frozenset[str] | set[str]) -> dict[str, Any]:
     """Fields by their names, secrets and pairs as they are kept."""
-    values = {name: getattr(wish, name) for name in names}
+    values = {name: getattr(model, name) for name in names}
     if values.get("auth") is not None:
         values["auth"] = values["auth"].model_dump()
     if "custom_config" in values:
@@ -227,10 +228,12 @@ class DeclaredSubscription(SubscriptionFields):
     code: Code
 
 
-class SubscriptionSyncRequest(Wire):
+class SubscriptionSyncRequest(WireModel):
     """All subscriptions of an application."""
 
-    subscriptions: Annotated[list[DeclaredSubscription], Field(max_length=MOST_DECLARED)]
+    subscriptions: Annotated[
+        list[DeclaredSubscription], Field(max_length=MAX_DECLARED_SUBSCRIPTIONS)
+    ]
     remove_unlisted: bool = Field(
         False, description="Remove those that were declared before and are not listed."
     )
@@ -244,7 +247,7 @@ class SubscriptionSyncRequest(Wire):
         return self
 
 
-class SubscriptionQuery(Wire):
+class SubscriptionQuery(WireModel):
     """Which subscriptions a listing shows."""
 
     status: SubscriptionStatus | None = None
@@ -262,6 +265,6 @@ class SubscriptionQuery(Wire):
         None, description="Those that take events of this type, in whatever version."
     )
     limit: Annotated[int, Field(ge=1, le=500)] = 100
-    cursor: Annotated[str, Field(pattern=CODE, max_length=LONGEST_CODE)] | None = Field(
+    cursor: Annotated[str, Field(pattern=CODE, max_length=MAX_CODE_LENGTH)] | None = Field(
         None, description="nextCursor of the page before."
     )

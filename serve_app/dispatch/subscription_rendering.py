@@ -4,23 +4,23 @@ from collections.abc import Mapping, Sequence
 
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import PoolRefusal
-from core.dispatch.signature import show_secret
-from core.dispatch.subscription import Refusal, Subscription
-from core.shared.timestamps import moment
+from core.dispatch.signature import format_secret
+from core.dispatch.subscription import Subscription, SubscriptionRefusal
+from core.shared.timestamps import to_iso
 from core.waits.config import MASK
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.waits.rendering import Document
-from services.dispatch.declarations import Declaration, NotSynced, Synced
+from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
 from storage.dispatch.pools import PoolRow
-from storage.dispatch.webhook_secrets import Secret
+from storage.dispatch.webhook_secrets import WebhookSecret
 
-_SENTENCES: Mapping[Refusal | PoolRefusal, str] = {
-    Refusal.CODE_EXISTS: "a subscription has this code already",
-    Refusal.SUBSCRIPTION_NOT_FOUND: "there is no such subscription",
-    Refusal.POOL_ARCHIVED: "its dispatch pool is archived: it needs another one",
-    Refusal.TOO_MANY_SUBSCRIPTIONS: "there are as many subscriptions as there may be",
-    Refusal.TOO_MANY_JOBS: "more deliveries wait in order in its old pool than can move with it: "
-    "pause it until there are fewer",
+_SENTENCES: Mapping[SubscriptionRefusal | PoolRefusal, str] = {
+    SubscriptionRefusal.CODE_EXISTS: "a subscription has this code already",
+    SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND: "there is no such subscription",
+    SubscriptionRefusal.POOL_ARCHIVED: "its dispatch pool is archived: it needs another one",
+    SubscriptionRefusal.TOO_MANY_SUBSCRIPTIONS: "there are as many subscriptions as there may be",
+    SubscriptionRefusal.TOO_MANY_JOBS: "more deliveries wait in order in its old pool than can "
+    "move with it: pause it until there are fewer",
 }
 _POOL_SENTENCES: Mapping[PoolRefusal, str] = {
     PoolRefusal.CODE_EXISTS: "a dispatch pool has this code already; an archived one keeps it, and "
@@ -36,29 +36,29 @@ _POOL_SENTENCES: Mapping[PoolRefusal, str] = {
     PoolRefusal.CODE_IS_RESERVED: "the code is that of the anchor's pool for what names none: a "
     "dispatch pool of one's own needs another",
 }
-_STATUSES: Mapping[Refusal | PoolRefusal, int] = {
-    Refusal.SUBSCRIPTION_NOT_FOUND: 404,
+_STATUSES: Mapping[SubscriptionRefusal | PoolRefusal, int] = {
+    SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND: 404,
     PoolRefusal.POOL_NOT_FOUND: 404,
     PoolRefusal.ANCHORS_POOL: 403,
 }
 
 
-def refused(refusal: Refusal | PoolRefusal) -> ProblemError:
+def refusal_error(refusal: SubscriptionRefusal | PoolRefusal) -> ProblemError:
     """The answer to a step that is not allowed."""
     return ProblemError(_problem(refusal, _sentence(refusal)))
 
 
-def not_synced(found: NotSynced) -> ProblemError:
+def declaration_error(found: SyncRefusal) -> ProblemError:
     """The answer to a declaration that cannot be met."""
     sentence = f"{found.code}: {_sentence(found.refusal)}; nothing was changed"
     return ProblemError(_problem(found.refusal, sentence))
 
 
-def _problem(refusal: Refusal | PoolRefusal, detail: str) -> Problem:
+def _problem(refusal: SubscriptionRefusal | PoolRefusal, detail: str) -> Problem:
     return Problem(status=_STATUSES.get(refusal, 409), code=refusal.value, detail=detail)
 
 
-def _sentence(refusal: Refusal | PoolRefusal) -> str:
+def _sentence(refusal: SubscriptionRefusal | PoolRefusal) -> str:
     # The kinds share values, and values are what they are compared by.
     return _POOL_SENTENCES[refusal] if isinstance(refusal, PoolRefusal) else _SENTENCES[refusal]
 
@@ -99,10 +99,10 @@ def subscription_document(one: Subscription) -> Document:
         "application": one.application,
         "status": one.status,
         "statusReason": one.status_reason,
-        "failingSince": None if one.failing_since is None else moment(one.failing_since),
+        "failingSince": None if one.failing_since is None else to_iso(one.failing_since),
         "version": one.version,
-        "createdAt": moment(one.created_at),
-        "updatedAt": moment(one.updated_at),
+        "createdAt": to_iso(one.created_at),
+        "updatedAt": to_iso(one.updated_at),
     }
 
 
@@ -118,31 +118,31 @@ def pool_document(row: PoolRow) -> Document:
         "status": row.status,
         "anchorLevel": row.tenant == ANCHOR,
         "application": row.application,
-        "createdAt": moment(row.created_at),
-        "updatedAt": moment(row.updated_at),
+        "createdAt": to_iso(row.created_at),
+        "updatedAt": to_iso(row.updated_at),
     }
 
 
-def secret_document(live: Sequence[Secret]) -> Document:
+def secret_document(live: Sequence[WebhookSecret]) -> Document:
     """What signs. Nowhere else is it shown."""
     return {
-        "secret": show_secret(live[0].secret),
+        "secret": format_secret(live[0].secret),
         "secrets": [
             {
-                "secret": show_secret(one.secret),
-                "createdAt": moment(one.created_at),
-                "expiresAt": None if one.expires_at is None else moment(one.expires_at),
+                "secret": format_secret(one.secret),
+                "createdAt": to_iso(one.created_at),
+                "expiresAt": None if one.expires_at is None else to_iso(one.expires_at),
             }
             for one in live
         ],
     }
 
 
-def sync_document(wish: Declaration, done: Synced) -> Document:
+def sync_document(declaration: DeclarationOptions, done: SyncResult) -> Document:
     """What became of each code."""
     return {
-        "application": wish.application,
-        "dryRun": wish.is_rehearsal,
+        "application": declaration.application,
+        "dryRun": declaration.is_dry_run,
         "created": done.created,
         "updated": done.updated,
         "unchanged": done.unchanged,

@@ -4,11 +4,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from core.dispatch.signature import read_secret
+from core.dispatch.signature import parse_secret
 from core.dispatch.subscription import Binding, Subscription, SubscriptionSource, SubscriptionStatus
-from core.shared.call_policy import Destinations
+from core.shared.call_policy import CallPolicy
 from core.shared.errors import InvalidError
-from handlers.filters.cel import Unusable, compile_filter
+from handlers.filters.cel import InvalidFilter, compile_filter
 from handlers.http.target_check import check_target, origin_of
 from serve_app.container import Replica
 from serve_app.dispatch.subscription_models import (
@@ -19,10 +19,10 @@ from serve_app.dispatch.subscription_models import (
     SubscriptionReplacement,
     SubscriptionRequest,
 )
-from serve_app.http.field_errors import Fault
-from serve_app.http.problems import ProblemError, invalid
+from serve_app.http.field_errors import FieldError
+from serve_app.http.problems import ProblemError, invalid_request
 from storage.dispatch import pools, webhook_secrets
-from storage.dispatch.subscriptions import Edit
+from storage.dispatch.subscriptions import SubscriptionEdit
 from storage.events import event_types
 
 _FIELDS = frozenset(SubscriptionFields.model_fields)
@@ -30,7 +30,7 @@ _FIELDS = frozenset(SubscriptionFields.model_fields)
 _UNSEEN = frozenset({"headers", "auth"})
 
 
-class SubscriptionDesk:
+class SubscriptionService:
     """Makes what a tenant asks for ready to be stored.
 
     Everything here raises InvalidError for what cannot be kept, and names the field.
@@ -40,52 +40,52 @@ class SubscriptionDesk:
         self._replica = replica
         self._tenant = tenant
         config = replica.config
-        self._destinations = Destinations(config.call_networks, config.call_ports)
+        self._destinations = CallPolicy(config.call_networks, config.call_ports)
         self._pools: dict[str, dict[str, Any]] = {}
 
-    async def new(self, wish: SubscriptionRequest) -> Subscription:
+    async def new(self, request: SubscriptionRequest) -> Subscription:
         """A subscription to create."""
-        made = await self._made(wish, wish.code)
-        return replace(made, source=wish.source, status=wish.status)
+        made = await self._made(request, request.code)
+        return replace(made, source=request.source, status=request.status)
 
-    async def declared(self, wishes: Sequence[DeclaredSubscription]) -> list[Subscription]:
+    async def declared(self, requests: Sequence[DeclaredSubscription]) -> list[Subscription]:
         """Subscriptions that an application declares."""
         return [
             replace(
-                await self._made(wish, wish.code, f"subscriptions[{place}]."),
+                await self._made(request, request.code, f"subscriptions[{place}]."),
                 source=SubscriptionSource.CODE,
             )
-            for place, wish in enumerate(wishes)
+            for place, request in enumerate(requests)
         ]
 
-    async def replacement(self, wish: SubscriptionReplacement) -> Edit:
+    async def replacement(self, request: SubscriptionReplacement) -> SubscriptionEdit:
         """What makes one anew."""
-        names = _FIELDS - (_UNSEEN - wish.model_fields_set)
-        values = await self._values(wish, wish.values(names))
+        names = _FIELDS - (_UNSEEN - request.model_fields_set)
+        values = await self._values(request, request.values(names))
 
-        def edit(held: Subscription) -> Subscription:
-            if wish.code not in (None, held.code):
-                raise InvalidError("code", f"{held.code}: a code stays")
-            changed = replace(held, **values)
-            check_credentials(held, changed, values)
-            return _moved(changed, wish.status)
+        def edit(current: Subscription) -> Subscription:
+            if request.code not in (None, current.code):
+                raise InvalidError("code", f"{current.code}: a code stays")
+            changed = replace(current, **values)
+            check_credentials(current, changed, values)
+            return _moved(changed, request.status)
 
         return edit
 
-    async def change(self, wish: SubscriptionPatch) -> Edit:
+    async def change(self, request: SubscriptionPatch) -> SubscriptionEdit:
         """What changes some of it."""
-        values = await self._values(wish, wish.values())
+        values = await self._values(request, request.values())
         values.pop("status", None)
 
-        def edit(held: Subscription) -> Subscription:
-            changed = replace(held, **values)
-            check_credentials(held, changed, values)
-            return _moved(changed, wish.status)
+        def edit(current: Subscription) -> Subscription:
+            changed = replace(current, **values)
+            check_credentials(current, changed, values)
+            return _moved(changed, request.status)
 
         return edit
 
-    async def _made(self, wish: SubscriptionFields, code: str, within: str = "") -> Subscription:
-        values = await self._values(wish, wish.values(_FIELDS), within)
+    async def _made(self, request: SubscriptionFields, code: str, within: str = "") -> Subscription:
+        values = await self._values(request, request.values(_FIELDS), within)
         return Subscription(
             tenant=self._tenant,
             subscription_id=f"sub_{self._replica.new_id()}",
@@ -95,27 +95,27 @@ class SubscriptionDesk:
 
     async def _values(
         self,
-        wish: SubscriptionFields | SubscriptionPatch,
+        request: SubscriptionFields | SubscriptionPatch,
         values: Mapping[str, Any],
         within: str = "",
     ) -> dict[str, Any]:
         """With what has to be looked up, after a look at what can be wrong."""
         found = dict(values)
-        if wish.target is not None:
-            check_target(wish.target, self._destinations, f"{within}target")
-        if wish.filter is not None:
-            checked = compile_filter(wish.filter)
-            if isinstance(checked, Unusable):
+        if request.target is not None:
+            check_target(request.target, self._destinations, f"{within}target")
+        if request.filter is not None:
+            checked = compile_filter(request.filter)
+            if isinstance(checked, InvalidFilter):
                 raise InvalidError(f"{within}filter", checked.reason)
-        if wish.event_types is not None:
-            found["bindings"] = await self._bindings(wish.event_types, within)
-        if wish.dispatch_pool_id is not None:
-            found |= await self._pool(wish.dispatch_pool_id, within)
+        if request.event_types is not None:
+            found["bindings"] = await self._bindings(request.event_types, within)
+        if request.dispatch_pool_id is not None:
+            found |= await self._pool(request.dispatch_pool_id, within)
         return found
 
     async def _pool(self, name: str, within: str) -> dict[str, Any]:
         if name not in self._pools:
-            row = await self._replica.database.ask(pools.find, self._tenant, name)
+            row = await self._replica.database.query(pools.find, self._tenant, name)
             if row is None:
                 raise InvalidError(f"{within}dispatchPoolId", "the id or the code of a pool in use")
             self._pools[name] = {
@@ -125,24 +125,28 @@ class SubscriptionDesk:
             }
         return self._pools[name]
 
-    async def _bindings(self, wishes: Sequence[BindingRequest], within: str) -> tuple[Binding, ...]:
+    async def _bindings(
+        self, requests: Sequence[BindingRequest], within: str
+    ) -> tuple[Binding, ...]:
         bindings: dict[str, Binding] = {}
-        for place, wish in enumerate(wishes):
+        for place, request in enumerate(requests):
             where = f"{within}eventTypes[{place}].eventTypeId"
-            pattern = wish.event_type_code or await self._code_of(wish.event_type_id or "", where)
+            pattern = request.event_type_code or await self._code_of(
+                request.event_type_id or "", where
+            )
             if pattern in bindings:
                 raise InvalidError(where, "each type once")
-            bindings[pattern] = Binding(pattern, wish.spec_version)
+            bindings[pattern] = Binding(pattern, request.spec_version)
         return tuple(bindings[pattern] for pattern in sorted(bindings))
 
     async def _code_of(self, event_type_id: str, where: str) -> str:
-        found = await self._replica.database.ask(event_types.read, self._tenant, event_type_id)
+        found = await self._replica.database.query(event_types.read, self._tenant, event_type_id)
         if found is None:
             raise InvalidError(where, "an event type that exists")
         return found.code
 
 
-def check_credentials(held: Subscription, changed: Subscription, given: Container[str]) -> None:
+def check_credentials(current: Subscription, changed: Subscription, given: Container[str]) -> None:
     """See that credentials do not go to another origin than the one they were given for.
 
     Whoever may change a subscription cannot read them, and must not have them sent to itself.
@@ -150,18 +154,18 @@ def check_credentials(held: Subscription, changed: Subscription, given: Containe
     Raises:
         ProblemError: Some are kept, and the origin is another; it names them all.
     """
-    was, is_ = origin_of(held.target), origin_of(changed.target)
+    was, is_ = origin_of(current.target), origin_of(changed.target)
     if was == is_:
         return
-    kept = [name for name in sorted(_UNSEEN) if getattr(held, name) and name not in given]
+    kept = [name for name in sorted(_UNSEEN) if getattr(current, name) and name not in given]
     if kept:
         expected = f"said again, or taken away: what is kept is for {was}, and target is {is_}"
-        raise ProblemError(invalid(Fault(name, expected) for name in kept))
+        raise ProblemError(invalid_request(FieldError(name, expected) for name in kept))
 
 
-def secret_of(text: str | None) -> bytes:
+def secret_or_new(text: str | None) -> bytes:
     """What was given, else a new one."""
-    return webhook_secrets.make() if text is None else read_secret(text)
+    return webhook_secrets.new_secret() if text is None else parse_secret(text)
 
 
 def _moved(changed: Subscription, status: SubscriptionStatus | None) -> Subscription:

@@ -7,10 +7,10 @@ from pydantic import Field
 from core.dispatch.job import Mode
 from core.dispatch.subscription import Signature, SubscriptionSource, SubscriptionStatus
 from serve_app.dispatch.job_models import Pair
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
 
-class BindingView(Wire):
+class BindingView(WireModel):
     """Which events."""
 
     event_type_code: str
@@ -18,7 +18,7 @@ class BindingView(Wire):
     spec_version: str | None
 
 
-class SubscriptionView(Wire):
+class SubscriptionView(WireModel):
     """A subscription, without its secrets."""
 
     id: str
@@ -53,7 +53,7 @@ class SubscriptionView(Wire):
     updated_at: str
 
 
-class SubscriptionPage(Wire):
+class SubscriptionPage(WireModel):
     """Subscriptions by code."""
 
     subscriptions: list[SubscriptionView]
@@ -61,7 +61,7 @@ class SubscriptionPage(Wire):
     next_cursor: str | None
 
 
-class KeptView(Wire):
+class KeptView(WireModel):
     """What is not listed and could not go."""
 
     code: str
@@ -69,7 +69,7 @@ class KeptView(Wire):
     detail: str
 
 
-class SyncView(Wire):
+class SyncView(WireModel):
     """What has become of which; the codes of each kind."""
 
     application: str

@@ -15,7 +15,7 @@ from core.events.event import (
     EXTENSION_LENGTH,
     ID_LENGTH,
     KEY_LENGTH,
-    MOST_CONTEXT,
+    MAX_CONTEXT_PAIRS,
     SCHEMA_LENGTH,
     SOURCE_LENGTH,
     SUBJECT_LENGTH,
@@ -27,13 +27,13 @@ from core.events.event_type import VERSION
 from core.shared.tsid import PATTERN
 from core.waits.messages import Reason, Verdict
 from core.waits.strategy import Status
-from serve_app.http.models import Instant, Wire
+from serve_app.http.models import QueryTimestamp, WireModel
 from serve_app.waits.event_models import ClauseView
 from storage.events.events import EventFilter
 
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]+$"
 _PAIR = r"^[^=\x00-\x1f\x7f-\x9f]+=[^\x00-\x1f\x7f-\x9f]+$"
-_MOST_PAIRS = 10
+_MAX_PAIRS = 10
 # What is not known is kept, if it is named as CloudEvents names extensions.
 _EXTENSIONS: JsonDict = {
     "additionalProperties": False,
@@ -45,7 +45,7 @@ _EXTENSIONS: JsonDict = {
     },
 }
 
-Type = Annotated[
+EventTypeText = Annotated[
     str,
     Field(
         min_length=1,
@@ -54,14 +54,16 @@ Type = Annotated[
         examples=["shop:orders:order:created", "order.created"],
     ),
 ]
-Source = Annotated[str, Field(min_length=1, max_length=SOURCE_LENGTH, pattern=_LINE)]
-Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LENGTH, pattern=_LINE)]
-OwnId = Annotated[str, Field(min_length=1, max_length=ID_LENGTH, pattern=_LINE)]
-OnceId = Annotated[str, Field(min_length=1, max_length=DEDUPLICATION_LENGTH, pattern=_LINE)]
+SourceText = Annotated[str, Field(min_length=1, max_length=SOURCE_LENGTH, pattern=_LINE)]
+SubjectText = Annotated[str, Field(min_length=1, max_length=SUBJECT_LENGTH, pattern=_LINE)]
+IdText = Annotated[str, Field(min_length=1, max_length=ID_LENGTH, pattern=_LINE)]
+DeduplicationIdText = Annotated[
+    str, Field(min_length=1, max_length=DEDUPLICATION_LENGTH, pattern=_LINE)
+]
 SchemaUri = Annotated[str, Field(min_length=1, max_length=SCHEMA_LENGTH, pattern=_LINE)]
 
 
-class ContextPair(Wire):
+class ContextPair(WireModel):
     """Something to find an event by."""
 
     key: Annotated[
@@ -76,9 +78,9 @@ class NewEvent(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel, json_schema_extra=_EXTENSIONS)
 
-    type: Type
-    source: Source
-    subject: Subject | None = None
+    type: EventTypeText
+    source: SourceText
+    subject: SubjectText | None = None
     data: Any = Field(
         None, description="Kept to the byte. A text that holds a JSON object or array is that."
     )
@@ -90,21 +92,21 @@ class NewEvent(BaseModel):
     type_version: Annotated[str, Field(pattern=VERSION)] | None = None
     time: AwareDatetime | None = Field(None, description="Default: now.")
     spec_version: Literal["1.0"] | None = None
-    id: OwnId | None = Field(
+    id: IdText | None = Field(
         None, description="The sender's own. Stands for deduplicationId, together with source."
     )
-    execution_id: OwnId | None = Field(
+    execution_id: IdText | None = Field(
         None, description="With correlationId: the wait that the event is for."
     )
-    correlation_id: OwnId | None = None
-    causation_id: OwnId | None = None
-    deduplication_id: OnceId | None = Field(
+    correlation_id: IdText | None = None
+    causation_id: IdText | None = None
+    deduplication_id: DeduplicationIdText | None = Field(
         None, description="Sent again with the same id, the event is the first one."
     )
-    message_group: OwnId | None = Field(
+    message_group: IdText | None = Field(
         None, description="Deliveries of one group keep their order, where that is asked for."
     )
-    context_data: Annotated[list[ContextPair], Field(max_length=MOST_CONTEXT)] | None = None
+    context_data: Annotated[list[ContextPair], Field(max_length=MAX_CONTEXT_PAIRS)] | None = None
 
 
 class NewCloudEvent(BaseModel):
@@ -113,24 +115,24 @@ class NewCloudEvent(BaseModel):
     model_config = ConfigDict(json_schema_extra=_EXTENSIONS)
 
     specversion: Literal["1.0"]
-    id: OwnId
-    source: Source
-    type: Type
-    subject: Subject | None = None
+    id: IdText
+    source: SourceText
+    type: EventTypeText
+    subject: SubjectText | None = None
     time: AwareDatetime | None = None
     datacontenttype: str | None = None
     dataschema: SchemaUri | None = None
     data: Any = None
     data_base64: str | None = None
     typeversion: Annotated[str, Field(pattern=VERSION)] | None = None
-    executionid: OwnId | None = None
-    correlationid: OwnId | None = None
-    causationid: OwnId | None = None
-    deduplicationid: OnceId | None = None
-    messagegroup: OwnId | None = None
+    executionid: IdText | None = None
+    correlationid: IdText | None = None
+    causationid: IdText | None = None
+    deduplicationid: DeduplicationIdText | None = None
+    messagegroup: IdText | None = None
 
 
-class EventSummary(Wire):
+class EventSummary(WireModel):
     """An event in a listing: without its data."""
 
     id: str
@@ -160,21 +162,21 @@ class EventDocument(EventSummary):
     data_base64: str | None = Field(None, alias="dataBase64", description="Data that is no text.")
 
 
-class EventPage(Wire):
+class EventPage(WireModel):
     """Events, newest first."""
 
     items: list[EventSummary]
     next_cursor: str | None
 
 
-class SchemaWarning(Wire):
+class SchemaWarning(WireModel):
     """Where data is not as its type's schema wants it."""
 
     path: str
     expected: str
 
 
-class WaitReply(Wire):
+class WaitReply(WireModel):
     """What a wait made of an event that is stored, whatever this says.
 
     A verdict of `refused` has `retryable`: whether the wait may take it if it is sent again with
@@ -193,7 +195,7 @@ class WaitReply(Wire):
     retryable: bool | None = None
 
 
-class EventCreated(Wire):
+class EventCreated(WireModel):
     """What became of an event: itself, or the first with its deduplicationId."""
 
     event: EventDocument
@@ -203,7 +205,7 @@ class EventCreated(Wire):
     wait: WaitReply | None = Field(None, description="What its wait made of it.")
 
 
-class IndexedWarnings(Wire):
+class IndexedWarnings(WireModel):
     """Warnings about one of the events."""
 
     index: int
@@ -216,7 +218,7 @@ class IndexedReply(WaitReply):
     index: int
 
 
-class EventsCreated(Wire):
+class EventsCreated(WireModel):
     """What became of the events of a batch, in their order."""
 
     events: list[EventDocument]
@@ -227,7 +229,7 @@ class EventsCreated(Wire):
     waits: list[IndexedReply] | None = None
 
 
-class EventQuery(Wire):
+class EventListQuery(WireModel):
     """Which events a listing shows."""
 
     type: Annotated[str, Field(min_length=1, max_length=TYPE_LENGTH, pattern=_LINE)] | None = Field(
@@ -235,18 +237,18 @@ class EventQuery(Wire):
         description="A type, or a pattern: * is any part of one segment.",
         examples=["shop:*:order:*"],
     )
-    source: Source | None = None
-    subject: Subject | None = None
-    correlation_id: OwnId | None = None
-    message_group: OwnId | None = None
+    source: SourceText | None = None
+    subject: SubjectText | None = None
+    correlation_id: IdText | None = None
+    message_group: IdText | None = None
     context: Annotated[
         list[Annotated[str, Field(max_length=KEY_LENGTH + 1 + VALUE_LENGTH, pattern=_PAIR)]],
-        Field(max_length=_MOST_PAIRS),
+        Field(max_length=_MAX_PAIRS),
     ] = Field([], description="key=value; all of them.")
-    since: Instant | None = Field(
+    since: QueryTimestamp | None = Field(
         None, alias="from", description="Not earlier, by the event's own time."
     )
-    until: Instant | None = Field(None, alias="to", description="Earlier than this.")
+    until: QueryTimestamp | None = Field(None, alias="to", description="Earlier than this.")
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: Annotated[str, Field(pattern=PATTERN)] | None = Field(
         None, description="nextCursor of the page before."

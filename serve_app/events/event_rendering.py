@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 
 from core.events.event import CLIENT, Event
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.shared.tsid import made_at
 from handlers.schemas.interface import Mismatch, within
-from serve_app.http.field_errors import Fault
+from serve_app.http.field_errors import FieldError
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.waits.rendering import Document, known
-from services.events.validator import Standing, Verdict
-from storage.events.events import Listed
+from serve_app.waits.rendering import Document, drop_none
+from services.events.validator import ValidationResult, ValidationStatus
+from storage.events.events import ListedEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class IngestedEvent:
     """What became of an event: stored, or known already; what did not fit; what its wait said."""
 
     event: Event
@@ -45,7 +45,7 @@ def event_document(event: Event) -> Document:
     return document
 
 
-def event_item(listed: Listed) -> Document:
+def event_item(listed: ListedEvent) -> Document:
     """An event in a listing."""
     document = _attributes(listed.event)
     if listed.size is not None:
@@ -53,55 +53,66 @@ def event_item(listed: Listed) -> Document:
     return document
 
 
-def created_document(taken: Taken) -> Document:
+def created_document(ingested: IngestedEvent) -> Document:
     """What became of one event."""
     document: Document = {
-        "event": event_document(taken.event),
-        "duplicate": taken.duplicate,
-        "dispatchJobCount": taken.jobs,
+        "event": event_document(ingested.event),
+        "duplicate": ingested.duplicate,
+        "dispatchJobCount": ingested.jobs,
     }
-    if taken.warnings:
-        document["warnings"] = _warnings(taken.warnings)
-    if taken.wait is not None:
-        document["wait"] = taken.wait
+    if ingested.warnings:
+        document["warnings"] = _warnings(ingested.warnings)
+    if ingested.wait is not None:
+        document["wait"] = ingested.wait
     return document
 
 
-def all_created_document(taken: Sequence[Taken]) -> Document:
+def all_created_document(ingested: Sequence[IngestedEvent]) -> Document:
     """What became of the events of a batch."""
     document: Document = {
-        "events": [event_document(one.event) for one in taken],
-        "count": len(taken),
-        "dispatchJobCount": sum(one.jobs for one in taken),
-        "duplicateCount": sum(one.duplicate for one in taken),
+        "events": [event_document(one.event) for one in ingested],
+        "count": len(ingested),
+        "dispatchJobCount": sum(one.jobs for one in ingested),
+        "duplicateCount": sum(one.duplicate for one in ingested),
     }
-    warned = [(index, one.warnings) for index, one in enumerate(taken) if one.warnings]
+    warned = [(index, one.warnings) for index, one in enumerate(ingested) if one.warnings]
     if warned:
         document["warnings"] = [
             {"index": index, "warnings": _warnings(found)} for index, found in warned
         ]
-    waits = [(index, one.wait) for index, one in enumerate(taken) if one.wait is not None]
+    waits = [(index, one.wait) for index, one in enumerate(ingested) if one.wait is not None]
     if waits:
         document["waits"] = [{"index": index, **wait} for index, wait in waits]
     return document
 
 
-def unfit(event: Event, verdict: Verdict, where: str) -> ProblemError:
+def validation_error(event: Event, result: ValidationResult, where: str) -> ProblemError:
     """The answer to an event that its type does not allow; `where` is its place in a batch."""
-    if verdict.standing is Standing.UNKNOWN:
-        fault = Fault(f"{where}type", f"an event type that is registered; {event.type} is not")
-        problem = Problem(status=422, code="unknown_event_type", detail=str(fault), faults=(fault,))
+    if result.status is ValidationStatus.UNKNOWN:
+        field_error = FieldError(
+            f"{where}type", f"an event type that is registered; {event.type} is not"
+        )
+        problem = Problem(
+            status=422,
+            code="unknown_event_type",
+            detail=str(field_error),
+            field_errors=(field_error,),
+        )
         return ProblemError(problem)
-    if verdict.lacks_client:
+    if result.lacks_client:
         expected = f"a pair with the key {CLIENT}: events of {event.type} are about one client each"
-        fault = Fault(f"{where}contextData", expected)
-        problem = Problem(status=422, code="client_required", detail=str(fault), faults=(fault,))
+        field_error = FieldError(f"{where}contextData", expected)
+        problem = Problem(
+            status=422, code="client_required", detail=str(field_error), field_errors=(field_error,)
+        )
         return ProblemError(problem)
-    root = f"{where}typeVersion" if verdict.is_misnamed else f"{where}data"
-    faults = tuple(Fault(within(root, one.path), one.expected) for one in verdict.mismatches)
-    version = "" if verdict.version is None else f" {verdict.version}"
+    root = f"{where}typeVersion" if result.is_misnamed else f"{where}data"
+    faults = tuple(FieldError(within(root, one.path), one.expected) for one in result.mismatches)
+    version = "" if result.version is None else f" {result.version}"
     detail = f"{root} is not what {event.type}{version} says: {faults[0]}"
-    return ProblemError(Problem(status=422, code="schema_mismatch", detail=detail, faults=faults))
+    return ProblemError(
+        Problem(status=422, code="schema_mismatch", detail=detail, field_errors=faults)
+    )
 
 
 def _attributes(event: Event) -> Document:
@@ -110,9 +121,9 @@ def _attributes(event: Event) -> Document:
         "specVersion": event.spec_version,
         "type": event.type,
         "source": event.source,
-        "time": moment(event.time),
+        "time": to_iso(event.time),
         "contextData": [{"key": key, "value": value} for key, value in event.context],
-        "createdAt": moment(made_at(event.event_id)),
+        "createdAt": to_iso(made_at(event.event_id)),
     }
     given = {
         "subject": event.subject,
@@ -126,7 +137,7 @@ def _attributes(event: Event) -> Document:
         "messageGroup": event.message_group,
         "extensions": event.extensions or None,
     }
-    return document | known(given)
+    return document | drop_none(given)
 
 
 def _warnings(found: Sequence[Mismatch]) -> list[Document]:

@@ -6,23 +6,23 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from actors.runtime.actor import mint
+from actors.runtime.actor import new_turn_id
 from core.events.event import JSON, Event
 from core.shared.errors import OverloadedError, TransientError, UnavailableError
 from core.shared.json_path import MISSING, document_of
-from core.waits.incoming_event import Arrival, offer_of
-from core.waits.messages import Message, Offer, RefusalKind, Refused, Reply
+from core.waits.incoming_event import IncomingEvent, offer_of
+from core.waits.messages import Offer, RefusalKind, RefusedReply, Reply, WaitMessage
 from core.waits.spec import DEFAULT_IDS, Source
 from handlers.schemas.interface import Mismatch
-from serve_app.events.event_rendering import Taken, unfit
+from serve_app.events.event_rendering import IngestedEvent, validation_error
 from serve_app.waits.rendering import Document
-from serve_app.waits.replies import offered_document
-from services.events.validator import Verdict
-from services.events.writer import Stored
-from services.shared.time_slice import Breath
+from serve_app.waits.replies import stored_event_reply_document
+from services.events.validator import ValidationResult
+from services.events.writer import StoredEvent
+from services.shared.time_slice import TimeSlice
 from telemetry.registry import Metrics
 
-DOOR = "events"
+INGRESS_CHANNEL = "events"
 # Between tries to offer an event to a wait whose shard is behind, in seconds.
 PAUSES = (0.1, 0.3, 0.9)
 
@@ -30,12 +30,12 @@ PAUSES = (0.1, 0.3, 0.9)
 class Writer(Protocol):
     """Who stores events."""
 
-    async def put(self, events: list[Event]) -> list[Stored]:
+    async def put(self, events: list[Event]) -> list[StoredEvent]:
         """Store them; what became of each."""
         ...
 
 
-class Judge(Protocol):
+class EventChecker(Protocol):
     """Who knows the types of events."""
 
     async def check(
@@ -46,34 +46,34 @@ class Judge(Protocol):
         content_type: str | None,
         data: bytes,
         client: str | None = None,
-    ) -> Verdict:
+    ) -> ValidationResult:
         """Whether an event is what its type says."""
         ...
 
 
-SendMany = Callable[[list[Message]], Awaitable[list[Reply]]]
+SendMany = Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
 
 
-class EventDesk:
+class EventService:
     """Takes events: none, or all that came together."""
 
     def __init__(
         self,
-        judge: Judge,
+        checker: EventChecker,
         writer: Writer,
         send_many: SendMany,
         metrics: Metrics,
-        patience: float,
+        timeout_seconds: float,
     ) -> None:
-        self._patience = patience
-        self._judge = judge
+        self._timeout = timeout_seconds
+        self._checker = checker
         self._writer = writer
         self._send_many = send_many
         self._metrics = metrics
 
     async def take(
         self, events: list[Event], *, is_batch: bool = False, brief: bool = False
-    ) -> list[Taken]:
+    ) -> list[IngestedEvent]:
         """Store events; what became of each, in order. A wait is offered its event afterwards.
 
         `brief` leaves out what their waits expect.
@@ -84,38 +84,40 @@ class EventDesk:
             ProblemError: One is not what its type says; nothing was stored.
             TransientError: Not now: nothing was stored, as far as is known.
         """
-        events, warnings = await self._judged_in_time(events, is_batch)
+        events, warnings = await self._validated_in_time(events, is_batch)
         stored = await self._writer.put(events)
         self._count(stored, warnings)
         waits = await self._offered([one.event for one in stored], brief)
         return [
-            Taken(one.event, one.duplicate, one.jobs, warnings.get(index, ()), waits.get(index))
+            IngestedEvent(
+                one.event, one.duplicate, one.jobs, warnings.get(index, ()), waits.get(index)
+            )
             for index, one in enumerate(stored)
         ]
 
-    async def _judged_in_time(
+    async def _validated_in_time(
         self, events: list[Event], is_batch: bool
     ) -> tuple[list[Event], dict[int, tuple[Mismatch, ...]]]:
         """All of them: each check has a limit of its own, and a batch may have a thousand."""
-        limit = asyncio.timeout(self._patience)
+        limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                return await self._judged(events, is_batch)
+                return await self._validated(events, is_batch)
         except TimeoutError:
             if not limit.expired():
                 raise
             detail = "the events were not held against their schemas in time; none was stored"
             raise UnavailableError(detail, 2) from None
 
-    async def _judged(
+    async def _validated(
         self, events: list[Event], is_batch: bool
     ) -> tuple[list[Event], dict[int, tuple[Mismatch, ...]]]:
         """The events with the versions they were held against, and what did not fit."""
-        breath = Breath()
-        judged: list[Event] = []
+        timeslice = TimeSlice()
+        validated: list[Event] = []
         warnings: dict[int, tuple[Mismatch, ...]] = {}
         for index, event in enumerate(events):
-            verdict = await self._judge.check(
+            result = await self._checker.check(
                 event.tenant,
                 event.type,
                 event.type_version,
@@ -123,16 +125,16 @@ class EventDesk:
                 _data(event),
                 event.client,
             )
-            if not verdict.accepted:
+            if not result.accepted:
                 self._metrics.events.refused += len(events)
-                raise unfit(event, verdict, f"[{index}]." if is_batch else "")
-            if verdict.mismatches:
-                warnings[index] = verdict.mismatches
-            is_news = verdict.version is not None and verdict.version != event.type_version
-            judged.append(replace(event, type_version=verdict.version) if is_news else event)
-            if breath.is_due:
-                await breath.take()
-        return judged, warnings
+                raise validation_error(event, result, f"[{index}]." if is_batch else "")
+            if result.mismatches:
+                warnings[index] = result.mismatches
+            is_news = result.version is not None and result.version != event.type_version
+            validated.append(replace(event, type_version=result.version) if is_news else event)
+            if timeslice.is_due:
+                await timeslice.take()
+        return validated, warnings
 
     async def _offered(self, events: Sequence[Event], brief: bool) -> dict[int, Document]:
         """What the waits of these events made of them, by index.
@@ -145,7 +147,7 @@ class EventDesk:
                 offers[index] = offer_to_wait(event)
         if not offers:
             return {}
-        told: dict[int, Document] = {}
+        documents: dict[int, Document] = {}
         for pause in (*PAUSES, None):
             passing: dict[int, Offer] = {}
             replies = await self._send([*offers.values()])
@@ -153,23 +155,25 @@ class EventDesk:
                 if pause is not None and _is_worth_another_try(reply):
                     passing[index] = offer
                 else:
-                    told[index] = offered_document(offer, reply, brief=brief)
-                    self._metrics.arrived(DOOR, told[index]["verdict"])
+                    documents[index] = stored_event_reply_document(offer, reply, brief=brief)
+                    self._metrics.count_event(INGRESS_CHANNEL, documents[index]["verdict"])
             offers = passing
             if not offers or pause is None:
                 break
             await asyncio.sleep(pause)
-        return told
+        return documents
 
-    async def _send(self, offers: list[Message]) -> list[Reply]:
+    async def _send(self, offers: list[WaitMessage]) -> list[Reply]:
         try:
             return await self._send_many(offers)
         except OverloadedError as error:
-            return [Refused(kind=RefusalKind.OVERLOADED, detail=str(error))] * len(offers)
+            return [RefusedReply(kind=RefusalKind.OVERLOADED, detail=str(error))] * len(offers)
         except TransientError as error:
-            return [Refused(kind=RefusalKind.FAILED, detail=str(error))] * len(offers)
+            return [RefusedReply(kind=RefusalKind.FAILED, detail=str(error))] * len(offers)
 
-    def _count(self, stored: Sequence[Stored], warnings: dict[int, tuple[Mismatch, ...]]) -> None:
+    def _count(
+        self, stored: Sequence[StoredEvent], warnings: dict[int, tuple[Mismatch, ...]]
+    ) -> None:
         counts = self._metrics.events
         duplicates = sum(one.duplicate for one in stored)
         counts.accepted += len(stored) - duplicates
@@ -180,7 +184,7 @@ class EventDesk:
 
 def _is_worth_another_try(reply: Reply) -> bool:
     """Only of a shard that is behind: one that did not answer has taken its time already."""
-    return isinstance(reply, Refused) and reply.kind is RefusalKind.OVERLOADED
+    return isinstance(reply, RefusedReply) and reply.kind is RefusalKind.OVERLOADED
 
 
 def offer_to_wait(event: Event) -> Offer:
@@ -189,9 +193,9 @@ def offer_to_wait(event: Event) -> Offer:
     if address is None:
         raise ValueError("an event without both ids is for no wait")
     document = document_of(event.data) if event.data is not None and event.is_json else None
-    arrival = Arrival(
+    arrival = IncomingEvent(
         source=Source.KAFKA,
-        door=DOOR,
+        channel=INGRESS_CHANNEL,
         label=event.type,
         raw=event.data if event.data is not None else b"null",
         body=None if document is MISSING else document,
@@ -199,7 +203,7 @@ def offer_to_wait(event: Event) -> Offer:
         event_id=event.event_id,
         content_type=event.content_type or JSON,
     )
-    return offer_of(address, DEFAULT_IDS, arrival, mint())
+    return offer_of(address, DEFAULT_IDS, arrival, new_turn_id())
 
 
 def _data(event: Event) -> bytes:

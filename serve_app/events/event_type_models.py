@@ -10,14 +10,14 @@ from core.events.event_type import (
     CODE_LENGTH,
     SEGMENT,
     VERSION,
-    Code,
+    EventTypeCode,
     SchemaType,
     TypeSource,
     TypeStatus,
     Validation,
     VersionStatus,
 )
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 from serve_app.waits.request_models import is_printable
 from storage.events.event_types import NewEventType, TypeChange, TypeFilter
 
@@ -33,7 +33,7 @@ MIME_TYPES = {
     SchemaType.PROTO: "application/x-protobuf",
 }
 
-Name = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
+DisplayName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
 Description = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
 MimeType = Annotated[
     str, Field(pattern=_MIME, description="Of the payloads. Default: what goes with schemaType.")
@@ -58,13 +58,13 @@ SchemaText = Annotated[
 ]
 
 
-class EventTypeRequest(Wire):
+class EventTypeRequest(WireModel):
     """An event type to register."""
 
     code: Annotated[
         str, Field(pattern=CODE, max_length=CODE_LENGTH, examples=["shop:orders:order:created"])
     ]
-    name: Name
+    name: DisplayName
     description: Description | None = None
     source: TypeSource = TypeSource.API
     client_scoped: bool = Field(
@@ -81,7 +81,7 @@ class EventTypeRequest(Wire):
         """As it is stored."""
         return NewEventType(
             event_type_id=event_type_id,
-            code=Code(*self.code.split(":")),
+            code=EventTypeCode(*self.code.split(":")),
             name=self.name,
             description=self.description,
             source=self.source,
@@ -90,10 +90,10 @@ class EventTypeRequest(Wire):
         )
 
 
-class EventTypePatch(Wire):
+class EventTypePatch(WireModel):
     """What is to change; the rest stays."""
 
-    name: Name | None = None
+    name: DisplayName | None = None
     description: Description | None = Field(None, description="null takes it away.")
     validation: Validation | None = None
 
@@ -113,7 +113,7 @@ class EventTypePatch(Wire):
         )
 
 
-class EventTypeQuery(Wire):
+class EventTypeQuery(WireModel):
     """Which event types a listing shows."""
 
     application: Segment | None = None
@@ -137,7 +137,7 @@ class EventTypeQuery(Wire):
         )
 
 
-class SchemaSource(Wire):
+class SchemaSource(WireModel):
     """A schema: written here, or one of /api/schemas."""
 
     definition: SchemaText = Field(
@@ -162,10 +162,10 @@ class VersionRequest(SchemaSource):
     version: VersionText
 
 
-class SchemaRequest(Wire):
+class SchemaRequest(WireModel):
     """A schema to keep by itself."""
 
-    name: Name
+    name: DisplayName
     description: Description | None = None
     schema_type: SchemaType = SchemaType.JSON_SCHEMA
     mime_type: MimeType | None = None
@@ -185,7 +185,7 @@ class SchemaRequest(Wire):
         return self
 
 
-class VersionView(Wire):
+class VersionView(WireModel):
     """A version of an event type."""
 
     version: str
@@ -203,7 +203,7 @@ class VersionWithSchema(VersionView):
     text: str = Field(alias="schema")
 
 
-class EventTypeView(Wire):
+class EventTypeView(WireModel):
     """An event type with its versions, oldest first."""
 
     id: str
@@ -223,20 +223,20 @@ class EventTypeView(Wire):
     updated_at: str
 
 
-class EventTypePage(Wire):
+class EventTypePage(WireModel):
     """Event types by code."""
 
     items: list[EventTypeView]
     next_cursor: str | None
 
 
-class SegmentList(Wire):
+class SegmentList(WireModel):
     """What a filter offers."""
 
     items: list[str]
 
 
-class SchemaView(Wire):
+class SchemaView(WireModel):
     """A schema without its content."""
 
     id: str
@@ -256,7 +256,7 @@ class SchemaWithContent(SchemaView):
     content: str
 
 
-class SchemaPage(Wire):
+class SchemaPage(WireModel):
     """Schemas in the order they were made."""
 
     items: list[SchemaView]

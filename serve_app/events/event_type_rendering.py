@@ -1,58 +1,65 @@
 """Event types and schemas to the documents callers get, and refusals to problems."""
 
-from core.events.event_type import Refusal, SchemaType, parse_code
-from core.shared.timestamps import moment
-from handlers.schemas.interface import Compiled
+from core.events.event_type import EventTypeRefusal, SchemaType, parse_code
+from core.shared.timestamps import to_iso
+from handlers.schemas.interface import CompiledSchema
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.waits.rendering import Document
-from storage.events.event_type_sync import Declaration, Synced, SyncRefused
+from storage.events.event_type_sync import (
+    EventTypeDeclaration,
+    EventTypeSyncRefusal,
+    EventTypeSyncResult,
+)
 from storage.events.event_types import EventType, SpecVersion
 from storage.events.schemas import Schema
 
 # How a schema itself travels.
-MEDIA_TYPES = {
+SCHEMA_MEDIA_TYPES = {
     SchemaType.JSON_SCHEMA: "application/schema+json",
     SchemaType.XSD: "application/xml",
     SchemaType.PROTO: "text/plain",
 }
 
-_MISSING = frozenset({Refusal.EVENT_TYPE_NOT_FOUND, Refusal.VERSION_NOT_FOUND})
+_MISSING = frozenset({EventTypeRefusal.EVENT_TYPE_NOT_FOUND, EventTypeRefusal.VERSION_NOT_FOUND})
 _SENTENCES = {
-    Refusal.CODE_EXISTS: "an event type has this code already",
-    Refusal.VERSION_EXISTS: "the event type has this version already",
-    Refusal.INVALID_STATUS: "only a version that is FINALISING changes or becomes CURRENT, and an "
-    "event type that is ARCHIVED takes no further one",
-    Refusal.CANNOT_DEPRECATE_FINALISING: "a version that never was CURRENT cannot be deprecated",
-    Refusal.ALREADY_DEPRECATED: "the version is DEPRECATED already",
-    Refusal.VERSIONS_NOT_DEPRECATED: "an event type is archived when all versions are DEPRECATED",
-    Refusal.ALREADY_ARCHIVED: "the event type is ARCHIVED already",
-    Refusal.CANNOT_DELETE: "an event type with versions that were CURRENT is archived first",
-    Refusal.EVENT_TYPE_NOT_FOUND: "there is no such event type",
-    Refusal.VERSION_NOT_FOUND: "the event type has no such version",
-    Refusal.TOO_MANY_VERSIONS: "the event type has as many versions as it may have",
-    Refusal.SCOPE_IS_FIXED: "clientScoped stays as it was registered",
-    Refusal.CHANGED_MEANWHILE: "somebody changed the event type meanwhile; try again",
+    EventTypeRefusal.CODE_EXISTS: "an event type has this code already",
+    EventTypeRefusal.VERSION_EXISTS: "the event type has this version already",
+    EventTypeRefusal.INVALID_STATUS: "only a version that is FINALISING changes or becomes "
+    "CURRENT, and an event type that is ARCHIVED takes no further one",
+    EventTypeRefusal.CANNOT_DEPRECATE_FINALISING: "a version that never was CURRENT cannot be "
+    "deprecated",
+    EventTypeRefusal.ALREADY_DEPRECATED: "the version is DEPRECATED already",
+    EventTypeRefusal.VERSIONS_NOT_DEPRECATED: "an event type is archived when all versions are "
+    "DEPRECATED",
+    EventTypeRefusal.ALREADY_ARCHIVED: "the event type is ARCHIVED already",
+    EventTypeRefusal.CANNOT_DELETE: "an event type with versions that were CURRENT is archived "
+    "first",
+    EventTypeRefusal.EVENT_TYPE_NOT_FOUND: "there is no such event type",
+    EventTypeRefusal.VERSION_NOT_FOUND: "the event type has no such version",
+    EventTypeRefusal.TOO_MANY_VERSIONS: "the event type has as many versions as it may have",
+    EventTypeRefusal.SCOPE_IS_FIXED: "clientScoped stays as it was registered",
+    EventTypeRefusal.CHANGED_MEANWHILE: "somebody changed the event type meanwhile; try again",
 }
 
 
-def refused(refusal: Refusal) -> ProblemError:
+def event_type_error(refusal: EventTypeRefusal) -> ProblemError:
     """The answer to a step that is not allowed."""
     status = 404 if refusal in _MISSING else 409
     return ProblemError(Problem(status=status, code=refusal.value, detail=_SENTENCES[refusal]))
 
 
-def sync_refused(refused: SyncRefused) -> ProblemError:
+def sync_error(refused: EventTypeSyncRefusal) -> ProblemError:
     """The answer to a declaration that is not allowed: which type, which version, and why."""
     where = refused.code if refused.version is None else f"{refused.code} {refused.version}"
     detail = f"{where}: {_SENTENCES[refused.refusal]}; nothing has changed"
     return ProblemError(Problem(status=409, code=refused.refusal.value, detail=detail))
 
 
-def sync_document(declaration: Declaration, done: Synced) -> Document:
+def sync_document(declaration: EventTypeDeclaration, done: EventTypeSyncResult) -> Document:
     """What has become of which type."""
     return {
         "application": declaration.application,
-        "dryRun": declaration.is_rehearsal,
+        "dryRun": declaration.is_dry_run,
         "created": done.created,
         "updated": done.updated,
         "unchanged": done.unchanged,
@@ -79,8 +86,8 @@ def event_type_document(found: EventType) -> Document:
         "clientScoped": found.client_scoped,
         "validation": found.validation,
         "specVersions": [version_document(one) for one in found.versions],
-        "createdAt": moment(found.created_at),
-        "updatedAt": moment(found.updated_at),
+        "createdAt": to_iso(found.created_at),
+        "updatedAt": to_iso(found.updated_at),
     }
 
 
@@ -91,8 +98,8 @@ def version_document(version: SpecVersion) -> Document:
         "status": version.status,
         "mimeType": version.mime_type,
         "schemaType": version.schema_type,
-        "createdAt": moment(version.created_at),
-        "updatedAt": moment(version.updated_at),
+        "createdAt": to_iso(version.created_at),
+        "updatedAt": to_iso(version.updated_at),
     }
 
 
@@ -106,12 +113,12 @@ def schema_document(schema: Schema) -> Document:
         "schemaType": schema.schema_type,
         "eventTypeId": schema.event_type_id,
         "version": schema.version,
-        "createdAt": moment(schema.created_at),
-        "updatedAt": moment(schema.updated_at),
+        "createdAt": to_iso(schema.created_at),
+        "updatedAt": to_iso(schema.updated_at),
     }
     return document if schema.content is None else document | {"content": schema.content}
 
 
-def kept_form(compiled: Compiled, text: str) -> bytes | None:
+def stored_form(compiled: CompiledSchema, text: str) -> bytes | None:
     """What is stored beside the text: nothing, if it is the same."""
     return None if compiled.form == text.encode() else compiled.form

@@ -8,18 +8,18 @@ from pydantic import Field, model_validator
 from core.events.event_type import (
     CODE,
     CODE_LENGTH,
-    MOST_VERSIONS,
-    Code,
+    MAX_VERSIONS,
+    EventTypeCode,
     TypeSource,
     Validation,
     VersionStatus,
     parse_version,
 )
-from serve_app.events.event_type_models import Description, Name, SchemaSource, VersionText
-from serve_app.http.models import Wire
+from serve_app.events.event_type_models import Description, DisplayName, SchemaSource, VersionText
+from serve_app.http.models import WireModel
 from storage.events.event_types import NewEventType
 
-MOST_TYPES = 200
+MAX_DECLARED_TYPES = 200
 
 
 class DeclaredVersionRequest(SchemaSource):
@@ -31,19 +31,19 @@ class DeclaredVersionRequest(SchemaSource):
     )
 
 
-class DeclaredTypeRequest(Wire):
+class DeclaredTypeRequest(WireModel):
     """An event type as it is to be."""
 
     code: Annotated[
         str, Field(pattern=CODE, max_length=CODE_LENGTH, examples=["shop:orders:order:created"])
     ]
-    name: Name
+    name: DisplayName
     description: Description | None = None
     client_scoped: bool = False
     validation: Validation | None = Field(
         None, description="Left out: as it is; enforce for a new one."
     )
-    versions: Annotated[list[DeclaredVersionRequest], Field(max_length=MOST_VERSIONS)] = Field(
+    versions: Annotated[list[DeclaredVersionRequest], Field(max_length=MAX_VERSIONS)] = Field(
         default_factory=list, description="Versions that are not listed stay."
     )
 
@@ -61,7 +61,7 @@ class DeclaredTypeRequest(Wire):
         """As it is stored if there is none."""
         return NewEventType(
             event_type_id=event_type_id,
-            code=Code(*self.code.split(":")),
+            code=EventTypeCode(*self.code.split(":")),
             name=self.name,
             description=self.description,
             source=TypeSource.CODE,
@@ -70,10 +70,10 @@ class DeclaredTypeRequest(Wire):
         )
 
 
-class EventTypeSyncRequest(Wire):
+class EventTypeSyncRequest(WireModel):
     """All event types of an application."""
 
-    event_types: Annotated[list[DeclaredTypeRequest], Field(max_length=MOST_TYPES)]
+    event_types: Annotated[list[DeclaredTypeRequest], Field(max_length=MAX_DECLARED_TYPES)]
     remove_unlisted: bool = Field(
         False,
         description="Remove the types that were declared before and are not listed: those that "
@@ -89,7 +89,7 @@ class EventTypeSyncRequest(Wire):
         return self
 
 
-class KeptType(Wire):
+class KeptType(WireModel):
     """A type that is not listed and could not go."""
 
     code: str
@@ -97,7 +97,7 @@ class KeptType(Wire):
     detail: str
 
 
-class EventTypeSyncView(Wire):
+class EventTypeSyncView(WireModel):
     """What has become of which event type; the codes of each kind."""
 
     application: str

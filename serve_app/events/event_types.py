@@ -11,7 +11,7 @@ from core.events.event_type import (
     CODE_LENGTH,
     SEGMENT,
     VERSION,
-    Refusal,
+    EventTypeRefusal,
     deprecate,
     finalise,
     refuse_archive,
@@ -33,19 +33,19 @@ from serve_app.events.event_type_models import (
     VersionWithSchema,
 )
 from serve_app.events.event_type_rendering import (
-    MEDIA_TYPES,
+    SCHEMA_MEDIA_TYPES,
     event_type_document,
-    refused,
+    event_type_error,
     version_document,
 )
-from serve_app.events.schema_service import conformity_of, draft_of, new_id, version_of
-from serve_app.http.json_io import answer, parse_as, read_body
-from serve_app.http.openapi import body, described
+from serve_app.events.schema_service import draft_of, new_id, validator_of, version_of
+from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires
 from storage.events import event_types
 from storage.events.event_types import EventType
 
-MOST_SEGMENTS = 1_000
+MAX_SEGMENTS = 1_000
 
 log = structlog.get_logger("event_types")
 
@@ -65,7 +65,7 @@ TypeName = Annotated[
     ),
 ]
 VersionName = Annotated[str, Path(alias="version", pattern=VERSION, examples=["1.0"])]
-Chosen = Annotated[str | None, Query(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH)]
+SegmentFilter = Annotated[str | None, Query(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH)]
 
 
 @router.post(
@@ -73,86 +73,86 @@ Chosen = Annotated[str | None, Query(pattern=rf"^{SEGMENT}$", max_length=CODE_LE
     dependencies=[Writes],
     operation_id="createEventType",
     status_code=201,
-    responses=described({201: EventTypeView}, 409),
-    openapi_extra=body(EventTypeRequest),
+    responses=describe_responses({201: EventTypeView}, 409),
+    openapi_extra=json_body(EventTypeRequest),
 )
 async def create_event_type(request: Request) -> Response:
     """Register an event type."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wish = parse_as(EventTypeRequest, raw)
+    body = parse_as(EventTypeRequest, raw)
     await replica.count_quotas.check(caller.tenant, Quota.EVENT_TYPES)
-    new = wish.to_new(new_id(request, "evt"))
-    if not await replica.database.ask_once(event_types.create, caller.tenant, new):
-        raise refused(Refusal.CODE_EXISTS)
-    _note(request, "event_type.created", wish.code)
-    return await _shown(request, wish.code, 201)
+    new = body.to_new(new_id(request, "evt"))
+    if not await replica.database.query_once(event_types.create, caller.tenant, new):
+        raise event_type_error(EventTypeRefusal.CODE_EXISTS)
+    _note(request, "event_type.created", body.code)
+    return await _shown(request, body.code, 201)
 
 
 @router.get(
     "",
     dependencies=[Reads],
     operation_id="listEventTypes",
-    responses=described({200: EventTypePage}),
+    responses=describe_responses({200: EventTypePage}),
 )
 async def list_event_types(request: Request, query: Annotated[EventTypeQuery, Query()]) -> Response:
     """List the tenant's event types by code."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.listings.ask(
+    found = await replica.listings.query(
         event_types.page, tenant, query.to_filter(), query.cursor or "", query.limit
     )
     more = found[-1].code if len(found) == query.limit else None
-    return answer({"items": [event_type_document(one) for one in found], "nextCursor": more})
+    return json_response({"items": [event_type_document(one) for one in found], "nextCursor": more})
 
 
 @router.get(
     "/filters/applications",
     dependencies=[Reads],
     operation_id="listApplications",
-    responses=described({200: SegmentList}),
+    responses=describe_responses({200: SegmentList}),
 )
 async def list_applications(request: Request) -> Response:
     """List the applications that have event types."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(event_types.applications, tenant, MOST_SEGMENTS)
-    return answer({"items": found})
+    found = await replica.database.query(event_types.applications, tenant, MAX_SEGMENTS)
+    return json_response({"items": found})
 
 
 @router.get(
     "/filters/subdomains",
     dependencies=[Reads],
     operation_id="listSubdomains",
-    responses=described({200: SegmentList}),
+    responses=describe_responses({200: SegmentList}),
 )
-async def list_subdomains(request: Request, application: Chosen = None) -> Response:
+async def list_subdomains(request: Request, application: SegmentFilter = None) -> Response:
     """List the subdomains of an application, or of all."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(event_types.subdomains, tenant, application, MOST_SEGMENTS)
-    return answer({"items": found})
+    found = await replica.database.query(event_types.subdomains, tenant, application, MAX_SEGMENTS)
+    return json_response({"items": found})
 
 
 @router.get(
     "/filters/aggregates",
     dependencies=[Reads],
     operation_id="listAggregates",
-    responses=described({200: SegmentList}),
+    responses=describe_responses({200: SegmentList}),
 )
 async def list_aggregates(
-    request: Request, application: Chosen = None, subdomain: Chosen = None
+    request: Request, application: SegmentFilter = None, subdomain: SegmentFilter = None
 ) -> Response:
     """List the aggregates of an application and a subdomain, or of all."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(
-        event_types.aggregates, tenant, application, subdomain, MOST_SEGMENTS
+    found = await replica.database.query(
+        event_types.aggregates, tenant, application, subdomain, MAX_SEGMENTS
     )
-    return answer({"items": found})
+    return json_response({"items": found})
 
 
 @router.get(
     "/{code}",
     dependencies=[Reads],
     operation_id="showEventType",
-    responses=described({200: EventTypeView}, 404),
+    responses=describe_responses({200: EventTypeView}, 404),
 )
 async def show_event_type(request: Request, code: TypeName) -> Response:
     """Show one event type with its versions."""
@@ -163,16 +163,16 @@ async def show_event_type(request: Request, code: TypeName) -> Response:
     "/{code}",
     dependencies=[Writes],
     operation_id="changeEventType",
-    responses=described({200: EventTypeView}, 404),
-    openapi_extra=body(EventTypePatch),
+    responses=describe_responses({200: EventTypeView}, 404),
+    openapi_extra=json_body(EventTypePatch),
 )
 async def change_event_type(request: Request, code: TypeName) -> Response:
     """Change how an event type is called, or what becomes of events that do not fit."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wish = parse_as(EventTypePatch, raw)
-    if not await replica.database.ask(event_types.change, caller.tenant, code, wish.to_change()):
-        raise refused(Refusal.EVENT_TYPE_NOT_FOUND)
+    body = parse_as(EventTypePatch, raw)
+    if not await replica.database.query(event_types.change, caller.tenant, code, body.to_change()):
+        raise event_type_error(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
     _note(request, "event_type.changed", code)
     return await _shown(request, code, forget=True)
 
@@ -182,15 +182,17 @@ async def change_event_type(request: Request, code: TypeName) -> Response:
     dependencies=[Writes],
     operation_id="dropEventType",
     status_code=204,
-    responses=described({}, 404, 409),
+    responses=describe_responses({}, 404, 409),
 )
 async def drop_event_type(request: Request, code: TypeName) -> Response:
     """Remove an event type that is archived, or that never had a version in force."""
     replica, caller = replica_of(request), caller_of(request)
-    dropped = await replica.database.ask_once(event_types.drop, caller.tenant, code, refuse_delete)
-    if isinstance(dropped, Refusal):
-        raise refused(dropped)
-    conformity_of(request).forget(caller.tenant, dropped)
+    dropped = await replica.database.query_once(
+        event_types.drop, caller.tenant, code, refuse_delete
+    )
+    if isinstance(dropped, EventTypeRefusal):
+        raise event_type_error(dropped)
+    validator_of(request).forget(caller.tenant, dropped)
     _note(request, "event_type.dropped", dropped)
     return Response(status_code=204)
 
@@ -199,12 +201,14 @@ async def drop_event_type(request: Request, code: TypeName) -> Response:
     "/{code}/archive",
     dependencies=[Writes],
     operation_id="archiveEventType",
-    responses=described({200: EventTypeView}, 404, 409),
+    responses=describe_responses({200: EventTypeView}, 404, 409),
 )
 async def archive_event_type(request: Request, code: TypeName) -> Response:
     """Put an event type out of use: all of its versions are deprecated."""
     replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.ask_once(event_types.archive, caller.tenant, code, refuse_archive)
+    done = await replica.database.query_once(
+        event_types.archive, caller.tenant, code, refuse_archive
+    )
     return _settled(request, "event_type.archived", done)
 
 
@@ -213,17 +217,17 @@ async def archive_event_type(request: Request, code: TypeName) -> Response:
     dependencies=[Writes],
     operation_id="addVersion",
     status_code=201,
-    responses=described({201: EventTypeView}, 404, 409),
-    openapi_extra=body(VersionRequest),
+    responses=describe_responses({201: EventTypeView}, 404, 409),
+    openapi_extra=json_body(VersionRequest),
 )
 async def add_version(request: Request, code: TypeName) -> Response:
     """Add a version with its schema; it is FINALISING."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wish = parse_as(VersionRequest, raw)
+    body = parse_as(VersionRequest, raw)
     await replica.count_quotas.check(caller.tenant, Quota.SCHEMAS)
-    draft = await draft_of(request, version_of(wish.version), wish)
-    done = await replica.database.ask_once(
+    draft = await draft_of(request, version_of(body.version), body)
+    done = await replica.database.query_once(
         event_types.put_version, caller.tenant, code, draft, refuse_version
     )
     return _settled(request, "event_type.version_added", done, 201)
@@ -233,15 +237,15 @@ async def add_version(request: Request, code: TypeName) -> Response:
     "/{code}/schemas/{version}",
     dependencies=[Writes],
     operation_id="rewriteVersion",
-    responses=described({200: EventTypeView}, 404, 409),
-    openapi_extra=body(SchemaSource),
+    responses=describe_responses({200: EventTypeView}, 404, 409),
+    openapi_extra=json_body(SchemaSource),
 )
 async def rewrite_version(request: Request, code: TypeName, version: VersionName) -> Response:
     """Give a version that is FINALISING another schema."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     draft = await draft_of(request, version_of(version), parse_as(SchemaSource, raw))
-    done = await replica.database.ask(
+    done = await replica.database.query(
         event_types.put_version, caller.tenant, code, draft, refuse_rewrite
     )
     return _settled(request, "event_type.version_rewritten", done)
@@ -251,12 +255,12 @@ async def rewrite_version(request: Request, code: TypeName, version: VersionName
     "/{code}/schemas/{version}/finalise",
     dependencies=[Writes],
     operation_id="finaliseVersion",
-    responses=described({200: EventTypeView}, 404, 409),
+    responses=describe_responses({200: EventTypeView}, 404, 409),
 )
 async def finalise_version(request: Request, code: TypeName, version: VersionName) -> Response:
     """Put a version in force; the one of the same major that was CURRENT becomes DEPRECATED."""
     replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.ask_once(
+    done = await replica.database.query_once(
         event_types.move_version, caller.tenant, code, version_of(version), finalise
     )
     return _settled(request, "event_type.version_finalised", done)
@@ -266,12 +270,12 @@ async def finalise_version(request: Request, code: TypeName, version: VersionNam
     "/{code}/schemas/{version}/deprecate",
     dependencies=[Writes],
     operation_id="deprecateVersion",
-    responses=described({200: EventTypeView}, 404, 409),
+    responses=describe_responses({200: EventTypeView}, 404, 409),
 )
 async def deprecate_version(request: Request, code: TypeName, version: VersionName) -> Response:
     """Deprecate a version: only events that name it are still held against it."""
     replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.ask_once(
+    done = await replica.database.query_once(
         event_types.move_version, caller.tenant, code, version_of(version), deprecate
     )
     return _settled(request, "event_type.version_deprecated", done)
@@ -279,7 +283,7 @@ async def deprecate_version(request: Request, code: TypeName, version: VersionNa
 
 def _with_raw(responses: dict[int | str, Any]) -> dict[int | str, Any]:
     """The same, or the schema by itself."""
-    responses[200]["content"] = {kind: {"schema": {}} for kind in MEDIA_TYPES.values()}
+    responses[200]["content"] = {kind: {"schema": {}} for kind in SCHEMA_MEDIA_TYPES.values()}
     return responses
 
 
@@ -287,7 +291,7 @@ def _with_raw(responses: dict[int | str, Any]) -> dict[int | str, Any]:
     "/{code}/schemas/{version}",
     dependencies=[Reads],
     operation_id="showVersion",
-    responses=_with_raw(described({200: VersionWithSchema}, 404)),
+    responses=_with_raw(describe_responses({200: VersionWithSchema}, 404)),
 )
 async def show_version(
     request: Request,
@@ -297,38 +301,40 @@ async def show_version(
 ) -> Response:
     """Show a version with its schema."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(event_types.read, tenant, code)
+    found = await replica.database.query(event_types.read, tenant, code)
     if found is None:
-        raise refused(Refusal.EVENT_TYPE_NOT_FOUND)
+        raise event_type_error(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
     wanted = version_of(version)
     one = next((one for one in found.versions if one.version == wanted), None)
-    text = await replica.database.ask(event_types.schema_text, tenant, found.code, wanted)
+    text = await replica.database.query(event_types.schema_text, tenant, found.code, wanted)
     if one is None or text is None:
-        raise refused(Refusal.VERSION_NOT_FOUND)
+        raise event_type_error(EventTypeRefusal.VERSION_NOT_FOUND)
     if raw:
-        return Response(text, media_type=MEDIA_TYPES[one.schema_type])
-    return answer(version_document(one) | {"code": found.code, "schema": text})
+        return Response(text, media_type=SCHEMA_MEDIA_TYPES[one.schema_type])
+    return json_response(version_document(one) | {"code": found.code, "schema": text})
 
 
-def _settled(request: Request, what: str, done: Refusal | EventType, status: int = 200) -> Response:
+def _settled(
+    request: Request, what: str, done: EventTypeRefusal | EventType, status: int = 200
+) -> Response:
     """The type after a step, or why there was none."""
-    if isinstance(done, Refusal):
-        raise refused(done)
-    conformity_of(request).forget(caller_of(request).tenant, done.code)
+    if isinstance(done, EventTypeRefusal):
+        raise event_type_error(done)
+    validator_of(request).forget(caller_of(request).tenant, done.code)
     _note(request, what, done.code)
-    return answer(event_type_document(done), status)
+    return json_response(event_type_document(done), status)
 
 
 async def _shown(
     request: Request, name: str, status: int = 200, *, forget: bool = False
 ) -> Response:
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.ask(event_types.read, tenant, name)
+    found = await replica.database.query(event_types.read, tenant, name)
     if found is None:
-        raise refused(Refusal.EVENT_TYPE_NOT_FOUND)
+        raise event_type_error(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
     if forget or status == 201:
-        conformity_of(request).forget(tenant, found.code)
-    return answer(event_type_document(found), status)
+        validator_of(request).forget(tenant, found.code)
+    return json_response(event_type_document(found), status)
 
 
 def _note(request: Request, what: str, code: str) -> None:

@@ -9,15 +9,22 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from core.access.permissions import Permission
-from core.events.cloud_event import BATCH, STRUCTURED, Birth, read_batch, read_binary, read_event
+from core.events.cloud_event import (
+    BATCH,
+    STRUCTURED,
+    EventStamp,
+    read_batch,
+    read_binary,
+    read_event,
+)
 from core.events.event import Event, media_type
 from core.shared.errors import InvalidError, NotFoundError
 from core.shared.tsid import PATTERN
 from serve_app.events.event_models import (
     EventCreated,
     EventDocument,
+    EventListQuery,
     EventPage,
-    EventQuery,
     EventsCreated,
     NewCloudEvent,
     NewEvent,
@@ -29,11 +36,11 @@ from serve_app.events.event_rendering import (
     event_item,
 )
 from serve_app.http.headers import headers_of
-from serve_app.http.json_io import JSON, answer, check_content_type, parse, read_any_body
-from serve_app.http.openapi import described, ref
+from serve_app.http.json_io import JSON, check_content_type, json_response, parse, read_any_body
+from serve_app.http.openapi import describe_responses, ref
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.http.raw_route import LeanRoute
+from serve_app.http.raw_route import RawRoute
 from storage.events import events
 
 MAX_EVENTS = 1_000
@@ -45,11 +52,11 @@ _CLOUD_EVENTS = "application/cloudevents"
 # Whoever writes one of these means binary mode, and is told what is missing for it.
 _MARKS = ("ce-specversion", "ce-id", "ce-type", "ce-source")
 
-lean = APIRouter(prefix="/api/events", route_class=LeanRoute, tags=["events"])
+raw_router = APIRouter(prefix="/api/events", route_class=RawRoute, tags=["events"])
 router = APIRouter(prefix="/api/events", tags=["events"])
 
 
-class Shape(Enum):
+class EventFormat(Enum):
     """How the events of a request are written."""
 
     PLAIN = auto()
@@ -70,12 +77,12 @@ def _many(item: dict[str, Any]) -> dict[str, Any]:
 _PLAIN, _CLOUD = {"$ref": ref(NewEvent)}, {"$ref": ref(NewCloudEvent)}
 
 
-@lean.post(
+@raw_router.post(
     "",
     dependencies=[requires(Permission.EVENTS_WRITE)],
     operation_id="createEvent",
     status_code=201,
-    responses=described({200: EventCreated, 201: EventCreated}),
+    responses=describe_responses({200: EventCreated, 201: EventCreated}),
     openapi_extra=_body({JSON: _PLAIN, STRUCTURED: _CLOUD}),
 )
 async def create_event(request: Request) -> Response:
@@ -84,37 +91,37 @@ async def create_event(request: Request) -> Response:
     It may be a CloudEvent in binary mode: attributes in `ce-` headers, data in the body. A batch
     (`application/cloudevents-batch+json`) is taken as by /api/events/batch.
     """
-    shape = shape_of(headers_of(request))
-    if shape is Shape.BATCH:
+    shape = event_format_of(headers_of(request))
+    if shape is EventFormat.BATCH:
         return await _create_many(request, structured=True)
     replica = replica_of(request)
     raw = await read_any_body(request, replica.config.request_timeout)
     birth = _birth(request)
-    if shape is Shape.BINARY:
+    if shape is EventFormat.BINARY:
         event = _read(request, lambda: read_binary(headers_of(request), raw, birth))
     else:
-        structured = shape is Shape.STRUCTURED
+        structured = shape is EventFormat.STRUCTURED
         event = _read(request, lambda: read_event(raw, birth, structured=structured), raw)
-    (taken,) = await replica.event_desk.take([event], brief=_is_brief(request))
-    status = 200 if taken.duplicate else 201
-    where = {"Location": f"/api/events/{taken.event.event_id}"}
-    return answer(created_document(taken), status, where)
+    (ingested,) = await replica.event_service.take([event], brief=_is_brief(request))
+    status = 200 if ingested.duplicate else 201
+    where = {"Location": f"/api/events/{ingested.event.event_id}"}
+    return json_response(created_document(ingested), status, where)
 
 
-@lean.post(
+@raw_router.post(
     "/batch",
     dependencies=[requires(Permission.EVENTS_WRITE)],
     operation_id="createEvents",
     status_code=201,
-    responses=described({201: EventsCreated}),
+    responses=describe_responses({201: EventsCreated}),
     openapi_extra=_body({JSON: _many({"anyOf": [_PLAIN, _CLOUD]}), BATCH: _many(_CLOUD)}),
 )
 async def create_events(request: Request) -> Response:
     """Store up to 1000 events in one transaction: all of them, or none if one is not valid."""
-    shape = shape_of(headers_of(request))
-    if shape not in {Shape.BATCH, Shape.PLAIN}:
+    shape = event_format_of(headers_of(request))
+    if shape not in {EventFormat.BATCH, EventFormat.PLAIN}:
         raise _unsupported(f"a batch is {JSON} or {BATCH}")
-    return await _create_many(request, structured=shape is Shape.BATCH)
+    return await _create_many(request, structured=shape is EventFormat.BATCH)
 
 
 def _is_brief(request: Request) -> bool:
@@ -127,63 +134,63 @@ async def _create_many(request: Request, *, structured: bool) -> Response:
     raw = await read_any_body(request, replica.config.request_timeout)
     birth = _birth(request)
     read = _read(request, lambda: read_batch(raw, birth, MAX_EVENTS, structured=structured), raw)
-    taken = await replica.event_desk.take(read, is_batch=True, brief=_is_brief(request))
-    return answer(all_created_document(taken), 201)
+    ingested = await replica.event_service.take(read, is_batch=True, brief=_is_brief(request))
+    return json_response(all_created_document(ingested), 201)
 
 
 @router.get(
     "",
     dependencies=[requires(Permission.EVENTS_READ)],
     operation_id="listEvents",
-    responses=described({200: EventPage}),
+    responses=describe_responses({200: EventPage}),
 )
-async def list_events(request: Request, query: Annotated[EventQuery, Query()]) -> Response:
+async def list_events(request: Request, query: Annotated[EventListQuery, Query()]) -> Response:
     """List the tenant's events, newest first, without their data."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.listings.ask(
+    found = await replica.listings.query(
         events.page, tenant, query.to_filter(), query.cursor, query.limit
     )
     items = found.items
-    more = items[-1].event.event_id if len(items) == query.limit else found.looked_to
-    return answer({"items": [event_item(one) for one in items], "nextCursor": more})
+    more = items[-1].event.event_id if len(items) == query.limit else found.scanned_to
+    return json_response({"items": [event_item(one) for one in items], "nextCursor": more})
 
 
 @router.get(
     "/{id}",
     dependencies=[requires(Permission.EVENTS_READ)],
     operation_id="showEvent",
-    responses=described({200: EventDocument}, 404),
+    responses=describe_responses({200: EventDocument}, 404),
 )
 async def show_event(request: Request, event_id: Annotated[str, Path(alias="id")]) -> Response:
     """Show one event with its data."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     found: Event | None = None
     if _ID.fullmatch(event_id):
-        found = await replica.database.ask(events.read, tenant, event_id)
+        found = await replica.database.query(events.read, tenant, event_id)
     if found is None:
         raise NotFoundError("an event with this id")
-    return answer(event_document(found))
+    return json_response(event_document(found))
 
 
-def shape_of(headers: dict[str, str]) -> Shape:
+def event_format_of(headers: dict[str, str]) -> EventFormat:
     """How a request's events are written, by its headers."""
     declared = headers.get("content-type")
     kind = "" if declared is None else media_type(declared)
     if kind.startswith(_CLOUD_EVENTS):
         if kind == STRUCTURED:
-            return Shape.STRUCTURED
+            return EventFormat.STRUCTURED
         if kind == BATCH:
-            return Shape.BATCH
+            return EventFormat.BATCH
         raise _unsupported(f"CloudEvents are spoken here as {STRUCTURED} or {BATCH}")
     if any(mark in headers for mark in _MARKS):
-        return Shape.BINARY
+        return EventFormat.BINARY
     check_content_type(declared)
-    return Shape.PLAIN
+    return EventFormat.PLAIN
 
 
-def _birth(request: Request) -> Birth:
+def _birth(request: Request) -> EventStamp:
     replica = replica_of(request)
-    return Birth(caller_of(request).tenant, replica.gateway.clock.now(), replica.new_id)
+    return EventStamp(caller_of(request).tenant, replica.gateway.clock.now(), replica.new_id)
 
 
 def _read(request: Request, read: Callable[[], T], raw: bytes | None = None) -> T:

@@ -6,36 +6,47 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from actors.runtime.actor import mint
+from actors.runtime.actor import new_turn_id
 from core.access.permissions import Permission
 from core.access.tokens import STREAM
 from core.gathers.gather import (
     DEFAULT_TIMEOUT_MS,
-    Ask,
-    Asked,
-    Mode,
+    GatherMode,
+    GatherSpec,
+    Question,
     ReplyBy,
     Resource,
-    outcome_said,
+    outcome_reported,
 )
 from core.shared.address import Address, check_id
 from core.shared.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from core.waits.messages import Offer
 from core.waits.spec import Source
 from serve_app.container import Replica
-from serve_app.gathers.gathers import ANSWERS, LastSeen, LastSeenHeader, gather_held, stream_answers
-from serve_app.gathers.models import JournalCallback, JournalsBegun, JournalsRequest, JournalsResult
+from serve_app.gathers.gathers import (
+    STREAM_RESPONSES,
+    LastEventId,
+    LastEventIdHeader,
+    gather_blocking,
+    stream_answers,
+)
+from serve_app.gathers.models import (
+    JournalCallback,
+    JournalsRequest,
+    JournalsResult,
+    JournalsStarted,
+)
 from serve_app.gathers.rendering import journal_result
-from serve_app.gathers.service import capped, context_of, trace_of
+from serve_app.gathers.service import cap_timeout, continue_trace, encode_context
 from serve_app.http.auth import TOKEN_SCOPE
 from serve_app.http.headers import headers_of
-from serve_app.http.json_io import answer, parse, parse_as, read_body
-from serve_app.http.openapi import body, described
+from serve_app.http.json_io import json_response, parse, parse_as, read_body
+from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
 from serve_app.streams.sse import FROM_START
 from serve_app.waits.event_models import EventReply
-from serve_app.waits.replies import judged_document
-from services.shared.time_slice import apart
+from serve_app.waits.replies import event_reply_document
+from services.shared.time_slice import offload_if_large
 
 RESOURCES = ("resource-1", "resource-2", "resource-3")
 
@@ -48,12 +59,12 @@ router = APIRouter(tags=["journals"])
     operation_id="gatherJournals",
     responses={
         200: {
-            "model": JournalsBegun | JournalsResult,
+            "model": JournalsStarted | JournalsResult,
             "description": "Where to follow them (SSE), or all of them (WAIT_FOR_EVERYONE).",
         },
-        **described({}, 409),
+        **describe_responses({}, 409),
     },
-    openapi_extra=body(JournalsRequest),
+    openapi_extra=json_body(JournalsRequest),
 )
 @router.post(
     "/journals",
@@ -64,29 +75,36 @@ router = APIRouter(tags=["journals"])
 async def gather_journals(request: Request) -> Response:
     """Ask the three resources for a patient's journals."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    wish = parse_as(JournalsRequest, await read_body(request, replica.config.request_timeout))
-    timeout_ms, headers = capped(wish.timeout_ms or DEFAULT_TIMEOUT_MS)
+    journals_request = parse_as(
+        JournalsRequest, await read_body(request, replica.config.request_timeout)
+    )
+    timeout_ms, headers = cap_timeout(journals_request.timeout_ms or DEFAULT_TIMEOUT_MS)
     await _check_registered(replica, tenant)
-    asked = _asked(wish, replica, trace_of(headers_of(request).get("traceparent")))
+    asked = _asked(
+        journals_request, replica, continue_trace(headers_of(request).get("traceparent"))
+    )
     with replica.metrics.gathers.request(asked.mode):
-        if asked.mode is Mode.STREAM:
-            begun = await replica.gatherer.begin(tenant, asked, timeout_ms)
-            correlation_id = begun.address.correlation_id
+        if asked.mode is GatherMode.STREAM:
+            started = await replica.gather_service.begin(tenant, asked, timeout_ms)
+            correlation_id = started.address.correlation_id
             stream = f"{replica.config.public_url}/aggregate/stream"
-            query = f"correlationId={correlation_id}&token={begun.stream_token}"
+            query = f"correlationId={correlation_id}&token={started.stream_token}"
             document = {
-                "respondents": begun.agreed,
+                "respondents": started.accepted,
                 "correlationId": correlation_id,
                 "timeoutMs": timeout_ms,
                 "streamUrl": f"{stream}?{query}",
             }
-            return answer(document, 200, headers)
-        end = await gather_held(request, tenant, asked, timeout_ms)
+            return json_response(document, 200, headers)
+        end = await gather_blocking(request, tenant, asked, timeout_ms)
     if end is None:
         return Response(status_code=499)
     size = sum(map(len, end.payloads.values()))
-    return await apart(
-        lambda: answer(journal_result(end.wait, wish.patient_id, end.payloads), 200, headers), size
+    return await offload_if_large(
+        lambda: json_response(
+            journal_result(end.wait, journals_request.patient_id, end.payloads), 200, headers
+        ),
+        size,
     )
 
 
@@ -95,13 +113,13 @@ async def gather_journals(request: Request) -> Response:
     dependencies=[requires_or_token(Permission.GATHERS_READ, STREAM)],
     operation_id="streamJournals",
     response_class=Response,
-    responses=ANSWERS,
+    responses=STREAM_RESPONSES,
 )
 async def stream_journals(
     request: Request,
     correlation_id: Annotated[str, Query(alias="correlationId", min_length=1, max_length=255)],
-    last_event_id: LastSeenHeader = None,
-    last_event_id_parameter: LastSeen = None,
+    last_event_id: LastEventIdHeader = None,
+    last_event_id_parameter: LastEventId = None,
 ) -> Response:
     """Follow the journals; from the beginning, or after the last id that was seen."""
     if check_id(correlation_id) is None:
@@ -114,8 +132,8 @@ async def stream_journals(
     "/aggregate/callback",
     dependencies=[requires_or_token(Permission.CALLBACKS_WRITE)],
     operation_id="sendJournalCallback",
-    responses=described({200: EventReply}),
-    openapi_extra=body(JournalCallback),
+    responses=describe_responses({200: EventReply}),
+    openapi_extra=json_body(JournalCallback),
 )
 async def take_callback(request: Request) -> Response:
     """Hand in a resource's journals; once for each source, however often it is sent."""
@@ -124,7 +142,7 @@ async def take_callback(request: Request) -> Response:
     document = parse(raw)
     callback = parse_as(JournalCallback, raw)
     caller_of(request).check_source(callback.source)
-    turn_id = mint()
+    turn_id = new_turn_id()
     offer = Offer(
         address=_address(request, callback.correlation_id),
         turn_id=turn_id,
@@ -132,13 +150,13 @@ async def take_callback(request: Request) -> Response:
         source=Source.API,
         label=callback.source,
         payload=raw,
-        outcome=outcome_said(document),
+        outcome=outcome_reported(document),
         by_token=caller_of(request).address is not None,
     )
     reply = await replica.gateway.send(offer)
-    told = judged_document(offer, reply, brief=not caller_of(request).sees_expected)
-    replica.metrics.arrived("api", told["verdict"])
-    return answer(told)
+    told = event_reply_document(offer, reply, brief=not caller_of(request).sees_expected)
+    replica.metrics.count_event("api", told["verdict"])
+    return json_response(told)
 
 
 def _address(request: Request, correlation_id: str) -> Address:
@@ -154,7 +172,7 @@ def _address(request: Request, correlation_id: str) -> Address:
 async def _check_registered(replica: Replica, tenant: int) -> None:
     if replica.config.journal_urls:
         return
-    missing = await replica.gatherer.missing(tenant, list(RESOURCES))
+    missing = await replica.gather_service.find_missing(tenant, list(RESOURCES))
     if missing:
         raise ConflictError(
             f"{', '.join(missing)} must be registered first: PUT /api/resources/{missing[0]}, or "
@@ -162,12 +180,12 @@ async def _check_registered(replica: Replica, tenant: int) -> None:
         )
 
 
-def _asked(wish: JournalsRequest, replica: Replica, trace: str) -> Asked:
-    is_direct = wish.mode is Mode.WAIT
+def _asked(journals_request: JournalsRequest, replica: Replica, trace: str) -> GatherSpec:
+    is_direct = journals_request.mode is GatherMode.WAIT
     urls = replica.config.journal_urls
-    asks: list[Ask] = []
+    asks: list[Question] = []
     for index, name in enumerate(RESOURCES):
-        told = {"patientId": wish.patient_id, "delay": wish.delay(index)}
+        told = {"patientId": journals_request.patient_id, "delay": journals_request.delay(index)}
         reply, path = (ReplyBy.DIRECT, "/direct") if is_direct else (ReplyBy.CALLBACK, "")
         inline = None
         if urls:
@@ -175,7 +193,7 @@ def _asked(wish: JournalsRequest, replica: Replica, trace: str) -> Asked:
             url = urls[index] if index < len(urls) else urls[0]
             inline = Resource(url=url)
         asks.append(
-            Ask(
+            Question(
                 name=name,
                 inline=inline,
                 path=path,
@@ -183,12 +201,12 @@ def _asked(wish: JournalsRequest, replica: Replica, trace: str) -> Asked:
                 body=msgspec.Raw(msgspec.json.encode(told)),
             )
         )
-    return Asked(
+    return GatherSpec(
         asks=tuple(asks),
-        context=context_of({"patientId": wish.patient_id}),
-        mode=wish.mode,
-        on_disconnect=wish.on_disconnect,
-        grace=wish.grace_ms / 1000,
+        context=encode_context({"patientId": journals_request.patient_id}),
+        mode=journals_request.mode,
+        on_disconnect=journals_request.on_disconnect,
+        grace=journals_request.grace_ms / 1000,
         journals=True,
         trace=trace,
     )

@@ -10,22 +10,22 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, fiel
 from core.gathers.gather import (
     DEFAULT_GRACE_MS,
     DEFAULT_TIMEOUT_MS,
-    LONGEST_TIMEOUT_MS,
+    MAX_TIMEOUT_MS,
     NO_BODY,
-    Ask,
-    Asked,
     Completeness,
-    Mode,
+    GatherMode,
+    GatherSpec,
     OnDisconnect,
+    Question,
     ReplyBy,
     Resource,
     State,
 )
 from core.waits.strategy import Status
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
-MOST_RESOURCES = 100
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+MAX_RESOURCES = 100
+RESOURCE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 _URL = r"^https?://[^\s/?#@]+(/[^\s#]*)?(\?[^\s#]*)?$"
 _DELAY = re.compile(r"-?[0-9]{1,9}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -43,7 +43,7 @@ _OURS = frozenset(
     }
 )
 
-Name = Annotated[str, Field(pattern=NAME, examples=["resource-1"])]
+ResourceNameText = Annotated[str, Field(pattern=RESOURCE_NAME, examples=["resource-1"])]
 Url = Annotated[str, Field(pattern=_URL, max_length=2_000, examples=["https://example.org/ask"])]
 Method = Literal["POST", "PUT", "PATCH", "GET"]
 Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
@@ -52,7 +52,7 @@ Timeout = Annotated[
     Field(
         ge=1,
         le=2**31 - 1,
-        description=f"Milliseconds for the whole; more than {LONGEST_TIMEOUT_MS} is capped, and a "
+        description=f"Milliseconds for the whole; more than {MAX_TIMEOUT_MS} is capped, and a "
         "Warning header says so.",
     ),
 ]
@@ -68,10 +68,10 @@ def _are_headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-Headers = Annotated[dict[str, str], Field(max_length=50), AfterValidator(_are_headers)]
+CallHeaders = Annotated[dict[str, str], Field(max_length=50), AfterValidator(_are_headers)]
 
 
-class BearerAuth(Wire):
+class BearerAuth(WireModel):
     """A token to show."""
 
     type: Literal["bearer"]
@@ -82,7 +82,7 @@ class BearerAuth(Wire):
         return f"Bearer {self.token}"
 
 
-class BasicAuth(Wire):
+class BasicAuth(WireModel):
     """A name and a password to show."""
 
     type: Literal["basic"]
@@ -95,12 +95,12 @@ class BasicAuth(Wire):
         return f"Basic {raw.decode()}"
 
 
-class ResourceRequest(Wire):
+class ResourceRequest(WireModel):
     """A resource to register."""
 
     url: Url
     method: Method = "POST"
-    headers: Headers = Field({})
+    headers: CallHeaders = Field({})
     auth: Annotated[BearerAuth | BasicAuth, Field(discriminator="type")] | None = None
     connect_timeout_ms: Milliseconds = 5_000
     read_timeout_ms: Milliseconds = 30_000
@@ -125,23 +125,23 @@ class ResourceRequest(Wire):
         )
 
 
-class InlineResource(Wire):
+class InlineResource(WireModel):
     """A resource that comes with the request and is kept with it only."""
 
-    name: Name
+    name: ResourceNameText
     url: Url
     method: Method = "POST"
-    headers: Headers = Field({})
+    headers: CallHeaders = Field({})
     body: Any = Field(None, description="Sent as it is; else ids, callback URL and context are.")
     reply: ReplyBy = ReplyBy.DIRECT
 
-    def to_ask(self) -> Ask:
+    def to_ask(self) -> Question:
         """As the core keeps it."""
         resource = Resource(
             url=self.url, method=self.method, headers=self.headers, reply=self.reply
         )
         body = NO_BODY if self.body is None else msgspec.Raw(msgspec.json.encode(self.body))
-        return Ask(name=self.name, inline=resource, body=body)
+        return Question(name=self.name, inline=resource, body=body)
 
 
 def _form(given: Any) -> str:
@@ -149,20 +149,22 @@ def _form(given: Any) -> str:
 
 
 AnyResource = Annotated[
-    Annotated[Name, Tag("(name)")] | Annotated[InlineResource, Tag("(resource)")],
+    Annotated[ResourceNameText, Tag("(name)")] | Annotated[InlineResource, Tag("(resource)")],
     Discriminator(_form),
 ]
 
 
-class GatherRequest(Wire):
+class GatherRequest(WireModel):
     """Whom to ask, and how to answer."""
 
     resources: Annotated[
         list[AnyResource],
-        Field(min_length=1, max_length=MOST_RESOURCES, description="Registered names, or whole."),
+        Field(min_length=1, max_length=MAX_RESOURCES, description="Registered names, or whole."),
     ]
     timeout_ms: Timeout = DEFAULT_TIMEOUT_MS
-    mode: Mode = Field(Mode.STREAM, description="Answer at once and stream, or wait for all.")
+    mode: GatherMode = Field(
+        GatherMode.STREAM, description="Answer at once and stream, or wait for all."
+    )
     context: dict[str, Any] = Field({}, description="Given to each resource, and given back.")
     on_disconnect: OnDisconnect = Field(
         OnDisconnect.CANCEL, description="What becomes of it when its last reader goes away."
@@ -178,10 +180,12 @@ class GatherRequest(Wire):
             raise ValueError(f"{twice[0]} is there twice")
         return given
 
-    def to_asked(self, trace: str) -> Asked:
+    def to_asked(self, trace: str) -> GatherSpec:
         """As the core keeps it."""
-        asks = [Ask(name=one) if isinstance(one, str) else one.to_ask() for one in self.resources]
-        return Asked(
+        asks = [
+            Question(name=one) if isinstance(one, str) else one.to_ask() for one in self.resources
+        ]
+        return GatherSpec(
             asks=tuple(asks),
             context=msgspec.Raw(msgspec.json.encode(self.context)),
             mode=self.mode,
@@ -191,7 +195,7 @@ class GatherRequest(Wire):
         )
 
 
-class JournalsRequest(Wire):
+class JournalsRequest(WireModel):
     """The journals of one patient, from all three resources."""
 
     patient_id: Annotated[str, Field(min_length=1, max_length=255, examples=["19121212-1212"])]
@@ -223,16 +227,16 @@ class JournalsRequest(Wire):
         return given
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> GatherMode:
         """How the caller gets the answers."""
-        return Mode.STREAM if self.strategy.upper() == "SSE" else Mode.WAIT
+        return GatherMode.STREAM if self.strategy.upper() == "SSE" else GatherMode.WAIT
 
     def delay(self, index: int) -> int:
         """What one resource is told; nothing was said about some."""
         return int(self.delays[index]) if index < len(self.delays) else 0
 
 
-class ResourceView(Wire):
+class ResourceView(WireModel):
     """A resource as it is registered; secrets are masked."""
 
     name: str
@@ -249,14 +253,14 @@ class ResourceView(Wire):
     updated_at: str
 
 
-class ResourcePage(Wire):
+class ResourcePage(WireModel):
     """Resources by name."""
 
     items: list[ResourceView]
     next_cursor: str | None
 
 
-class ResourceStands(Wire):
+class GatherResourceView(WireModel):
     """How one resource of a gather stands."""
 
     state: State
@@ -265,7 +269,7 @@ class ResourceStands(Wire):
     data: Any = None
 
 
-class GatherView(Wire):
+class GatherView(WireModel):
     """A gather as it stands."""
 
     id: str
@@ -281,10 +285,10 @@ class GatherView(Wire):
     expires_at: str
     ended_at: str | None = None
     reason: str | None = None
-    resources: dict[str, ResourceStands]
+    resources: dict[str, GatherResourceView]
 
 
-class GatherBegun(Wire):
+class GatherStarted(WireModel):
     """A gather that was begun, and where to follow it."""
 
     id: str
@@ -298,7 +302,7 @@ class GatherBegun(Wire):
     stream_url: str
 
 
-class JournalsBegun(Wire):
+class JournalsStarted(WireModel):
     """Where to follow the journals (strategy SSE)."""
 
     respondents: int = Field(description="Resources that had accepted by then.")
@@ -307,7 +311,7 @@ class JournalsBegun(Wire):
     stream_url: str
 
 
-class JournalResource(Wire):
+class JournalResource(WireModel):
     """How one resource answered."""
 
     status: State
@@ -316,7 +320,7 @@ class JournalResource(Wire):
     detail: str | None = None
 
 
-class JournalsResult(Wire):
+class JournalsResult(WireModel):
     """All journals at once (strategy WAIT_FOR_EVERYONE)."""
 
     patient_id: str
@@ -330,12 +334,12 @@ class JournalsResult(Wire):
     resources: dict[str, JournalResource]
 
 
-class JournalCallback(Wire):
+class JournalCallback(WireModel):
     """What a resource calls back with; fields beyond these are kept as well."""
 
     model_config = ConfigDict(extra="allow")
 
-    source: Name
+    source: ResourceNameText
     correlation_id: Annotated[str, Field(min_length=1, max_length=255)]
     patient_id: str | None = None
     delay_ms: int | None = None

@@ -3,21 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
-from core.gathers.gather import Asked, Resource, State, Tally, state_of, state_of_outcome, tally_of
+from core.gathers.gather import (
+    GatherSpec,
+    GatherSummary,
+    Resource,
+    State,
+    state_of,
+    state_of_outcome,
+    summarize,
+)
 from core.shared.address import Address
 from core.shared.json_path import MISSING, document_of, find, json_or_text
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.waits.config import MASK
-from core.waits.state import Entry, Mark, Wait
+from core.waits.state import EventState, Wait, WaitLogEntry
 from core.waits.strategy import Outcome, Status
 from serve_app.waits.rendering import Document
-from storage.gathers.resources import Registered
+from storage.gathers.resources import RegisteredResource
 
 COMPLETE = "COMPLETE"
 AGGREGATOR = "AGGREGATOR"
 
 
-def _said(payload: bytes) -> Any:
+def _decoded(payload: bytes) -> Any:
     document = document_of(payload) if payload else None
     return None if document is MISSING else document
 
@@ -30,9 +38,9 @@ def _detail(document: Any) -> Document:
 # The general words
 
 
-def gather_document(wait: Wait, asked: Asked, payloads: Mapping[str, bytes]) -> Document:
+def gather_document(wait: Wait, asked: GatherSpec, payloads: Mapping[str, bytes]) -> Document:
     """A whole gather as it stands."""
-    tally = tally_of(wait)
+    tally = summarize(wait)
     document: Document = {
         "id": wait.address.correlation_id,
         "correlationId": wait.address.correlation_id,
@@ -42,28 +50,28 @@ def gather_document(wait: Wait, asked: Asked, payloads: Mapping[str, bytes]) -> 
         "received": tally.received,
         "expected": tally.expected,
         "context": asked.context,
-        "createdAt": moment(wait.opened_at),
-        "expiresAt": moment(wait.expires_at),
+        "createdAt": to_iso(wait.opened_at),
+        "expiresAt": to_iso(wait.expires_at),
     }
     if wait.ending is not None:
         document |= {
-            "endedAt": moment(wait.ending.at),
+            "endedAt": to_iso(wait.ending.at),
             "reason": wait.ending.reason,
             "completeness": tally.completeness,
         }
     marks = zip(wait.spec.names, wait.marks, strict=True)
     document["resources"] = {
-        name: _resource_stands(mark, payloads.get(name, b"")) for name, mark in marks
+        name: _resource_document(mark, payloads.get(name, b"")) for name, mark in marks
     }
     return document
 
 
-def _resource_stands(mark: Mark, payload: bytes) -> Document:
+def _resource_document(mark: EventState, payload: bytes) -> Document:
     # What was received is passed on as it came; only of what went wrong something is told.
-    said = None if mark.outcome is Outcome.RECEIVED else _said(payload)
+    said = None if mark.outcome is Outcome.RECEIVED else _decoded(payload)
     document: Document = {"state": state_of(mark, said)}
     if mark.at:
-        document["at"] = moment(mark.at)
+        document["at"] = to_iso(mark.at)
     if mark.outcome is Outcome.RECEIVED:
         document["data"] = json_or_text(payload)
     elif mark.outcome is not Outcome.PENDING:
@@ -71,15 +79,15 @@ def _resource_stands(mark: Mark, payload: bytes) -> Document:
     return document
 
 
-def event_document(address: Address, entry: Entry) -> Document:
+def event_document(address: Address, entry: WaitLogEntry) -> Document:
     """One answer, or what came instead of it."""
     outcome = Outcome(entry.kind)
-    said = None if outcome is Outcome.RECEIVED else _said(entry.payload)
+    said = None if outcome is Outcome.RECEIVED else _decoded(entry.payload)
     document: Document = {
         "source": entry.event,
         "correlationId": address.correlation_id,
         "status": state_of_outcome(outcome, said),
-        "at": moment(entry.at),
+        "at": to_iso(entry.at),
         "data": json_or_text(entry.payload) if outcome is Outcome.RECEIVED else None,
     }
     return document if outcome is Outcome.RECEIVED else document | _detail(said)
@@ -87,22 +95,22 @@ def event_document(address: Address, entry: Entry) -> Document:
 
 def summary_document(wait: Wait, context: Any) -> Document:
     """The last event of a gather."""
-    tally = tally_of(wait)
+    tally = summarize(wait)
     return {
         "source": "MUSTER",
         "correlationId": wait.address.correlation_id,
-        "status": ending_word(wait),
+        "status": ending_status(wait),
         "completeness": tally.completeness,
         "respondents": tally.respondents,
         "errors": tally.errors,
         "received": tally.received,
         "expected": tally.expected,
         "context": context,
-        "at": moment(wait.ending.at) if wait.ending else None,
+        "at": to_iso(wait.ending.at) if wait.ending else None,
     }
 
 
-def ending_word(wait: Wait) -> str:
+def ending_status(wait: Wait) -> str:
     """COMPLETE however many answered; anything else is somebody's wish."""
     return COMPLETE if wait.status is Status.COMPLETED else wait.status.upper()
 
@@ -110,15 +118,15 @@ def ending_word(wait: Wait) -> str:
 # The journals' words
 
 
-def patient_of(asked: Asked) -> Any:
+def patient_of(asked: GatherSpec) -> Any:
     """Whose journals were asked for."""
     found = find(document_of(bytes(asked.context)), "patientId")
     return None if found is MISSING else found
 
 
-def journal_event(address: Address, patient: Any, entry: Entry) -> Document:
+def journal_event(address: Address, patient: Any, entry: WaitLogEntry) -> Document:
     """The callback object; what is unknown is null."""
-    outcome, said = Outcome(entry.kind), _said(entry.payload)
+    outcome, said = Outcome(entry.kind), _decoded(entry.payload)
     given = said if isinstance(said, dict) else {}
     document = _journal_object(address, patient) | {
         "source": entry.event,
@@ -131,10 +139,10 @@ def journal_event(address: Address, patient: Any, entry: Entry) -> Document:
 
 def journal_summary(wait: Wait, patient: Any) -> Document:
     """The last event, from the aggregator itself."""
-    tally = tally_of(wait)
+    tally = summarize(wait)
     return _journal_object(wait.address, patient) | {
         "source": AGGREGATOR,
-        "status": ending_word(wait),
+        "status": ending_status(wait),
         "respondents": tally.respondents,
         "errors": tally.errors,
         "received": tally.received,
@@ -157,12 +165,12 @@ def _journal_object(address: Address, patient: Any) -> Document:
 
 def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> Document:
     """Everything at once: all notes, in the order their resources answered."""
-    tally: Tally = tally_of(wait)
+    tally: GatherSummary = summarize(wait)
     notes: list[Any] = []
     resources: Document = {}
     marks = sorted(zip(wait.spec.names, wait.marks, strict=True), key=lambda at: at[1].seq)
     for name, mark in marks:
-        said = _said(payloads.get(name, b""))
+        said = _decoded(payloads.get(name, b""))
         given = said if isinstance(said, dict) else {}
         own = given.get("notes") if mark.outcome is Outcome.RECEIVED else None
         own = own if isinstance(own, list) else []
@@ -174,7 +182,7 @@ def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> D
     return {
         "patientId": patient,
         "correlationId": wait.address.correlation_id,
-        "status": ending_word(wait),
+        "status": ending_status(wait),
         "completeness": tally.completeness,
         "respondents": tally.respondents,
         "errors": tally.errors,
@@ -187,7 +195,7 @@ def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> D
 # Resources
 
 
-def resource_document(registered: Registered) -> Document:
+def resource_document(registered: RegisteredResource) -> Document:
     """A resource without its secrets."""
     resource: Resource = registered.resource
     return {
@@ -201,8 +209,8 @@ def resource_document(registered: Registered) -> Document:
         "ratePerMinute": resource.rate_per_minute,
         "concurrency": resource.concurrency,
         "reply": resource.reply,
-        "createdAt": moment(registered.created_at),
-        "updatedAt": moment(registered.updated_at),
+        "createdAt": to_iso(registered.created_at),
+        "updatedAt": to_iso(registered.updated_at),
     }
 
 

@@ -10,71 +10,80 @@ from urllib.parse import quote
 
 import msgspec
 
-from actors.client import Gateway
-from actors.runtime.actor import mint
+from actors.client import ActorClient
+from actors.runtime.actor import new_turn_id
 from core.access.permissions import Permission
 from core.access.tokens import CALLBACK, STREAM
 from core.gathers.gather import (
-    LONGEST_TIMEOUT_MS,
+    MAX_TIMEOUT_MS,
     NODE,
-    Asked,
-    Mode,
+    GatherMode,
+    GatherSpec,
     OnDisconnect,
     Resource,
+    build_call_batch,
     callback_url,
-    decode_asked,
-    encode_asked,
-    errand_of,
-    spec_of,
+    decode_gather_spec,
+    encode_gather_spec,
+    wait_spec_of,
 )
 from core.shared.address import Address
 from core.shared.errors import InvalidError, MusterError, NotFoundError, OverloadedError
-from core.waits.messages import Cancel, Judged, Opened, Refused, Register, Standing
+from core.waits.messages import (
+    Cancel,
+    OfferReply,
+    RefusedReply,
+    Register,
+    RegisterReply,
+    StatusReply,
+)
 from core.waits.spec import encode_spec
-from core.waits.state import ASKED
-from serve_app.http.auth import Caller, Tokens
-from serve_app.http.problems import refusal
-from serve_app.streams.hub import Leaving
+from core.waits.state import GATHER_ENTRY
+from serve_app.http.auth import Caller, TokenSigner
+from serve_app.http.problems import refusal_error
+from serve_app.streams.hub import DisconnectPolicy
 from services.shared.database import Database
-from storage.encryption.secret_values import encrypt_asked
+from storage.encryption.secret_values import encrypt_gather_spec
 from storage.gathers import resources
 from storage.waits import waits
-from storage.waits.waits import Seen
+from storage.waits.waits import WaitRow
 
 # How long a first answer waits for the resources to agree.
-AGREE_WITHIN = 0.25
-CALLS_RETRY = 2
+ACCEPTANCE_TIMEOUT = 0.25
+CALLS_RETRY_SECONDS = 2
 
 _TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedGather:
     """A gather that is committed and being asked for."""
 
     address: Address
-    opened: Opened
-    agreed: int
+    opened: RegisterReply
+    accepted: int
     stream_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Gathering:
+class StoredGather:
     """A gather as its rows have it."""
 
-    seen: Seen
-    asked: Asked
+    row: WaitRow
+    asked: GatherSpec
 
 
-class Gatherer:
+class GatherService:
     """Begins gathers and finds them again."""
 
-    def __init__(self, gateway: Gateway, database: Database, tokens: Mapping[str, Tokens]) -> None:
+    def __init__(
+        self, gateway: ActorClient, database: Database, tokens: Mapping[str, TokenSigner]
+    ) -> None:
         self._gateway = gateway
         self._database = database
         self._tokens = tokens
 
-    async def begin(self, tenant: int, asked: Asked, timeout_ms: int) -> Begun:
+    async def begin(self, tenant: int, asked: GatherSpec, timeout_ms: int) -> StartedGather:
         """Register the correlation, then have everybody asked.
 
         Raises:
@@ -90,89 +99,93 @@ class Gatherer:
         urls = [
             await self._callback_url(address, ask.name, asked, heard_until) for ask in asked.asks
         ]
-        errand = errand_of(asked, address, opened.expires_at, known, urls)
-        patience = AGREE_WITHIN if asked.mode is Mode.STREAM else 0.0
-        agreed = await self._gateway.begin_calls(errand, patience)
+        errand = build_call_batch(asked, address, opened.expires_at, known, urls)
+        timeout_seconds = ACCEPTANCE_TIMEOUT if asked.mode is GatherMode.STREAM else 0.0
+        agreed = await self._gateway.begin_calls(errand, timeout_seconds)
         if agreed is None:
             # Else the pool would find it in Postgres, and make calls that nobody hears of.
-            await self._gateway.send(Cancel(address=address, turn_id=mint()))
-            raise OverloadedError("too many calls wait for their turn; slow down", CALLS_RETRY)
+            await self._gateway.send(Cancel(address=address, turn_id=new_turn_id()))
+            raise OverloadedError(
+                "too many calls wait for their turn; slow down", CALLS_RETRY_SECONDS
+            )
         # What was gathered can be read for as long as it is kept.
         kept_until = opened.expires_at + config.retention
         stream_token = await self._tokens[STREAM].sign(address, kept_until)
-        return Begun(address, opened, agreed, stream_token)
+        return StartedGather(address, opened, agreed, stream_token)
 
-    async def _callback_url(self, address: Address, name: str, asked: Asked, until: float) -> str:
+    async def _callback_url(
+        self, address: Address, name: str, asked: GatherSpec, until: float
+    ) -> str:
         """Where this resource answers; its token is good for no other."""
         token = await self._tokens[CALLBACK].sign(address, until, name)
         public_url = self._gateway.config.public_url
         return callback_url(public_url, quote(name, safe=""), token, journals=asked.journals)
 
-    async def find(self, address: Address) -> Gathering:
+    async def find(self, address: Address) -> StoredGather:
         """One gather; raises NotFoundError."""
-        seen = await self._database.ask(waits.read, address)
-        if seen is None or not seen.wait.spec.gather:
+        wait_row = await self._database.query(waits.read, address)
+        if wait_row is None or not wait_row.wait.spec.gather:
             raise NotFoundError(f"gather {address.correlation_id}")
-        page = await self._database.ask(waits.read_lines, address.key, [1])
-        asked = next(entry.payload for entry in page if entry.kind == ASKED)
+        page = await self._database.query(waits.read_lines, address.key, [1])
+        asked = next(entry.payload for entry in page if entry.kind == GATHER_ENTRY)
         # As it is stored: no view shows what is secret of it.
-        return Gathering(seen, decode_asked(asked))
+        return StoredGather(wait_row, decode_gather_spec(asked))
 
-    async def missing(self, tenant: int, names: list[str]) -> list[str]:
+    async def find_missing(self, tenant: int, names: list[str]) -> list[str]:
         """Those of the names that are not registered."""
-        known = await self._database.ask(resources.find, tenant, names)
+        known = await self._database.query(resources.find, tenant, names)
         return [name for name in names if name not in known]
 
-    async def _known(self, tenant: int, asked: Asked) -> dict[str, Resource]:
+    async def _known(self, tenant: int, asked: GatherSpec) -> dict[str, Resource]:
         names = [ask.name for ask in asked.asks if ask.inline is None]
-        known = await self._database.ask(resources.find, tenant, names) if names else {}
+        known = await self._database.query(resources.find, tenant, names) if names else {}
         for index, ask in enumerate(asked.asks):
             if ask.inline is None and ask.name not in known:
                 where = f"PUT /api/resources/{ask.name}"
                 raise InvalidError(f"resources[{index}]", f"{ask.name} is not registered: {where}")
         return known
 
-    async def _register(self, address: Address, asked: Asked, timeout: float) -> Opened:
+    async def _register(self, address: Address, asked: GatherSpec, timeout: float) -> RegisterReply:
         message = Register(
             address=address,
-            turn_id=mint(),
+            turn_id=new_turn_id(),
             node_id=NODE,
-            spec=encode_spec(spec_of(asked.asks, timeout, journals=asked.journals)),
+            spec=encode_spec(wait_spec_of(asked.asks, timeout, journals=asked.journals)),
             fresh=True,
-            asked=encode_asked(encrypt_asked(asked, address)),
+            asked=encode_gather_spec(encrypt_gather_spec(asked, address)),
         )
         reply = await self._gateway.send(message)
         match reply:
-            case Opened():
+            case RegisterReply():
                 return reply
-            case Refused():
-                raise refusal(reply)
-            case Judged() | Standing():
+            case RefusedReply():
+                raise refusal_error(reply)
+            case OfferReply() | StatusReply():
                 raise MusterError(f"a gather was answered with {type(reply).__name__}")
             case _:
                 assert_never(reply)
 
 
-def leaving_of(asked: Asked) -> Leaving | None:
+def disconnect_policy_of(asked: GatherSpec) -> DisconnectPolicy | None:
     """What happens when a gather's last reader goes away."""
-    return None if asked.on_disconnect is OnDisconnect.DETACH else Leaving(asked.grace)
+    return None if asked.on_disconnect is OnDisconnect.DETACH else DisconnectPolicy(asked.grace)
 
 
-def leaving_of_reader(asked: Asked, caller: Caller) -> Leaving | None:
+def disconnect_policy_of_reader(asked: GatherSpec, caller: Caller) -> DisconnectPolicy | None:
     """The same for a reader of its stream: whoever may only look does not end it by going."""
     may_end = caller.address is not None or Permission.GATHERS_WRITE in caller.permissions
-    return leaving_of(asked) if may_end else None
+    return disconnect_policy_of(asked) if may_end else None
 
 
-def capped(timeout_ms: int) -> tuple[int, dict[str, str]]:
+def cap_timeout(timeout_ms: int) -> tuple[int, dict[str, str]]:
     """The time a gather gets, and the header that tells if that is less than was asked for."""
-    if timeout_ms <= LONGEST_TIMEOUT_MS:
+    if timeout_ms <= MAX_TIMEOUT_MS:
         return timeout_ms, {}
-    warning = f'299 muster "timeoutMs {timeout_ms} was capped at {LONGEST_TIMEOUT_MS}"'
-    return LONGEST_TIMEOUT_MS, {"Warning": warning}
+    warning = f'299 muster "timeoutMs {timeout_ms} was capped at {MAX_TIMEOUT_MS}"'
+    return MAX_TIMEOUT_MS, {"Warning": warning}
 
 
-def trace_of(given: str | None) -> str:
+def continue_trace(given: str | None) -> str:
     """The caller's trace, continued; a new one if there is none."""
     span = secrets.token_hex(8)
     if given is None or not _TRACE.fullmatch(given):
@@ -181,6 +194,6 @@ def trace_of(given: str | None) -> str:
     return f"{version}-{trace}-{span}-{flags}"
 
 
-def context_of(document: object) -> msgspec.Raw:
+def encode_context(document: object) -> msgspec.Raw:
     """A context as it is kept."""
     return msgspec.Raw(msgspec.json.encode(document))

@@ -4,7 +4,7 @@ from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
 
-def aliased(router: APIRouter, address: str, other: str) -> APIRouter:
+def alias_routes(router: APIRouter, address: str, other: str) -> APIRouter:
     """Every route of a router, with one beginning of its path in place of another."""
     copies = APIRouter()
     for route in router.routes:

@@ -59,7 +59,7 @@ class _Holder:
     lives: float | None
 
 
-class Keys:
+class ApiKeyVerifier:
     """Verifies API keys. One that expires stops at that moment; a revoked one within KEY_TTL."""
 
     def __init__(
@@ -132,7 +132,7 @@ def _ttl(found: _Holder | None) -> float:
     return KEY_TTL if found.lives is None else min(KEY_TTL, found.lives)
 
 
-class Tokens:
+class TokenSigner:
     """Signs and verifies the tokens in URLs with the secrets that Postgres keeps."""
 
     def __init__(

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from core.shared.errors import InvalidError
 from core.waits.state import Wait
-from storage.dispatch.groups import FRONT, START, GroupPlace, Place
-from storage.postgres.bounded_scan import Found
+from storage.dispatch.groups import FRONT, START, GroupPosition, PoolGroupKey
+from storage.postgres.bounded_scan import ScanPage
 
 _WAIT = struct.Struct(">d16s")
 _EXPECTED = "the nextCursor of an earlier page"
 
 
-def next_wait_cursor(found: Found[Wait, tuple[float, bytes]], limit: int) -> str | None:
+def next_wait_cursor(found: ScanPage[Wait, tuple[float, bytes]], limit: int) -> str | None:
     """Where a listing of waits goes on: after its last, or where its look ended; None: nowhere."""
     if len(found.items) == limit:
         last = found.items[-1]
         return wait_cursor(last.opened_at, last.address.key)
-    return None if found.looked_to is None else wait_cursor(*found.looked_to)
+    return None if found.scanned_to is None else wait_cursor(*found.scanned_to)
 
 
 def next_id_cursor(ids: Sequence[int], looked_to: int | None, limit: int) -> str | None:
@@ -55,12 +55,12 @@ def read_id_cursor(text: str | None) -> int | None:
     return int(text)
 
 
-def group_cursor(group: GroupPlace) -> str:
+def group_cursor(group: PoolGroupKey) -> str:
     """The place after this group."""
     return base64.urlsafe_b64encode(f"{group.pool_no}:{group.name}".encode()).decode()
 
 
-def read_group_cursor(text: str | None) -> GroupPlace:
+def read_group_cursor(text: str | None) -> PoolGroupKey:
     """The group that a cursor names; before all of them without one."""
     if text is None:
         return START
@@ -70,15 +70,15 @@ def read_group_cursor(text: str | None) -> GroupPlace:
         raise InvalidError("cursor", _EXPECTED) from None
     if not (colon and name.isprintable() and _is_number(number)):
         raise InvalidError("cursor", _EXPECTED)
-    return GroupPlace(int(number), name)
+    return PoolGroupKey(int(number), name)
 
 
-def place_cursor(place: Place) -> str:
+def group_job_cursor(place: GroupPosition) -> str:
     """The place after a job of a group."""
     return f"{place.sequence}.{place.position}"
 
 
-def read_place_cursor(text: str | None) -> Place:
+def read_group_job_cursor(text: str | None) -> GroupPosition:
     """The place that a cursor names; before all of them without one."""
     if text is None:
         return FRONT
@@ -87,7 +87,7 @@ def read_place_cursor(text: str | None) -> Place:
         raise InvalidError("cursor", _EXPECTED)
     if int(sequence) >= 2**31:
         raise InvalidError("cursor", _EXPECTED)
-    return Place(int(sequence), int(position))
+    return GroupPosition(int(sequence), int(position))
 
 
 def _is_number(text: str, digits: int = 9) -> bool:

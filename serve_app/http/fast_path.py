@@ -10,23 +10,23 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve_app.http.raw_route import LeanRoute
+from serve_app.http.raw_route import RawRoute
 
 
-class Express:
+class FastPath:
     """Sends `POST PREFIX/name`, or `POST PATH`, straight to its route; all else to the app."""
 
     def __init__(
         self,
         app: ASGIApp,
-        routes: dict[str, tuple[str, LeanRoute]],
+        routes: dict[str, tuple[str, RawRoute]],
         bound: Callable[[ASGIApp], ASGIApp],
     ) -> None:
         self._app = app
         self._routes = routes
         self._bounded = bound(_run)
 
-    def route_of(self, scope: Scope) -> tuple[LeanRoute, dict[str, str]] | None:
+    def route_of(self, scope: Scope) -> tuple[RawRoute, dict[str, str]] | None:
         """The route and its path parameter, if this request can take the short way."""
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
@@ -55,7 +55,7 @@ async def _run(scope: Scope, receive: Receive, send: Send) -> None:
     await response(scope, receive, send)
 
 
-def short_ways(routes: list[LeanRoute]) -> dict[str, tuple[str, LeanRoute]]:
+def fast_routes(routes: list[RawRoute]) -> dict[str, tuple[str, RawRoute]]:
     """Routes without a parameter by their path; others by what stands before their only one."""
     ways = {}
     for route in routes:

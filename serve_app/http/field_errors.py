@@ -24,7 +24,7 @@ _WITHOUT_VALUE = frozenset({"missing", "extra_forbidden", "value_error", "assert
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FieldError:
     """The field, what would be right there, and what was there instead."""
 
     field: str
@@ -40,16 +40,16 @@ class Fault:
         return body if self.got is None else body | {"got": self.got}
 
 
-def faults_of(errors: Sequence[Any], within: str = "") -> list[Fault]:
+def field_errors_of(errors: Sequence[Any], within: str = "") -> list[FieldError]:
     """Pydantic's errors, each with the path of its field as the caller wrote it."""
-    return [_fault(error, within) for error in errors]
+    return [_field_error(error, within) for error in errors]
 
 
-def _fault(error: Mapping[str, Any], within: str) -> Fault:
+def _field_error(error: Mapping[str, Any], within: str) -> FieldError:
     kind, loc = str(error["type"]), error["loc"]
     is_hidden = kind in _WITHOUT_VALUE or bool(_SECRETS.intersection(loc))
     got = None if is_hidden else _brief(error.get("input"))
-    return Fault(_path(loc, within), _expected(kind, str(error["msg"])), got)
+    return FieldError(_path(loc, within), _expected(kind, str(error["msg"])), got)
 
 
 def _expected(kind: str, message: str) -> str:

@@ -8,10 +8,10 @@ _DECODED = "muster.headers"
 
 def headers_of(request: Request) -> dict[str, str]:
     """Header name in lower case → value; of a repeated header the last."""
-    return headers_in(request.scope)
+    return headers_of_scope(request.scope)
 
 
-def headers_in(scope: Scope) -> dict[str, str]:
+def headers_of_scope(scope: Scope) -> dict[str, str]:
     """The same, before there is a request."""
     known: dict[str, str] | None = scope.get(_DECODED)
     if known is None:

@@ -9,13 +9,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from core.shared.json_limits import MAX_DEPTH, is_deeper
-from serve_app.http.field_errors import Fault, faults_of
+from serve_app.http.field_errors import FieldError, field_errors_of
 from serve_app.http.headers import headers_of
 from serve_app.http.nul_check import check_texts
-from serve_app.http.problems import Problem, ProblemError, invalid
-from serve_app.limits.large_bodies import LARGE
-from serve_app.limits.middleware import PASSAGE
-from serve_app.limits.timeouts import within
+from serve_app.http.problems import Problem, ProblemError, invalid_request
+from serve_app.limits.large_bodies import LARGE_BODY_BYTES
+from serve_app.limits.middleware import REQUEST_SLOT
+from serve_app.limits.timeouts import with_timeout
 
 JSON = "application/json"
 _CONTENT_TYPE = JSON.encode()
@@ -31,33 +31,33 @@ _BATCH = msgspec.json.Decoder(_Batch)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-async def read_body(request: Request, patience: float) -> bytes:
+async def read_body(request: Request, timeout_seconds: float) -> bytes:
     """The body as it came.
 
     Raises:
         ProblemError: It is not declared as JSON, too large, or too slow to come.
     """
     check_content_type(headers_of(request).get("content-type"))
-    return await read_any_body(request, patience)
+    return await read_any_body(request, timeout_seconds)
 
 
-async def read_any_body(request: Request, patience: float) -> bytes:
+async def read_any_body(request: Request, timeout_seconds: float) -> bytes:
     """The body as it came, whatever it is declared as.
 
     Raises:
         ProblemError: It is too large, or too slow to come.
     """
     try:
-        raw = await within(patience, _receive(request))
+        raw = await with_timeout(timeout_seconds, _receive(request))
     except TimeoutError:
-        detail = f"the body did not come within {patience:g} s"
-        raise too_late(detail) from None
-    if len(raw) > LARGE:
-        await request.scope[PASSAGE].begin_large_body(patience)
+        detail = f"the body did not come within {timeout_seconds:g} s"
+        raise body_timed_out(detail) from None
+    if len(raw) > LARGE_BODY_BYTES:
+        await request.scope[REQUEST_SLOT].begin_large_body(timeout_seconds)
     return raw
 
 
-def too_late(detail: str) -> ProblemError:
+def body_timed_out(detail: str) -> ProblemError:
     """The body did not come; the connection ends, since the rest of it is not read."""
     close = {"Connection": "close"}
     return ProblemError(Problem(status=408, code="request_timeout", detail=detail, headers=close))
@@ -112,26 +112,30 @@ def parse_as(model: type[Model], raw: bytes | msgspec.Raw) -> Model:
         errors = error.errors(include_url=False)
         if errors[0]["type"] == "json_invalid":
             raise _malformed(f"the body is not JSON: {errors[0]['ctx']['error']}") from None
-        raise ProblemError(invalid(faults_of(errors))) from None
+        raise ProblemError(invalid_request(field_errors_of(errors))) from None
     check_texts(read, content)
     return read
 
 
-def parse_items(raw: bytes, most: int) -> list[msgspec.Raw]:
+def parse_items(raw: bytes, max_items: int) -> list[msgspec.Raw]:
     """The items of a batch, unread: each of them is to be refused on its own."""
     try:
         items = _BATCH.decode(raw).items
     except msgspec.ValidationError as error:
         parse(raw)  # what is not JSON at all is told so, wherever the reader gave up
-        raise ProblemError(invalid([Fault("body", f'{{"items": […]}}: {error}')])) from None
+        raise ProblemError(
+            invalid_request([FieldError("body", f'{{"items": […]}}: {error}')])
+        ) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed(f"the body is not JSON: {error}") from None
-    if not 1 <= len(items) <= most:
-        raise ProblemError(invalid([Fault("items", f"1 to {most} items", len(items))]))
+    if not 1 <= len(items) <= max_items:
+        raise ProblemError(
+            invalid_request([FieldError("items", f"1 to {max_items} items", len(items))])
+        )
     return items
 
 
-class Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+class RawEventItem(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """An item of a batch of events, as nearly all of them are."""
 
     execution_id: str | None = None
@@ -140,10 +144,10 @@ class Item(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     body: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_ITEM = msgspec.json.Decoder(Item)
+_ITEM = msgspec.json.Decoder(RawEventItem)
 
 
-def read_item(raw: msgspec.Raw) -> Item | None:
+def decode_event_item(raw: msgspec.Raw) -> RawEventItem | None:
     """The item, or None if it takes a closer look to say what is wrong with it."""
     try:
         return _ITEM.decode(raw)
@@ -156,12 +160,12 @@ def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
     try:
         fields = _OBJECT.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProblemError(invalid([Fault("item", f"an object: {error}")])) from None
+        raise ProblemError(invalid_request([FieldError("item", f"an object: {error}")])) from None
     body = fields.pop("body", msgspec.Raw(b"null"))
     return bytes(body), msgspec.Raw(msgspec.json.encode(fields))
 
 
-class Answer(Response):
+class JsonResponse(Response):
     """A JSON answer. Starlette's own way to the same two headers costs as much as the JSON."""
 
     def __init__(self, raw: bytes, status: int) -> None:
@@ -174,9 +178,11 @@ class Answer(Response):
         ]
 
 
-def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(
+    document: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """A JSON answer."""
-    response = Answer(msgspec.json.encode(document), status)
+    response = JsonResponse(msgspec.json.encode(document), status)
     if headers:
         response.headers.update(headers)
     return response

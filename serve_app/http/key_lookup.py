@@ -12,9 +12,9 @@ from core.shared.errors import OverloadedError
 
 UNKNOWN_TTL = 1.0
 """Seconds for which a key that there is not is not asked for again."""
-MOST_UNKNOWN = 10_000
-MOST_WAITING = 2_000
-BATCH = 500
+MAX_UNKNOWN_KEYS = 10_000
+MAX_WAITING_LOOKUPS = 2_000
+LOOKUP_BATCH_SIZE = 500
 
 FindLive = Callable[[list[str]], Awaitable[set[str]]]
 
@@ -41,7 +41,7 @@ class KeyLookup:
             return False
         waiting = self._waiting.get(prefix)
         if waiting is None:
-            if len(self._waiting) >= MOST_WAITING:
+            if len(self._waiting) >= MAX_WAITING_LOOKUPS:
                 raise OverloadedError("too many unknown API keys are being looked up")
             waiting = self._waiting[prefix] = asyncio.get_running_loop().create_future()
         if self._asking is None:
@@ -56,28 +56,28 @@ class KeyLookup:
     async def _ask(self) -> None:
         try:
             while self._waiting:
-                asked = list(self._waiting)[:BATCH]
+                prefixes = list(self._waiting)[:LOOKUP_BATCH_SIZE]
                 try:
-                    live = await self._find_live(asked)
+                    live = await self._find_live(prefixes)
                 except Exception as error:
-                    self._fail(asked, error)
+                    self._fail(prefixes, error)
                 else:
-                    self._answer(asked, live)
+                    self._answer(prefixes, live)
         finally:
             self._asking = None
 
-    def _answer(self, asked: list[str], live: set[str]) -> None:
+    def _answer(self, prefixes: list[str], live: set[str]) -> None:
         until = self._monotonic() + UNKNOWN_TTL
-        for prefix in asked:
+        for prefix in prefixes:
             if prefix not in live:
                 self._unknown.pop(prefix, None)
                 self._unknown[prefix] = until
             self._waiting.pop(prefix).set_result(prefix in live)
-        while len(self._unknown) > MOST_UNKNOWN:
+        while len(self._unknown) > MAX_UNKNOWN_KEYS:
             del self._unknown[next(iter(self._unknown))]
 
-    def _fail(self, asked: list[str], error: Exception) -> None:
-        for prefix in asked:
+    def _fail(self, prefixes: list[str], error: Exception) -> None:
+        for prefix in prefixes:
             waiting = self._waiting.pop(prefix)
             waiting.set_exception(error)
             waiting.exception()  # if all who asked have left, it needs no further notice

@@ -17,7 +17,7 @@ def _is_written_out(value: Any) -> Any:
     return value
 
 
-Instant = Annotated[AwareDatetime, BeforeValidator(_is_written_out)]
+QueryTimestamp = Annotated[AwareDatetime, BeforeValidator(_is_written_out)]
 """A point in time in a query, where everything is text."""
 
 
@@ -36,7 +36,7 @@ SECRET_FIELDS = frozenset(
 )
 
 
-class Wire(BaseModel):
+class WireModel(BaseModel):
     """A document as it travels. Unknown fields are mistakes."""
 
     model_config = ConfigDict(

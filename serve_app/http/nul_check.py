@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, RootModel
 from starlette.types import Scope
 
-from serve_app.http.field_errors import Fault
-from serve_app.http.problems import ProblemError, invalid
+from serve_app.http.field_errors import FieldError
+from serve_app.http.problems import ProblemError, invalid_request
 
 NUL = "\x00"
 _IN_URL = b"%00"
@@ -20,19 +20,21 @@ _IN_JSON = b"\\u0000"
 _EXPECTED = "a text without NUL characters"
 
 
-def check_address(scope: Scope) -> None:
+def check_url(scope: Scope) -> None:
     """Refuse a path or a query with a NUL.
 
     Raises:
         ProblemError: Names the parameter.
     """
     if NUL in scope["path"]:
-        raise ProblemError(invalid([Fault("path", _EXPECTED)]))
+        raise ProblemError(invalid_request([FieldError("path", _EXPECTED)]))
     query = scope.get("query_string", b"")
     if _IN_URL in query:
         pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         names = [name.replace(NUL, "") for name, value in pairs if NUL in name or NUL in value]
-        raise ProblemError(invalid([Fault(name or "query", _EXPECTED) for name in names]))
+        raise ProblemError(
+            invalid_request([FieldError(name or "query", _EXPECTED) for name in names])
+        )
 
 
 def check_texts(model: BaseModel, raw: bytes) -> None:
@@ -42,9 +44,9 @@ def check_texts(model: BaseModel, raw: bytes) -> None:
         ProblemError: Names the fields.
     """
     if _IN_JSON in raw:
-        faults = [Fault(place, _EXPECTED) for place in _places(model, "")]
+        faults = [FieldError(place, _EXPECTED) for place in _places(model, "")]
         if faults:
-            raise ProblemError(invalid(faults))
+            raise ProblemError(invalid_request(faults))
 
 
 def _places(value: Any, place: str) -> Iterator[str]:

@@ -39,7 +39,7 @@ from serve_app.http.permissions import Requires, RequiresOrToken
 from serve_app.http.problem_model import ProblemView
 from serve_app.http.problems import MEDIA_TYPE
 from serve_app.kafka.dead_letter_models import RedriveRequest
-from serve_app.operations.monitoring_models import PoolTerms
+from serve_app.operations.monitoring_models import PoolLimitsPatch
 from serve_app.streams.sse import MEDIA_TYPE as EVENTS
 from serve_app.waits.request_models import EventBatch, KeyRequest, WaitBatch, WaitRequest
 
@@ -67,7 +67,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     JobChoice,
     RecoverRequest,
     ParkRequest,
-    PoolTerms,
+    PoolLimitsPatch,
     SubscriptionRequest,
     SubscriptionReplacement,
     SubscriptionPatch,
@@ -105,7 +105,7 @@ _SCHEMES = {
 }
 
 
-def described(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int | str, Any]:
+def describe_responses(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int | str, Any]:
     """A route's answers: documents by status, and the problems that are its own."""
     success: dict[int | str, Any] = {
         status: {"model": model, "description": (model.__doc__ or "").strip()}
@@ -114,7 +114,7 @@ def described(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int |
     return success | {status: _problem(status) for status in problems}
 
 
-def streamed(description: str, data: dict[str, Any]) -> dict[int | str, Any]:
+def describe_stream(description: str, data: dict[str, Any]) -> dict[int | str, Any]:
     """The answers of a route that streams events; `data` is the schema of the JSON in each."""
     event = {
         "type": "object",
@@ -132,16 +132,16 @@ def streamed(description: str, data: dict[str, Any]) -> dict[int | str, Any]:
     return {
         200: {"description": description, "content": {EVENTS: {"itemSchema": event}}},
         204: {"description": "Nothing more will come after the given id."},
-        **described({}, 404),
+        **describe_responses({}, 404),
     }
 
 
-def body(model: type[BaseModel]) -> dict[str, Any]:
+def json_body(model: type[BaseModel]) -> dict[str, Any]:
     """The request body of a lean route."""
     return {"requestBody": {"required": True, "content": _json({"$ref": ref(model)})}}
 
 
-def any_body(description: str) -> dict[str, Any]:
+def any_json_body(description: str) -> dict[str, Any]:
     """A request body of any JSON."""
     content = _json({"description": description})
     return {"requestBody": {"required": False, "content": content}}
@@ -177,14 +177,14 @@ def build(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
     return document
 
 
-def permit_of(route: APIRoute) -> Requires | None:
+def requirement_of(route: APIRoute) -> Requires | None:
     """What a route asks of its caller; None if it is public."""
     permits = [d.dependency for d in route.dependencies if isinstance(d.dependency, Requires)]
     return permits[0] if permits else None
 
 
 def _complete(operation: dict[str, Any], route: APIRoute) -> None:
-    permit = permit_of(route)
+    permit = requirement_of(route)
     # FastAPI's own idea of a 422.
     operation["responses"].pop("422", None)
     statuses = [*_ALWAYS]

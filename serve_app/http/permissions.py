@@ -13,8 +13,8 @@ from core.shared.errors import ForbiddenError, NotFoundError
 from serve_app.container import Replica
 from serve_app.http.auth import Caller
 from serve_app.http.headers import headers_of
-from serve_app.limits.load_limiter import Passage
-from serve_app.limits.middleware import PASSAGE, SLASH
+from serve_app.limits.load_limiter import RequestSlot
+from serve_app.limits.middleware import REQUEST_SLOT, SLASH
 
 CALLER = "muster.caller"
 # What a POST with one of these stores counts against the tenant's quotas.
@@ -51,7 +51,7 @@ class Requires:
             replica.quotas.check(caller.tenant)
         request.scope[CALLER] = caller
         # What it holds counts among its tenant's from now on.
-        request.scope[PASSAGE].claim(caller.tenant)
+        request.scope[REQUEST_SLOT].assign_tenant(caller.tenant)
 
 
 class RequiresOrToken(Requires):
@@ -95,13 +95,13 @@ def caller_of(request: Request) -> Caller:
     return caller
 
 
-def passage_of(request: Request) -> Passage:
+def request_slot_of(request: Request) -> RequestSlot:
     """This request's share of the gate."""
-    passage: Passage = request.scope[PASSAGE]
-    return passage
+    request_slot: RequestSlot = request.scope[REQUEST_SLOT]
+    return request_slot
 
 
-def address_in(
+def address_from_path(
     request: Request,
     execution_id: Annotated[str, Path(alias="executionId")],
     correlation_id: Annotated[str, Path(alias="correlationId")],
@@ -122,4 +122,4 @@ def _token_in(request: Request) -> str | None:
     return token
 
 
-Target = Annotated[Address, Depends(address_in)]
+WaitAddress = Annotated[Address, Depends(address_from_path)]

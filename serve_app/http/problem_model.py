@@ -4,10 +4,10 @@ from typing import Any
 
 from pydantic import Field
 
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
 
-class FaultView(Wire):
+class FieldErrorView(WireModel):
     """One field that breaks a rule."""
 
     field: str
@@ -15,7 +15,7 @@ class FaultView(Wire):
     got: Any = None
 
 
-class ProblemView(Wire):
+class ProblemView(WireModel):
     """A refusal (RFC 9457)."""
 
     type: str = Field(examples=["urn:muster:problem:not_found"])
@@ -23,7 +23,7 @@ class ProblemView(Wire):
     status: int
     detail: str
     code: str = Field(description="Stays the same over versions.")
-    errors: list[FaultView] | None = None
+    errors: list[FieldErrorView] | None = None
     correlation_id: str | None = Field(None, description="409: what is registered already.")
     quota: str | None = Field(None, description="Which quota of the tenant is used up.")
     limit: int | None = Field(None, description="That quota's limit.")

@@ -31,8 +31,8 @@ from core.shared.errors import (
     UnavailableError,
 )
 from core.shared.quotas import PER_DAY, STORED, Quota
-from core.waits.messages import RefusalKind, Refused
-from serve_app.http.field_errors import Fault, faults_of
+from core.waits.messages import RefusalKind, RefusedReply
+from serve_app.http.field_errors import FieldError, field_errors_of
 from storage.postgres.error_class import SERVER_ERRORS, is_server_error
 from storage.postgres.schema_check import SchemaMismatchError
 
@@ -51,7 +51,7 @@ class Problem:
     status: int
     code: str
     detail: str
-    faults: tuple[Fault, ...] = ()
+    field_errors: tuple[FieldError, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -65,8 +65,8 @@ class Problem:
             "code": self.code,
             **self.extra,
         }
-        if self.faults:
-            body["errors"] = [fault.document() for fault in self.faults]
+        if self.field_errors:
+            body["errors"] = [field_error.document() for field_error in self.field_errors]
         if request_id is not None:
             body["requestId"] = request_id
         return body
@@ -117,12 +117,14 @@ def problem_of(error: Exception) -> Problem:
         case ProblemError():
             return error.problem
         case InvalidError():
-            fault = Fault(error.field, error.expected)
-            return Problem(status=error.status, code="invalid", detail=str(error), faults=(fault,))
+            field_error = FieldError(error.field, error.expected)
+            return Problem(
+                status=error.status, code="invalid", detail=str(error), field_errors=(field_error,)
+            )
         case MusterError():
             return _of_kind(error)
         case RequestValidationError() | ValidationError():
-            return invalid(faults_of(error.errors()))
+            return invalid_request(field_errors_of(error.errors()))
         case HTTPException():
             return _of_http(error)
         case _:
@@ -144,12 +146,12 @@ def _of_database(error: Exception) -> Problem | None:
     )
 
 
-def invalid(faults: Iterable[Fault]) -> Problem:
+def invalid_request(faults: Iterable[FieldError]) -> Problem:
     """A request whose fields break rules."""
     listed = tuple(faults)
     more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
     detail = f"{listed[0]}{more}" if listed else "the request is not valid"
-    return Problem(status=422, code="invalid", detail=detail, faults=listed)
+    return Problem(status=422, code="invalid", detail=detail, field_errors=listed)
 
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="muster"'}
@@ -164,16 +166,16 @@ _REFUSALS = {
 }
 
 
-def code_of(reply: Refused) -> str:
+def refusal_code_of(reply: RefusedReply) -> str:
     """The word for programs that says why a message was not taken."""
     return _REFUSALS[reply.kind][1]
 
 
-def refusal(reply: Refused) -> ProblemError:
+def refusal_error(reply: RefusedReply) -> ProblemError:
     """What to answer when a correlation did not take a message."""
     status, code = _REFUSALS[reply.kind]
     headers = _CHALLENGE if status == 401 else {}
-    if reply.is_passing:
+    if reply.is_transient:
         headers = {"Retry-After": "1"}
     extra = {"correlationId": reply.existing} if reply.existing else {}
     if reply.verdict is not None:
@@ -189,7 +191,7 @@ def refusal(reply: Refused) -> ProblemError:
     )
 
 
-def respond(problem: Problem, scope: Scope) -> Response:
+def problem_response(problem: Problem, scope: Scope) -> Response:
     """The answer on the wire."""
     return Response(
         msgspec.json.encode(problem.document(scope.get(REQUEST_ID))),
@@ -199,7 +201,7 @@ def respond(problem: Problem, scope: Scope) -> Response:
     )
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Let the app answer every expected error with its problem; the guard answers the rest."""
     expected = (MusterError, ProblemError, RequestValidationError, HTTPException)
     for kind in (*expected, asyncpg.DataError, *SERVER_ERRORS):
@@ -229,7 +231,7 @@ async def _answer(request: Request, error: Exception) -> Response:
         )
     if problem.status == 405:
         problem = replace(problem, headers={"Allow": ", ".join(_methods_at(request))})
-    return respond(problem, request.scope)
+    return problem_response(problem, request.scope)
 
 
 def _methods_at(request: Request) -> list[str]:

@@ -17,7 +17,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Check = Callable[[Request], Awaitable[None]]
 
 
-class LeanRoute(APIRoute):
+class RawRoute(APIRoute):
     """Runs its dependencies, which may only take the request, then its endpoint."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:

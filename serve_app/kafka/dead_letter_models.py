@@ -8,12 +8,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from core.waits.config import Topic
 from core.waits.messages import Verdict
-from serve_app.http.models import Wire
-from serve_app.kafka.redrive import MOST
+from serve_app.http.models import WireModel
+from serve_app.kafka.redrive import MAX_DEAD_LETTERS
 from serve_app.waits.request_models import is_printable
 
 ErrorText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
-LetterNumber = Annotated[int, Field(ge=1, lt=2**63)]
+DeadLetterNumber = Annotated[int, Field(ge=1, lt=2**63)]
 
 
 class Encoding(StrEnum):
@@ -25,7 +25,7 @@ class Encoding(StrEnum):
     NONE = "none"
 
 
-class LetterQuery(Wire):
+class DeadLetterQuery(WireModel):
     """Which dead letters a listing shows."""
 
     topic: Topic | None = None
@@ -35,7 +35,7 @@ class LetterQuery(Wire):
     cursor: str | None = Field(None, description="nextCursor of the page before.")
 
 
-class LetterItem(Wire):
+class DeadLetterItem(WireModel):
     """A record that could not be handled."""
 
     letter_id: int
@@ -49,14 +49,14 @@ class LetterItem(Wire):
     redriven_at: datetime | None = Field(None, description="When it was handled after all.")
 
 
-class LetterPage(Wire):
+class DeadLetterPage(WireModel):
     """A page of dead letters, newest first."""
 
-    items: list[LetterItem]
+    items: list[DeadLetterItem]
     next_cursor: str | None
 
 
-class LetterHeader(Wire):
+class DeadLetterHeader(WireModel):
     """One header of a record."""
 
     name: str
@@ -64,24 +64,26 @@ class LetterHeader(Wire):
     encoding: Encoding = Field(description="text, base64, or none where the value is null")
 
 
-class LetterView(LetterItem):
+class DeadLetterView(DeadLetterItem):
     """A dead letter with everything that was on the topic."""
 
     key: str | None = None
     key_encoding: Encoding = Field(description="text, base64, or none where there is no key")
-    headers: list[LetterHeader]
+    headers: list[DeadLetterHeader]
     data: Any = Field(None, description="The value; in base64 where it is no JSON.")
     data_encoding: Encoding = Field(description="json, base64, or none for a tombstone")
 
 
-class RedriveRequest(Wire):
+class RedriveRequest(WireModel):
     """Which dead letters to try again: ids, or a filter, or all."""
 
-    ids: Annotated[list[LetterNumber], Field(min_length=1, max_length=MOST)] | None = None
+    ids: (
+        Annotated[list[DeadLetterNumber], Field(min_length=1, max_length=MAX_DEAD_LETTERS)] | None
+    ) = None
     topic: Topic | None = None
     error: ErrorText | None = Field(None, description="Part of the error's text, in any case.")
     all: bool = Field(False, description="Every open letter.")
-    limit: Annotated[int, Field(ge=1, le=MOST)] = Field(
+    limit: Annotated[int, Field(ge=1, le=MAX_DEAD_LETTERS)] = Field(
         100, description="Most letters of this call; large ones make it fewer."
     )
     cursor: str | None = Field(None, description="nextCursor of the call before.")
@@ -102,7 +104,7 @@ class RedriveResult(StrEnum):
     ALREADY_HANDLED = "already_handled"
 
 
-class LetterRedriven(Wire):
+class DeadLetterRedriven(WireModel):
     """What became of a dead letter that was tried again."""
 
     letter_id: int
@@ -111,7 +113,7 @@ class LetterRedriven(Wire):
     error: str | None = Field(None, description="Why it failed again.")
 
 
-class RedriveFailure(Wire):
+class RedriveFailure(WireModel):
     """A letter that failed again."""
 
     letter_id: int
@@ -121,7 +123,7 @@ class RedriveFailure(Wire):
     error: str
 
 
-class RedriveReply(Wire):
+class RedriveReply(WireModel):
     """What became of this call's letters, and how many are left for the next."""
 
     handled: int

@@ -5,37 +5,37 @@ from typing import Any
 
 import msgspec
 
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.json_path import is_json
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.waits.messages import Verdict
 from serve_app.kafka.dead_letter_models import Encoding, RedriveResult
-from serve_app.kafka.redrive import Round
-from serve_app.waits.rendering import Document, known
-from storage.kafka.dead_letters import Letter
+from serve_app.kafka.redrive import RedriveRound
+from serve_app.waits.rendering import Document, drop_none
+from storage.kafka.dead_letters import DeadLetter
 
 
-def letter_item(letter: Letter) -> Document:
+def dead_letter_item(letter: DeadLetter) -> Document:
     """A dead letter in a listing."""
-    return known(
+    return drop_none(
         {
             **_place(letter),
             "error": letter.error,
             "attempts": letter.attempts,
             "size": letter.size,
-            "failedAt": moment(letter.failed_at),
-            "redrivenAt": None if letter.redriven_at is None else moment(letter.redriven_at),
+            "failedAt": to_iso(letter.failed_at),
+            "redrivenAt": None if letter.redriven_at is None else to_iso(letter.redriven_at),
         }
     )
 
 
-def letter_document(letter: Letter, record: Record) -> Document:
+def dead_letter_document(letter: DeadLetter, record: KafkaMessage) -> Document:
     """A dead letter whole."""
-    key, key_encoding = text_of(record.key)
-    data, data_encoding = value_of(record.value)
+    key, key_encoding = text_or_base64(record.key)
+    data, data_encoding = json_or_base64(record.value)
     headers = []
     for name, raw in record.headers:
-        value, encoding = text_of(raw)
+        value, encoding = text_or_base64(raw)
         headers.append({"name": name, "value": value, "encoding": encoding})
     whole = {
         "key": key,
@@ -44,10 +44,10 @@ def letter_document(letter: Letter, record: Record) -> Document:
         "data": data,
         "dataEncoding": data_encoding,
     }
-    return letter_item(letter) | known(whole)
+    return dead_letter_item(letter) | drop_none(whole)
 
 
-def value_of(raw: bytes | None) -> tuple[Any, Encoding]:
+def json_or_base64(raw: bytes | None) -> tuple[Any, Encoding]:
     """JSON as it came; anything else in base64."""
     if raw is None:
         return None, Encoding.NONE
@@ -56,7 +56,7 @@ def value_of(raw: bytes | None) -> tuple[Any, Encoding]:
     return msgspec.Raw(raw), Encoding.JSON
 
 
-def text_of(raw: bytes | None) -> tuple[str | None, Encoding]:
+def text_or_base64(raw: bytes | None) -> tuple[str | None, Encoding]:
     """UTF-8 as it came; anything else in base64."""
     if raw is None:
         return None, Encoding.NONE
@@ -66,7 +66,7 @@ def text_of(raw: bytes | None) -> tuple[str | None, Encoding]:
         return base64.b64encode(raw).decode(), Encoding.BASE64
 
 
-def verdicts_of(done: Round) -> dict[str, int]:
+def verdicts_of(done: RedriveRound) -> dict[str, int]:
     """Verdicts with those in it that had no ids: they are in the inbox as rejected."""
     verdicts = {str(verdict): count for verdict, count in done.done.verdicts.items()}
     if done.done.unplaced:
@@ -74,7 +74,7 @@ def verdicts_of(done: Round) -> dict[str, int]:
     return verdicts
 
 
-def round_document(done: Round) -> Document:
+def redrive_document(done: RedriveRound) -> Document:
     """What one round of a redrive came to."""
     selected = done.selected
     return {
@@ -89,7 +89,7 @@ def round_document(done: Round) -> Document:
     }
 
 
-def redriven_document(letter_id: int, done: Round) -> Document:
+def redriven_document(letter_id: int, done: RedriveRound) -> Document:
     """What became of one letter."""
     if done.failures:
         result, error = RedriveResult.FAILED, done.failures[0][1]
@@ -97,10 +97,10 @@ def redriven_document(letter_id: int, done: Round) -> Document:
         result = RedriveResult.HANDLED if done.settled else RedriveResult.ALREADY_HANDLED
         error = None
     verdict = next(iter(verdicts_of(done)), None)
-    return known({"letterId": letter_id, "result": result, "verdict": verdict, "error": error})
+    return drop_none({"letterId": letter_id, "result": result, "verdict": verdict, "error": error})
 
 
-def _place(letter: Letter) -> Document:
+def _place(letter: DeadLetter) -> Document:
     return {
         "letterId": letter.letter_id,
         "topic": letter.topic,

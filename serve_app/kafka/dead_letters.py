@@ -9,32 +9,32 @@ from starlette.responses import Response
 from core.access.permissions import Permission
 from core.shared.errors import NotFoundError
 from serve_app.http.cursors import next_id_cursor, read_id_cursor
-from serve_app.http.json_io import answer, parse_as, read_body
-from serve_app.http.openapi import body, described
+from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires
-from serve_app.http.raw_route import LeanRoute
+from serve_app.http.raw_route import RawRoute
 from serve_app.kafka.dead_letter_models import (
-    LetterPage,
-    LetterQuery,
-    LetterRedriven,
-    LetterView,
+    DeadLetterPage,
+    DeadLetterQuery,
+    DeadLetterRedriven,
+    DeadLetterView,
     RedriveReply,
     RedriveRequest,
 )
 from serve_app.kafka.dead_letter_rendering import (
-    letter_document,
-    letter_item,
+    dead_letter_document,
+    dead_letter_item,
+    redrive_document,
     redriven_document,
-    round_document,
 )
-from serve_app.kafka.redrive import Choice
+from serve_app.kafka.redrive import RedriveSelection
 from storage.kafka import dead_letters
-from storage.kafka.dead_letters import LetterFilter
+from storage.kafka.dead_letters import DeadLetterFilter
 
-lean = APIRouter(route_class=LeanRoute, tags=["dead letters"])
+raw_router = APIRouter(route_class=RawRoute, tags=["dead letters"])
 router = APIRouter(tags=["dead letters"])
 
-LetterId = Annotated[int, Path(alias="letterId", ge=1, lt=2**63)]
+DeadLetterId = Annotated[int, Path(alias="letterId", ge=1, lt=2**63)]
 
 
 class _Digits(Convertor[str]):
@@ -56,31 +56,33 @@ register_url_convertor("digits", _Digits())
     "/api/dead-letters",
     dependencies=[requires(Permission.DEAD_LETTERS_READ)],
     operation_id="listDeadLetters",
-    responses=described({200: LetterPage}),
+    responses=describe_responses({200: DeadLetterPage}),
 )
-async def list_letters(request: Request, query: Annotated[LetterQuery, Query()]) -> Response:
+async def list_letters(request: Request, query: Annotated[DeadLetterQuery, Query()]) -> Response:
     """List Kafka records that could not be handled, newest first, without their data."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    chosen = LetterFilter(topic=query.topic, error=query.error, redriven=query.redriven)
+    chosen = DeadLetterFilter(topic=query.topic, error=query.error, redriven=query.redriven)
     before = read_id_cursor(query.cursor)
-    found = await replica.listings.ask(dead_letters.page, tenant, chosen, before, query.limit)
+    found = await replica.listings.query(dead_letters.page, tenant, chosen, before, query.limit)
     ids = [one.letter_id for one in found.items]
-    more = next_id_cursor(ids, found.looked_to, query.limit)
-    return answer({"items": [letter_item(one) for one in found.items], "nextCursor": more})
+    more = next_id_cursor(ids, found.scanned_to, query.limit)
+    return json_response(
+        {"items": [dead_letter_item(one) for one in found.items], "nextCursor": more}
+    )
 
 
 @router.get(
     "/api/dead-letters/{letterId:digits}",
     dependencies=[requires(Permission.DEAD_LETTERS_READ)],
     operation_id="showDeadLetter",
-    responses=described({200: LetterView}, 404),
+    responses=describe_responses({200: DeadLetterView}, 404),
 )
-async def show_letter(request: Request, letter_id: LetterId) -> Response:
+async def show_letter(request: Request, letter_id: DeadLetterId) -> Response:
     """Show one record with its key, its headers and its data; bytes that are no JSON in base64."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    for letter in await replica.database.ask(dead_letters.read, tenant, [letter_id]):
+    for letter in await replica.database.query(dead_letters.read, tenant, [letter_id]):
         if letter.record is not None:
-            return answer(letter_document(letter, letter.record))
+            return json_response(dead_letter_document(letter, letter.record))
     raise _unknown(letter_id)
 
 
@@ -88,35 +90,35 @@ async def show_letter(request: Request, letter_id: LetterId) -> Response:
     "/api/dead-letters/{letterId:digits}/redrive",
     dependencies=[requires(Permission.DEAD_LETTERS_WRITE)],
     operation_id="redriveDeadLetter",
-    responses=described({200: LetterRedriven}, 404),
+    responses=describe_responses({200: DeadLetterRedriven}, 404),
 )
-async def redrive_letter(request: Request, letter_id: LetterId) -> Response:
+async def redrive_letter(request: Request, letter_id: DeadLetterId) -> Response:
     """Handle one record again, as if it were read from its topic now."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    done = await replica.redrive.run(tenant, Choice(ids=(letter_id,)))
+    done = await replica.redrive.run(tenant, RedriveSelection(ids=(letter_id,)))
     if done.selected.unknown:
         raise _unknown(letter_id)
-    return answer(redriven_document(letter_id, done))
+    return json_response(redriven_document(letter_id, done))
 
 
-@lean.post(
+@raw_router.post(
     "/api/dead-letters/redrive",
     dependencies=[requires(Permission.DEAD_LETTERS_WRITE)],
     operation_id="redriveDeadLetters",
-    responses=described({200: RedriveReply}),
-    openapi_extra=body(RedriveRequest),
+    responses=describe_responses({200: RedriveReply}),
+    openapi_extra=json_body(RedriveRequest),
 )
 async def redrive_letters(request: Request) -> Response:
     """Handle records again, oldest first, a bounded number a call; nextCursor leads to the rest."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    wish = parse_as(RedriveRequest, await read_body(request, replica.config.request_timeout))
-    choice = Choice(
-        ids=None if wish.ids is None else tuple(wish.ids),
-        filter=LetterFilter(topic=wish.topic, error=wish.error),
-        after=read_id_cursor(wish.cursor) or 0,
-        limit=wish.limit,
+    body = parse_as(RedriveRequest, await read_body(request, replica.config.request_timeout))
+    choice = RedriveSelection(
+        ids=None if body.ids is None else tuple(body.ids),
+        filter=DeadLetterFilter(topic=body.topic, error=body.error),
+        after=read_id_cursor(body.cursor) or 0,
+        limit=body.limit,
     )
-    return answer(round_document(await replica.redrive.run(tenant, choice)))
+    return json_response(redrive_document(await replica.redrive.run(tenant, choice)))
 
 
 @router.delete(
@@ -124,12 +126,12 @@ async def redrive_letters(request: Request) -> Response:
     dependencies=[requires(Permission.DEAD_LETTERS_WRITE)],
     operation_id="deleteDeadLetter",
     status_code=204,
-    responses=described({}, 404),
+    responses=describe_responses({}, 404),
 )
-async def delete_letter(request: Request, letter_id: LetterId) -> Response:
+async def delete_letter(request: Request, letter_id: DeadLetterId) -> Response:
     """Forget a record; nobody will handle it."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    if not await replica.database.ask(dead_letters.delete, tenant, letter_id):
+    if not await replica.database.query(dead_letters.delete, tenant, letter_id):
         raise _unknown(letter_id)
     return Response(status_code=204)
 

@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from core.access.permissions import Permission
-from serve_app.http.json_io import answer
-from serve_app.http.openapi import described
+from serve_app.http.json_io import json_response
+from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.kafka.models import KafkaView
 
@@ -16,8 +16,8 @@ router = APIRouter(tags=["operations"])
     "/api/kafka",
     dependencies=[requires(Permission.KAFKA_READ)],
     operation_id="showKafka",
-    responses=described({200: KafkaView}),
+    responses=describe_responses({200: KafkaView}),
 )
 async def show_kafka(request: Request) -> Response:
     """Show topics and partitions of the tenant, how far they are stored, and who reads them."""
-    return answer(await replica_of(request).kafka.look(caller_of(request).tenant))
+    return json_response(await replica_of(request).kafka.read(caller_of(request).tenant))

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from core.waits.messages import Verdict
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
 
 class TopicState(StrEnum):
@@ -18,7 +18,7 @@ class TopicState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class TopicView(Wire):
+class TopicView(WireModel):
     """A topic that is followed for this tenant, or that it would like to be."""
 
     topic: str
@@ -32,7 +32,7 @@ class TopicView(Wire):
     dead_letters: int
 
 
-class PartitionView(Wire):
+class PartitionView(WireModel):
     """How far one partition is stored."""
 
     topic: str
@@ -44,7 +44,7 @@ class PartitionView(Wire):
     actor: str = Field(description="Who reads it.")
 
 
-class KafkaActorView(Wire):
+class KafkaActorView(WireModel):
     """One actor that talks to Kafka."""
 
     name: str
@@ -83,7 +83,7 @@ class RelayView(KafkaActorView):
     oldest_seconds: float = Field(description="How long the oldest of them has waited.")
 
 
-class KafkaView(Wire):
+class KafkaView(WireModel):
     """Kafka as this tenant sees it. Without Kafka only the first and the last field are there."""
 
     configured: bool

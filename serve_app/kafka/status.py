@@ -8,26 +8,26 @@ from typing import Any
 
 import structlog
 
-from core.kafka.topic_routing import TopicBook, completion_topic
+from core.kafka.topic_routing import TopicRouting, completion_topic
 from core.shared.errors import NotFoundError
 from core.shared.kafka_config import KafkaConfig
 from serve_app.kafka.models import TopicState
-from serve_app.operations.cluster_stats import Census, Report
-from serve_app.waits.rendering import Document, known
+from serve_app.operations.cluster_stats import ClusterStats, Report
+from serve_app.waits.rendering import Document, drop_none
 from services.shared.cache import Cache
 from services.shared.database import Database
 from storage.access import keys
 from storage.kafka import dead_letters, named_topics
 from storage.postgres.error_class import SERVER_ERRORS
-from telemetry.kafka_metrics import Lag
-from telemetry.registry import Snapshot
+from telemetry.kafka_metrics import PartitionLag
+from telemetry.registry import MetricsSnapshot
 
 log = structlog.get_logger("kafka")
 
 INGEST, RELAY = "kafka-ingest", "kafka-relay"
 SLUG_TTL = 3_600.0
-LETTERS_TTL = 15.0
-MOST_TOPICS = 1_000
+DEAD_LETTERS_TTL = 15.0
+MAX_TOPICS = 1_000
 
 _COUNTS = {
     "records": "records",
@@ -44,7 +44,7 @@ _COUNTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class KafkaSnapshot:
     """What is known at one moment."""
 
     config: KafkaConfig
@@ -56,25 +56,25 @@ class Sight:
     """This tenant's open dead letters by topic."""
 
 
-class KafkaSight:
+class KafkaStatusReader:
     """Looks at Kafka for one tenant at a time."""
 
     def __init__(
         self,
         config: KafkaConfig | None,
-        census: Census,
+        census: ClusterStats,
         database: Database,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
-        self._book = TopicBook.of(config) if config is not None else None
-        self._census = census
+        self._book = TopicRouting.of(config) if config is not None else None
+        self._cluster_stats = census
         self._database = database
         self._slugs = Cache(
-            database.asker(keys.slug_of), ttl=lambda _: SLUG_TTL, monotonic=monotonic
+            database.bind(keys.slug_of), ttl=lambda _: SLUG_TTL, monotonic=monotonic
         )
         self._letters = Cache(
-            database.asker(dead_letters.count), ttl=lambda _: LETTERS_TTL, monotonic=monotonic
+            database.bind(dead_letters.count), ttl=lambda _: DEAD_LETTERS_TTL, monotonic=monotonic
         )
 
     def forget(self) -> None:
@@ -82,18 +82,18 @@ class KafkaSight:
         self._slugs.clear()
         self._letters.clear()
 
-    async def look(self, tenant: int) -> Document:
+    async def read(self, tenant: int) -> Document:
         """The document for one tenant."""
         letters = await self._letters.refresh(tenant)
         if self._config is None:
             return {"configured": False, "deadLetters": sum(letters.values())}
         slug, report, named = await asyncio.gather(
             self._slug(tenant),
-            self._census.report(),
-            self._database.ask(named_topics.named_by, tenant, MOST_TOPICS),
+            self._cluster_stats.report(),
+            self._database.query(named_topics.named_by, tenant, MAX_TOPICS),
         )
         return kafka_document(
-            Sight(
+            KafkaSnapshot(
                 config=self._config,
                 slug=slug,
                 actors=report["actors"],
@@ -102,7 +102,7 @@ class KafkaSight:
             )
         )
 
-    async def complete(self, snapshot: Snapshot, tenant: int) -> Snapshot:
+    async def extend_snapshot(self, snapshot: MetricsSnapshot, tenant: int) -> MetricsSnapshot:
         """The same with what names this tenant's topics; without it if Postgres is away."""
         try:
             letters = await self._letters.get(tenant)
@@ -111,7 +111,7 @@ class KafkaSight:
             log.warning("kafka.letters_unknown", error=type(error).__name__)
             return snapshot
         rows = partitions_of(self._book, slug, snapshot.actors) if self._book else []
-        lags = tuple(Lag(r["topic"], r["partition"], r["lag"]) for r in rows if "lag" in r)
+        lags = tuple(PartitionLag(r["topic"], r["partition"], r["lag"]) for r in rows if "lag" in r)
         return replace(snapshot, letters=letters, lags=lags)
 
     async def _slug(self, tenant: int) -> str:
@@ -121,12 +121,12 @@ class KafkaSight:
         return slug
 
 
-def kafka_document(seen: Sight) -> Document:
+def kafka_document(observed: KafkaSnapshot) -> Document:
     """Everything in one document."""
-    config, book = seen.config, TopicBook.of(seen.config)
-    readers = [actor for actor in seen.actors if actor["kind"] == INGEST]
-    relays = [actor for actor in seen.actors if actor["kind"] == RELAY]
-    partitions = partitions_of(book, seen.slug, readers)
+    config, book = observed.config, TopicRouting.of(observed.config)
+    readers = [actor for actor in observed.actors if actor["kind"] == INGEST]
+    relays = [actor for actor in observed.actors if actor["kind"] == RELAY]
+    partitions = partitions_of(book, observed.slug, readers)
     return {
         "configured": True,
         "connected": bool(readers) and all(is_connected(actor) for actor in [*readers, *relays]),
@@ -134,27 +134,27 @@ def kafka_document(seen: Sight) -> Document:
         "securityProtocol": config.security_protocol,
         "group": config.group,
         "clientId": config.client_id,
-        "tenant": seen.slug,
-        "completionTopic": completion_topic(config.completion_topic, seen.slug),
-        "topics": _topics(seen, book, readers, partitions),
+        "tenant": observed.slug,
+        "completionTopic": completion_topic(config.completion_topic, observed.slug),
+        "topics": _topics(observed, book, readers, partitions),
         "partitions": partitions,
         "ingest": [_reader(actor) for actor in readers],
         "relay": _relay(relays[0]) if relays else None,
-        "deadLetters": sum(seen.letters.values()),
+        "deadLetters": sum(observed.letters.values()),
     }
 
 
-def partitions_of(book: TopicBook, slug: str, readers: Iterable[Report]) -> list[Document]:
+def partitions_of(book: TopicRouting, slug: str, readers: Iterable[Report]) -> list[Document]:
     """This tenant's partitions that are being read; the actor that answers knows best."""
     rows: dict[tuple[str, int], Document] = {}
     for actor in sorted(readers, key=lambda one: bool(one.get("alive"))):
         for row in stats_of(actor).get("partitions") or ():
             if book.tenant_of(row["topic"]) == slug:
-                rows[row["topic"], row["partition"]] = known({**row, "actor": actor["name"]})
+                rows[row["topic"], row["partition"]] = drop_none({**row, "actor": actor["name"]})
     return [rows[place] for place in sorted(rows)]
 
 
-def trouble_of(actor: Report) -> str | None:
+def error_of(actor: Report) -> str | None:
     """Why an actor does not read or publish; None if it does."""
     if not actor.get("alive"):
         return "does not answer"
@@ -166,7 +166,7 @@ def trouble_of(actor: Report) -> str | None:
 
 def is_connected(actor: Report) -> bool:
     """Whether an actor reads or publishes."""
-    return trouble_of(actor) is None
+    return error_of(actor) is None
 
 
 def stats_of(actor: Report) -> Mapping[str, Any]:
@@ -175,12 +175,18 @@ def stats_of(actor: Report) -> Mapping[str, Any]:
 
 
 def _topics(
-    seen: Sight, book: TopicBook, readers: Sequence[Report], partitions: Sequence[Document]
+    observed: KafkaSnapshot,
+    book: TopicRouting,
+    readers: Sequence[Report],
+    partitions: Sequence[Document],
 ) -> list[Document]:
     followed = {topic for one in readers for topic in stats_of(one).get("following") or ()}
-    own = {topic for topic in followed if book.tenant_of(topic) == seen.slug}
-    wanted = {topic for topic, tenant in book.names if tenant == seen.slug} | {*seen.named}
-    strangers = {topic for topic, *_ in book.strangers((topic, seen.slug) for topic in seen.named)}
+    own = {topic for topic in followed if book.tenant_of(topic) == observed.slug}
+    wanted = {topic for topic, tenant in book.names if tenant == observed.slug} | {*observed.named}
+    strangers = {
+        topic
+        for topic, *_ in book.foreign_topics((topic, observed.slug) for topic in observed.named)
+    }
     has_looked = any(is_connected(actor) for actor in readers)
 
     def state(topic: str) -> TopicState:
@@ -193,7 +199,7 @@ def _topics(
         return TopicState.MISSING if has_looked else TopicState.UNKNOWN
 
     rows = []
-    for topic in sorted(own | wanted | {*seen.letters}):
+    for topic in sorted(own | wanted | {*observed.letters}):
         parts = [row for row in partitions if row["topic"] == topic]
         rows.append(
             {
@@ -201,7 +207,7 @@ def _topics(
                 "state": state(topic),
                 "partitions": len(parts),
                 "lag": sum(row.get("lag", 0) for row in parts),
-                "deadLetters": seen.letters.get(topic, 0),
+                "deadLetters": observed.letters.get(topic, 0),
             }
         )
     return rows
@@ -232,12 +238,12 @@ def _relay(actor: Report) -> Document:
 
 
 def _state(actor: Report) -> Document:
-    return known(
+    return drop_none(
         {
             "name": actor["name"],
             "alive": bool(actor.get("alive")),
             "connected": is_connected(actor),
-            "error": trouble_of(actor),
+            "error": error_of(actor),
             "restarts": actor.get("restarts", 0),
         }
     )

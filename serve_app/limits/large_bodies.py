@@ -8,13 +8,13 @@ import asyncio
 from collections import deque
 
 from core.shared.errors import OverloadedError
-from serve_app.limits.timeouts import within
+from serve_app.limits.timeouts import with_timeout
 
-LARGE = 16 * 1024
+LARGE_BODY_BYTES = 16 * 1024
 """Bytes of a body that is large."""
-AT_ONCE = 1
+MAX_CONCURRENT_BODIES = 1
 """How many large bodies of one tenant are worked on."""
-LONGEST_TURN = 0.5
+MAX_TURN_SECONDS = 0.5
 """Seconds after which it is the next one's turn: who takes longer waits for something else."""
 
 _TOO_LATE = (
@@ -31,7 +31,7 @@ class LargeBodyTurn:
         self._bodies = bodies
         self._tenant = tenant
         loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = loop.call_later(LONGEST_TURN, self.end)
+        self._timer: asyncio.TimerHandle | None = loop.call_later(MAX_TURN_SECONDS, self.end)
 
     def end(self) -> None:
         """It is the next one's turn; a second time, this does nothing."""
@@ -48,24 +48,24 @@ class LargeBodies:
         self._begun: dict[int, int] = {}
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
 
-    async def begin(self, tenant: int, patience: float) -> LargeBodyTurn:
+    async def begin(self, tenant: int, timeout_seconds: float) -> LargeBodyTurn:
         """Wait for a turn.
 
         Raises:
-            OverloadedError: It did not come within `patience` seconds.
+            OverloadedError: It did not come within `timeout_seconds`.
         """
         begun = self._begun.get(tenant, 0)
-        if begun < AT_ONCE:
+        if begun < MAX_CONCURRENT_BODIES:
             self._begun[tenant] = begun + 1
         else:
-            await self._wait(tenant, patience)
+            await self._wait(tenant, timeout_seconds)
         return LargeBodyTurn(self, tenant)
 
-    async def _wait(self, tenant: int, patience: float) -> None:
+    async def _wait(self, tenant: int, timeout_seconds: float) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(tenant, deque()).append(turn)
         try:
-            await within(patience, turn)
+            await with_timeout(timeout_seconds, turn)
         except BaseException as error:
             if turn.done() and not turn.cancelled():
                 self.pass_on(tenant)  # it came in the same moment

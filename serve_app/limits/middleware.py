@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.shared.errors import OverloadedError
-from serve_app.http.headers import headers_in
-from serve_app.http.nul_check import check_address
+from serve_app.http.headers import headers_of_scope
+from serve_app.http.nul_check import check_url
 from serve_app.http.problems import (
     INTERNAL,
     REQUEST_ID,
@@ -24,15 +24,21 @@ from serve_app.http.problems import (
     ProblemError,
     note_denial,
     problem_of,
-    respond,
+    problem_response,
 )
-from serve_app.limits.load_limiter import Gate, Passage
-from serve_app.limits.response_budget import PIECE, START, announced_size, discard, in_pieces
+from serve_app.limits.load_limiter import LoadLimiter, RequestSlot
+from serve_app.limits.response_budget import (
+    CHUNK_BYTES,
+    RESPONSE_START,
+    content_length_of,
+    discard,
+    send_in_chunks,
+)
 from telemetry.registry import Metrics
 
 log = structlog.get_logger("http")
 
-PASSAGE = "muster.passage"
+REQUEST_SLOT = "muster.passage"
 # Stands for a slash that a client wrote as %2F inside an id. Not printable, so no id has it.
 SLASH = "\ue000"
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
@@ -45,7 +51,7 @@ _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _URGENT = ("/actuator/", "/metrics")
 
 
-class _Facts(NamedTuple):
+class _RequestHead(NamedTuple):
     """What the guard reads from the headers."""
 
     request_id: str
@@ -53,10 +59,10 @@ class _Facts(NamedTuple):
     encoding: str
 
 
-class Guard:
+class LimitsMiddleware:
     """Outermost layer of the app: bounds, request id, counters, and the answer to any surprise."""
 
-    def __init__(self, app: ASGIApp, *, gate: Gate, max_body: int, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, gate: LoadLimiter, max_body: int, metrics: Metrics) -> None:
         self._app = app
         self._gate = gate
         self._max_body = max_body
@@ -68,20 +74,20 @@ class Guard:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        facts = _facts(scope)
+        facts = _request_head(scope)
         scope[REQUEST_ID] = facts.request_id
         counted = _CountedSend(scope, receive, send)
         lingers = False
         try:
-            check_address(scope)
-            passage = self._admit(facts, urgent=scope["path"].startswith(_URGENT))
+            check_url(scope)
+            request_slot = self._admit(facts, urgent=scope["path"].startswith(_URGENT))
             try:
-                scope[PASSAGE] = counted.passage = passage
+                scope[REQUEST_SLOT] = counted.slot = request_slot
                 _keep_slashes(scope)
-                await self._app(scope, self._counted(receive, facts, passage), counted)
+                await self._app(scope, self._counted(receive, facts, request_slot), counted)
             finally:
-                lingers = passage.lingers
-                passage.leave()
+                lingers = request_slot.lingers
+                request_slot.release()
         except ClientDisconnect:
             log.debug("request.hung_up", request=facts.request_id)  # nobody is left to be answered
         except Exception as error:
@@ -90,15 +96,15 @@ class Guard:
                 raise
             problem = self._problem(error, facts)
             note_denial(error, problem, scope, self._metrics.denials.note)
-            await respond(problem, scope)(scope, receive, counted)
+            await problem_response(problem, scope)(scope, receive, counted)
         finally:
             status = counted.status or 499
             if status == 429:
-                self._metrics.shed()
+                self._metrics.count_shed()
             seconds = None if lingers else time.perf_counter() - began
             self._metrics.http.observe(_method(scope), _route(scope), status, seconds)
 
-    def _admit(self, facts: _Facts, *, urgent: bool) -> Passage:
+    def _admit(self, facts: _RequestHead, *, urgent: bool) -> RequestSlot:
         if facts.encoding not in {"", "identity"}:
             raise ProblemError(
                 Problem(
@@ -109,10 +115,10 @@ class Guard:
                 )
             )
         if facts.length is not None and facts.length > self._max_body:
-            raise too_large(self._max_body)
-        return self._gate.enter(urgent=urgent)
+            raise body_too_large(self._max_body)
+        return self._gate.admit(urgent=urgent)
 
-    def _counted(self, receive: Receive, facts: _Facts, passage: Passage) -> Receive:
+    def _counted(self, receive: Receive, facts: _RequestHead, request_slot: RequestSlot) -> Receive:
         """A body is counted as it comes: what is only announced takes no room from others."""
         if facts.length == 0:
             return receive
@@ -125,13 +131,13 @@ class Guard:
             if body:
                 total += len(body)
                 if total > self._max_body:
-                    raise too_large(self._max_body)
-                passage.hold(len(body))
+                    raise body_too_large(self._max_body)
+                request_slot.reserve_body(len(body))
             return message
 
         return receive_counted
 
-    def _problem(self, error: Exception, facts: _Facts) -> Problem:
+    def _problem(self, error: Exception, facts: _RequestHead) -> Problem:
         problem = problem_of(error)
         if problem is INTERNAL:
             log.error("request.crashed", request=facts.request_id, exc_info=error)
@@ -145,41 +151,41 @@ class _CountedSend:
     request behind it.
     """
 
-    __slots__ = ("_receive", "_scope", "_send", "passage", "status")
+    __slots__ = ("_receive", "_scope", "_send", "slot", "status")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self.passage: Passage | None = None
+        self.slot: RequestSlot | None = None
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == START:
-            size = announced_size(message)
-            if size > PIECE and self.passage is not None:
-                refusal = _refuse_answer(self.passage, size, self._scope)
+        if message["type"] == RESPONSE_START:
+            size = content_length_of(message)
+            if size > CHUNK_BYTES and self.slot is not None:
+                refusal = _refuse_answer(self.slot, size, self._scope)
                 if refusal is not None:
                     await refusal(self._scope, self._receive, self)
                     self._send = discard
                     return
-                self._send = in_pieces(self._send)
+                self._send = send_in_chunks(self._send)
             self.status = message["status"]
             message["headers"] = [*message["headers"], _NO_SNIFFING]
         await self._send(message)
 
 
-def _refuse_answer(passage: Passage, size: int, scope: Scope) -> Response | None:
+def _refuse_answer(request_slot: RequestSlot, size: int, scope: Scope) -> Response | None:
     """What is sent instead of a large answer; None if there is room for it."""
     try:
         # What has changed something is told so, whatever it costs.
-        passage.hold_answer(size, always=scope["method"] != "GET")
+        request_slot.reserve_response(size, always=scope["method"] != "GET")
     except OverloadedError as error:
-        return respond(problem_of(error), scope)
+        return problem_response(problem_of(error), scope)
     return None
 
 
-def too_large(limit: int) -> ProblemError:
+def body_too_large(limit: int) -> ProblemError:
     """The body is over the limit; the connection ends, since the rest of it is not read."""
     return ProblemError(
         Problem(
@@ -191,14 +197,14 @@ def too_large(limit: int) -> ProblemError:
     )
 
 
-def _facts(scope: Scope) -> _Facts:
-    headers = headers_in(scope)
+def _request_head(scope: Scope) -> _RequestHead:
+    headers = headers_of_scope(scope)
     request_id = headers.get("x-request-id", "")
     if not _REQUEST_ID.fullmatch(request_id):
         request_id = os.urandom(16).hex()
     length = headers.get("content-length", "")
     encoding = headers.get("content-encoding", "")
-    return _Facts(
+    return _RequestHead(
         request_id,
         int(length) if length.isascii() and length.isdigit() else None,
         encoding.strip().lower(),

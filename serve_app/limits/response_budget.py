@@ -6,13 +6,13 @@ in pieces, each once the one before has left, and its request is over when the l
 
 from starlette.types import Message, Send
 
-START, BODY = "http.response.start", "http.response.body"
-PIECE = 65_536
+RESPONSE_START, RESPONSE_BODY = "http.response.start", "http.response.body"
+CHUNK_BYTES = 65_536
 """Bytes that a connection takes without being asked whether they are read; uvicorn's own mark."""
 _LENGTH = b"content-length"
 
 
-def announced_size(start: Message) -> int:
+def content_length_of(start: Message) -> int:
     """How large the answer is that begins so; 0 where it does not say."""
     for name, value in start["headers"]:
         if name == _LENGTH:
@@ -20,14 +20,16 @@ def announced_size(start: Message) -> int:
     return 0
 
 
-def in_pieces(send: Send) -> Send:
+def send_in_chunks(send: Send) -> Send:
     """Send bodies piece by piece: before each, the server waits until the last is on its way."""
 
     async def send_piece_by_piece(message: Message) -> None:
         body, at = message.get("body", b""), 0
-        while len(body) - at > PIECE:
-            await send({"type": BODY, "body": body[at : at + PIECE], "more_body": True})
-            at += PIECE
+        while len(body) - at > CHUNK_BYTES:
+            await send(
+                {"type": RESPONSE_BODY, "body": body[at : at + CHUNK_BYTES], "more_body": True}
+            )
+            at += CHUNK_BYTES
         await send({**message, "body": body[at:]} if at else message)
 
     return send_piece_by_piece

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-async def within(seconds: float, work: Awaitable[T]) -> T:
+async def with_timeout(seconds: float, work: Awaitable[T]) -> T:
     """Return what `work` gives. `asyncio.timeout` does the same at four times the cost.
 
     What need not wait at all, as most bodies need not, is done before there is a timer.
@@ -53,18 +53,18 @@ class _Begun(Generic[T]):
 async def _bounded(seconds: float, work: Awaitable[T]) -> T:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101  this is a coroutine
-    before, rang = task.cancelling(), False
+    before, timed_out = task.cancelling(), False
 
-    def ring() -> None:
-        nonlocal rang
-        rang = True
+    def on_timeout() -> None:
+        nonlocal timed_out
+        timed_out = True
         task.cancel()
 
-    timer = asyncio.get_running_loop().call_later(seconds, ring)
+    timer = asyncio.get_running_loop().call_later(seconds, on_timeout)
     try:
         return await work
     except asyncio.CancelledError:
-        if rang and task.uncancel() <= before:
+        if timed_out and task.uncancel() <= before:
             raise TimeoutError from None
         raise
     finally:

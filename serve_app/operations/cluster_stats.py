@@ -8,14 +8,14 @@ from typing import Any
 import structlog
 from ray.exceptions import RayError
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from core.shared.errors import TransientError
 from services.shared.cache import Cache
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.waits import inbox, waits
-from telemetry.registry import Snapshot
+from telemetry.registry import MetricsSnapshot
 
-CENSUS_TTL = 15.0
+COUNTS_TTL = 15.0
 REPORT_TTL = 0.5
 REPORT_TIMEOUT = 2.0
 
@@ -23,33 +23,35 @@ Report = Mapping[str, Any]
 Counts = tuple[dict[str, int], dict[tuple[str, str], int]]
 
 # What it looks like when the supervisor does not answer.
-AWAY = (RayError, TransientError, TimeoutError, ValueError)
+SUPERVISOR_ERRORS = (RayError, TransientError, TimeoutError, ValueError)
 
 log = structlog.get_logger("census")
 
 
-class Census:
+class ClusterStats:
     """What /metrics, /api/status and the health page tell."""
 
-    def __init__(self, gateway: Gateway, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, gateway: ActorClient, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._gateway = gateway
-        self._counts = Cache(self._count, ttl=lambda _: CENSUS_TTL, monotonic=monotonic, limit=1)
+        self._counts = Cache(self._count, ttl=lambda _: COUNTS_TTL, monotonic=monotonic, limit=1)
         self._reports = Cache(self._ask, ttl=lambda _: REPORT_TTL, monotonic=monotonic, limit=1)
 
     async def report(self) -> Report:
         """How the actors are; raises TimeoutError if the supervisor does not say."""
         return await self._reports.get("report")
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> MetricsSnapshot:
         """Everything for one scrape; a part that is away leaves a hole, not a failure."""
         actors, counts = await asyncio.gather(self._actors(), self._counts_or_none())
         waits_by_status, parked = counts or (None, None)
-        return Snapshot(actors=actors, waits=waits_by_status, inbox=parked)
+        return MetricsSnapshot(actors=actors, waits=waits_by_status, inbox=parked)
 
     async def _actors(self) -> tuple[Mapping[str, Any], ...]:
         try:
             return tuple((await self.report())["actors"])
-        except AWAY as error:
+        except SUPERVISOR_ERRORS as error:
             log.warning("census.supervisor_away", error=type(error).__name__)
             return ()
 
@@ -63,13 +65,13 @@ class Census:
     async def _count(self, _: str) -> Counts:
         pool = self._gateway.listing_pool
         async with asyncio.timeout(self._gateway.config.request_timeout):
-            return await waits.census(pool), await inbox.census(pool)
+            return await waits.count_by_status(pool), await inbox.count_by_verdict(pool)
 
     async def _ask(self, _: str) -> Report:
         return await asyncio.wait_for(self._gateway.report(), REPORT_TIMEOUT)
 
 
-class Rate:
+class RateMeter:
     """How fast a counter grows between two looks."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -77,7 +79,7 @@ class Rate:
         self._last: tuple[float, float] | None = None
         self._rate = 0.0
 
-    def look(self, count: float) -> float:
+    def update(self, count: float) -> float:
         """Growth per second since the last look at least a second ago."""
         now = self._monotonic()
         if self._last is None:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from serve_app.http.json_io import answer
+from serve_app.http.json_io import json_response
 
 router = APIRouter(include_in_schema=False)
 
@@ -11,4 +11,4 @@ router = APIRouter(include_in_schema=False)
 @router.get("/openapi.json")
 async def show_openapi(request: Request) -> Response:
     """The document."""
-    return answer(request.app.openapi())
+    return json_response(request.app.openapi())

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from core.shared.errors import UnauthenticatedError
 from serve_app.http.headers import headers_of
-from serve_app.http.json_io import answer
-from serve_app.http.openapi import described
+from serve_app.http.json_io import json_response
+from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import replica_of
 from serve_app.operations.health_checks import UP
 from serve_app.operations.models import HealthView
@@ -18,28 +18,30 @@ router = APIRouter(prefix="/actuator/health", tags=["operations"])
 
 _NOBODY: tuple[type[Exception], ...] = (UnauthenticatedError, *SERVER_ERRORS)
 
-_LOOKED: dict[int | str, Any] = {
-    **described({200: HealthView}),
+_HEALTH_RESPONSES: dict[int | str, Any] = {
+    **describe_responses({200: HealthView}),
     503: {"model": HealthView, "description": "A part that is needed is away."},
 }
 
 
-@router.get("", operation_id="showHealth", responses=_LOOKED)
+@router.get("", operation_id="showHealth", responses=_HEALTH_RESPONSES)
 async def show_health(request: Request) -> Response:
     """Tell how the database, the actors, streams and resources are; a key names the resources."""
-    return await _look(request)
+    return await _health_response(request)
 
 
-@router.get("/readiness", operation_id="showReadiness", responses=_LOOKED)
+@router.get("/readiness", operation_id="showReadiness", responses=_HEALTH_RESPONSES)
 async def show_readiness(request: Request) -> Response:
     """Tell whether requests can be served now."""
-    return await _look(request)
+    return await _health_response(request)
 
 
-@router.get("/liveness", operation_id="showLiveness", responses=described({200: HealthView}))
+@router.get(
+    "/liveness", operation_id="showLiveness", responses=describe_responses({200: HealthView})
+)
 async def show_liveness() -> Response:
     """Tell that this replica runs. A database that is away is no reason to restart it."""
-    return answer({"status": UP})
+    return json_response({"status": UP})
 
 
 async def _tenant(request: Request) -> int | None:
@@ -53,6 +55,6 @@ async def _tenant(request: Request) -> int | None:
         return None
 
 
-async def _look(request: Request) -> Response:
-    health = await replica_of(request).health.look(await _tenant(request))
-    return answer(health, 200 if health["status"] == UP else 503)
+async def _health_response(request: Request) -> Response:
+    health = await replica_of(request).health.read(await _tenant(request))
+    return json_response(health, 200 if health["status"] == UP else 503)

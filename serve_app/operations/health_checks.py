@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from actors.runtime.names import DISPATCH as DISPATCH_POOL
 from core.shared.config import Placement
 from core.shared.stalls import stall_of
-from serve_app.kafka.status import INGEST, RELAY, is_connected, stats_of, trouble_of
-from serve_app.operations.cluster_stats import AWAY, Census, Report
+from serve_app.kafka.status import INGEST, RELAY, error_of, is_connected, stats_of
+from serve_app.operations.cluster_stats import SUPERVISOR_ERRORS, ClusterStats, Report
 from services.shared.cache import Cache
 from storage.postgres.clock import read_clock
 from storage.postgres.error_class import SERVER_ERRORS
@@ -21,16 +21,16 @@ from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.postgres.schema_check import SchemaMismatchError
 from telemetry.gather_families import gathers_processed, resources_up
 
-TTL = 1.0
-SHOWN = 5
-PATIENCE = 2.0
+HEALTH_TTL = 1.0
+MAX_STALLS_SHOWN = 5
+DATABASE_TIMEOUT = 2.0
 
 UP, DOWN = "UP", "DOWN"
 KAFKA = "kafka"
 POOLS = "pools"
 DISPATCH = "dispatch"
 # Without these, requests are served all the same.
-_TOLD_ONLY = frozenset({KAFKA, POOLS, DISPATCH})
+_INFORMATIONAL = frozenset({KAFKA, POOLS, DISPATCH})
 Component = dict[str, Any]
 
 
@@ -39,35 +39,35 @@ class Health:
 
     def __init__(
         self,
-        gateway: Gateway,
-        census: Census,
+        gateway: ActorClient,
+        census: ClusterStats,
         streams: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._gateway = gateway
-        self._census = census
+        self._cluster_stats = census
         self._streams = streams
         self._pool: Pool | None = None
         # Work of this replica itself, and for how many seconds it has not got on.
         self.stalled: dict[str, Callable[[], float]] = {}
-        self._checked = Cache(self._check, ttl=lambda _: TTL, monotonic=monotonic, limit=1)
+        self._checked = Cache(self._check, ttl=lambda _: HEALTH_TTL, monotonic=monotonic, limit=1)
 
-    async def look(self, tenant: int | None = None) -> dict[str, Any]:
+    async def read(self, tenant: int | None = None) -> dict[str, Any]:
         """The whole picture: DOWN if any part is that requests need.
 
         Kafka, pools, dispatch, streams and resources are told, no more; resources by name to the
         tenant whose they are.
         """
         components = await self._checked.get("components")
-        needed = [part for name, part in components.items() if name not in _TOLD_ONLY]
+        needed = [part for name, part in components.items() if name not in _INFORMATIONAL]
         is_up = all(part["status"] == UP for part in needed)
-        told = components | await self._gathers(tenant)
-        return {"status": UP if is_up else DOWN, "components": told}
+        shown = components | await self._gathers(tenant)
+        return {"status": UP if is_up else DOWN, "components": shown}
 
     async def _gathers(self, tenant: int | None) -> dict[str, Component]:
         try:
-            actors = (await self._census.report())["actors"]
-        except AWAY:
+            actors = (await self._cluster_stats.report())["actors"]
+        except SUPERVISOR_ERRORS:
             actors = []
         manager = {"activeSinks": self._streams(), "totalProcessed": gathers_processed(actors)}
         resources = resources_up(actors, tenant)
@@ -95,10 +95,12 @@ class Health:
         # By a connection of its own: those of a busy replica may all be taken.
         if self._pool is None:
             dsn = self._gateway.config.dsn
-            options = PoolOptions(dsn=dsn, name="health", max_size=1, statement_timeout=PATIENCE)
+            options = PoolOptions(
+                dsn=dsn, name="health", max_size=1, statement_timeout=DATABASE_TIMEOUT
+            )
             self._pool = await open_pool(options)
         try:
-            await asyncio.wait_for(read_clock(self._pool), PATIENCE)
+            await asyncio.wait_for(read_clock(self._pool), DATABASE_TIMEOUT)
         except SchemaMismatchError as error:
             return {"status": DOWN, "detail": str(error)}
         except SERVER_ERRORS:
@@ -112,8 +114,8 @@ class Health:
     async def _actors(self) -> dict[str, Component]:
         config = self._gateway.config
         try:
-            report = await self._census.report()
-        except AWAY:
+            report = await self._cluster_stats.report()
+        except SUPERVISOR_ERRORS:
             down = {"status": DOWN, "detail": "the supervisor does not answer"}
             kafka = () if config.kafka is None else (KAFKA,)
             return dict.fromkeys(("shards", "timer", POOLS, DISPATCH, *kafka), down)
@@ -144,7 +146,7 @@ def _component(actors: Sequence[Report], expected: int) -> Component:
     up = len(alive) - len(stalls)
     is_up = up >= expected and not stalls
     component: Component = {"status": UP if is_up else DOWN, "up": up, "expected": expected}
-    return component | ({"detail": "; ".join(stalls[:SHOWN])} if stalls else {})
+    return component | ({"detail": "; ".join(stalls[:MAX_STALLS_SHOWN])} if stalls else {})
 
 
 def _stalls(actors: Iterable[Report]) -> list[str]:
@@ -161,7 +163,7 @@ def kafka_component(report: Report, expected: int) -> Component:
         actor["kind"] == INGEST and is_connected(actor) and stall_of(actor) is None
         for actor in actors
     )
-    details = [f"{actor['name']} {_in_short(actor)}" for actor in actors if trouble_of(actor)]
+    details = [f"{actor['name']} {_in_short(actor)}" for actor in actors if error_of(actor)]
     details += _stalls(actor for actor in actors if actor.get("alive"))
     is_up = up >= expected and not details
     details += [f"{actor['name']} {words}" for actor in actors if (words := _held_words(actor))]
@@ -180,4 +182,4 @@ def _held_words(actor: Report) -> str | None:
 def _in_short(actor: Report) -> str:
     if actor.get("alive") and stats_of(actor).get("error"):
         return f"cannot use the brokers ({str(stats_of(actor)['error']).partition(':')[0]})"
-    return str(trouble_of(actor))
+    return str(error_of(actor))

@@ -28,9 +28,9 @@ async def scrape_metrics(request: Request) -> Response:
     """Tell Prometheus what happened."""
     replica = replica_of(request)
     tenant = caller_of(request).tenant
-    snapshot = replace(await replica.census.snapshot(), tenant=tenant)
-    snapshot = await replica.kafka.complete(snapshot, tenant)
-    snapshot = await replica.dispatch.complete(snapshot, tenant)
+    snapshot = replace(await replica.cluster_stats.snapshot(), tenant=tenant)
+    snapshot = await replica.kafka.extend_snapshot(snapshot, tenant)
+    snapshot = await replica.dispatch.extend_snapshot(snapshot, tenant)
     gate = replica.gate
     page = replica.metrics.render(snapshot, requests=gate.requests, streams=gate.streams)
     return Response(page, headers={"Content-Type": CONTENT_TYPE})

@@ -6,10 +6,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from core.access.permissions import Permission
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
 
-class KeyView(Wire):
+class KeyView(WireModel):
     """An API key without its secret."""
 
     prefix: str
@@ -22,13 +22,13 @@ class KeyView(Wire):
     created_by: str | None = Field(None, description="Prefix of the key that made it.")
 
 
-class KeyList(Wire):
+class KeyList(WireModel):
     """A tenant's keys, newest first."""
 
     items: list[KeyView]
 
 
-class KeyCreated(Wire):
+class KeyCreated(WireModel):
     """A new key. `key` is shown this once."""
 
     key: str
@@ -39,7 +39,7 @@ class KeyCreated(Wire):
     expires_at: datetime | None = None
 
 
-class ActorView(Wire):
+class ActorView(WireModel):
     """One actor as the supervisor last saw it."""
 
     name: str
@@ -52,7 +52,7 @@ class ActorView(Wire):
     stats: dict[str, Any] = Field(default_factory=dict)
 
 
-class Totals(Wire):
+class Totals(WireModel):
     """Over all shards."""
 
     hot: int = Field(description="Correlations in memory.")
@@ -66,7 +66,7 @@ class Totals(Wire):
     rejected: int
 
 
-class StatusView(Wire):
+class StatusView(WireModel):
     """The actors and how much they have to do."""
 
     placement: str
@@ -74,7 +74,7 @@ class StatusView(Wire):
     totals: Totals
 
 
-class ComponentView(Wire):
+class ComponentView(WireModel):
     """One part of the product; database, shards and timer are needed to serve requests."""
 
     status: Literal["UP", "DOWN"]
@@ -84,7 +84,7 @@ class ComponentView(Wire):
     details: dict[str, Any] | None = Field(None, description="Resources by name need a key.")
 
 
-class HealthView(Wire):
+class HealthView(WireModel):
     """Whether requests can be served."""
 
     status: Literal["UP", "DOWN"]

@@ -11,10 +11,10 @@ from core.access.permissions import Permission
 from core.dispatch.pool import PoolRefusal
 from core.shared.errors import NotFoundError
 from core.shared.tsid import PATTERN
-from serve_app.dispatch.status import PoolSeen
-from serve_app.dispatch.subscription_rendering import refused
-from serve_app.http.json_io import answer, parse_as, read_body
-from serve_app.http.openapi import body, described
+from serve_app.dispatch.status import PoolSnapshot
+from serve_app.dispatch.subscription_rendering import refusal_error
+from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.limits.middleware import SLASH
 from serve_app.operations import monitoring_service
@@ -23,12 +23,12 @@ from serve_app.operations.monitoring_models import (
     BreakersReset,
     DispatchHealth,
     InFlightList,
+    PoolLimitsPatch,
     PoolStats,
     PoolStatsList,
-    PoolTerms,
     QueueStatsList,
 )
-from serve_app.operations.monitoring_rendering import pool_document
+from serve_app.operations.monitoring_rendering import pool_stats_document
 from storage.dispatch import pools
 from storage.dispatch.pools import PoolRow
 
@@ -46,42 +46,44 @@ PoolCode = Annotated[str, Path(alias="code", max_length=200, description="The co
     "/health",
     dependencies=[Reads],
     operation_id="showDispatchHealth",
-    responses=described({200: DispatchHealth}),
+    responses=describe_responses({200: DispatchHealth}),
 )
 async def show_health(request: Request) -> Response:
     """Tell how deliveries fare: by the last half hour, by warnings, by targets left alone."""
-    return answer(await monitoring_service.health(replica_of(request), caller_of(request).tenant))
+    return json_response(
+        await monitoring_service.health(replica_of(request), caller_of(request).tenant)
+    )
 
 
 @router.get(
     "/pool-stats",
     dependencies=[Reads],
     operation_id="listPoolStats",
-    responses=described({200: PoolStatsList}),
+    responses=describe_responses({200: PoolStatsList}),
 )
 async def list_pool_stats(request: Request) -> Response:
     """List the tenant's pools with their counters, and the shared ones with the tenant's part."""
     items = await monitoring_service.pool_stats(replica_of(request), caller_of(request).tenant)
-    return answer({"items": items})
+    return json_response({"items": items})
 
 
 @router.get(
     "/queue-stats",
     dependencies=[Reads],
     operation_id="listQueueStats",
-    responses=described({200: QueueStatsList}),
+    responses=describe_responses({200: QueueStatsList}),
 )
 async def list_queue_stats(request: Request) -> Response:
     """List what waits before each pool of the tenant and before the shared ones."""
     items = await monitoring_service.queue_stats(replica_of(request), caller_of(request).tenant)
-    return answer({"items": items})
+    return json_response({"items": items})
 
 
 @router.get(
     "/in-flight-messages",
     dependencies=[Reads],
     operation_id="listInFlightMessages",
-    responses=described({200: InFlightList}),
+    responses=describe_responses({200: InFlightList}),
 )
 async def list_in_flight(
     request: Request,
@@ -91,7 +93,7 @@ async def list_in_flight(
 ) -> Response:
     """List the tenant's jobs that are being delivered, longest first."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    return answer(
+    return json_response(
         {"items": await monitoring_service.in_flight(replica, tenant, limit, message_id, pool_code)}
     )
 
@@ -100,30 +102,30 @@ async def list_in_flight(
     "/circuit-breakers",
     dependencies=[Reads],
     operation_id="listCircuitBreakers",
-    responses=described({200: BreakerList}),
+    responses=describe_responses({200: BreakerList}),
 )
 async def list_breakers(request: Request) -> Response:
     """List the tenant's targets, and which of them are left alone for failing."""
     items = await monitoring_service.breakers(replica_of(request), caller_of(request).tenant)
-    return answer({"items": items})
+    return json_response({"items": items})
 
 
 @router.post(
     "/circuit-breakers/reset-all",
     dependencies=[Writes],
     operation_id="resetCircuitBreakers",
-    responses=described({200: BreakersReset}),
+    responses=describe_responses({200: BreakersReset}),
 )
 async def reset_breakers(request: Request) -> Response:
     """Try all targets of the tenant again at once."""
-    return answer({"reset": await _reset(request, None)})
+    return json_response({"reset": await _reset(request, None)})
 
 
 @router.post(
     "/circuit-breakers/{name}/reset",
     dependencies=[Writes],
     operation_id="resetCircuitBreaker",
-    responses=described({200: BreakersReset}, 404),
+    responses=describe_responses({200: BreakersReset}, 404),
 )
 async def reset_breaker(
     request: Request,
@@ -135,43 +137,43 @@ async def reset_breaker(
     reset = await _reset(request, name.replace(SLASH, "/"))
     if not reset:
         raise NotFoundError("a target of this address")
-    return answer({"reset": reset})
+    return json_response({"reset": reset})
 
 
 @router.put(
     "/pools/{code}",
     dependencies=[Writes],
     operation_id="changePoolTerms",
-    responses=described({200: PoolStats}, 403, 404, 409),
-    openapi_extra=body(PoolTerms),
+    responses=describe_responses({200: PoolStats}, 403, 404, 409),
+    openapi_extra=json_body(PoolLimitsPatch),
 )
 async def change_pool(request: Request, code: PoolCode) -> Response:
     """Change how many deliveries a pool of one's own makes at once and a minute, from now on."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
-    wish = parse_as(PoolTerms, raw)
+    body = parse_as(PoolLimitsPatch, raw)
 
     def edit(row: PoolRow) -> PoolRow:
-        if wish.concurrency is not None:
-            row = replace(row, concurrency=wish.concurrency)
-        if "rate_limit_per_minute" in wish.model_fields_set:
-            row = replace(row, rate_limit=wish.rate_limit_per_minute)
+        if body.concurrency is not None:
+            row = replace(row, concurrency=body.concurrency)
+        if "rate_limit_per_minute" in body.model_fields_set:
+            row = replace(row, rate_limit=body.rate_limit_per_minute)
         return row
 
-    done = await replica.database.ask(pools.change, caller.tenant, code, edit)
+    done = await replica.database.query(pools.change, caller.tenant, code, edit)
     if isinstance(done, PoolRefusal):
-        raise refused(done)
-    replica.bell.ring([done.pool_no])
+        raise refusal_error(done)
+    replica.pool_notifier.notify([done.pool_no])
     log.info("pool.terms", tenant=caller.tenant, pool=done.pool_no, by=caller.prefix)
-    seen = await replica.dispatch.pools(caller.tenant, done.pool_id)
-    pool = seen[0] if seen else PoolSeen(done, {}, is_up=False)
-    return answer(pool_document(replace(pool, row=done)))
+    snapshots = await replica.dispatch.pools(caller.tenant, done.pool_id)
+    pool = snapshots[0] if snapshots else PoolSnapshot(done, {}, is_up=False)
+    return json_response(pool_stats_document(replace(pool, row=done)))
 
 
 async def _reset(request: Request, target: str | None) -> int:
     replica, caller = replica_of(request), caller_of(request)
     pools = await replica.dispatch.pools(caller.tenant)
-    told = await replica.dispatch.ask(pools, "reset_breaker", caller.tenant, target)
-    reset = sum(int(number) for _, number in told)
+    answers = await replica.dispatch.query(pools, "reset_breaker", caller.tenant, target)
+    reset = sum(int(number) for _, number in answers)
     log.info("breakers.reset", tenant=caller.tenant, targets=reset, by=caller.prefix)
     return reset

@@ -7,12 +7,12 @@ from pydantic import Field, model_validator
 
 from core.dispatch.breaker import BreakerState
 from core.dispatch.health import Condition
-from core.dispatch.pool import MOST_CONCURRENCY, MOST_RATE, PoolStatus
-from serve_app.http.models import Wire
+from core.dispatch.pool import MAX_CONCURRENCY, MAX_RATE, PoolStatus
+from serve_app.http.models import WireModel
 from storage.operations.warnings import Severity
 
 
-class HealthDetails(Wire):
+class HealthDetails(WireModel):
     """What a condition follows from."""
 
     total_queues: int
@@ -24,7 +24,7 @@ class HealthDetails(Wire):
     degradation_reason: str | None
 
 
-class DispatchHealth(Wire):
+class DispatchHealth(WireModel):
     """How deliveries fare, in one word and why."""
 
     status: Condition
@@ -32,7 +32,7 @@ class DispatchHealth(Wire):
     details: HealthDetails
 
 
-class PoolStats(Wire):
+class PoolStats(WireModel):
     """A pool. Of a shared one, a tenant is told of its own jobs.
 
     Totals are then those of the last 30 minutes, and what the pool counts for all who use it is
@@ -73,13 +73,13 @@ class PoolStats(Wire):
     success_rate_30min: float = Field(alias="successRate30min")
 
 
-class PoolStatsList(Wire):
+class PoolStatsList(WireModel):
     """The tenant's pools and the shared ones."""
 
     items: list[PoolStats]
 
 
-class QueueStats(Wire):
+class QueueStats(WireModel):
     """The queue before a pool. What is in it is the tenant's own, counted to 10000.
 
     Of a shared pool, totals are those of the tenant's jobs of the last 30 minutes.
@@ -107,13 +107,13 @@ class QueueStats(Wire):
     success_rate_30min: float = Field(alias="successRate30min")
 
 
-class QueueStatsList(Wire):
+class QueueStatsList(WireModel):
     """The queues before the tenant's pools and the shared ones."""
 
     items: list[QueueStats]
 
 
-class InFlightMessage(Wire):
+class InFlightMessage(WireModel):
     """A job that is being delivered."""
 
     message_id: str
@@ -123,13 +123,13 @@ class InFlightMessage(Wire):
     elapsed_time_ms: int
 
 
-class InFlightList(Wire):
+class InFlightList(WireModel):
     """The tenant's jobs that are being delivered, longest first."""
 
     items: list[InFlightMessage]
 
 
-class WarningView(Wire):
+class WarningView(WireModel):
     """Something to look at. It is one however often it happens."""
 
     id: str
@@ -145,20 +145,20 @@ class WarningView(Wire):
     acknowledged_by: str | None
 
 
-class WarningPage(Wire):
+class WarningPage(WireModel):
     """Warnings, newest first."""
 
     items: list[WarningView]
     next_cursor: str | None
 
 
-class WarningsDropped(Wire):
+class WarningsDropped(WireModel):
     """How many warnings were forgotten."""
 
     deleted: int
 
 
-class BreakerView(Wire):
+class BreakerView(WireModel):
     """One target of the tenant, as one pool finds it."""
 
     name: str = Field(description="The target's address.")
@@ -174,23 +174,23 @@ class BreakerView(Wire):
     open_for_seconds: float = Field(description="Until it is tried again.")
 
 
-class BreakerList(Wire):
+class BreakerList(WireModel):
     """The tenant's targets that were called within the last hour."""
 
     items: list[BreakerView]
 
 
-class BreakersReset(Wire):
+class BreakersReset(WireModel):
     """How many targets are tried again at once."""
 
     reset: int
 
 
-class PoolTerms(Wire):
+class PoolLimitsPatch(WireModel):
     """What is to change; the rest stays."""
 
-    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = None
-    rate_limit_per_minute: Annotated[int, Field(ge=1, le=MOST_RATE)] | None = Field(
+    concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = None
+    rate_limit_per_minute: Annotated[int, Field(ge=1, le=MAX_RATE)] | None = Field(
         None, description="null: as many as there are."
     )
 

@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from core.access.permissions import Permission
-from serve_app.http.json_io import answer
-from serve_app.http.openapi import described
+from serve_app.http.json_io import json_response
+from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.operations import monitoring_service
 from serve_app.operations.overview_models import ConsumerHealth, Dashboard, StandbyStatus
@@ -19,11 +19,11 @@ Reads = requires(Permission.DISPATCH_READ)
     "/consumer-health",
     dependencies=[Reads],
     operation_id="showConsumerHealth",
-    responses=described({200: ConsumerHealth}),
+    responses=describe_responses({200: ConsumerHealth}),
 )
 async def show_consumers(request: Request) -> Response:
     """Tell of each pool, and of each that reads Kafka, when it last looked for work."""
-    return answer(
+    return json_response(
         await monitoring_service.consumers(replica_of(request), caller_of(request).tenant)
     )
 
@@ -32,21 +32,21 @@ async def show_consumers(request: Request) -> Response:
     "/standby-status",
     dependencies=[Reads],
     operation_id="showStandbyStatus",
-    responses=described({200: StandbyStatus}),
+    responses=describe_responses({200: StandbyStatus}),
 )
 async def show_standby(request: Request) -> Response:
     """Tell who takes over: no second instance stands by, a supervisor restarts what ends."""
-    return answer(await monitoring_service.standby(replica_of(request)))
+    return json_response(await monitoring_service.standby(replica_of(request)))
 
 
 @router.get(
     "/dashboard",
     dependencies=[Reads],
     operation_id="showDashboard",
-    responses=described({200: Dashboard}),
+    responses=describe_responses({200: Dashboard}),
 )
 async def show_dashboard(request: Request) -> Response:
     """Show in one document what monitoring knows: of each kind up to a hundred."""
-    return answer(
+    return json_response(
         await monitoring_service.dashboard(replica_of(request), caller_of(request).tenant)
     )

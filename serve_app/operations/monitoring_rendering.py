@@ -3,23 +3,23 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from core.dispatch.health import PoolVitals, judge, rate_of
-from core.shared.timestamps import moment
-from serve_app.dispatch.status import PoolSeen
+from core.dispatch.health import PoolHealth, assess_health, success_rate
+from core.shared.timestamps import to_iso
+from serve_app.dispatch.status import PoolSnapshot
 from serve_app.kafka.status import INGEST, stats_of
 from serve_app.operations.cluster_stats import Report
 from serve_app.waits.rendering import Document
 from storage.dispatch.stats import QueueSize
-from storage.operations.warnings import Warned
+from storage.operations.warnings import WarningRow
 
 _WINDOWS = ("5", "30")
 # Whoever has not looked for work for so many seconds is not well.
-SILENT = 60.0
+MAX_POLL_AGE_SECONDS = 60.0
 
 
-def health_document(pools: list[PoolVitals], warnings: int, now: float) -> Document:
+def health_document(pools: list[PoolHealth], warnings: int, now: float) -> Document:
     """How it is, and what that follows from. Each pool has one queue."""
-    condition, reason = judge(pools, warnings)
+    condition, reason = assess_health(pools, warnings)
     healthy = sum(pool.is_healthy for pool in pools)
     details = {
         "totalQueues": len(pools),
@@ -30,10 +30,10 @@ def health_document(pools: list[PoolVitals], warnings: int, now: float) -> Docum
         "circuitBreakersOpen": sum(pool.open_breakers for pool in pools),
         "degradationReason": reason,
     }
-    return {"status": condition, "timestamp": moment(now), "details": details}
+    return {"status": condition, "timestamp": to_iso(now), "details": details}
 
 
-def pool_document(pool: PoolSeen, size: QueueSize | None = None) -> Document:
+def pool_stats_document(pool: PoolSnapshot, size: QueueSize | None = None) -> Document:
     """A pool's counters; of one that is lent, those of the tenant that has `size` in it."""
     stats, row = pool.stats, pool.row
     completed, failed = stats.get("completed", 0), stats.get("failed", 0)
@@ -50,7 +50,7 @@ def pool_document(pool: PoolSeen, size: QueueSize | None = None) -> Document:
         "totalProcessed": completed + failed,
         "totalSucceeded": completed,
         "totalFailed": failed,
-        "successRate": rate_of(completed, failed),
+        "successRate": success_rate(completed, failed),
         "activeWorkers": active,
         "maxConcurrency": row.concurrency,
         "rateLimitPerMinute": row.rate_limit,
@@ -75,24 +75,24 @@ def pool_document(pool: PoolSeen, size: QueueSize | None = None) -> Document:
             f"totalProcessed{minutes}min": done + lost,
             f"totalSucceeded{minutes}min": done,
             f"totalFailed{minutes}min": lost,
-            f"successRate{minutes}min": rate_of(done, lost),
+            f"successRate{minutes}min": success_rate(done, lost),
         }
     return document
 
 
-def queue_document(pool: PoolSeen, size: QueueSize) -> Document:
+def queue_stats_document(pool: PoolSnapshot, size: QueueSize) -> Document:
     """What waits before a pool, and what went through it."""
     stats = pool.stats
     completed, failed = stats.get("completed", 0), stats.get("failed", 0)
-    held = size.under_way + size.delayed + size.ready
+    queued = size.under_way + size.delayed + size.ready
     document: Document = {
         "name": pool.row.code,
         "shared": pool.is_shared,
-        "totalMessages": completed + failed + held,
+        "totalMessages": completed + failed + queued,
         "totalConsumed": completed + failed,
         "totalFailed": failed,
-        "successRate": rate_of(completed, failed),
-        "currentSize": held,
+        "successRate": success_rate(completed, failed),
+        "currentSize": queued,
         "throughput": round(_window(stats, "5")[0] / 300, 3),
         "pendingMessages": size.ready,
         "delayedMessages": size.delayed,
@@ -106,41 +106,41 @@ def queue_document(pool: PoolSeen, size: QueueSize) -> Document:
             f"totalMessages{minutes}min": done + lost,
             f"totalConsumed{minutes}min": done + lost,
             f"totalFailed{minutes}min": lost,
-            f"successRate{minutes}min": rate_of(done, lost),
+            f"successRate{minutes}min": success_rate(done, lost),
         }
     return document
 
 
-def in_flight_document(pool: PoolSeen, told: Mapping[str, Any]) -> Document:
+def in_flight_document(pool: PoolSnapshot, report: Mapping[str, Any]) -> Document:
     """A job that is being delivered."""
     return {
-        "messageId": told["job_id"],
+        "messageId": report["job_id"],
         "poolCode": pool.row.code,
-        "targetUrl": told["target"],
-        "messageGroup": told["group"],
-        "elapsedTimeMs": round(told["seconds"] * 1000),
+        "targetUrl": report["target"],
+        "messageGroup": report["group"],
+        "elapsedTimeMs": round(report["seconds"] * 1000),
     }
 
 
-def breaker_document(pool: PoolSeen, told: Mapping[str, Any]) -> Document:
+def breaker_document(pool: PoolSnapshot, report: Mapping[str, Any]) -> Document:
     """A target as a pool finds it."""
     return {
-        "name": told["target"],
+        "name": report["target"],
         "poolCode": pool.row.code,
-        "state": told["state"],
-        "successfulCalls": told["successful"],
-        "failedCalls": told["failed"],
-        "rejectedCalls": told["refused"],
-        "failureRate": told["failure_rate"],
-        "bufferedCalls": told["buffered"],
-        "bufferSize": told["buffer_size"],
-        "underWay": told["under_way"],
-        "openForSeconds": round(told["open_for"], 3),
+        "state": report["state"],
+        "successfulCalls": report["successful"],
+        "failedCalls": report["failed"],
+        "rejectedCalls": report["refused"],
+        "failureRate": report["failure_rate"],
+        "bufferedCalls": report["buffered"],
+        "bufferSize": report["buffer_size"],
+        "underWay": report["under_way"],
+        "openForSeconds": round(report["open_for"], 3),
     }
 
 
 def consumers_document(
-    pools: Iterable[PoolSeen], readers: Iterable[Report], now: float
+    pools: Iterable[PoolSnapshot], readers: Iterable[Report], now: float
 ) -> Document:
     """Who takes work, and when each last looked for some."""
     found = {
@@ -148,7 +148,7 @@ def consumers_document(
             "kind": "dispatch-pool",
             "queueIdentifier": pool.row.code,
             "instanceId": pool.actor,
-            **_looks(pool.is_up, pool.looked_ago, now),
+            **_poll_document(pool.is_up, pool.looked_ago, now),
         }
         for pool in pools
     }
@@ -157,24 +157,24 @@ def consumers_document(
             "kind": INGEST,
             "queueIdentifier": "kafka",
             "instanceId": actor["name"],
-            **_looks(bool(actor.get("alive")), stats_of(actor).get("polled_ago"), now),
+            **_poll_document(bool(actor.get("alive")), stats_of(actor).get("polled_ago"), now),
         }
     return {
         "currentTimeMs": round(now * 1000),
-        "currentTime": moment(now),
+        "currentTime": to_iso(now),
         "consumers": {key: {"mapKey": key, **one} for key, one in found.items()},
     }
 
 
-def _looks(is_up: bool, ago: float | None, now: float) -> Document:
+def _poll_document(is_up: bool, ago: float | None, now: float) -> Document:
     """Whether somebody looks for work; `ago` is how many seconds ago it last did."""
     ago = ago if is_up else None
     at = None if ago is None else now - ago
     return {
-        "isHealthy": ago is not None and ago < SILENT,
+        "isHealthy": ago is not None and ago < MAX_POLL_AGE_SECONDS,
         "isRunning": is_up,
         "lastPollTimeMs": None if at is None else round(at * 1000),
-        "lastPollTime": None if at is None else moment(at),
+        "lastPollTime": None if at is None else to_iso(at),
         "timeSinceLastPollMs": None if ago is None else round(ago * 1000),
         "timeSinceLastPollSeconds": None if ago is None else int(ago),
     }
@@ -194,7 +194,7 @@ def standby_document(actors: Sequence[Report] | None) -> Document:
     }
 
 
-def warning_document(warned: Warned) -> Document:
+def warning_document(warned: WarningRow) -> Document:
     """A warning."""
     seen_at = warned.acknowledged_at
     return {
@@ -203,11 +203,11 @@ def warning_document(warned: Warned) -> Document:
         "severity": warned.severity,
         "message": warned.message,
         "source": warned.source,
-        "timestamp": moment(warned.last_at),
-        "firstSeen": moment(warned.first_at),
+        "timestamp": to_iso(warned.last_at),
+        "firstSeen": to_iso(warned.first_at),
         "count": warned.count,
         "acknowledged": seen_at is not None,
-        "acknowledgedAt": None if seen_at is None else moment(seen_at),
+        "acknowledgedAt": None if seen_at is None else to_iso(seen_at),
         "acknowledgedBy": warned.acknowledged_by,
     }
 

@@ -7,16 +7,16 @@ import structlog
 
 from core.dispatch.breaker import BreakerState
 from serve_app.container import Replica
-from serve_app.dispatch.status import KIND
+from serve_app.dispatch.status import DISPATCH_KIND
 from serve_app.kafka.status import INGEST
-from serve_app.operations.cluster_stats import AWAY, Report
+from serve_app.operations.cluster_stats import SUPERVISOR_ERRORS, Report
 from serve_app.operations.monitoring_rendering import (
     breaker_document,
     consumers_document,
     health_document,
     in_flight_document,
-    pool_document,
-    queue_document,
+    pool_stats_document,
+    queue_stats_document,
     standby_document,
     warning_document,
 )
@@ -26,24 +26,24 @@ from storage.operations import warnings
 from storage.operations.warnings import WarningFilter
 
 # One job is looked for among so many of a pool.
-MOST_IN_FLIGHT = 10_000
+MAX_IN_FLIGHT = 10_000
 # Of a dashboard, of each kind.
-SHOWN = 100
+MAX_DASHBOARD_ITEMS = 100
 
 log = structlog.get_logger("monitoring")
 
 
 async def health(replica: Replica, tenant: int) -> Document:
     """How deliveries fare."""
-    sight = replica.dispatch
-    pools = await sight.pools(tenant)
+    dispatch_status = replica.dispatch
+    pools = await dispatch_status.pools(tenant)
     is_open = BreakerState.OPEN.value
     opened = {
-        pool.row.pool_no: sum(one["state"] == is_open for one in told)
-        for pool, told in await sight.ask(pools, "breakers", tenant)
+        pool.row.pool_no: sum(one["state"] == is_open for one in reports)
+        for pool, reports in await dispatch_status.query(pools, "breakers", tenant)
     }
     vitals = [pool.vitals(opened.get(pool.row.pool_no, 0)) for pool in pools]
-    warnings = await sight.recent_warnings(tenant)
+    warnings = await dispatch_status.recent_warnings(tenant)
     return health_document(vitals, warnings, replica.gateway.clock.now())
 
 
@@ -52,14 +52,14 @@ async def pool_stats(replica: Replica, tenant: int) -> list[Document]:
     pools = await replica.dispatch.pools(tenant)
     is_any_lent = any(pool.is_lent for pool in pools)
     sizes = await replica.dispatch.sizes(tenant) if is_any_lent else {}
-    return [pool_document(pool, sizes.get(pool.row.pool_no)) for pool in pools]
+    return [pool_stats_document(pool, sizes.get(pool.row.pool_no)) for pool in pools]
 
 
 async def queue_stats(replica: Replica, tenant: int) -> list[Document]:
     """What waits before each pool."""
     pools = await replica.dispatch.pools(tenant)
     sizes = await replica.dispatch.sizes(tenant)
-    return [queue_document(pool, sizes.get(pool.row.pool_no, QueueSize())) for pool in pools]
+    return [queue_stats_document(pool, sizes.get(pool.row.pool_no, QueueSize())) for pool in pools]
 
 
 async def in_flight(
@@ -71,11 +71,11 @@ async def in_flight(
 ) -> list[Document]:
     """What is being delivered, longest first."""
     pools = await replica.dispatch.pools(tenant, pool_code)
-    most = limit if message_id is None else MOST_IN_FLIGHT
+    max_items = limit if message_id is None else MAX_IN_FLIGHT
     items = [
         in_flight_document(pool, one)
-        for pool, told in await replica.dispatch.ask(pools, "in_flight", tenant, most)
-        for one in told
+        for pool, reports in await replica.dispatch.query(pools, "in_flight", tenant, max_items)
+        for one in reports
         if message_id in {None, one["job_id"]}
     ]
     items.sort(key=lambda item: -item["elapsedTimeMs"])
@@ -87,8 +87,8 @@ async def breakers(replica: Replica, tenant: int) -> list[Document]:
     pools = await replica.dispatch.pools(tenant)
     items = [
         breaker_document(pool, one)
-        for pool, told in await replica.dispatch.ask(pools, "breakers", tenant)
-        for one in told
+        for pool, reports in await replica.dispatch.query(pools, "breakers", tenant)
+        for one in reports
     ]
     return sorted(items, key=lambda item: (item["name"], item["poolCode"]))
 
@@ -104,7 +104,7 @@ async def standby(replica: Replica) -> Document:
     """Who would take over. Dispatch pools are left out: each tenant has its own."""
     actors = await _actors(replica)
     return standby_document(
-        None if actors is None else [one for one in actors if one["kind"] != KIND]
+        None if actors is None else [one for one in actors if one["kind"] != DISPATCH_KIND]
     )
 
 
@@ -114,19 +114,19 @@ async def dashboard(replica: Replica, tenant: int) -> Document:
         health(replica, tenant),
         pool_stats(replica, tenant),
         queue_stats(replica, tenant),
-        in_flight(replica, tenant, SHOWN),
+        in_flight(replica, tenant, MAX_DASHBOARD_ITEMS),
         breakers(replica, tenant),
         consumers(replica, tenant),
     )
-    warned = await replica.listings.ask(
-        warnings.page, tenant, WarningFilter(is_open=True), None, SHOWN
+    warned = await replica.listings.query(
+        warnings.page, tenant, WarningFilter(is_open=True), None, MAX_DASHBOARD_ITEMS
     )
     return {
         "health": condition,
         "pools": pools,
         "queues": queues,
         "inFlightMessages": under_way,
-        "circuitBreakers": targets[:SHOWN],
+        "circuitBreakers": targets[:MAX_DASHBOARD_ITEMS],
         "warnings": [warning_document(one) for one in warned],
         "consumerHealth": taking,
         "standbyStatus": await standby(replica),
@@ -136,8 +136,8 @@ async def dashboard(replica: Replica, tenant: int) -> Document:
 async def _actors(replica: Replica) -> Iterable[Report] | None:
     """What the supervisor knows; None if it does not say."""
     try:
-        actors: Iterable[Report] = (await replica.census.report())["actors"]
-    except AWAY as error:
+        actors: Iterable[Report] = (await replica.cluster_stats.report())["actors"]
+    except SUPERVISOR_ERRORS as error:
         log.warning("monitoring.supervisor_away", error=type(error).__name__)
         return None
     return actors

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 from serve_app.operations.monitoring_models import (
     BreakerView,
     DispatchHealth,
@@ -16,7 +16,7 @@ from serve_app.operations.monitoring_models import (
 )
 
 
-class Consumer(Wire):
+class Consumer(WireModel):
     """Who takes work from somewhere: a dispatch pool, or one that reads Kafka."""
 
     map_key: str
@@ -31,7 +31,7 @@ class Consumer(Wire):
     time_since_last_poll_seconds: int | None
 
 
-class ConsumerHealth(Wire):
+class ConsumerHealth(WireModel):
     """All who take work, by name."""
 
     current_time_ms: int
@@ -39,7 +39,7 @@ class ConsumerHealth(Wire):
     consumers: dict[str, Consumer]
 
 
-class StandbyStatus(Wire):
+class StandbyStatus(WireModel):
     """Who takes over when a process ends."""
 
     standby_enabled: Literal[False] = Field(
@@ -52,7 +52,7 @@ class StandbyStatus(Wire):
     has_warning: bool
 
 
-class Dashboard(Wire):
+class Dashboard(WireModel):
     """What monitoring knows, in one document."""
 
     health: DispatchHealth

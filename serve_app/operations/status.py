@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from core.access.permissions import Permission
 from core.dispatch.job import ANCHOR
-from serve_app.dispatch.status import KIND
-from serve_app.http.json_io import answer
-from serve_app.http.openapi import described
+from serve_app.dispatch.status import DISPATCH_KIND
+from serve_app.http.json_io import json_response
+from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.operations.cluster_stats import Report
 from serve_app.operations.models import StatusView
@@ -28,15 +28,15 @@ _SUMS = ("hot", "pending", "registered", "matched", "buffered", "duplicate", "la
     "/api/status",
     dependencies=[requires(Permission.METRICS_READ)],
     operation_id="showStatus",
-    responses=described({200: StatusView}),
+    responses=describe_responses({200: StatusView}),
 )
 async def show_status(request: Request) -> Response:
     """Show the actors, what they hold and what waits for them."""
     replica = replica_of(request)
-    report = await replica.census.report()
+    report = await replica.cluster_stats.report()
     flushes = sum(_stat(actor, "flushes") for actor in report["actors"])
     tenant = caller_of(request).tenant
-    return answer(status_document(report, replica.flush_rate.look(flushes), tenant))
+    return json_response(status_document(report, replica.flush_rate.update(flushes), tenant))
 
 
 def status_document(report: Report, flushes_per_second: float, tenant: int) -> dict[str, Any]:
@@ -53,7 +53,11 @@ def _actor(actor: Report, tenant: int) -> dict[str, Any]:
     shown = ("name", "kind", "alive", "pid", "node", "restarts", "uptime")
     document = {name: actor[name] for name in shown if name in actor}
     if "stats" in actor:
-        stats = _pool_stats(actor["stats"], tenant) if actor.get("kind") == KIND else actor["stats"]
+        stats = (
+            _pool_stats(actor["stats"], tenant)
+            if actor.get("kind") == DISPATCH_KIND
+            else actor["stats"]
+        )
         document["stats"] = {name: value for name, value in stats.items() if name not in _PRIVATE}
     return document
 

@@ -8,15 +8,15 @@ from starlette.responses import Response
 from core.access.permissions import Permission
 from core.shared.errors import NotFoundError
 from serve_app.http.cursors import read_id_cursor
-from serve_app.http.json_io import answer
-from serve_app.http.openapi import described
+from serve_app.http.json_io import json_response
+from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.operations.monitoring_models import WarningPage, WarningsDropped, WarningView
 from serve_app.operations.monitoring_rendering import warning_document
 from storage.operations import warnings
 from storage.operations.warnings import Severity, WarningFilter
 
-MOST_HOURS = 24 * 366
+MAX_HOURS = 24 * 366
 
 router = APIRouter(prefix="/monitoring/warnings", tags=["monitoring"])
 
@@ -31,7 +31,7 @@ Cursor = Annotated[str | None, Query(max_length=20, description="nextCursor of t
     "",
     dependencies=[Reads],
     operation_id="listWarnings",
-    responses=described({200: WarningPage}),
+    responses=describe_responses({200: WarningPage}),
 )
 async def list_warnings(request: Request, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List warnings, newest first."""
@@ -42,7 +42,7 @@ async def list_warnings(request: Request, limit: Limit = 100, cursor: Cursor = N
     "/unacknowledged",
     dependencies=[Reads],
     operation_id="listOpenWarnings",
-    responses=described({200: WarningPage}),
+    responses=describe_responses({200: WarningPage}),
 )
 async def list_open(request: Request, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List warnings that nobody has acknowledged, newest first."""
@@ -53,7 +53,7 @@ async def list_open(request: Request, limit: Limit = 100, cursor: Cursor = None)
     "/severity/{severity}",
     dependencies=[Reads],
     operation_id="listWarningsBySeverity",
-    responses=described({200: WarningPage}),
+    responses=describe_responses({200: WarningPage}),
 )
 async def list_by_severity(
     request: Request, severity: Severity, limit: Limit = 100, cursor: Cursor = None
@@ -66,46 +66,46 @@ async def list_by_severity(
     "/{warningId}/acknowledge",
     dependencies=[Writes],
     operation_id="acknowledgeWarning",
-    responses=described({200: WarningView}, 404),
+    responses=describe_responses({200: WarningView}, 404),
 )
 async def acknowledge(
     request: Request, warning_id: Annotated[int, Path(alias="warningId", ge=1, lt=2**63)]
 ) -> Response:
     """Acknowledge a warning; if it happens again, there is a new one."""
     replica, caller = replica_of(request), caller_of(request)
-    warned = await replica.database.ask(
+    warned = await replica.database.query(
         warnings.acknowledge, caller.tenant, warning_id, caller.prefix
     )
     if warned is None:
         raise NotFoundError(f"warning {warning_id}")
-    return answer(warning_document(warned))
+    return json_response(warning_document(warned))
 
 
 @router.delete(
     "",
     dependencies=[Writes],
     operation_id="deleteWarnings",
-    responses=described({200: WarningsDropped}),
+    responses=describe_responses({200: WarningsDropped}),
 )
 async def delete_all(request: Request) -> Response:
     """Forget all warnings."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    return answer({"deleted": await replica.database.ask(warnings.drop, tenant)})
+    return json_response({"deleted": await replica.database.query(warnings.drop, tenant)})
 
 
 @router.delete(
     "/old",
     dependencies=[Writes],
     operation_id="deleteOldWarnings",
-    responses=described({200: WarningsDropped}),
+    responses=describe_responses({200: WarningsDropped}),
 )
 async def delete_old(
-    request: Request, hours: Annotated[float, Query(ge=0, le=MOST_HOURS)] = 24
+    request: Request, hours: Annotated[float, Query(ge=0, le=MAX_HOURS)] = 24
 ) -> Response:
     """Forget warnings that have not come for so many hours."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    gone = await replica.database.ask(warnings.drop, tenant, hours * 3_600)
-    return answer({"deleted": gone})
+    gone = await replica.database.query(warnings.drop, tenant, hours * 3_600)
+    return json_response({"deleted": gone})
 
 
 async def _listed(
@@ -113,6 +113,6 @@ async def _listed(
 ) -> Response:
     replica, tenant = replica_of(request), caller_of(request).tenant
     before = read_id_cursor(cursor)
-    found = await replica.listings.ask(warnings.page, tenant, chosen, before, limit)
+    found = await replica.listings.query(warnings.page, tenant, chosen, before, limit)
     more = str(found[-1].warning_id) if len(found) == limit else None
-    return answer({"items": [warning_document(one) for one in found], "nextCursor": more})
+    return json_response({"items": [warning_document(one) for one in found], "nextCursor": more})

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from core.gathers.gather import Asked
-from core.waits.state import Entry, Wait
+from core.gathers.gather import GatherSpec
+from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome
 from serve_app.gathers.rendering import (
     event_document,
@@ -12,23 +12,23 @@ from serve_app.gathers.rendering import (
     patient_of,
     summary_document,
 )
-from serve_app.streams.hub import Frame, News, Story, Teller
+from serve_app.streams.hub import Frame, FrameRenderer, LogUpdate, StreamFormat
 from serve_app.streams.sse import frame
 from serve_app.waits.rendering import Document, ended_document, entry_document, registered_document
 
 
-def frames_of_wait(cursor: int, news: News) -> list[Frame]:
+def render_wait_frames(cursor: int, update: LogUpdate) -> list[Frame]:
     """A wait's story: registered, what came, ended.
 
     The end itself is told once `counted` is there, the lines whose data is its result.
     """
-    wait, counted = news.wait, news.counted
+    wait, counted = update.wait, update.counted
     frames: list[Frame] = []
     if cursor < 0:
         frames.append((0, frame("registered", 0, registered_document(wait))))
     frames.extend(
         (entry.seq, frame(entry.kind, entry.seq, entry_document(entry)))
-        for entry in news.lines_after(cursor)
+        for entry in update.entries_after(cursor)
     )
     if wait.ending is not None and counted is not None and cursor < wait.ending.seq:
         document = ended_document(wait, wait.ending, counted)
@@ -36,7 +36,7 @@ def frames_of_wait(cursor: int, news: News) -> list[Frame]:
     return frames
 
 
-WAIT_STORY = Story("wait", frames_of_wait, tells_result=True)
+WAIT_FORMAT = StreamFormat("wait", render_wait_frames, includes_result=True)
 
 _KINDS = {
     Outcome.RECEIVED.value: "callback",
@@ -46,13 +46,13 @@ _KINDS = {
 }
 
 
-def gather_story(asked: Asked) -> Story:
+def gather_format(asked: GatherSpec) -> StreamFormat:
     """A gather's story: how each resource answered, and what that amounts to."""
     if asked.journals:
         patient = patient_of(asked)
-        return Story(
+        return StreamFormat(
             "journals",
-            _teller(
+            _make_renderer(
                 lambda wait, entry: journal_event(wait.address, patient, entry),
                 lambda wait: journal_summary(wait, patient),
             ),
@@ -60,28 +60,28 @@ def gather_story(asked: Asked) -> Story:
     # Each reader holds its story, so that must not hold all that was asked, which a context does as
     # long as it is a part of it.
     context = asked.context.copy()
-    return Story(
+    return StreamFormat(
         "gather",
-        _teller(
+        _make_renderer(
             lambda wait, entry: event_document(wait.address, entry),
             lambda wait: summary_document(wait, context),
         ),
     )
 
 
-def _teller(
-    event: Callable[[Wait, Entry], Document], summary: Callable[[Wait], Document]
-) -> Teller:
-    def tell(cursor: int, news: News) -> list[Frame]:
-        wait = news.wait
+def _make_renderer(
+    event: Callable[[Wait, WaitLogEntry], Document], summary: Callable[[Wait], Document]
+) -> FrameRenderer:
+    def render(cursor: int, update: LogUpdate) -> list[Frame]:
+        wait = update.wait
         frames = [
             (entry.seq, frame(_KINDS[entry.kind], entry.seq, event(wait, entry)))
-            for entry in news.lines_after(cursor)
+            for entry in update.entries_after(cursor)
             if entry.kind in _KINDS
         ]
-        if wait.ending is not None and news.counted is not None and cursor < wait.ending.seq:
+        if wait.ending is not None and update.counted is not None and cursor < wait.ending.seq:
             number = wait.ending.seq
             frames.append((number, frame("summary", number, summary(wait))))
         return frames
 
-    return tell
+    return render

@@ -16,78 +16,78 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from core.shared.address import Address
 from core.shared.errors import TransientError, UnavailableError
-from core.waits.messages import Refused
-from core.waits.state import Entry, Wait
-from serve_app.streams.sse import BEAT, FROM_START, OPENING
-from services.shared.time_slice import apart
+from core.waits.messages import RefusedReply
+from core.waits.state import Wait, WaitLogEntry
+from serve_app.streams.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME
+from services.shared.time_slice import offload_if_large
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.waits import waits
 from telemetry.logging import about
 
 log = structlog.get_logger("stream")
 
-RETRY_AFTER = 1.0
+RETRY_SECONDS = 1.0
 # How often a correlation is told that its last reader went away.
-ABANDON_TRIES = 5
+MAX_ABANDON_ATTEMPTS = 5
 # Seconds after which to come again for an end that could not be read.
-END_RETRY = 2
+END_RETRY_SECONDS = 2
 # What is read at once, and about what a channel remembers: no correlation may cost much more.
-READ_AHEAD = 256 * 1024
+READ_AHEAD_BYTES = 256 * 1024
 
 Frame: TypeAlias = tuple[int, bytes]
 _number_of = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class LogUpdate:
     """What was read at once; `counted` is None if that was not all there is.
 
     At the end it is the lines that count, for a story that tells them; for others it is empty.
     """
 
     wait: Wait
-    entries: list[Entry]
-    counted: list[Entry] | None
+    entries: list[WaitLogEntry]
+    counted: list[WaitLogEntry] | None
 
-    def lines_after(self, cursor: int) -> list[Entry]:
+    def entries_after(self, cursor: int) -> list[WaitLogEntry]:
         """The lines that a reader at `cursor` has not seen.
 
         The wait was read before them: lines up to its length are complete. Lines beyond it may
         lie after an end that the wait does not show yet, so they are left for later.
         """
-        end = end_of(self.wait)
+        end = end_sequence_of(self.wait)
         return [entry for entry in self.entries if cursor < entry.seq < end]
 
 
-def end_of(wait: Wait) -> int:
+def end_sequence_of(wait: Wait) -> int:
     """The number that no line of the story has yet."""
     return wait.ending.seq if wait.ending is not None else wait.log_length + 1
 
 
 # The frames for a reader at a number.
-Teller: TypeAlias = Callable[[int, News], list[Frame]]
+FrameRenderer: TypeAlias = Callable[[int, LogUpdate], list[Frame]]
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class StreamFormat:
     """A form of words. `tells_result`: its end repeats all that counts, which has to be read."""
 
     name: str
-    tell: Teller
-    tells_result: bool = False
+    render: FrameRenderer
+    includes_result: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class DisconnectPolicy:
     """What happens when nobody reads any more: after `grace` seconds the correlation is told."""
 
     grace: float
 
 
-def has_all(cursor: int, wait: Wait) -> bool:
+def is_at_end(cursor: int, wait: Wait) -> bool:
     """Whether nothing more will come for a reader at `cursor`."""
     return wait.ending is not None and cursor >= wait.ending.seq
 
@@ -95,10 +95,12 @@ def has_all(cursor: int, wait: Wait) -> bool:
 class Channel:
     """One correlation in one form of words."""
 
-    def __init__(self, gateway: Gateway, address: Address, story: Story, heartbeat: float) -> None:
+    def __init__(
+        self, gateway: ActorClient, address: Address, stream_format: StreamFormat, heartbeat: float
+    ) -> None:
         self._gateway = gateway
         self._address = address
-        self._story = story
+        self._format = stream_format
         self._heartbeat = heartbeat
         self._frames: list[Frame] = []
         self._size = 0
@@ -110,7 +112,7 @@ class Channel:
         # Whether it stopped because of a mistake of ours, before the end.
         self.broken = False
         # The end; None if it broke, or if the correlation was gone before it came.
-        self.result: News | None = None
+        self.result: LogUpdate | None = None
         self.readers = 0
         self._task = asyncio.create_task(self._follow())
 
@@ -122,7 +124,7 @@ class Channel:
 
     async def frames(self, cursor: int) -> AsyncGenerator[bytes]:
         """Everything after `cursor`, until the correlation has ended."""
-        yield OPENING
+        yield OPENING_FRAME
         beats = self._beats
         while True:
             changed = self._changed
@@ -137,41 +139,41 @@ class Channel:
                 return
             elif beats != self._beats:
                 beats = self._beats
-                yield BEAT
+                yield HEARTBEAT_FRAME
             elif cursor >= self._from:
                 await changed.wait()
 
     async def _catch_up(self, cursor: int) -> tuple[list[Frame], int]:
         """What this channel has forgotten already; and the number the reader is at then."""
         try:
-            news = await self._read(cursor)
+            update = await self._read(cursor)
         except SERVER_ERRORS:
-            await asyncio.sleep(RETRY_AFTER)
+            await asyncio.sleep(RETRY_SECONDS)
             return [], cursor
-        if news is None:
+        if update is None:
             return [], self._from
-        return await self._tell(cursor, news), _read_to(cursor, news)
+        return await self._render(cursor, update), _read_to(cursor, update)
 
-    async def _tell(self, cursor: int, news: News) -> list[Frame]:
-        size = waits.size_of([*news.entries, *(news.counted or ())])
-        return await apart(lambda: self._story.tell(cursor, news), size)
+    async def _render(self, cursor: int, update: LogUpdate) -> list[Frame]:
+        size = waits.size_of([*update.entries, *(update.counted or ())])
+        return await offload_if_large(lambda: self._format.render(cursor, update), size)
 
     async def ended(self) -> None:
         """Return when the correlation has ended."""
         while not self.over:
             await self._changed.wait()
 
-    async def ended_within(self, patience: float) -> None:
+    async def ended_within(self, timeout_seconds: float) -> None:
         """The same, but not for ever.
 
         Raises:
             UnavailableError: The end did not come, or cannot be told.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_seconds):
                 await self.ended()
         if self.broken or not self.over:
-            raise UnavailableError("the end could not be read; it may have come", END_RETRY)
+            raise UnavailableError("the end could not be read; it may have come", END_RETRY_SECONDS)
 
     async def _follow(self) -> None:
         try:
@@ -182,9 +184,11 @@ class Channel:
             self.over = self.broken = True
             self._wake()
 
-    async def _read(self, cursor: int) -> News | None:
-        story = self._story
-        return await read_news(self._gateway, self._address, cursor, with_result=story.tells_result)
+    async def _read(self, cursor: int) -> LogUpdate | None:
+        stream_format = self._format
+        return await read_log_update(
+            self._gateway, self._address, cursor, with_result=stream_format.includes_result
+        )
 
     async def _read_on(self) -> None:
         pause = self._heartbeat
@@ -195,95 +199,95 @@ class Channel:
                 # Read after a beat as well, should a change ever go unheard.
                 pause = self._heartbeat
                 try:
-                    news = await self._read(self._read_to)
+                    update = await self._read(self._read_to)
                 except SERVER_ERRORS as error:
                     away = type(error).__name__
                     log.warning("stream.database_away", error=away, **about(self._address))
-                    pause = RETRY_AFTER
+                    pause = RETRY_SECONDS
                     self._wake()  # for the beat
                     continue
-                await self._take(news)
-                if news is not None and news.counted is None:
+                await self._apply(update)
+                if update is not None and update.counted is None:
                     watch.wake()  # only a part was read: go on at once
                 self._wake()
 
-    async def _take(self, news: News | None) -> None:
-        if news is None:  # past retention
+    async def _apply(self, update: LogUpdate | None) -> None:
+        if update is None:  # past retention
             self.over = True
             return
-        for frame in await self._tell(self._read_to, news):
+        for frame in await self._render(self._read_to, update):
             self._frames.append(frame)
             self._size += len(frame[1])
-        self._read_to = _read_to(self._read_to, news)
-        while self._size > READ_AHEAD and len(self._frames) > 1:
+        self._read_to = _read_to(self._read_to, update)
+        while self._size > READ_AHEAD_BYTES and len(self._frames) > 1:
             number, chunk = self._frames.pop(0)
             self._size -= len(chunk)
             self._from = number
-        if has_all(self._read_to, news.wait):
-            self.over, self.result = True, news
+        if is_at_end(self._read_to, update.wait):
+            self.over, self.result = True, update
 
     def _wake(self) -> None:
         woken, self._changed = self._changed, asyncio.Event()
         woken.set()
 
 
-def _read_to(cursor: int, news: News) -> int:
+def _read_to(cursor: int, update: LogUpdate) -> int:
     """Up to which number everything is known now."""
-    wait, lines = news.wait, news.lines_after(cursor)
-    if news.counted is None:
+    wait, lines = update.wait, update.entries_after(cursor)
+    if update.counted is None:
         return lines[-1].seq if lines else cursor
     return wait.ending.seq if wait.ending is not None else max(cursor, wait.log_length)
 
 
-async def read_news(
-    gateway: Gateway, address: Address, cursor: int, *, with_result: bool
-) -> News | None:
+async def read_log_update(
+    gateway: ActorClient, address: Address, cursor: int, *, with_result: bool
+) -> LogUpdate | None:
     """What is committed after `cursor`; None if the correlation is gone."""
     async with asyncio.timeout(gateway.config.request_timeout):
-        seen = await waits.read(gateway.pool, address)
-        if seen is None:
+        wait_row = await waits.read(gateway.pool, address)
+        if wait_row is None:
             return None
-        wait = seen.wait
+        wait = wait_row.wait
         page = waits.LogPage([], more=False)
         if wait.log_length > max(cursor, 0):
-            page = await waits.read_log(gateway.pool, address.key, max(cursor, 0), READ_AHEAD)
-        if page.more and page.entries[-1].seq + 1 < end_of(wait):
-            return News(wait, page.entries, None)
+            page = await waits.read_log(gateway.pool, address.key, max(cursor, 0), READ_AHEAD_BYTES)
+        if page.more and page.entries[-1].seq + 1 < end_sequence_of(wait):
+            return LogUpdate(wait, page.entries, None)
         is_told = with_result and wait.ending is not None
         counted = await waits.read_counted(gateway.pool, wait) if is_told else []
-        return News(wait, page.entries, counted)
+        return LogUpdate(wait, page.entries, counted)
 
 
 # A correlation's key, and the name of the story that is told of it.
-_Place: TypeAlias = tuple[bytes, str]
+_ChannelKey: TypeAlias = tuple[bytes, str]
 
 
-class Hub:
+class StreamHub:
     """All channels of this replica, each for as long as it has readers."""
 
-    def __init__(self, gateway: Gateway, heartbeat: float) -> None:
+    def __init__(self, gateway: ActorClient, heartbeat: float) -> None:
         self._gateway = gateway
         self._heartbeat = heartbeat
-        self._channels: dict[_Place, Channel] = {}
+        self._channels: dict[_ChannelKey, Channel] = {}
         self._readers: Counter[bytes] = Counter()
         # Of these, the places that are kept for readers who may come back.
         self._away: Counter[bytes] = Counter()
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._follow_ups: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def open(
-        self, address: Address, story: Story, leaving: Leaving | None = None
+        self, address: Address, stream_format: StreamFormat, policy: DisconnectPolicy | None = None
     ) -> AsyncIterator[Channel]:
         """Read a correlation for as long as the context lasts."""
-        place = (address.key, story.name)
-        channel = self._enter(place, address, story)
+        channel_key = (address.key, stream_format.name)
+        channel = self._enter(channel_key, address, stream_format)
         try:
             yield channel
         finally:
-            if leaving is not None and not channel.over and self._present(address) == 1:
-                self._see_off(place, address, leaving)
+            if policy is not None and not channel.over and self._present(address) == 1:
+                self._start_grace(channel_key, address, policy)
             else:
-                await self._exit(place)
+                await self._exit(channel_key)
 
     @property
     def readers(self) -> int:
@@ -292,52 +296,58 @@ class Hub:
 
     async def close(self) -> None:
         """Stop everything."""
-        for task in self._leaving:
+        for task in self._follow_ups:
             task.cancel()
-        await asyncio.gather(*self._leaving, return_exceptions=True)
+        await asyncio.gather(*self._follow_ups, return_exceptions=True)
         for channel in list(self._channels.values()):
             await channel.close()
 
     def follow_up(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what is left to do for somebody who went away."""
         task = asyncio.create_task(work)
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._follow_ups.add(task)
+        task.add_done_callback(self._follow_ups.discard)
 
-    def _enter(self, place: _Place, address: Address, story: Story) -> Channel:
-        channel = self._channels.get(place)
+    def _enter(
+        self, channel_key: _ChannelKey, address: Address, stream_format: StreamFormat
+    ) -> Channel:
+        channel = self._channels.get(channel_key)
         if channel is None:
-            channel = Channel(self._gateway, address, story, self._heartbeat)
-            self._channels[place] = channel
+            channel = Channel(self._gateway, address, stream_format, self._heartbeat)
+            self._channels[channel_key] = channel
         channel.readers += 1
-        self._readers[place[0]] += 1
+        self._readers[channel_key[0]] += 1
         return channel
 
     def _present(self, address: Address) -> int:
         return self._readers[address.key] - self._away[address.key]
 
-    async def _exit(self, place: _Place) -> None:
-        key, channel = place[0], self._channels[place]
+    async def _exit(self, channel_key: _ChannelKey) -> None:
+        key, channel = channel_key[0], self._channels[channel_key]
         channel.readers -= 1
-        _take_one(self._readers, key)
+        _decrement(self._readers, key)
         if not channel.readers:
-            del self._channels[place]
+            del self._channels[channel_key]
             await channel.close()
 
-    def _see_off(self, place: _Place, address: Address, leaving: Leaving) -> None:
+    def _start_grace(
+        self, channel_key: _ChannelKey, address: Address, policy: DisconnectPolicy
+    ) -> None:
         self._away[address.key] += 1
-        self.follow_up(self._wait_and_abandon(place, address, leaving.grace))
+        self.follow_up(self._wait_and_abandon(channel_key, address, policy.grace))
 
-    async def _wait_and_abandon(self, place: _Place, address: Address, grace: float) -> None:
+    async def _wait_and_abandon(
+        self, channel_key: _ChannelKey, address: Address, grace: float
+    ) -> None:
         """The last reader's place is kept for a while: it may come back."""
-        channel = self._channels[place]
+        channel = self._channels[channel_key]
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await channel.ended()
         finally:
-            _take_one(self._away, address.key)
-            await self._exit(place)
+            _decrement(self._away, address.key)
+            await self._exit(channel_key)
         if not channel.over:
             await self._abandon(address)
 
@@ -346,17 +356,17 @@ class Hub:
 
         A shard that is away or new is told again; if that is in vain, the deadline ends it.
         """
-        for _ in range(ABANDON_TRIES):
+        for _ in range(MAX_ABANDON_ATTEMPTS):
             if address.key in self._readers:
                 return
             with contextlib.suppress(TransientError):
                 reply = await self._gateway.abandon(address)
-                if not (isinstance(reply, Refused) and reply.is_passing):
+                if not (isinstance(reply, RefusedReply) and reply.is_transient):
                     return
-            await asyncio.sleep(RETRY_AFTER)
+            await asyncio.sleep(RETRY_SECONDS)
 
 
-def _take_one(counts: Counter[bytes], key: bytes) -> None:
+def _decrement(counts: Counter[bytes], key: bytes) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]

@@ -10,8 +10,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import Send
 
 MEDIA_TYPE = "text/event-stream"
-BEAT = b": beat\n\n"
-OPENING = b"retry: 1000\n\n"
+HEARTBEAT_FRAME = b": beat\n\n"
+OPENING_FRAME = b"retry: 1000\n\n"
 FROM_START = -1
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 

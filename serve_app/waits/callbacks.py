@@ -14,45 +14,45 @@ from starlette.responses import Response
 
 from core.access.permissions import Permission
 from core.shared.errors import InvalidError, MusterError
-from core.waits.incoming_event import Arrival
-from core.waits.messages import Message, Offer, Reply, Verdict
+from core.waits.incoming_event import IncomingEvent
+from core.waits.messages import Offer, Reply, Verdict, WaitMessage
 from core.waits.spec import Source
 from serve_app.container import Replica
 from serve_app.http.headers import headers_of
 from serve_app.http.json_io import (
-    Item,
-    answer,
+    RawEventItem,
+    decode_event_item,
+    json_response,
     parse,
     parse_as,
     parse_items,
     read_body,
-    read_item,
     split_body,
 )
-from serve_app.http.openapi import any_body, body, described, parameter
+from serve_app.http.openapi import any_json_body, describe_responses, json_body, parameter
 from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.http.raw_route import LeanRoute
+from serve_app.http.raw_route import RawRoute
 from serve_app.waits.event_models import EventReply, EventResults
-from serve_app.waits.intake import Unaddressed
+from serve_app.waits.intake import UnaddressedEvent
 from serve_app.waits.rendering import Document
-from serve_app.waits.replies import judged_document
+from serve_app.waits.replies import event_reply_document
 from serve_app.waits.request_models import (
     EVENT_ID_LENGTH,
     MAX_ITEMS,
     EventBatch,
     EventItem,
-    is_usual,
+    are_valid_ids,
 )
-from services.shared.time_slice import in_steps
+from services.shared.time_slice import map_yielding
 
 
 @dataclass(frozen=True, slots=True)
-class _Door:
+class _Ingress:
     """One way in: the path parameter that names the origin, and which names are allowed."""
 
     source: Source
-    door: str
+    channel: str
     parameter: str
     pattern: re.Pattern[str]
 
@@ -64,8 +64,8 @@ class _Door:
         return label
 
 
-_CALLBACKS = _Door(Source.API, "api", "service", re.compile(r"[\w.:-]{1,255}"))
-_TOPICS = _Door(Source.KAFKA, "http", "topic", re.compile(r"[A-Za-z0-9._-]{1,249}"))
+_CALLBACKS = _Ingress(Source.API, "api", "service", re.compile(r"[\w.:-]{1,255}"))
+_TOPICS = _Ingress(Source.KAFKA, "http", "topic", re.compile(r"[A-Za-z0-9._-]{1,249}"))
 _EVENT_ID_HEADERS = ("x-event-id", "idempotency-key")
 
 _IDS = [
@@ -82,65 +82,65 @@ _SERVICE = parameter("path", "service", "Who calls back.", pattern=r"^[\w.:-]{1,
 _TOPIC = parameter("path", "topic", "The topic.", pattern=r"^[A-Za-z0-9._-]{1,249}$")
 _DATA = "The event's data. Ids in it are found by the names the wait is configured with."
 
-router = APIRouter(route_class=LeanRoute, tags=["events"])
+router = APIRouter(route_class=RawRoute, tags=["events"])
 
 
 @router.post(
     "/api/internal/callbacks/{service}",
     dependencies=[requires_or_token(Permission.CALLBACKS_WRITE)],
     operation_id="sendCallback",
-    responses=described({200: EventReply}),
-    openapi_extra={"parameters": [_SERVICE, *_IDS], **any_body(_DATA)},
+    responses=describe_responses({200: EventReply}),
+    openapi_extra={"parameters": [_SERVICE, *_IDS], **any_json_body(_DATA)},
 )
 async def send_callback(request: Request) -> Response:
     """Hand in a callback; the reply tells what became of it."""
-    return await _take(request, _CALLBACKS)
+    return await _receive_event(request, _CALLBACKS)
 
 
 @router.post(
     "/api/internal/events/{topic}",
     dependencies=[requires(Permission.CALLBACKS_WRITE)],
     operation_id="sendEvent",
-    responses=described({200: EventReply}),
-    openapi_extra={"parameters": [_TOPIC, *_IDS], **any_body(_DATA)},
+    responses=describe_responses({200: EventReply}),
+    openapi_extra={"parameters": [_TOPIC, *_IDS], **any_json_body(_DATA)},
 )
 async def send_event(request: Request) -> Response:
     """Hand in an event of a topic, as if it had come by Kafka."""
-    return await _take(request, _TOPICS)
+    return await _receive_event(request, _TOPICS)
 
 
 @router.post(
     "/api/internal/callbacks/{service}/batch",
     dependencies=[requires(Permission.CALLBACKS_WRITE)],
     operation_id="sendCallbacks",
-    responses=described({200: EventResults}),
-    openapi_extra={"parameters": [_SERVICE], **body(EventBatch)},
+    responses=describe_responses({200: EventResults}),
+    openapi_extra={"parameters": [_SERVICE], **json_body(EventBatch)},
 )
 async def send_callbacks(request: Request) -> Response:
     """Hand in up to 1000 callbacks of one service."""
-    return await _take_many(request, _CALLBACKS)
+    return await _receive_events(request, _CALLBACKS)
 
 
 @router.post(
     "/api/internal/events/{topic}/batch",
     dependencies=[requires(Permission.CALLBACKS_WRITE)],
     operation_id="sendEvents",
-    responses=described({200: EventResults}),
-    openapi_extra={"parameters": [_TOPIC], **body(EventBatch)},
+    responses=describe_responses({200: EventResults}),
+    openapi_extra={"parameters": [_TOPIC], **json_body(EventBatch)},
 )
 async def send_events(request: Request) -> Response:
     """Hand in up to 1000 events of one topic."""
-    return await _take_many(request, _TOPICS)
+    return await _receive_events(request, _TOPICS)
 
 
-async def _take(request: Request, door: _Door) -> Response:
+async def _receive_event(request: Request, door: _Ingress) -> Response:
     replica = replica_of(request)
     label = door.label_in(request)
     headers = headers_of(request)
     raw = await read_body(request, replica.config.request_timeout) or b"null"
-    arrival = Arrival(
+    arrival = IncomingEvent(
         source=door.source,
-        door=door.door,
+        channel=door.channel,
         label=label,
         raw=raw,
         body=parse(raw),
@@ -149,37 +149,39 @@ async def _take(request: Request, door: _Door) -> Response:
     )
     caller = caller_of(request)
     offer = await replica.intake.address(caller, arrival)
-    if isinstance(offer, Unaddressed):
+    if isinstance(offer, UnaddressedEvent):
         await replica.intake.park([offer])
-        replica.metrics.arrived(door.door, Verdict.REJECTED)
+        replica.metrics.count_event(door.channel, Verdict.REJECTED)
         raise ProblemError(offer.problem)
     reply = await replica.gateway.send(offer)
-    document = judged_document(offer, reply, brief=not caller.sees_expected)
-    replica.metrics.arrived(door.door, document["verdict"])
-    return answer(document)
+    document = event_reply_document(offer, reply, brief=not caller.sees_expected)
+    replica.metrics.count_event(door.channel, document["verdict"])
+    return json_response(document)
 
 
-async def _take_many(request: Request, door: _Door) -> Response:
+async def _receive_events(request: Request, door: _Ingress) -> Response:
     replica, caller, label = replica_of(request), caller_of(request), door.label_in(request)
     raw = await read_body(request, replica.config.request_timeout)
-    read = await in_steps(partial(_read, door, label), parse_items(raw, MAX_ITEMS))
-    arrivals = [one for one in read if isinstance(one, Arrival)]
+    read = await map_yielding(partial(_read, door, label), parse_items(raw, MAX_ITEMS))
+    arrivals = [one for one in read if isinstance(one, IncomingEvent)]
     addressed = iter(await replica.intake.address_all(caller, arrivals))
-    offers = [next(addressed) if isinstance(one, Arrival) else one for one in read]
-    unaddressed = [offer for offer in offers if isinstance(offer, Unaddressed)]
+    offers = [next(addressed) if isinstance(one, IncomingEvent) else one for one in read]
+    unaddressed = [offer for offer in offers if isinstance(offer, UnaddressedEvent)]
     await replica.intake.park(unaddressed)
     results = await _results(replica, offers, brief=not caller.sees_expected)
-    told = [result["body"]["verdict"] for result in results if "body" in result]
-    for verdict in [*told, *(Verdict.REJECTED for _ in unaddressed)]:
-        replica.metrics.arrived(door.door, verdict)
-    return answer({"results": results})
+    verdicts = [result["body"]["verdict"] for result in results if "body" in result]
+    for verdict in [*verdicts, *(Verdict.REJECTED for _ in unaddressed)]:
+        replica.metrics.count_event(door.channel, verdict)
+    return json_response({"results": results})
 
 
-def _read(door: _Door, label: str, raw: msgspec.Raw) -> Arrival | Problem:
+def _read(door: _Ingress, label: str, raw: msgspec.Raw) -> IncomingEvent | Problem:
     """One item of a batch; what is wrong with it concerns no other."""
     try:
-        item = read_item(raw)
-        if item is not None and is_usual(item.execution_id, item.correlation_id, item.event_id):
+        item = decode_event_item(raw)
+        if item is not None and are_valid_ids(
+            item.execution_id, item.correlation_id, item.event_id
+        ):
             return _arrival(door, label, bytes(item.body), item)
         content, rest = split_body(raw)
         return _arrival(door, label, content, parse_as(EventItem, rest))
@@ -188,24 +190,26 @@ def _read(door: _Door, label: str, raw: msgspec.Raw) -> Arrival | Problem:
 
 
 async def _results(
-    replica: Replica, offers: Sequence[Offer | Unaddressed | Problem], *, brief: bool
+    replica: Replica, offers: Sequence[Offer | UnaddressedEvent | Problem], *, brief: bool
 ) -> list[Document]:
     """Send what can be sent; every item gets its answer, in order."""
-    messages: list[Message] = [offer for offer in offers if isinstance(offer, Offer)]
+    messages: list[WaitMessage] = [offer for offer in offers if isinstance(offer, Offer)]
     replies = iter(await replica.gateway.send_many(messages) if messages else [])
     answered = [(offer, next(replies) if isinstance(offer, Offer) else None) for offer in offers]
-    return await in_steps(partial(_result, brief), answered)
+    return await map_yielding(partial(_result, brief), answered)
 
 
-def _result(brief: bool, answered: tuple[Offer | Unaddressed | Problem, Reply | None]) -> Document:
+def _result(
+    brief: bool, answered: tuple[Offer | UnaddressedEvent | Problem, Reply | None]
+) -> Document:
     offer, reply = answered
     match offer:
         case Offer() if reply is not None:
             try:
-                return {"status": 200, "body": judged_document(offer, reply, brief=brief)}
+                return {"status": 200, "body": event_reply_document(offer, reply, brief=brief)}
             except ProblemError as error:
                 problem = error.problem
-        case Unaddressed():
+        case UnaddressedEvent():
             problem = offer.problem
         case Problem():
             problem = offer
@@ -214,11 +218,13 @@ def _result(brief: bool, answered: tuple[Offer | Unaddressed | Problem, Reply | 
     return {"status": problem.status, "problem": problem.document()}
 
 
-def _arrival(door: _Door, label: str, content: bytes, item: EventItem | Item) -> Arrival:
+def _arrival(
+    door: _Ingress, label: str, content: bytes, item: EventItem | RawEventItem
+) -> IncomingEvent:
     ids = {"x-execution-id": item.execution_id, "x-correlation-id": item.correlation_id}
-    return Arrival(
+    return IncomingEvent(
         source=door.source,
-        door=door.door,
+        channel=door.channel,
         label=label,
         raw=content,
         body=parse(content),

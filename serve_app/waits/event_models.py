@@ -8,11 +8,11 @@ from pydantic import Field
 from core.waits.messages import Reason, Verdict
 from core.waits.spec import Source
 from core.waits.strategy import Status
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 from serve_app.http.problem_model import ProblemView
 
 
-class ClauseView(Wire):
+class ClauseView(WireModel):
     """The rule an event failed, with both values."""
 
     rule: str
@@ -20,7 +20,7 @@ class ClauseView(Wire):
     actual: Any = None
 
 
-class EventReply(Wire):
+class EventReply(WireModel):
     """What became of an event. It is stored, whatever the verdict."""
 
     verdict: Verdict
@@ -34,7 +34,7 @@ class EventReply(Wire):
     clause: ClauseView | None = None
 
 
-class EventResult(Wire):
+class EventResult(WireModel):
     """One answer of a batch: `body` or `problem`."""
 
     status: int
@@ -42,13 +42,13 @@ class EventResult(Wire):
     problem: ProblemView | None = None
 
 
-class EventResults(Wire):
+class EventResults(WireModel):
     """In the order of the items."""
 
     results: list[EventResult]
 
 
-class InboxItem(Wire):
+class InboxItem(WireModel):
     """An event that found no place."""
 
     inbox_id: int
@@ -65,7 +65,7 @@ class InboxItem(Wire):
     expires_at: datetime | None = None
 
 
-class InboxPage(Wire):
+class InboxPage(WireModel):
     """A page of the inbox, newest first."""
 
     items: list[InboxItem]

@@ -8,20 +8,20 @@ from starlette.responses import Response
 
 from core.access.permissions import Permission
 from core.shared.errors import NotFoundError
-from core.waits.incoming_event import JSON, Arrival
+from core.waits.incoming_event import JSON, IncomingEvent
 from core.waits.messages import Offer, Verdict
-from core.waits.state import Parked
+from core.waits.state import ParkedEvent
 from serve_app.container import Replica
 from serve_app.http.auth import Caller
 from serve_app.http.cursors import next_id_cursor, read_id_cursor
-from serve_app.http.json_io import answer, parse
-from serve_app.http.openapi import described
+from serve_app.http.json_io import json_response, parse
+from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.http.problems import ProblemError
 from serve_app.waits.event_models import EventReply, InboxEvent, InboxPage
-from serve_app.waits.intake import Unaddressed
-from serve_app.waits.rendering import inbox_document, parked_document
-from serve_app.waits.replies import judged_document
+from serve_app.waits.intake import UnaddressedEvent
+from serve_app.waits.rendering import inbox_event_document, inbox_item_document
+from serve_app.waits.replies import event_reply_document
 from serve_app.waits.request_models import InboxQuery
 from storage.waits import inbox
 from storage.waits.inbox import InboxFilter
@@ -37,7 +37,7 @@ _TAKEN = frozenset({Verdict.MATCHED, Verdict.DUPLICATE, Verdict.LATE})
     "/api/inbox",
     dependencies=[requires(Permission.INBOX_READ)],
     operation_id="listInbox",
-    responses=described({200: InboxPage}),
+    responses=describe_responses({200: InboxPage}),
 )
 async def list_inbox(request: Request, query: Annotated[InboxQuery, Query()]) -> Response:
     """List events that found no place, newest first, without their data."""
@@ -46,29 +46,31 @@ async def list_inbox(request: Request, query: Annotated[InboxQuery, Query()]) ->
         verdict=query.verdict, reason=query.reason, correlation_id=query.correlation_id
     )
     before = read_id_cursor(query.cursor)
-    found = await replica.listings.ask(inbox.page, tenant, chosen, before, query.limit)
+    found = await replica.listings.query(inbox.page, tenant, chosen, before, query.limit)
     ids = [row["inbox_id"] for row in found.items]
-    more = next_id_cursor(ids, found.looked_to, query.limit)
-    return answer({"items": [inbox_document(row) for row in found.items], "nextCursor": more})
+    more = next_id_cursor(ids, found.scanned_to, query.limit)
+    return json_response(
+        {"items": [inbox_item_document(row) for row in found.items], "nextCursor": more}
+    )
 
 
 @router.get(
     "/api/inbox/{inboxId}",
     dependencies=[requires(Permission.INBOX_READ)],
     operation_id="showInboxEvent",
-    responses=described({200: InboxEvent}, 404),
+    responses=describe_responses({200: InboxEvent}, 404),
 )
 async def show_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     """Show one event with its data."""
     parked = await _read(replica_of(request), caller_of(request), inbox_id)
-    return answer(parked_document(inbox_id, parked))
+    return json_response(inbox_event_document(inbox_id, parked))
 
 
 @router.post(
     "/api/inbox/{inboxId}/retry",
     dependencies=[requires(Permission.INBOX_WRITE)],
     operation_id="retryInboxEvent",
-    responses=described({200: EventReply}, 400, 404),
+    responses=describe_responses({200: EventReply}, 400, 404),
 )
 async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     """Offer an event again; if it is taken, it leaves the inbox."""
@@ -76,11 +78,11 @@ async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     parked = await _read(replica, caller, inbox_id)
     offer = await _offer(replica, caller, parked)
     reply = await replica.gateway.send(offer)
-    document = judged_document(offer, reply, brief=not caller.sees_expected)
+    document = event_reply_document(offer, reply, brief=not caller.sees_expected)
     # One that had no ids is kept under its new address from now on, whatever the verdict.
     if document["verdict"] in _TAKEN or offer.address != parked.address:
-        await replica.database.ask(inbox.delete, caller.tenant, inbox_id)
-    return answer(document)
+        await replica.database.query(inbox.delete, caller.tenant, inbox_id)
+    return json_response(document)
 
 
 @router.delete(
@@ -88,29 +90,29 @@ async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     dependencies=[requires(Permission.INBOX_WRITE)],
     operation_id="deleteInboxEvent",
     status_code=204,
-    responses=described({}, 404),
+    responses=describe_responses({}, 404),
 )
 async def delete_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     """Forget an event."""
     replica, tenant = replica_of(request), caller_of(request).tenant
-    if not await replica.database.ask(inbox.delete, tenant, inbox_id):
+    if not await replica.database.query(inbox.delete, tenant, inbox_id):
         raise NotFoundError(f"inbox event {inbox_id}")
     return Response(status_code=204)
 
 
-async def _read(replica: Replica, caller: Caller, inbox_id: int) -> Parked:
-    parked = await replica.database.ask(inbox.read, caller.tenant, inbox_id)
+async def _read(replica: Replica, caller: Caller, inbox_id: int) -> ParkedEvent:
+    parked = await replica.database.query(inbox.read, caller.tenant, inbox_id)
     if parked is None:
         raise NotFoundError(f"inbox event {inbox_id}")
     return parked
 
 
-async def _offer(replica: Replica, caller: Caller, parked: Parked) -> Offer:
+async def _offer(replica: Replica, caller: Caller, parked: ParkedEvent) -> Offer:
     """The event as it was offered first: the same ids, so that trying twice counts once."""
     if parked.address.correlation_id:
         return parked.to_offer()
     # Names that were unknown when it came may be known by now.
-    arrival = Arrival(
+    arrival = IncomingEvent(
         source=parked.source,
         label=parked.label,
         raw=parked.payload,
@@ -119,6 +121,6 @@ async def _offer(replica: Replica, caller: Caller, parked: Parked) -> Offer:
         content_type=parked.content_type,
     )
     offer = await replica.intake.address(caller, arrival)
-    if isinstance(offer, Unaddressed):
+    if isinstance(offer, UnaddressedEvent):
         raise ProblemError(offer.problem)
     return replace(offer, turn_id=parked.turn_id, event_id=parked.event_id)

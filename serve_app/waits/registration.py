@@ -8,29 +8,37 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from actors.client import Gateway
-from actors.runtime.actor import mint
-from core.shared.address import Address, correlation_for
+from actors.client import ActorClient
+from actors.runtime.actor import new_turn_id
+from core.shared.address import Address, correlation_id_for_node
 from core.shared.errors import MusterError
 from core.shared.kafka_config import KafkaConfig
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.waits.config import API_RESPONSE
-from core.waits.messages import Judged, Message, Opened, Refused, Register, Reply, Standing
+from core.waits.messages import (
+    OfferReply,
+    RefusedReply,
+    Register,
+    RegisterReply,
+    Reply,
+    StatusReply,
+    WaitMessage,
+)
 from core.waits.spec import Source, WaitSpec, encode_spec
-from serve_app.http.auth import Tokens
-from serve_app.http.problems import ProblemError, refusal
+from serve_app.http.auth import TokenSigner
+from serve_app.http.problems import ProblemError, refusal_error
 from serve_app.waits.rendering import Document, ids_document, required_events
 from serve_app.waits.request_models import WaitRequest
-from services.shared.time_slice import Breath, in_steps
-from services.waits.completion_topics import ToldTopics
-from services.waits.id_fields import Profiles
-from services.waits.wait_topics import NamedTopics
+from services.shared.time_slice import TimeSlice, map_yielding
+from services.waits.completion_topics import CompletionTopics
+from services.waits.id_fields import IdFieldRegistry
+from services.waits.wait_topics import WaitTopics
 
 DEFAULT_SERVICE = "external-service"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RegistrationPlan:
     """A registration with all its ids."""
 
     address: Address
@@ -42,34 +50,34 @@ class Plan:
         """What is said to the correlation."""
         return Register(
             address=self.address,
-            turn_id=mint(),
+            turn_id=new_turn_id(),
             node_id=self.node_id,
             spec=encode_spec(self.spec),
             fresh=self.fresh,
         )
 
 
-class Registrar:
+class WaitRegistrar:
     """Registers waits for one tenant at a time."""
 
     def __init__(
         self,
-        gateway: Gateway,
-        profiles: Profiles,
-        topics: NamedTopics,
-        told: ToldTopics,
-        tokens: Tokens,
+        gateway: ActorClient,
+        profiles: IdFieldRegistry,
+        topics: WaitTopics,
+        told: CompletionTopics,
+        tokens: TokenSigner,
     ) -> None:
         self._gateway = gateway
         self._profiles = profiles
         self._topics = topics
-        self._told = told
+        self._completion_topics = told
         self._tokens = tokens
 
     async def register(self, tenant: int, request: WaitRequest) -> tuple[int, Document]:
         """Register one wait; status and document of the answer."""
-        await self._told.check(tenant, [request.data])
-        plan = plan_of(tenant, request, await self._told.config_of(tenant))
+        await self._completion_topics.check(tenant, [request.data])
+        plan = plan_registration(tenant, request, await self._completion_topics.config_of(tenant))
         await self._remember(tenant, [plan])
         return await self._answer(plan, await self._gateway.send(plan.message()))
 
@@ -77,41 +85,43 @@ class Registrar:
         self, tenant: int, requests: Sequence[WaitRequest]
     ) -> list[tuple[int, Document] | ProblemError]:
         """Register several waits; each gets an answer of its own."""
-        await self._told.check(tenant, [request.data for request in requests])
-        kafka = await self._told.config_of(tenant)
-        plans = await in_steps(lambda request: plan_of(tenant, request, kafka), requests)
+        await self._completion_topics.check(tenant, [request.data for request in requests])
+        kafka = await self._completion_topics.config_of(tenant)
+        plans = await map_yielding(
+            lambda request: plan_registration(tenant, request, kafka), requests
+        )
         await self._remember(tenant, plans)
-        messages: list[Message] = [*await in_steps(Plan.message, plans)]
+        messages: list[WaitMessage] = [*await map_yielding(RegistrationPlan.message, plans)]
         replies = await self._gateway.send_many(messages)
         answers: list[tuple[int, Document] | ProblemError] = []
-        breath = Breath()
+        timeslice = TimeSlice()
         for plan, reply in zip(plans, replies, strict=True):
             try:
                 answers.append(await self._answer(plan, reply))
             except ProblemError as error:
                 answers.append(error)
-            if breath.is_due:
-                await breath.take()
+            if timeslice.is_due:
+                await timeslice.take()
         return answers
 
-    async def _remember(self, tenant: int, plans: Sequence[Plan]) -> None:
+    async def _remember(self, tenant: int, plans: Sequence[RegistrationPlan]) -> None:
         used = {event.ids for plan in plans for event in plan.spec.events}
         await self._profiles.remember(tenant, used)
         await self._topics.remember(tenant, [plan.spec for plan in plans])
 
-    async def _answer(self, plan: Plan, reply: Reply) -> tuple[int, Document]:
+    async def _answer(self, plan: RegistrationPlan, reply: Reply) -> tuple[int, Document]:
         match reply:
-            case Opened():
+            case RegisterReply():
                 document = await self._document(plan, reply)
                 return (201 if reply.created else 200), document
-            case Refused():
-                raise refusal(reply)
-            case Judged() | Standing():
+            case RefusedReply():
+                raise refusal_error(reply)
+            case OfferReply() | StatusReply():
                 raise MusterError(f"a registration was answered with {type(reply).__name__}")
             case _:
                 assert_never(reply)
 
-    async def _document(self, plan: Plan, reply: Opened) -> Document:
+    async def _document(self, plan: RegistrationPlan, reply: RegisterReply) -> Document:
         # A little longer than the wait, so that a late answer is heard, too.
         until = reply.expires_at + self._gateway.config.token_grace
         document = ids_document(plan.address) | {
@@ -121,8 +131,8 @@ class Registrar:
             "version": reply.version,
             "enabledEvents": [event.name for event in plan.spec.events],
             "requiredEvents": required_events(plan.spec),
-            "createdAt": moment(reply.opened_at),
-            "expiresAt": moment(reply.expires_at),
+            "createdAt": to_iso(reply.opened_at),
+            "expiresAt": to_iso(reply.expires_at),
             "callbackUrl": await self._url(plan.address, DEFAULT_SERVICE, until),
         }
         named = {
@@ -139,7 +149,9 @@ class Registrar:
         return f"{base}/api/internal/callbacks/{quote(service, safe='')}?token={token}"
 
 
-def plan_of(tenant: int, request: WaitRequest, kafka: KafkaConfig | None = None) -> Plan:
+def plan_registration(
+    tenant: int, request: WaitRequest, kafka: KafkaConfig | None = None
+) -> RegistrationPlan:
     """Give a registration the ids it lacks.
 
     Whoever names the execution may repeat the request: the correlation id then has to come out
@@ -152,8 +164,8 @@ def plan_of(tenant: int, request: WaitRequest, kafka: KafkaConfig | None = None)
     elif fresh:
         correlation_id = str(uuid.uuid4())
     else:
-        correlation_id = correlation_for(tenant, execution_id, request.node_id)
-    return Plan(
+        correlation_id = correlation_id_for_node(tenant, execution_id, request.node_id)
+    return RegistrationPlan(
         address=Address(tenant, execution_id, correlation_id),
         node_id=request.node_id,
         spec=replace(request.data.to_spec(), publish=request.data.published_to(kafka)),

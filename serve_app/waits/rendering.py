@@ -7,14 +7,14 @@ import msgspec
 
 from core.shared.address import Address
 from core.shared.json_path import json_or_text
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.waits.explain import Explanation
-from core.waits.messages import Clause, Judged, Offer, Reason
+from core.waits.messages import Difference, Offer, OfferReply, Reason
 from core.waits.output import aggregate
 from core.waits.spec import Strategy, WaitSpec
-from core.waits.state import Entry, Parked, Wait
+from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Ending, Outcome, Status
-from storage.waits.waits import LogPage, Seen
+from storage.waits.waits import LogPage, WaitRow
 
 Document = dict[str, Any]
 
@@ -49,17 +49,17 @@ def summary_document(wait: Wait) -> Document:
         "receivedEvents": received,
         "missingEvents": [name for name in enabled if name not in received],
         "version": wait.version,
-        "createdAt": moment(wait.opened_at),
-        "expiresAt": moment(wait.expires_at),
+        "createdAt": to_iso(wait.opened_at),
+        "expiresAt": to_iso(wait.expires_at),
     }
     if wait.ending is not None:
-        document |= {"endedAt": moment(wait.ending.at), "reason": wait.ending.reason}
+        document |= {"endedAt": to_iso(wait.ending.at), "reason": wait.ending.reason}
     return document
 
 
-def wait_document(seen: Seen, entries: Iterable[Entry]) -> Document:
+def wait_document(wait_row: WaitRow, entries: Iterable[WaitLogEntry]) -> Document:
     """One wait with its events, their data, and what it hands on."""
-    wait = seen.wait
+    wait = wait_row.wait
     payloads = payloads_of(wait, entries)
     document = summary_document(wait)
     document["events"] = {
@@ -67,12 +67,12 @@ def wait_document(seen: Seen, entries: Iterable[Entry]) -> Document:
     }
     if wait.ending is not None:
         document |= _ending(wait, wait.ending, payloads)
-    if seen.resumed_at is not None:
-        document |= {"resumedAt": moment(seen.resumed_at), "resumedBy": seen.resumed_by}
+    if wait_row.resumed_at is not None:
+        document |= {"resumedAt": to_iso(wait_row.resumed_at), "resumedBy": wait_row.resumed_by}
     return document
 
 
-def payloads_of(wait: Wait, entries: Iterable[Entry]) -> dict[str, bytes]:
+def payloads_of(wait: Wait, entries: Iterable[WaitLogEntry]) -> dict[str, bytes]:
     """Event name → the data that counted for it."""
     by_seq = {entry.seq: entry.payload for entry in entries}
     return {
@@ -83,18 +83,18 @@ def payloads_of(wait: Wait, entries: Iterable[Entry]) -> dict[str, bytes]:
 
 
 def log_documents(
-    wait: Wait, page: LogPage, after: int, counted: Iterable[Entry]
+    wait: Wait, page: LogPage, after: int, counted: Iterable[WaitLogEntry]
 ) -> list[Document]:
     """A page of the log in order, with the start and the end, which have no line of their own."""
     documents = [entry_document(entry) for entry in page.entries]
     if after < 0:
         documents.append(registered_document(wait))
-    if wait.ending is not None and tells_end(wait, page, after):
+    if wait.ending is not None and includes_end(wait, page, after):
         documents.append(ended_document(wait, wait.ending, counted))
     return sorted(documents, key=lambda document: int(document["id"]))
 
 
-def tells_end(wait: Wait, page: LogPage, after: int) -> bool:
+def includes_end(wait: Wait, page: LogPage, after: int) -> bool:
     """Whether the end of the wait is on this page of its log."""
     last = page.entries[-1].seq if page.more else wait.log_length
     return wait.ending is not None and after < wait.ending.seq <= last
@@ -105,21 +105,21 @@ def registered_document(wait: Wait) -> Document:
     return {
         "id": 0,
         "type": "registered",
-        "at": moment(wait.opened_at),
+        "at": to_iso(wait.opened_at),
         "status": Status.WAITING,
         "enabledEvents": [event.name for event in wait.spec.events],
-        "expiresAt": moment(wait.expires_at),
+        "expiresAt": to_iso(wait.expires_at),
     }
 
 
-def entry_document(entry: Entry) -> Document:
+def entry_document(entry: WaitLogEntry) -> Document:
     """One line of the log."""
     document: Document = {
         "id": entry.seq,
         "type": entry.kind,
         "event": entry.event,
         "eventId": entry.event_id,
-        "at": moment(entry.at),
+        "at": to_iso(entry.at),
     }
     if entry.source is not None:
         document |= {
@@ -130,23 +130,23 @@ def entry_document(entry: Entry) -> Document:
     return document
 
 
-def ended_document(wait: Wait, ending: Ending, entries: Iterable[Entry]) -> Document:
+def ended_document(wait: Wait, ending: Ending, entries: Iterable[WaitLogEntry]) -> Document:
     """The log's end, with what the wait hands on."""
     return {
         "id": ending.seq,
         "type": "ended",
-        "at": moment(ending.at),
+        "at": to_iso(ending.at),
         "status": ending.status,
         "reason": ending.reason,
         **_ending(wait, ending, payloads_of(wait, entries)),
     }
 
 
-def explanation_document(story: Explanation) -> Document:
+def explanation_document(explanation: Explanation) -> Document:
     """Why it waits or ended so."""
     return {
-        "summary": story.summary,
-        "events": story.events,
+        "summary": explanation.summary,
+        "events": explanation.events,
         "nearMisses": [
             {
                 "eventId": miss.event_id,
@@ -154,20 +154,20 @@ def explanation_document(story: Explanation) -> Document:
                 "label": miss.label,
                 "verdict": miss.verdict,
                 "reason": miss.reason,
-                "at": moment(miss.at),
+                "at": to_iso(miss.at),
                 "sentence": miss.sentence,
             }
-            for miss in story.near_misses
+            for miss in explanation.near_misses
         ],
     }
 
 
-def reply_document(offer: Offer, reply: Judged) -> Document:
+def reply_document(offer: Offer, reply: OfferReply) -> Document:
     """What became of an event."""
     document: Document = {
         "verdict": reply.verdict,
         "reason": reply.reason,
-        "detail": sentence_of(reply),
+        "detail": verdict_sentence(reply),
         "executionId": offer.address.execution_id,
         "correlationId": offer.address.correlation_id,
         "eventId": offer.event_id,
@@ -197,7 +197,7 @@ _SENTENCES = {
 }
 
 
-def sentence_of(reply: Judged) -> str:
+def verdict_sentence(reply: OfferReply) -> str:
     """A verdict in words, with both values where they differ."""
     text = _SENTENCES[reply.reason].format(event=reply.event, status=reply.status)
     if reply.clause is None:
@@ -206,12 +206,12 @@ def sentence_of(reply: Judged) -> str:
     return f"{text}: {reply.clause.rule} expected {expected}, got {actual}"
 
 
-def clause_document(clause: Clause) -> Document:
+def clause_document(clause: Difference) -> Document:
     """The rule an event failed."""
     return {"rule": clause.rule, "expected": clause.expected, "actual": clause.actual}
 
 
-def inbox_document(row: Mapping[str, Any]) -> Document:
+def inbox_item_document(row: Mapping[str, Any]) -> Document:
     """One event of an inbox listing."""
     document = {
         "inboxId": row["inbox_id"],
@@ -223,15 +223,15 @@ def inbox_document(row: Mapping[str, Any]) -> Document:
         "verdict": row["verdict"],
         "reason": row["reason"],
         "size": row["size"],
-        "receivedAt": moment(row["at"]),
-        "expiresAt": moment(row["expires_at"]),
+        "receivedAt": to_iso(row["at"]),
+        "expiresAt": to_iso(row["expires_at"]),
     }
     if row["clause"] is not None:
         document["clause"] = clause_document(_clauses.decode(row["clause"]))
-    return known(document)
+    return drop_none(document)
 
 
-def parked_document(inbox_id: int, parked: Parked) -> Document:
+def inbox_event_document(inbox_id: int, parked: ParkedEvent) -> Document:
     """One event of the inbox with its data."""
     document = {
         "inboxId": inbox_id,
@@ -244,20 +244,20 @@ def parked_document(inbox_id: int, parked: Parked) -> Document:
         "reason": parked.reason,
         "clause": clause_document(parked.clause) if parked.clause else None,
         "size": len(parked.payload),
-        "receivedAt": moment(parked.at),
+        "receivedAt": to_iso(parked.at),
         "data": json_or_text(parked.payload),
     }
-    return known(document)
+    return drop_none(document)
 
 
 def key_document(row: Mapping[str, Any]) -> Document:
     """One API key of a listing."""
-    return known(
+    return drop_none(
         {
             "prefix": row["prefix"],
             "name": row["name"],
             "permissions": sorted(row["permissions"]),
-            "createdAt": moment(row["created_at"]),
+            "createdAt": to_iso(row["created_at"]),
             "expiresAt": _moment_or_none(row["expires_at"]),
             "revokedAt": _moment_or_none(row["revoked_at"]),
             "lastUsedAt": _moment_or_none(row["last_used_at"]),
@@ -266,7 +266,7 @@ def key_document(row: Mapping[str, Any]) -> Document:
     )
 
 
-_clauses = msgspec.json.Decoder(Clause)
+_clauses = msgspec.json.Decoder(Difference)
 
 
 def _event(wait: Wait, index: int, payloads: Mapping[str, bytes]) -> Document:
@@ -276,12 +276,12 @@ def _event(wait: Wait, index: int, payloads: Mapping[str, bytes]) -> Document:
         "source": event.source,
         "label": event.label,
         "required": event.required,
-        "deadline": moment(wait.deadline_of(index)),
-        "at": moment(mark.at) if mark.at else None,
+        "deadline": to_iso(wait.deadline_of(index)),
+        "at": to_iso(mark.at) if mark.at else None,
         "eventId": mark.event_id or None,
         "data": json_or_text(payloads[event.name]) if event.name in payloads else None,
     }
-    return known(document)
+    return drop_none(document)
 
 
 def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Document:
@@ -291,17 +291,17 @@ def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Docume
         "warning": ending.warning,
         "output": aggregate(wait, payloads) if ending.status is Status.COMPLETED else None,
     }
-    return known(document)
+    return drop_none(document)
 
 
 def _as_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def known(document: Document) -> Document:
+def drop_none(document: Document) -> Document:
     """A value that is not there is left out."""
     return {name: value for name, value in document.items() if value is not None}
 
 
 def _moment_or_none(at: float | None) -> str | None:
-    return None if at is None else moment(at)
+    return None if at is None else to_iso(at)

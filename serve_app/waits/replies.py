@@ -5,46 +5,46 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from core.shared.errors import ConflictError, MusterError
-from core.waits.messages import Judged, Offer, Opened, Refused, Reply, Standing
+from core.waits.messages import Offer, OfferReply, RefusedReply, RegisterReply, Reply, StatusReply
 from core.waits.strategy import Status
-from serve_app.http.problems import code_of, refusal
+from serve_app.http.problems import refusal_code_of, refusal_error
 from serve_app.waits.rendering import Document, reply_document
 
 REFUSED = "refused"
 """The verdict on an event that its wait did not take."""
 
 
-def judged_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
+def event_reply_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
     """What became of an event; raises the refusal that it met.
 
     `brief` leaves out what the wait expects: that is for those who may read waits, not for
     everybody who may answer one.
     """
     match reply:
-        case Judged():
+        case OfferReply():
             if brief and reply.clause is not None:
                 reply = replace(reply, clause=None)
             return reply_document(offer, reply)
-        case Refused():
-            raise refusal(reply)
-        case Opened() | Standing():
+        case RefusedReply():
+            raise refusal_error(reply)
+        case RegisterReply() | StatusReply():
             raise MusterError(f"an event was answered with {type(reply).__name__}")
         case _:
             assert_never(reply)
 
 
-def offered_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
+def stored_event_reply_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
     """What became of an event that is stored already; a refusal is told, not raised."""
-    if not isinstance(reply, Refused):
-        return judged_document(offer, reply, brief=brief)
+    if not isinstance(reply, RefusedReply):
+        return event_reply_document(offer, reply, brief=brief)
     document: Document = {
         "verdict": REFUSED,
-        "reason": code_of(reply),
+        "reason": refusal_code_of(reply),
         "detail": reply.detail,
         "executionId": offer.address.execution_id,
         "correlationId": offer.address.correlation_id,
         "eventId": offer.event_id,
-        "retryable": reply.is_passing,
+        "retryable": reply.is_transient,
     }
     return document
 
@@ -52,13 +52,13 @@ def offered_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Docu
 def check_cancelled(reply: Reply) -> None:
     """Pass if the wait is cancelled now; raise why it is not."""
     match reply:
-        case Standing(status=Status.CANCELLED):
+        case StatusReply(status=Status.CANCELLED):
             return
-        case Standing():
+        case StatusReply():
             raise ConflictError(f"the wait has ended as {reply.status} already")
-        case Refused():
-            raise refusal(reply)
-        case Opened() | Judged():
+        case RefusedReply():
+            raise refusal_error(reply)
+        case RegisterReply() | OfferReply():
             raise MusterError(f"a cancellation was answered with {type(reply).__name__}")
         case _:
             assert_never(reply)

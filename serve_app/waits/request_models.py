@@ -10,7 +10,7 @@ from core.waits.config import WaitConfig
 from core.waits.messages import Reason, Verdict
 from core.waits.spec import Strategy
 from core.waits.strategy import Status
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 
 MAX_ITEMS = 1_000
 EVENT_ID_LENGTH = 200
@@ -36,7 +36,7 @@ EventId = Annotated[
 ]
 
 
-def is_usual(execution: str | None, correlation: str | None, event: str | None) -> bool:
+def are_valid_ids(execution: str | None, correlation: str | None, event: str | None) -> bool:
     """Whether these ids are such as `EventItem` lets pass; else it says what is wrong with them."""
     return (
         (execution is None or check_id(execution) is not None)
@@ -45,7 +45,7 @@ def is_usual(execution: str | None, correlation: str | None, event: str | None) 
     )
 
 
-class WaitRequest(Wire):
+class WaitRequest(WireModel):
     """A wait to register."""
 
     execution_id: Id | None = Field(None, description="Made up if it is left out.")
@@ -57,13 +57,13 @@ class WaitRequest(Wire):
     data: WaitConfig = Field(description="What to wait for, and how long.")
 
 
-class WaitBatch(Wire):
+class WaitBatch(WireModel):
     """Several waits to register; each is answered on its own."""
 
     items: Annotated[list[WaitRequest], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class EventItem(Wire):
+class EventItem(WireModel):
     """One event of a batch. Ids may stand here or in its body."""
 
     execution_id: Id | None = None
@@ -74,13 +74,13 @@ class EventItem(Wire):
     body: Any = None
 
 
-class EventBatch(Wire):
+class EventBatch(WireModel):
     """Several events of one origin; each is answered on its own."""
 
     items: Annotated[list[EventItem], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
-class KeyRequest(Wire):
+class KeyRequest(WireModel):
     """An API key to create."""
 
     name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
@@ -94,7 +94,7 @@ class KeyRequest(Wire):
     )
 
 
-class WaitQuery(Wire):
+class WaitQuery(WireModel):
     """Which waits a listing shows."""
 
     status: Status | None = None
@@ -107,7 +107,7 @@ class WaitQuery(Wire):
     cursor: str | None = Field(None, description="nextCursor of the page before.")
 
 
-class InboxQuery(Wire):
+class InboxQuery(WireModel):
     """Which events a listing of the inbox shows."""
 
     verdict: Verdict | None = None

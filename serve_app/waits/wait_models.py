@@ -8,11 +8,11 @@ from pydantic import Field
 from core.waits.messages import Reason, Verdict
 from core.waits.spec import Source, Strategy, TimeoutPolicy
 from core.waits.strategy import Outcome, Status
-from serve_app.http.models import Wire
+from serve_app.http.models import WireModel
 from serve_app.http.problem_model import ProblemView
 
 
-class WaitOpened(Wire):
+class WaitRegistered(WireModel):
     """A registered wait. Hand `callbackUrl` to whoever will answer."""
 
     wait_state_id: str
@@ -32,21 +32,21 @@ class WaitOpened(Wire):
     )
 
 
-class WaitResult(Wire):
+class WaitResult(WireModel):
     """One answer of a batch: `body` or `problem`."""
 
     status: int
-    body: WaitOpened | None = None
+    body: WaitRegistered | None = None
     problem: ProblemView | None = None
 
 
-class WaitResults(Wire):
+class WaitResults(WireModel):
     """In the order of the items."""
 
     results: list[WaitResult]
 
 
-class EventView(Wire):
+class EventView(WireModel):
     """How one expected event stands."""
 
     outcome: Outcome
@@ -59,7 +59,7 @@ class EventView(Wire):
     data: Any = None
 
 
-class WaitSummary(Wire):
+class WaitSummary(WireModel):
     """A wait in a listing."""
 
     wait_state_id: str
@@ -80,7 +80,7 @@ class WaitSummary(Wire):
     reason: str | None = None
 
 
-class WaitPage(Wire):
+class WaitPage(WireModel):
     """A page of waits, newest first."""
 
     items: list[WaitSummary]
@@ -99,7 +99,7 @@ class WaitView(WaitSummary):
     resumed_by: str | None = None
 
 
-class LogEntry(Wire):
+class LogEntry(WireModel):
     """One entry of a correlation's log, as the stream sends it too."""
 
     id: int
@@ -129,14 +129,14 @@ class LogEntry(Wire):
     expires_at: datetime | None = None
 
 
-class LogView(Wire):
+class LogView(WireModel):
     """A page of a correlation's log, oldest first; `nextAfter` leads to the next one."""
 
     items: list[LogEntry]
     next_after: int | None = None
 
 
-class NearMissView(Wire):
+class NearMissView(WireModel):
     """An event for these ids that did not count."""
 
     event_id: str
@@ -148,7 +148,7 @@ class NearMissView(Wire):
     sentence: str
 
 
-class ExplainView(Wire):
+class ExplainView(WireModel):
     """Why a wait still waits, or why it ended so."""
 
     summary: str

@@ -30,18 +30,18 @@ class CountQuotas:
         """
         if adding <= 0:
             return
-        own = await self._database.ask(usage.own_quotas, tenant)
+        own = await self._database.query(usage.own_quotas, tenant)
         limit = limit_of(quota, self._limits, own)
         if limit is None:
             return
-        found = await self._database.ask(usage.count, tenant, quota, limit)
+        found = await self._database.query(usage.count, tenant, quota, limit)
         if found + adding > limit:
             self._refused[quota.value] += 1
             raise QuotaExceededError(quota.value, limit)
 
     async def check_declared(self, tenant: int, quota: Quota, codes: Sequence[str]) -> int:
         """Pass if a tenant may have those of these codes that it does not have yet; how many."""
-        known = await self._database.ask(usage.count_known, tenant, quota, codes)
+        known = await self._database.query(usage.count_known, tenant, quota, codes)
         adding = len(set(codes)) - known
         await self.check(tenant, quota, adding)
         return adding

@@ -15,19 +15,19 @@ import structlog
 
 from core.shared.config import Config
 from core.shared.errors import QuotaExceededError
-from core.shared.quotas import Quota, QuotaLimits, StoredKind, days_kept, exhausted
+from core.shared.quotas import Quota, QuotaLimits, StoredKind, days_kept, exhausted_quota
 from storage.access import usage
-from storage.access.usage import Sums, UsageReading
+from storage.access.usage import UsageReading, UsageSums
 from storage.postgres.pool import Pool
 
 log = structlog.get_logger("quotas")
 
-EVERY = 1.0
-MOST_TENANTS = 10_000
+READ_INTERVAL = 1.0
+MAX_TENANTS = 10_000
 """Tenants whose use is read: those that have asked lately."""
 FORGET_AFTER = 60.0
 READ_BEFORE_EVERY = 60.0
-LONGEST_RETRY = 3_600
+MAX_RETRY_AFTER = 3_600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class UsageSource:
     """Where use is read."""
 
     read_today: Callable[[Sequence[int]], Awaitable[UsageReading]]
-    read_before_today: Callable[[Sequence[int]], Awaitable[dict[int, Sums]]]
+    read_before_today: Callable[[Sequence[int]], Awaitable[dict[int, UsageSums]]]
 
 
 def usage_source(pool: Pool, config: Config) -> UsageSource:
@@ -63,10 +63,10 @@ class QuotaWatch:
         self._seen_before: set[int] = set()
         self._turned_at = monotonic()
         self._day: date | None = None
-        self._before: dict[int, Sums] = {}
+        self._before: dict[int, UsageSums] = {}
         self._before_at = float("-inf")
         self._exhausted: dict[int, tuple[Quota, int]] = {}
-        self._retry_after = LONGEST_RETRY
+        self._retry_after = MAX_RETRY_AFTER
         self.refused: Counter[str] = Counter()
         """How often each quota was the reason to refuse, by its name."""
 
@@ -94,7 +94,7 @@ class QuotaWatch:
 
     async def refresh(self) -> None:
         """Read what tenants that asked lately have stored."""
-        tenants = self._lately_seen()
+        tenants = self._recent_tenants()
         if not tenants:
             self._exhausted = {}
             return
@@ -106,25 +106,25 @@ class QuotaWatch:
         unread = [tenant for tenant in tenants if tenant not in self._before]
         if unread:
             found = await self._source.read_before_today(unread)
-            self._before |= {tenant: found.get(tenant, Sums()) for tenant in unread}
+            self._before |= {tenant: found.get(tenant, UsageSums()) for tenant in unread}
         self._day = reading.today.day
-        self._retry_after = max(1, min(LONGEST_RETRY, int(reading.today.seconds_left) + 1))
+        self._retry_after = max(1, min(MAX_RETRY_AFTER, int(reading.today.seconds_left) + 1))
         self._judge(tenants, reading)
 
     def _judge(self, tenants: Sequence[int], reading: UsageReading) -> None:
         before, self._exhausted = self._exhausted, {}
         for tenant in tenants:
-            today = reading.stored_today.get(tenant, Sums())
+            today = reading.stored_today.get(tenant, UsageSums())
             used = usage.usage_of(today, self._before[tenant])
-            found = exhausted(used, self._limits, reading.own_quotas.get(tenant, {}))
+            found = exhausted_quota(used, self._limits, reading.own_quotas.get(tenant, {}))
             if found is not None:
                 self._exhausted[tenant] = found
                 if tenant not in before:
                     quota, limit = found
                     log.warning("quota.exhausted", tenant=tenant, quota=quota, limit=limit)
 
-    def _lately_seen(self) -> list[int]:
+    def _recent_tenants(self) -> list[int]:
         now = self._monotonic()
-        if now - self._turned_at >= FORGET_AFTER or len(self._seen) > MOST_TENANTS:
+        if now - self._turned_at >= FORGET_AFTER or len(self._seen) > MAX_TENANTS:
             self._seen_before, self._seen, self._turned_at = self._seen, set(), now
-        return sorted(self._seen | self._seen_before)[:MOST_TENANTS]
+        return sorted(self._seen | self._seen_before)[:MAX_TENANTS]

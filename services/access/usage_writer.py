@@ -2,24 +2,26 @@
 
 from collections.abc import Awaitable, Callable
 
-from core.shared.usage_counter import Counts, UsageCounter
+from core.shared.usage_counter import UsageCounter, UsageCounts
 
-EVERY = 1.0
-AT_ONCE = 1_000
+FLUSH_INTERVAL = 1.0
+BATCH_SIZE = 1_000
 _ROUNDS = 10
 
 
 class UsageWriter:
     """Flushes a counter. What is not told when a process is killed is lost: a second's worth."""
 
-    def __init__(self, counter: UsageCounter, add: Callable[[Counts], Awaitable[None]]) -> None:
+    def __init__(
+        self, counter: UsageCounter, add: Callable[[UsageCounts], Awaitable[None]]
+    ) -> None:
         self._counter = counter
         self._add = add
 
     async def flush(self) -> None:
         """Add what was counted; what cannot be added now stays counted."""
         for _ in range(_ROUNDS):
-            counts = self._counter.take(AT_ONCE)
+            counts = self._counter.take(BATCH_SIZE)
             if not counts:
                 return
             try:

@@ -5,43 +5,43 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from core.dispatch.pool import PoolRefusal, PoolStatus
-from core.dispatch.subscription import Refusal, Subscription
+from core.dispatch.subscription import Subscription, SubscriptionRefusal
 from storage.dispatch import pools, subscriptions, webhook_secrets
 from storage.dispatch.pools import NewPool, PoolRow
 from storage.postgres import change_notifications
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """What became of each code."""
 
     created: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    kept: list["NotSynced"] = field(default_factory=list)
+    kept: list["SyncRefusal"] = field(default_factory=list)
     """No longer declared, but still in use."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotSynced:
+class SyncRefusal:
     """Nothing was done, because of one of them."""
 
     code: str
-    refusal: Refusal | PoolRefusal
+    refusal: SubscriptionRefusal | PoolRefusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class DeclarationOptions:
     """How an application means what it declares."""
 
     application: str
     remove: bool = False
     """What is no longer declared goes."""
-    is_rehearsal: bool = False
+    is_dry_run: bool = False
     """It wants to know what would happen, and nothing does."""
 
 
@@ -52,159 +52,161 @@ class _RehearsedError(Exception):
 class _RefusedError(Exception):
     """The same, for it cannot go on."""
 
-    def __init__(self, code: str, refusal: Refusal | PoolRefusal) -> None:
+    def __init__(self, code: str, refusal: SubscriptionRefusal | PoolRefusal) -> None:
         super().__init__(code, refusal)
-        self.reason = NotSynced(code, refusal)
+        self.reason = SyncRefusal(code, refusal)
 
 
 @asynccontextmanager
-async def _together(pool: Pool, wish: Declaration) -> AsyncIterator[Connection]:
+async def _together(pool: Pool, declaration: DeclarationOptions) -> AsyncIterator[Connection]:
     """A transaction, undone at the end of a rehearsal."""
     with suppress(_RehearsedError):
         async with pool.acquire() as conn, conn.transaction():
             yield conn
-            if wish.is_rehearsal:
+            if declaration.is_dry_run:
                 raise _RehearsedError
 
 
 async def sync_subscriptions(
-    pool: Pool, tenant: int, wish: Declaration, wanted: Sequence[Subscription]
-) -> Synced | NotSynced:
+    pool: Pool, tenant: int, declaration: DeclarationOptions, wanted: Sequence[Subscription]
+) -> SyncResult | SyncRefusal:
     """Make and change what differs; what is no longer declared goes, if that is asked for."""
-    synced = Synced()
+    synced = SyncResult()
     try:
-        async with _together(pool, wish) as conn:
+        async with _together(pool, declaration) as conn:
             await conn.execute(Q["hold_tenant"], tenant)
             for one in wanted:
-                await _sync_subscription(conn, wish.application, one, synced)
-            if wish.remove:
+                await _sync_subscription(conn, declaration.application, one, synced)
+            if declaration.remove:
                 listed = {one.code for one in wanted}
-                await _remove_subscriptions(conn, tenant, wish.application, listed, synced)
+                await _remove_subscriptions(conn, tenant, declaration.application, listed, synced)
             if synced.created or synced.updated or synced.removed:
-                await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, tenant)
+                await change_notifications.notify(conn, ChangeTopic.SUBSCRIPTIONS, tenant)
     except _RefusedError as refused:
         return refused.reason
     return synced
 
 
 async def _sync_subscription(
-    conn: Connection, application: str, wish: Subscription, synced: Synced
+    conn: Connection, application: str, declaration: Subscription, synced: SyncResult
 ) -> None:
-    held = await subscriptions.hold(conn, wish.tenant, wish.code)
-    if held is None:
-        new = replace(wish, application=application)
-        made = await subscriptions.add(conn, new, webhook_secrets.make())
-        if isinstance(made, Refusal):
-            raise _RefusedError(wish.code, made)
-        synced.created.append(wish.code)
+    current = await subscriptions.lock_for_update(conn, declaration.tenant, declaration.code)
+    if current is None:
+        new = replace(declaration, application=application)
+        made = await subscriptions.add(conn, new, webhook_secrets.new_secret())
+        if isinstance(made, SubscriptionRefusal):
+            raise _RefusedError(declaration.code, made)
+        synced.created.append(declaration.code)
         return
-    if held.application != application:  # somebody else's
-        raise _RefusedError(wish.code, Refusal.CODE_EXISTS)
-    declared = _declared(held, wish)
-    if declared == held:
-        synced.unchanged.append(wish.code)
+    if current.application != application:  # somebody else's
+        raise _RefusedError(declaration.code, SubscriptionRefusal.CODE_EXISTS)
+    declared = _declared(current, declaration)
+    if declared == current:
+        synced.unchanged.append(declaration.code)
         return
-    saved = await subscriptions.save(conn, held, declared)
-    if isinstance(saved, Refusal):
-        raise _RefusedError(wish.code, saved)
-    synced.updated.append(wish.code)
+    saved = await subscriptions.save(conn, current, declared)
+    if isinstance(saved, SubscriptionRefusal):
+        raise _RefusedError(declaration.code, saved)
+    synced.updated.append(declaration.code)
 
 
-def _declared(held: Subscription, wish: Subscription) -> Subscription:
+def _declared(current: Subscription, declaration: Subscription) -> Subscription:
     """All that is declared; whether it is paused stays the affair of people."""
     return replace(
-        wish,
-        subscription_id=held.subscription_id,
-        bindings=tuple(sorted(wish.bindings, key=lambda binding: binding.pattern)),
-        application=held.application,
-        version=held.version,
-        status=held.status,
-        status_reason=held.status_reason,
-        failing_since=held.failing_since,
-        created_at=held.created_at,
-        updated_at=held.updated_at,
+        declaration,
+        subscription_id=current.subscription_id,
+        bindings=tuple(sorted(declaration.bindings, key=lambda binding: binding.pattern)),
+        application=current.application,
+        version=current.version,
+        status=current.status,
+        status_reason=current.status_reason,
+        failing_since=current.failing_since,
+        created_at=current.created_at,
+        updated_at=current.updated_at,
     )
 
 
 async def _remove_subscriptions(
-    conn: Connection, tenant: int, application: str, listed: Set[str], synced: Synced
+    conn: Connection, tenant: int, application: str, listed: Set[str], synced: SyncResult
 ) -> None:
     for code in await subscriptions.declared(conn, tenant, application):
-        held = None if code in listed else await subscriptions.hold(conn, tenant, code)
-        if held is not None:
-            await subscriptions.take_away(conn, held)
+        current = (
+            None if code in listed else await subscriptions.lock_for_update(conn, tenant, code)
+        )
+        if current is not None:
+            await subscriptions.delete_locked(conn, current)
             synced.removed.append(code)
 
 
 async def sync_pools(
-    pool: Pool, tenant: int, wish: Declaration, wanted: Sequence[NewPool], most: int
-) -> Synced | NotSynced:
+    pool: Pool, tenant: int, declaration: DeclarationOptions, wanted: Sequence[NewPool], most: int
+) -> SyncResult | SyncRefusal:
     """Make and change what differs; what is no longer declared is archived, if nobody needs it.
 
     There may be `most` of them, of all tenants together.
     """
-    synced = Synced()
+    synced = SyncResult()
     try:
-        async with _together(pool, wish) as conn:
+        async with _together(pool, declaration) as conn:
             await pools.lock_count(conn)
-            if wish.remove:  # first, so that there is room
+            if declaration.remove:  # first, so that there is room
                 listed = {one.code for one in wanted}
-                await _remove_pools(conn, tenant, wish.application, listed, synced)
+                await _remove_pools(conn, tenant, declaration.application, listed, synced)
             for one in wanted:
-                new = replace(one, application=wish.application)
+                new = replace(one, application=declaration.application)
                 await _sync_pool(conn, tenant, new, most, synced)
             if synced.created:
-                await change_notifications.notify(conn, Topic.POOLS)
+                await change_notifications.notify(conn, ChangeTopic.POOLS)
     except _RefusedError as refused:
         return refused.reason
     return synced
 
 
 async def _sync_pool(
-    conn: Connection, tenant: int, wish: NewPool, most: int, synced: Synced
+    conn: Connection, tenant: int, declaration: NewPool, most: int, synced: SyncResult
 ) -> None:
-    held = await pools.hold(conn, tenant, wish.code)
-    if held is None:
-        made = await pools.add(conn, tenant, wish, most)
+    current = await pools.lock_for_update(conn, tenant, declaration.code)
+    if current is None:
+        made = await pools.add(conn, tenant, declaration, most)
         if isinstance(made, PoolRefusal):
-            raise _RefusedError(wish.code, made)
-        synced.created.append(wish.code)
+            raise _RefusedError(declaration.code, made)
+        synced.created.append(declaration.code)
         return
-    if held.application != wish.application:
-        raise _RefusedError(wish.code, PoolRefusal.CODE_EXISTS)
-    is_back = held.status is PoolStatus.ARCHIVED
+    if current.application != declaration.application:
+        raise _RefusedError(declaration.code, PoolRefusal.CODE_EXISTS)
+    is_back = current.status is PoolStatus.ARCHIVED
     refusal = await pools.refuse_one_more(conn, tenant, most) if is_back else None
     if refusal is not None:
-        raise _RefusedError(wish.code, refusal)
-    declared = _declared_pool(held, wish)
-    if declared == held:
-        synced.unchanged.append(wish.code)
+        raise _RefusedError(declaration.code, refusal)
+    declared = _declared_pool(current, declaration)
+    if declared == current:
+        synced.unchanged.append(declaration.code)
         return
     await pools.save(conn, declared)
-    synced.updated.append(wish.code)
+    synced.updated.append(declaration.code)
 
 
-def _declared_pool(held: PoolRow, wish: NewPool) -> PoolRow:
-    status = PoolStatus.ACTIVE if held.status is PoolStatus.ARCHIVED else held.status
+def _declared_pool(current: PoolRow, declaration: NewPool) -> PoolRow:
+    status = PoolStatus.ACTIVE if current.status is PoolStatus.ARCHIVED else current.status
     return replace(
-        held,
-        name=wish.name,
-        description=wish.description,
-        rate_limit=wish.rate_limit,
-        concurrency=wish.concurrency,
+        current,
+        name=declaration.name,
+        description=declaration.description,
+        rate_limit=declaration.rate_limit,
+        concurrency=declaration.concurrency,
         status=status,
     )
 
 
 async def _remove_pools(
-    conn: Connection, tenant: int, application: str, listed: Set[str], synced: Synced
+    conn: Connection, tenant: int, application: str, listed: Set[str], synced: SyncResult
 ) -> None:
     for code in await pools.declared(conn, tenant, application):
-        held = None if code in listed else await pools.hold(conn, tenant, code)
-        if held is None:
+        current = None if code in listed else await pools.lock_for_update(conn, tenant, code)
+        if current is None:
             continue
-        done = await pools.put_away(conn, held)
+        done = await pools.archive_locked(conn, current)
         if isinstance(done, PoolRefusal):
-            synced.kept.append(NotSynced(code, done))
+            synced.kept.append(SyncRefusal(code, done))
         else:
             synced.removed.append(code)

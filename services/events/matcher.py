@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from core.dispatch.event_job import EventJob, job_of
-from core.dispatch.subscription import Subscription, takes
+from core.dispatch.subscription import Subscription, binding_matches
 from core.events.event import Event
 from core.shared.errors import InvalidError
-from services.shared.time_slice import Breath
+from services.shared.time_slice import TimeSlice
 
 
-class Wishes(Protocol):
+class SubscriptionLookup(Protocol):
     """Who wants what."""
 
     async def matching(self, tenant: int, type_: str) -> tuple[Subscription, ...]:
@@ -18,20 +18,20 @@ class Wishes(Protocol):
         ...
 
 
-class Matcher:
+class EventMatcher:
     """Makes jobs of events, in order."""
 
     def __init__(
         self,
-        wishes: Wishes,
+        subscriptions: SubscriptionLookup,
         wanted: Callable[[Subscription, Event], bool],
         new_id: Callable[[], str],
-        most: int,
+        max_jobs: int,
     ) -> None:
-        self._wishes = wishes
+        self._subscriptions = subscriptions
         self._wanted = wanted
         self._new_id = new_id
-        self._most = most
+        self._max_jobs = max_jobs
 
     async def match(self, events: list[Event]) -> tuple[list[EventJob], list[int]]:
         """All jobs, and how many each event has.
@@ -42,7 +42,7 @@ class Matcher:
         found: dict[tuple[int, str, str | None], list[Subscription]] = {}
         jobs: list[EventJob] = []
         counts: list[int] = []
-        breath = Breath()
+        timeslice = TimeSlice()
         for event in events:
             key = (event.tenant, event.type, event.type_version)
             candidates = found.get(key)
@@ -53,11 +53,13 @@ class Matcher:
                 if one.filter is None or self._wanted(one, event):
                     jobs.append(job_of(event, one, self._new_id()))
                 # Thousands may want one event, and each filter takes its time.
-                if breath.is_due:
-                    await breath.take()
+                if timeslice.is_due:
+                    await timeslice.take()
             counts.append(len(jobs) - before)
-            if len(jobs) > self._most and len(events) > 1:
-                expected = f"fewer events at once: these make more than {self._most} dispatch jobs"
+            if len(jobs) > self._max_jobs and len(events) > 1:
+                expected = (
+                    f"fewer events at once: these make more than {self._max_jobs} dispatch jobs"
+                )
                 raise InvalidError("body", expected, 413)
         return jobs, counts
 
@@ -65,6 +67,8 @@ class Matcher:
         """Those that want this type in this version."""
         return [
             one
-            for one in await self._wishes.matching(event.tenant, event.type)
-            if any(takes(binding, event.type, event.type_version) for binding in one.bindings)
+            for one in await self._subscriptions.matching(event.tenant, event.type)
+            if any(
+                binding_matches(binding, event.type, event.type_version) for binding in one.bindings
+            )
         ]

@@ -4,22 +4,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from core.dispatch.job import ANCHOR
-from core.dispatch.subscription import Subscription, candidates
+from core.dispatch.subscription import Subscription, candidate_patterns
 from services.shared.cache import Cache
 
 TTL = 300.0
-MOST_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 
-Matching: TypeAlias = Callable[[int, Sequence[str]], Awaitable[Sequence[Subscription]]]
+ReadSubscriptions: TypeAlias = Callable[[int, Sequence[str]], Awaitable[Sequence[Subscription]]]
 
 
 class SubscriptionCache:
     """Subscriptions by the tenant and the type of an event. Notices of changes clear it."""
 
-    def __init__(self, matching: Matching, monotonic: Callable[[], float]) -> None:
+    def __init__(self, matching: ReadSubscriptions, monotonic: Callable[[], float]) -> None:
         self._matching = matching
         self._found = Cache(
-            self._read, ttl=lambda _found: TTL, monotonic=monotonic, limit=MOST_ENTRIES
+            self._read, ttl=lambda _found: TTL, monotonic=monotonic, limit=MAX_ENTRIES
         )
 
     async def matching(self, tenant: int, type_: str) -> tuple[Subscription, ...]:
@@ -34,8 +34,8 @@ class SubscriptionCache:
         if tenant in (None, ANCHOR):  # whose subscriptions take everybody's
             self._found.clear()
         else:
-            self._found.forget_those(lambda key: key[0] == tenant)
+            self._found.forget_where(lambda key: key[0] == tenant)
 
     async def _read(self, key: tuple[int, str]) -> tuple[Subscription, ...]:
         tenant, type_ = key
-        return tuple(await self._matching(tenant, candidates(type_)))
+        return tuple(await self._matching(tenant, candidate_patterns(type_)))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from core.events.event_type import (
-    Life,
+    EventTypeLifecycle,
     TypeStatus,
     Validation,
     Version,
@@ -16,10 +16,10 @@ from core.events.event_type import (
     parse_version,
     versions_to_check,
 )
-from handlers.schemas.interface import Compiled, Mismatch, mismatch
-from handlers.schemas.validator import Checks
+from handlers.schemas.interface import CompiledSchema, Mismatch, mismatch
+from handlers.schemas.validator import SchemaValidator
 from services.shared.cache import Cache
-from storage.events.event_types import CompiledRow, EventType
+from storage.events.event_types import CompiledSchemaRow, EventType
 
 # Changes are told at once (services/shared/change_listener.py); this is for one that was missed.
 TYPE_TTL = 300.0
@@ -27,7 +27,7 @@ SCHEMA_TTL = 600.0
 SCHEMA_LIMIT = 128
 
 
-class Standing(StrEnum):
+class ValidationStatus(StrEnum):
     """What came of holding an event against its type."""
 
     FINE = "fine"
@@ -37,10 +37,10 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ValidationResult:
     """Whether an event is taken, which version it is one of, and what did not fit."""
 
-    standing: Standing
+    status: ValidationStatus
     accepted: bool
     version: str | None = None
     mismatches: tuple[Mismatch, ...] = ()
@@ -51,10 +51,10 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedType:
     """What is remembered of a type."""
 
-    life: Life
+    lifecycle: EventTypeLifecycle
     validation: Validation
     is_client_scoped: bool
     usual: tuple[Version, ...]
@@ -65,11 +65,11 @@ class _Known:
 _TypeKey: TypeAlias = tuple[int, str]
 _SchemaKey: TypeAlias = tuple[int, str, Version, bytes]
 
-_FINE = Verdict(Standing.FINE, accepted=True)
-_NO_CLIENT = Verdict(Standing.REFUSED, accepted=False, lacks_client=True)
+_FINE = ValidationResult(ValidationStatus.FINE, accepted=True)
+_NO_CLIENT = ValidationResult(ValidationStatus.REFUSED, accepted=False, lacks_client=True)
 
 
-class Conformity:
+class EventValidator:
     """Holds events against their types, which it remembers until it is told of a change.
 
     `forget` is called where the change is made, before that is answered; `clear` everywhere, as
@@ -79,31 +79,33 @@ class Conformity:
     def __init__(
         self,
         read: Callable[[int, str], Awaitable[EventType | None]],
-        compiled: Callable[[int, str, Version], Awaitable[CompiledRow | None]],
+        compiled: Callable[[int, str, Version], Awaitable[CompiledSchemaRow | None]],
         *,
         allow_unknown: bool,
-        checks: Checks | None = None,
+        checks: SchemaValidator | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.checks = checks or Checks()
-        self._unknown = Verdict(Standing.UNKNOWN, accepted=allow_unknown)
+        self.checks = checks or SchemaValidator()
+        self._unknown = ValidationResult(ValidationStatus.UNKNOWN, accepted=allow_unknown)
 
-        async def known(key: _TypeKey) -> _Known | None:
+        async def known(key: _TypeKey) -> _CachedType | None:
             tenant, code = key
             if parse_code(code) is None:
                 return None  # nobody can register it
             found = await read(tenant, code)
             return _known(found) if found else None
 
-        async def schema(key: _SchemaKey) -> Compiled | None:
+        async def schema(key: _SchemaKey) -> CompiledSchema | None:
             tenant, code, version, _ = key
             row = await compiled(tenant, code, version)
-            return Compiled(row.schema_type, row.form, row.digest, row.weight) if row else None
+            return (
+                CompiledSchema(row.schema_type, row.form, row.digest, row.weight) if row else None
+            )
 
-        self._types: Cache[_TypeKey, _Known | None] = Cache(
+        self._types: Cache[_TypeKey, _CachedType | None] = Cache(
             known, ttl=lambda _found: TYPE_TTL, monotonic=monotonic
         )
-        self._schemas: Cache[_SchemaKey, Compiled | None] = Cache(
+        self._schemas: Cache[_SchemaKey, CompiledSchema | None] = Cache(
             schema,
             ttl=lambda found: SCHEMA_TTL if found else 0.0,
             monotonic=monotonic,
@@ -118,14 +120,14 @@ class Conformity:
         content_type: str | None,
         data: bytes,
         client: str | None = None,
-    ) -> Verdict:
+    ) -> ValidationResult:
         """What becomes of an event; of one that is about a client, `client` is which.
 
         Raises:
             TransientError: It cannot be told now.
         """
         known = await self._types.get((tenant, code))
-        if known is None or known.life.status is TypeStatus.ARCHIVED:
+        if known is None or known.lifecycle.status is TypeStatus.ARCHIVED:
             return self._unknown
         if known.is_client_scoped and client is None:
             return _NO_CLIENT
@@ -135,9 +137,9 @@ class Conformity:
         if version is not None and not versions:
             expected = f"a version that {code} has, not {version}"
             return _unfit(known, None, [mismatch("", expected)])
-        unfit: Verdict | None = None
+        unfit: ValidationResult | None = None
         for candidate in versions:
-            found = await self._hold((tenant, code), known, candidate, content_type, data)
+            found = await self._validate((tenant, code), known, candidate, content_type, data)
             if not found:
                 return _fine(candidate)
             unfit = unfit or _unfit(known, candidate, found)
@@ -149,16 +151,16 @@ class Conformity:
 
     def clear(self, tenant: int | None = None) -> None:
         """Types have changed: look again at all of them, or at those of one tenant."""
-        self._types.forget_those(lambda key: tenant in (None, key[0]))
+        self._types.forget_where(lambda key: tenant in (None, key[0]))
 
     def close(self) -> None:
         """Let go of the processes that check."""
         self.checks.close()
 
-    async def _hold(
+    async def _validate(
         self,
         key: _TypeKey,
-        known: _Known,
+        known: _CachedType,
         version: Version,
         content_type: str | None,
         data: bytes,
@@ -171,10 +173,10 @@ class Conformity:
         return await self.checks.check(tenant, schema, data, kind)
 
 
-def _known(found: EventType) -> _Known:
-    life = found.life
-    return _Known(
-        life=life,
+def _known(found: EventType) -> _CachedType:
+    life = found.lifecycle
+    return _CachedType(
+        lifecycle=life,
         validation=found.validation,
         is_client_scoped=found.client_scoped,
         usual=versions_to_check(life, None),
@@ -183,20 +185,20 @@ def _known(found: EventType) -> _Known:
     )
 
 
-def _named(known: _Known, text: str) -> tuple[Version, ...]:
+def _named(known: _CachedType, text: str) -> tuple[Version, ...]:
     named = parse_version(text)
-    return () if named is None else versions_to_check(known.life, named)
+    return () if named is None else versions_to_check(known.lifecycle, named)
 
 
-def _fine(version: Version) -> Verdict:
-    return Verdict(Standing.FINE, accepted=True, version=str(version))
+def _fine(version: Version) -> ValidationResult:
+    return ValidationResult(ValidationStatus.FINE, accepted=True, version=str(version))
 
 
-def _unfit(known: _Known, version: Version | None, found: list[Mismatch]) -> Verdict:
-    status = None if version is None else known.life.versions[version]
+def _unfit(known: _CachedType, version: Version | None, found: list[Mismatch]) -> ValidationResult:
+    status = None if version is None else known.lifecycle.versions[version]
     binding = is_binding(known.validation, status)
-    return Verdict(
-        Standing.REFUSED if binding else Standing.WARNED,
+    return ValidationResult(
+        ValidationStatus.REFUSED if binding else ValidationStatus.WARNED,
         accepted=not binding,
         version=None if version is None else str(version),
         mismatches=tuple(found),

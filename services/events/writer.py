@@ -17,32 +17,32 @@ import structlog
 from msgspec.structs import replace
 
 from core.dispatch.event_job import EventJob
-from core.dispatch.job import JobKey, Pointer
+from core.dispatch.job import JobKey, JobRef
 from core.dispatch.subscription import Subscription
 from core.events.event import Event
 from core.shared.backoff import backoff
 from core.shared.errors import InvalidError, MusterError, OverloadedError, UnavailableError
 from core.shared.tenant_share import SharedLimit
-from services.events.matcher import Matcher, Wishes
-from services.shared.progress import Progress
+from services.events.matcher import EventMatcher, SubscriptionLookup
+from services.shared.progress import WorkProgress
 from services.shared.split_write import SplitWrite
-from storage.events.events import EventKey, Flushed, Place
+from storage.events.events import EventKey, FlushResult, JobPosition
 from storage.postgres.error_class import ErrorClass, error_class
 
 log = structlog.get_logger("events")
 
 FIRST_PAUSE = 0.05
 # How often an event may find what stands in its way gone the moment it looks.
-MOST_ROUNDS = 5
+MAX_ROUNDS = 5
 ROW_WEIGHT = 300
 
-HandOver: TypeAlias = Callable[[Mapping[int, Sequence[Pointer]]], Awaitable[None]]
+NotifyPools: TypeAlias = Callable[[Mapping[int, Sequence[JobRef]]], Awaitable[None]]
 
 
-class Store(Protocol):
+class EventPersistence(Protocol):
     """What a writer needs of Postgres."""
 
-    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> Flushed:
+    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> FlushResult:
         """Store events and the jobs of those that are new, together."""
         ...
 
@@ -50,7 +50,7 @@ class Store(Protocol):
         """What is stored in the place of these events."""
         ...
 
-    async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, Place]:
+    async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, JobPosition]:
         """Where these jobs stand, as far as they were made."""
         ...
 
@@ -63,7 +63,7 @@ class Store(Protocol):
         ...
 
 
-class Stored(NamedTuple):
+class StoredEvent(NamedTuple):
     """What became of an event: itself, or the one that was known by the same id before."""
 
     event: Event
@@ -72,21 +72,21 @@ class Stored(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class EventWriterLimits:
     """How much is written at once, how much may wait, and for how long, in seconds."""
 
     flush_rows: int = 5_000
     flush_bytes: int = 8 * 1024 * 1024
     pending_rows: int = 50_000
     pending_bytes: int = 64 * 1024 * 1024
-    most_jobs: int = 20_000
+    max_jobs: int = 20_000
     """That several events put together may make."""
     patience: float = 10.0
-    longest_pause: float = 1.0
+    max_pause: float = 1.0
     """Between two tries."""
 
 
-class _Parcel:
+class _PutRequest:
     """What one caller puts, with how many jobs each event has, and where the answer goes."""
 
     __slots__ = ("counts", "events", "future", "jobs", "rows", "tenant", "weight")
@@ -98,7 +98,7 @@ class _Parcel:
         self.tenant = events[0].tenant
         self.rows = len(events) + len(jobs)
         self.weight = ROW_WEIGHT * self.rows + sum(len(event.data or b"") for event in events)
-        self.future: asyncio.Future[list[Stored]] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[list[StoredEvent]] = asyncio.get_running_loop().create_future()
 
     @property
     def abandoned(self) -> bool:
@@ -119,23 +119,23 @@ class EventWriter:
 
     def __init__(
         self,
-        store: Store,
-        wishes: Wishes,
+        store: EventPersistence,
+        subscriptions: SubscriptionLookup,
         new_id: Callable[[], str],
-        hand_over: HandOver,
+        notify_pools: NotifyPools,
         wanted: Callable[[Subscription, Event], bool],
-        bounds: Bounds | None = None,
+        bounds: EventWriterLimits | None = None,
     ) -> None:
         self._store = store
         self._new_id = new_id
-        self._hand_over = hand_over
-        self._bounds = bounds or Bounds()
-        self._matcher = Matcher(wishes, wanted, new_id, self._bounds.most_jobs)
-        self._queue: deque[_Parcel] = deque()
+        self._notify_pools = notify_pools
+        self._bounds = bounds or EventWriterLimits()
+        self._matcher = EventMatcher(subscriptions, wanted, new_id, self._bounds.max_jobs)
+        self._queue: deque[_PutRequest] = deque()
         self._rows = SharedLimit(self._bounds.pending_rows, whole_if_alone=True)
         self._weight = SharedLimit(self._bounds.pending_bytes, whole_if_alone=True)
         self._draining: asyncio.Task[None] | None = None
-        self.progress = Progress()
+        self.progress = WorkProgress()
         # For as long as somebody waits for an event.
         self._split = SplitWrite(
             write=self._flush,
@@ -143,10 +143,10 @@ class EventWriter:
             refuse=self._refuse,
             probe=store.probe,
             pause=self._pause,
-            is_wanted=lambda parcel: not parcel.abandoned,
+            is_wanted=lambda request: not request.abandoned,
         )
 
-    async def put(self, events: list[Event]) -> list[Stored]:
+    async def put(self, events: list[Event]) -> list[StoredEvent]:
         """Store events, all in one transaction; what became of each, which means it is committed.
 
         Raises:
@@ -156,15 +156,15 @@ class EventWriter:
         """
         if not events:
             return []
-        parcel = _Parcel(list(events), *await self._matcher.match(events))
-        self._admit(parcel)
+        request = _PutRequest(list(events), *await self._matcher.match(events))
+        self._admit(request)
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._bounds.patience, parcel.fail, _late())
+        timer = loop.call_later(self._bounds.patience, request.fail, _late())
         try:
-            return await parcel.future
+            return await request.future
         finally:
             timer.cancel()
-            parcel.abandon()
+            request.abandon()
 
     async def close(self) -> None:
         """Stop; whoever still waits is told."""
@@ -172,38 +172,38 @@ class EventWriter:
             self._draining.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._draining
-        for parcel in self._queue:
-            parcel.fail(UnavailableError("shutting down"))
+        for request in self._queue:
+            request.fail(UnavailableError("shutting down"))
         self._store.close()
 
     # Group commit
 
-    def _admit(self, parcel: _Parcel) -> None:
+    def _admit(self, request: _PutRequest) -> None:
         bounds, now = self._bounds, time.monotonic()
-        has_rows = self._rows.fits(parcel.tenant, parcel.rows, now)
+        has_rows = self._rows.fits(request.tenant, request.rows, now)
         if self._queue and (
-            self._rows.taken + parcel.rows > bounds.pending_rows
-            or self._weight.taken + parcel.weight > bounds.pending_bytes
+            self._rows.taken + request.rows > bounds.pending_rows
+            or self._weight.taken + request.weight > bounds.pending_bytes
         ):
             raise OverloadedError("too many events wait to be stored")
-        if not (has_rows and self._weight.fits(parcel.tenant, parcel.weight, now)):
+        if not (has_rows and self._weight.fits(request.tenant, request.weight, now)):
             raise OverloadedError("too many events of this tenant wait to be stored")
-        self._queue.append(parcel)
-        self._rows.take(parcel.tenant, parcel.rows)
-        self._weight.take(parcel.tenant, parcel.weight)
+        self._queue.append(request)
+        self._rows.take(request.tenant, request.rows)
+        self._weight.take(request.tenant, request.weight)
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:
-        parcels: list[_Parcel] = []
+        requests: list[_PutRequest] = []
         try:
             while self._queue:
-                parcels = self._next_flush()
+                requests = self._next_flush()
                 self.progress.waits()
-                await self._split.run(parcels)
+                await self._split.run(requests)
         except asyncio.CancelledError:
-            for parcel in parcels:
-                parcel.fail(UnavailableError("shutting down"))
+            for request in requests:
+                request.fail(UnavailableError("shutting down"))
             raise
         finally:
             # Here and not in a callback: a caller that puts again the moment it is answered runs
@@ -211,46 +211,48 @@ class EventWriter:
             self._draining = None
             self.progress.given_up()
 
-    def _next_flush(self) -> list[_Parcel]:
+    def _next_flush(self) -> list[_PutRequest]:
         bounds = self._bounds
-        parcels: list[_Parcel] = []
+        requests: list[_PutRequest] = []
         rows = weight = 0
         while self._queue:
-            parcel = self._queue[0]
-            too_many = rows + parcel.rows > bounds.flush_rows
-            if parcels and (too_many or weight + parcel.weight > bounds.flush_bytes):
+            request = self._queue[0]
+            too_many = rows + request.rows > bounds.flush_rows
+            if requests and (too_many or weight + request.weight > bounds.flush_bytes):
                 break
             self._queue.popleft()
-            self._rows.release(parcel.tenant, parcel.rows)
-            self._weight.release(parcel.tenant, parcel.weight)
-            parcels.append(parcel)
-            rows += parcel.rows
-            weight += parcel.weight
-        return parcels
+            self._rows.release(request.tenant, request.rows)
+            self._weight.release(request.tenant, request.weight)
+            requests.append(request)
+            rows += request.rows
+            weight += request.weight
+        return requests
 
     async def _pause(self, attempt: int, error: Exception) -> None:
         log.warning("events.flush_failed", error=type(error).__name__, attempt=attempt)
         chance = random.random()  # noqa: S311  no secret
-        longest = self._bounds.longest_pause
+        longest = self._bounds.max_pause
         await asyncio.sleep(backoff(attempt, base=FIRST_PAUSE, cap=longest, jitter=chance))
 
-    async def _refuse(self, parcel: _Parcel, error: Exception) -> None:
+    async def _refuse(self, request: _PutRequest, error: Exception) -> None:
         """An event that Postgres will not take must not hold up the others."""
-        log.error("events.refused", events=len(parcel.events), exc_info=error)
+        log.error("events.refused", events=len(request.events), exc_info=error)
         if error_class(error) is ErrorClass.TIMEOUT:
-            parcel.fail(_late())
+            request.fail(_late())
         elif isinstance(error, MusterError):
-            parcel.fail(error)
+            request.fail(error)
         else:
-            parcel.fail(InvalidError("event", "one that Postgres can store; it refuses this one"))
+            request.fail(InvalidError("event", "one that Postgres can store; it refuses this one"))
         self.progress.done()
 
-    async def _flush(self, parcels: list[_Parcel]) -> tuple[Flushed, dict[EventKey, Event]]:
+    async def _flush(
+        self, requests: list[_PutRequest]
+    ) -> tuple[FlushResult, dict[EventKey, Event]]:
         """Store all; where their jobs stand, and what stands in the place of events not new."""
-        events, jobs = _contents(parcels)
+        events, jobs = _contents(requests)
         flushed = await self._store.flush(events, jobs)
         known: dict[EventKey, Event] = {}
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             left = [event for event in events if not _is_settled(event, flushed, known)]
             if not left:
                 return flushed, known
@@ -260,8 +262,8 @@ class EventWriter:
                 log.warning("events.id_taken", events=len(taken))
                 for event in taken:
                     del known[_key(event)]
-                self._renew_ids(parcels, {_key(event) for event in taken})
-                events, jobs = _contents(parcels)
+                self._renew_ids(requests, {_key(event) for event in taken})
+                events, jobs = _contents(requests)
                 left = [event for event in events if not _is_settled(event, flushed, known)]
             own = {key for key, event in known.items() if event.event_id == key.event_id}
             # Stored before, by a flush whose answer was lost: its jobs are there as well.
@@ -276,48 +278,48 @@ class EventWriter:
                 flushed.jobs |= more.jobs
         raise UnavailableError("the event could not be stored now")
 
-    def _renew_ids(self, parcels: Iterable[_Parcel], taken: set[EventKey]) -> None:
+    def _renew_ids(self, requests: Iterable[_PutRequest], taken: set[EventKey]) -> None:
         """Give other ids to events whose ids somebody else's event has."""
-        for parcel in parcels:
-            for at, event in enumerate(parcel.events):
+        for request in requests:
+            for at, event in enumerate(request.events):
                 key = _key(event)
                 if key in taken:
                     new = self._new_id()
-                    parcel.events[at] = replace(event, event_id=new)
-                    parcel.jobs = [
+                    request.events[at] = replace(event, event_id=new)
+                    request.jobs = [
                         job._replace(event_id=new)
                         if (job.event_tenant, job.event_id) == key
                         else job
-                        for job in parcel.jobs
+                        for job in request.jobs
                     ]
 
-    async def _places(self, jobs: list[EventJob], of: set[EventKey]) -> dict[JobKey, Place]:
+    async def _places(self, jobs: list[EventJob], of: set[EventKey]) -> dict[JobKey, JobPosition]:
         keys = [job.key for job in jobs if EventKey(job.event_tenant, job.event_id) in of]
         return await self._store.known_jobs(keys) if keys else {}
 
     async def _settle(
-        self, parcels: list[_Parcel], written: tuple[Flushed, dict[EventKey, Event]]
+        self, requests: list[_PutRequest], written: tuple[FlushResult, dict[EventKey, Event]]
     ) -> None:
         flushed, known = written
         self.progress.done()
-        for parcel in parcels:
-            if not parcel.abandoned:
-                pairs = zip(parcel.events, parcel.counts, strict=True)
-                parcel.future.set_result([_stored(event, count, known) for event, count in pairs])
-        await self._tell_pools(parcels, flushed)
+        for request in requests:
+            if not request.abandoned:
+                pairs = zip(request.events, request.counts, strict=True)
+                request.future.set_result([_stored(event, count, known) for event, count in pairs])
+        await self._tell_pools(requests, flushed)
 
-    async def _tell_pools(self, parcels: Iterable[_Parcel], flushed: Flushed) -> None:
-        pools: dict[int, list[Pointer]] = {}
-        for parcel in parcels:
-            sizes = {_key(event): len(event.data or b"") for event in parcel.events}
-            for job in parcel.jobs:
+    async def _tell_pools(self, requests: Iterable[_PutRequest], flushed: FlushResult) -> None:
+        pools: dict[int, list[JobRef]] = {}
+        for request in requests:
+            sizes = {_key(event): len(event.data or b"") for event in request.events}
+            for job in request.jobs:
                 place = flushed.jobs.get(job.key)
                 if place is not None:
                     size = sizes[EventKey(job.event_tenant, job.event_id)]
-                    pools.setdefault(job.pool_no, []).append(job.pointer(*place, size))
+                    pools.setdefault(job.pool_no, []).append(job.job_ref(*place, size))
         if pools:
             try:
-                await self._hand_over(pools)
+                await self._notify_pools(pools)
             except Exception:  # they are in Postgres, where pools look for themselves
                 log.exception("events.not_handed_over", pools=len(pools))
 
@@ -326,11 +328,11 @@ def _key(event: Event) -> EventKey:
     return EventKey(event.tenant, event.event_id)
 
 
-def _contents(parcels: Iterable[_Parcel]) -> tuple[list[Event], list[EventJob]]:
+def _contents(requests: Iterable[_PutRequest]) -> tuple[list[Event], list[EventJob]]:
     events, jobs = [], []
-    for parcel in parcels:
-        events += parcel.events
-        jobs += parcel.jobs
+    for request in requests:
+        events += request.events
+        jobs += request.jobs
     return events, jobs
 
 
@@ -344,16 +346,16 @@ def _is_taken(event: Event, first: Event | None) -> bool:
     return replace(first, time=event.time) != event
 
 
-def _is_settled(event: Event, flushed: Flushed, known: dict[EventKey, Event]) -> bool:
+def _is_settled(event: Event, flushed: FlushResult, known: dict[EventKey, Event]) -> bool:
     key = _key(event)
     return key in flushed.stored or key in known
 
 
-def _stored(event: Event, jobs: int, known: dict[EventKey, Event]) -> Stored:
+def _stored(event: Event, jobs: int, known: dict[EventKey, Event]) -> StoredEvent:
     first = known.get(_key(event)) if known else None
     if first is None or first.event_id == event.event_id:
-        return Stored(event, duplicate=False, jobs=jobs)
-    return Stored(first, duplicate=True, jobs=0)
+        return StoredEvent(event, duplicate=False, jobs=jobs)
+    return StoredEvent(first, duplicate=True, jobs=0)
 
 
 def _late() -> UnavailableError:

@@ -13,22 +13,22 @@ from typing import Protocol
 
 import structlog
 
-from core.kafka.message import Record, Undecodable, arrival_of
+from core.kafka.message import KafkaMessage, UndecodableMessage, read_message
 from core.shared.address import Address
 from core.shared.backoff import backoff
 from core.shared.errors import OverloadedError, UnavailableError
-from core.waits.correlation_ids import Ids, MissingId
-from core.waits.incoming_event import Arrival, offer_of, unplaced
-from core.waits.messages import Judged, Message, Offer, RefusalKind, Refused, Reply
-from core.waits.state import Parked
+from core.waits.correlation_ids import CorrelationIds, MissingId
+from core.waits.incoming_event import IncomingEvent, offer_of, unaddressed_event
+from core.waits.messages import Offer, OfferReply, RefusalKind, RefusedReply, Reply, WaitMessage
+from core.waits.state import ParkedEvent
 from services.shared.split_write import SplitWrite
-from services.waits.correlation_resolver import Addressing
+from services.waits.correlation_resolver import CorrelationResolver
 from storage.postgres.error_class import is_server_error
 
 log = structlog.get_logger("ingest")
 
 # How often one event may fail, at two seconds each, while its shard takes others.
-MOST_FAILURES = 60
+MAX_FAILURES = 60
 # How often one record alone may take longer than a statement may, while others do not.
 SLOW_TRIES = 10
 
@@ -36,11 +36,11 @@ SLOW_TRIES = 10
 class IngestStore(Protocol):
     """What ingest writes itself."""
 
-    async def park(self, events: Sequence[Parked]) -> None:
+    async def park(self, events: Sequence[ParkedEvent]) -> None:
         """Keep events without ids in the inbox."""
         ...
 
-    async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
         """Keep records that could not be handled."""
         ...
 
@@ -49,167 +49,171 @@ class IngestStore(Protocol):
         ...
 
 
-class Hook(Protocol):
+class EventHook(Protocol):
     """Who else wants to see every event: rules that a trigger starts."""
 
-    async def __call__(self, tenant: int, arrivals: Sequence[Arrival]) -> None:
+    async def __call__(self, tenant: int, arrivals: Sequence[IncomingEvent]) -> None:
         """Take events that are or will be stored; may be told twice."""
         ...
 
 
-async def no_hook(tenant: int, arrivals: Sequence[Arrival]) -> None:
+async def no_hook(tenant: int, arrivals: Sequence[IncomingEvent]) -> None:
     """Nobody listens yet."""
 
 
 @dataclass(slots=True)
-class Handled:
+class IngestResult:
     """What became of a batch."""
 
     records: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     unplaced: int = 0
-    buried: list[tuple[Record, str]] = field(default_factory=list)
+    dead_letters: list[tuple[KafkaMessage, str]] = field(default_factory=list)
 
     def count(self, verdict: str, times: int = 1) -> None:
         """More of these."""
         self.verdicts[verdict] = self.verdicts.get(verdict, 0) + times
 
-    def add(self, other: "Handled") -> None:
+    def add(self, other: "IngestResult") -> None:
         """What became of another part of it."""
         self.records += other.records
         self.unplaced += other.unplaced
-        self.buried += other.buried
+        self.dead_letters += other.dead_letters
         for verdict, times in other.verdicts.items():
             self.count(verdict, times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class IngestDeps:
     """What ingest works with."""
 
-    addressing: Addressing
-    send_many: Callable[[list[Message]], Awaitable[list[Reply]]]
+    addressing: CorrelationResolver
+    send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
     store: IngestStore
     now: Callable[[], float]
     chance: Callable[[], float]
-    mint: Callable[[], str]
-    hook: Hook = no_hook
+    new_turn_id: Callable[[], str]
+    hook: EventHook = no_hook
 
 
 class Ingest:
     """Handles batches of one consumer."""
 
-    def __init__(self, means: Means, max_bytes: int) -> None:
-        self._means = means
+    def __init__(self, deps: IngestDeps, max_bytes: int) -> None:
+        self._deps = deps
         self._max_bytes = max_bytes
-        self._incarnation = means.mint()
+        self._incarnation = deps.new_turn_id()
         self._numbers = itertools.count(1)
         # Whether shards are behind: the consumer then stops reading.
         self.held_back = 0
 
-    async def handle(self, tenant: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, tenant: int, records: Sequence[KafkaMessage]) -> IngestResult:
         """See a batch of one tenant through; returns when all of it is in Postgres.
 
         Trouble of the server holds it back for as long as it lasts. What cannot be stored is found
         by halves, so that it takes nothing else along, and is buried.
         """
-        done = Handled()
+        done = IngestResult()
 
-        async def settle(_: list[Record], handled: Handled) -> None:
+        async def settle(_: list[KafkaMessage], handled: IngestResult) -> None:
             done.add(handled)
 
-        async def refuse(record: Record, error: Exception) -> None:
+        async def refuse(record: KafkaMessage, error: Exception) -> None:
             log.error(
                 "ingest.record_failed", topic=record.topic, place=record.place, exc_info=error
             )
-            done.add(await self._insist_on_burying(tenant, record, repr(error)))
+            done.add(await self._dead_letter_with_retries(tenant, record, repr(error)))
 
         async def pause(attempt: int, error: Exception) -> None:
             log.warning("ingest.database_away", error=type(error).__name__)
-            await self._hold_back(attempt, len(records))
+            await self._back_off(attempt, len(records))
 
         writing = SplitWrite(
             write=partial(self._try, tenant),
             settle=settle,
             refuse=refuse,
-            probe=self._means.store.probe,
+            probe=self._deps.store.probe,
             pause=pause,
             slow_tries=SLOW_TRIES,
         )
         await writing.run(records)
         return done
 
-    async def _insist_on_burying(self, tenant: int, record: Record, error: str) -> Handled:
+    async def _dead_letter_with_retries(
+        self, tenant: int, record: KafkaMessage, error: str
+    ) -> IngestResult:
         attempt = 0
         while True:
             try:
-                await self._means.store.bury(tenant, [(record, error)])
+                await self._deps.store.bury(tenant, [(record, error)])
             except Exception as trouble:
                 if not is_server_error(trouble):
                     # Not even as a dead letter: the log is all that is left of it.
                     log.exception("ingest.not_buried", topic=record.topic, place=record.place)
-                    return Handled(records=1, buried=[(record, error)])
-                await self._hold_back(attempt, 1)
+                    return IngestResult(records=1, dead_letters=[(record, error)])
+                await self._back_off(attempt, 1)
                 attempt += 1
             else:
-                return Handled(records=1, buried=[(record, error)])
+                return IngestResult(records=1, dead_letters=[(record, error)])
 
-    async def _try(self, tenant: int, records: Sequence[Record]) -> Handled:
+    async def _try(self, tenant: int, records: Sequence[KafkaMessage]) -> IngestResult:
         # Delivered again, it is another turn about the same events.
         turn_id = f"{self._incarnation}.{next(self._numbers)}"
-        done = Handled(records=len(records))
-        read: list[tuple[Record, Arrival]] = []
+        done = IngestResult(records=len(records))
+        read: list[tuple[KafkaMessage, IncomingEvent]] = []
         for record in records:
             arrival = self._read(record)
-            if isinstance(arrival, Undecodable):
-                done.buried.append((record, arrival.error))
+            if isinstance(arrival, UndecodableMessage):
+                done.dead_letters.append((record, arrival.error))
             else:
                 read.append((record, arrival))
         arrivals = [arrival for _, arrival in read]
-        found = await self._means.addressing.find_all(tenant, arrivals) if arrivals else []
+        found = await self._deps.addressing.find_all(tenant, arrivals) if arrivals else []
         await self._park(tenant, turn_id, arrivals, found, done)
         await self._offer(tenant, turn_id, read, found, done)
-        await self._means.hook(tenant, arrivals)
-        if done.buried:
-            await self._means.store.bury(tenant, done.buried)
+        await self._deps.hook(tenant, arrivals)
+        if done.dead_letters:
+            await self._deps.store.bury(tenant, done.dead_letters)
         return done
 
-    def _read(self, record: Record) -> Arrival | Undecodable:
+    def _read(self, record: KafkaMessage) -> IncomingEvent | UndecodableMessage:
         size = len(record.value or b"")
         if size > self._max_bytes:
-            return Undecodable(f"{size} bytes; the most is {self._max_bytes} (MUSTER_MAX_BODY)")
-        return arrival_of(record)
+            return UndecodableMessage(
+                f"{size} bytes; the most is {self._max_bytes} (MUSTER_MAX_BODY)"
+            )
+        return read_message(record)
 
     async def _park(
         self,
         tenant: int,
         turn_id: str,
-        arrivals: list[Arrival],
-        found: list[Ids | MissingId],
-        done: Handled,
+        arrivals: list[IncomingEvent],
+        found: list[CorrelationIds | MissingId],
+        done: IngestResult,
     ) -> None:
-        now = self._means.now()
+        now = self._deps.now()
         homeless = [
-            unplaced(tenant, arrival, turn_id, now)
+            unaddressed_event(tenant, arrival, turn_id, now)
             for arrival, ids in zip(arrivals, found, strict=True)
             if isinstance(ids, MissingId)
         ]
         if homeless:
-            await self._means.store.park(homeless)
+            await self._deps.store.park(homeless)
             done.unplaced = len(homeless)
 
     async def _offer(
         self,
         tenant: int,
         turn_id: str,
-        read: list[tuple[Record, Arrival]],
-        found: list[Ids | MissingId],
-        done: Handled,
+        read: list[tuple[KafkaMessage, IncomingEvent]],
+        found: list[CorrelationIds | MissingId],
+        done: IngestResult,
     ) -> None:
         """Offer what has ids, again and again, until each has an answer."""
-        open_: list[tuple[Record, Offer]] = []
+        open_: list[tuple[KafkaMessage, Offer]] = []
         for (record, arrival), ids in zip(read, found, strict=True):
-            if isinstance(ids, Ids):
+            if isinstance(ids, CorrelationIds):
                 address = Address(tenant, ids.execution_id, ids.correlation_id)
                 open_.append((record, offer_of(address, ids.fields, arrival, turn_id)))
         attempt = 0
@@ -224,21 +228,21 @@ class Ingest:
                     _note(done, record, reply)
             open_ = again
             if open_:
-                await self._hold_back(attempt, len(open_))
+                await self._back_off(attempt, len(open_))
                 attempt += 1
 
     async def _send(self, offers: list[Offer]) -> list[Reply]:
         try:
-            return await self._means.send_many(list(offers))
+            return await self._deps.send_many(list(offers))
         except (OverloadedError, UnavailableError) as error:
-            busy = Refused(kind=RefusalKind.OVERLOADED, detail=str(error))
+            busy = RefusedReply(kind=RefusalKind.OVERLOADED, detail=str(error))
             return [busy] * len(offers)
 
-    async def _hold_back(self, attempt: int, events: int) -> None:
+    async def _back_off(self, attempt: int, events: int) -> None:
         log.warning("ingest.held_back", events=events, attempt=attempt)
         self.held_back += 1
         try:
-            pause = backoff(attempt, base=0.1, cap=2.0, jitter=self._means.chance())
+            pause = backoff(attempt, base=0.1, cap=2.0, jitter=self._deps.chance())
             await asyncio.sleep(pause)
         finally:
             self.held_back -= 1
@@ -250,26 +254,26 @@ def _is_to_be_tried_again(reply: Reply, offer: Offer, failures: dict[str, int]) 
     A shard that is behind or away is waited for as long as it takes. One that takes others and
     fails at this event is asked a bounded number of times.
     """
-    if not isinstance(reply, Refused) or not reply.is_passing:
+    if not isinstance(reply, RefusedReply) or not reply.is_transient:
         return False
     if reply.kind is RefusalKind.OVERLOADED:
         return True
     failures[offer.event_id] = failures.get(offer.event_id, 0) + 1
-    return failures[offer.event_id] < MOST_FAILURES
+    return failures[offer.event_id] < MAX_FAILURES
 
 
-def _note(done: Handled, record: Record, reply: Reply) -> None:
+def _note(done: IngestResult, record: KafkaMessage, reply: Reply) -> None:
     """Count what became of a record for good."""
-    if isinstance(reply, Judged):
+    if isinstance(reply, OfferReply):
         done.count(reply.verdict)
-    elif isinstance(reply, Refused) and reply.kind is RefusalKind.FULL and reply.verdict:
+    elif isinstance(reply, RefusedReply) and reply.kind is RefusalKind.FULL and reply.verdict:
         # Nothing is lost but a line of a log that has hundreds like it.
         done.count(reply.verdict)
     else:
-        done.buried.append((record, _words(reply)))
+        done.dead_letters.append((record, _describe_refusal(reply)))
 
 
-def _words(reply: Reply) -> str:
-    if isinstance(reply, Refused):
+def _describe_refusal(reply: Reply) -> str:
+    if isinstance(reply, RefusedReply):
         return f"{reply.kind}: {reply.detail}"
     return f"answered with {type(reply).__name__}"

@@ -10,14 +10,14 @@ from storage.operations.warnings import NewWarning
 log = structlog.get_logger("dispatch")
 
 WRITE_EVERY = 1.0
-MOST = 1_000
+MAX_WARNINGS = 1_000
 
 
 def _nothing() -> Iterable[NewWarning]:
     return ()
 
 
-class WarningBook:
+class WarningWriter:
     """Takes warnings at any time; those of one source are one."""
 
     def __init__(
@@ -29,10 +29,10 @@ class WarningBook:
         self._more = more
         self._open: dict[tuple[int, str, str], NewWarning] = {}
 
-    def note(self, warning: NewWarning) -> None:
+    def add(self, warning: NewWarning) -> None:
         """Somebody should look at this."""
         key = (warning.tenant, warning.category, warning.source)
-        if key in self._open or len(self._open) < MOST:
+        if key in self._open or len(self._open) < MAX_WARNINGS:
             self._open[key] = warning
 
     async def run_forever(self) -> None:
@@ -40,7 +40,7 @@ class WarningBook:
         while True:
             await asyncio.sleep(WRITE_EVERY)
             for warning in self._more():
-                self.note(warning)
+                self.add(warning)
             noted, self._open = self._open, {}
             for warning in noted.values():
                 try:

@@ -57,7 +57,7 @@ class Cache(Generic[K, V]):
         self._values.clear()
         self._reading.clear()
 
-    def forget_those(self, are_meant: Callable[[K], bool]) -> None:
+    def forget_where(self, are_meant: Callable[[K], bool]) -> None:
         """Read these again next time."""
         self._changes += 1
         for known in (self._values, self._reading):
@@ -91,7 +91,7 @@ class Cache(Generic[K, V]):
         task = self._reading.get(key)
         if task is None:
             task = asyncio.create_task(self._read_and_keep(key))
-            task.add_done_callback(_seen)
+            task.add_done_callback(_consume_exception)
             self._reading[key] = task
         # One asker who gives up must not take the reading away from the others.
         return await asyncio.shield(task)
@@ -113,7 +113,7 @@ class Cache(Generic[K, V]):
         return self._reading.get(key) is asyncio.current_task()
 
 
-def _seen(task: asyncio.Task[V]) -> None:
+def _consume_exception(task: asyncio.Task[V]) -> None:
     """A failed reading is told to its askers; if all have left, it needs no further notice."""
     if not task.cancelled():
         task.exception()

@@ -16,17 +16,17 @@ from storage.postgres.queries import Q
 
 log = structlog.get_logger("notices")
 
-ASK_EVERY = 15.0
+PING_INTERVAL = 15.0
 """How often a quiet connection is asked whether it is still there."""
-LONGEST_PAUSE = 5.0
+MAX_PAUSE = 5.0
 
-_LOST: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
+_CONNECTION_ERRORS: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
 
 
-class Notices:
+class ChangeListener:
     """Calls whoever wants to know of a topic. Calls are short and do not wait."""
 
-    def __init__(self, *, ask_every: float = ASK_EVERY) -> None:
+    def __init__(self, *, ask_every: float = PING_INTERVAL) -> None:
         self._ask_every = ask_every
         self._calls: dict[str, list[Callable[[int | None], None]]] = {}
         self._on_connect: list[Callable[[], None]] = []
@@ -34,15 +34,15 @@ class Notices:
         self.listening = asyncio.Event()
         """Set while changes are heard as they happen."""
 
-    def on(self, topic: str, call: Callable[[], None]) -> None:
+    def on_change(self, topic: str, call: Callable[[], None]) -> None:
         """From now on, call this when the topic has changed, or may have without being heard."""
-        self.on_tenants(topic, lambda _: call())
+        self.on_tenant_change(topic, lambda _: call())
 
     def on_connect(self, call: Callable[[], None]) -> None:
         """From now on, call this whenever the database is reached anew: it may have gone back."""
         self._on_connect.append(call)
 
-    def on_tenants(self, topic: str, call: Callable[[int | None], None]) -> None:
+    def on_tenant_change(self, topic: str, call: Callable[[int | None], None]) -> None:
         """The same, with the tenant whose it is; None if it may be anybody's."""
         self._calls.setdefault(topic, []).append(call)
 
@@ -51,12 +51,12 @@ class Notices:
         while True:
             try:
                 await self._listen(PoolOptions(dsn=dsn, name="notices", statement_timeout=5.0))
-            except _LOST as error:
+            except _CONNECTION_ERRORS as error:
                 log.warning("notices.lost", error=type(error).__name__)
             pause = backoff(
                 self._failures,
                 base=0.1,
-                cap=LONGEST_PAUSE,
+                cap=MAX_PAUSE,
                 jitter=random.random(),  # noqa: S311  no secret
             )
             self._failures += 1

@@ -17,11 +17,11 @@ T = TypeVar("T")
 class Database:
     """The pool with a limit: neither a queue before it nor an outage holds a request for ever."""
 
-    def __init__(self, pool: Pool, patience: float) -> None:
+    def __init__(self, pool: Pool, timeout_seconds: float) -> None:
         self._pool = pool
-        self._patience = patience
+        self._timeout = timeout_seconds
 
-    async def ask(
+    async def query(
         self, query: Callable[Concatenate[Pool, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run what may run twice: again and again until Postgres answers or the time is over.
@@ -30,7 +30,7 @@ class Database:
             TimeoutError: It did not answer in time.
         """
         attempt = 0
-        async with asyncio.timeout(self._patience) as limit:
+        async with asyncio.timeout(self._timeout) as limit:
             while True:
                 try:
                     return await query(self._pool, *args, **kwargs)
@@ -44,19 +44,19 @@ class Database:
                 )
                 attempt += 1
 
-    async def ask_once(
+    async def query_once(
         self, query: Callable[Concatenate[Pool, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run what must not run twice."""
-        async with asyncio.timeout(self._patience):
+        async with asyncio.timeout(self._timeout):
             return await query(self._pool, *args, **kwargs)
 
-    def asker(
+    def bind(
         self, query: Callable[Concatenate[Pool, P], Awaitable[T]]
     ) -> Callable[P, Awaitable[T]]:
         """`ask` with the query chosen."""
 
         async def asks(*args: P.args, **kwargs: P.kwargs) -> T:
-            return await self.ask(query, *args, **kwargs)
+            return await self.query(query, *args, **kwargs)
 
         return asks

@@ -10,7 +10,7 @@ from typing import Protocol
 import asyncpg
 import structlog
 
-from actors.runtime.actor import mint, owner_name
+from actors.runtime.actor import new_turn_id, owner_name
 from core.shared.backoff import backoff
 from core.shared.errors import UnavailableError
 from core.shared.tsid import IdMaker
@@ -25,7 +25,7 @@ RETRY_FIRST, RETRY_LAST = 0.1, 2.0
 # Far more often than needed: a database that was restored may have lent the number to another.
 RENEW_EVERY = 15.0
 # Postgres may be away, or have no tables yet.
-_NOT_YET: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
+_RETRYABLE_ERRORS: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
 
 
 class Leases(Protocol):
@@ -49,7 +49,7 @@ class IdLeases:
 
     def __init__(self, pool: Pool, name: str) -> None:
         self._pool = pool
-        self._holder = f"{owner_name(name)}:{mint()}"
+        self._holder = f"{owner_name(name)}:{new_turn_id()}"
 
     async def take(self) -> int | None:
         """Lease a number; None if somebody else was faster."""
@@ -64,7 +64,7 @@ class IdLeases:
         await table.release_maker(self._pool, number, self._holder)
 
 
-class Ids:
+class IdGenerator:
     """Makes ids while its lease lasts, in a process that may start while Postgres is away."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Ids:
                 await self._keeping
         number, self._number, self._maker = self._number, None, None
         if number is not None:
-            with contextlib.suppress(*_NOT_YET):
+            with contextlib.suppress(*_RETRYABLE_ERRORS):
                 await self._leases.release(number)
 
     async def _is_held(self) -> bool:
@@ -122,7 +122,7 @@ class Ids:
                 if self._number is None:
                     return False
                 self._maker = IdMaker(self._number, self._now, random.getrandbits)
-        except _NOT_YET as error:
+        except _RETRYABLE_ERRORS as error:
             log.warning("ids.no_number", error=type(error).__name__)
             return False
         # By the time it was asked for: by now a part of the lease is over.

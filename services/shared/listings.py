@@ -17,20 +17,20 @@ from storage.postgres.pool import Pool
 P = ParamSpec("P")
 T = TypeVar("T")
 
-MOST_WAITING = 100
+MAX_WAITING_LISTINGS = 100
 """Listings of one tenant that wait for a connection; more get 429."""
 
 
 class Listings:
     """Asks for one tenant after another, as its share allows."""
 
-    def __init__(self, database: Database, connections: int, patience: float) -> None:
+    def __init__(self, database: Database, connections: int, timeout_seconds: float) -> None:
         self._database = database
-        self._patience = patience
+        self._timeout = timeout_seconds
         self._room = SharedLimit(connections)
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
 
-    async def ask(
+    async def query(
         self,
         query: Callable[Concatenate[Pool, int, P], Awaitable[T]],
         tenant: int,
@@ -45,7 +45,7 @@ class Listings:
         """
         await self._enter(tenant)
         try:
-            return await self._database.ask(query, tenant, *args, **kwargs)
+            return await self._database.query(query, tenant, *args, **kwargs)
         finally:
             self._leave(tenant)
 
@@ -54,12 +54,12 @@ class Listings:
             self._room.take(tenant, 1)
             return
         waiting = self._waiting.setdefault(tenant, deque())
-        if len(waiting) >= MOST_WAITING:
+        if len(waiting) >= MAX_WAITING_LISTINGS:
             raise OverloadedError("too many listings of this tenant wait for their turn")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append(turn)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 await turn
         except BaseException:
             if turn.done() and not turn.cancelled():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 FORGET_AFTER = 5.0
 
 
-class Progress:
+class WorkProgress:
     """One kind of work. Who does it says when some waits, and when some was done."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:

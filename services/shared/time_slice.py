@@ -7,13 +7,13 @@ from typing import TypeVar
 
 STEP = 0.001
 # So many bytes are looked through in a few of those.
-LARGE = 256 * 1024
+MIN_OFFLOAD_BYTES = 256 * 1024
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
-class Breath:
+class TimeSlice:
     """Says when one has worked for long enough."""
 
     __slots__ = ("_until",)
@@ -32,17 +32,17 @@ class Breath:
         self._until = time.perf_counter() + STEP
 
 
-async def apart(work: Callable[[], Made], size: int) -> Made:
+async def offload_if_large(work: Callable[[], Made], size: int) -> Made:
     """Work on so many bytes: in a thread if they are many, so that others have their turn."""
-    return await asyncio.to_thread(work) if size > LARGE else work()
+    return await asyncio.to_thread(work) if size > MIN_OFFLOAD_BYTES else work()
 
 
-async def in_steps(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
+async def map_yielding(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
     """Work on many, one after the other."""
-    breath = Breath()
+    timeslice = TimeSlice()
     made: list[Made] = []
     for item in items:
         made.append(work(item))
-        if breath.is_due:
-            await breath.take()
+        if timeslice.is_due:
+            await timeslice.take()
     return made

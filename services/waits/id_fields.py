@@ -11,16 +11,16 @@ TTL = 10.0
 # Each callback looks under all of them.
 LIMIT = 100
 
-Create = Callable[[int, IdFields], Awaitable[None]]
+CreateIdFields = Callable[[int, IdFields], Awaitable[None]]
 
 
-class Profiles:
+class IdFieldRegistry:
     """Known id names by tenant. They are only ever added, so an old answer is merely short."""
 
     def __init__(
         self,
         read: Callable[[int], Awaitable[list[IdFields]]],
-        create: Create,
+        create: CreateIdFields,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._create = create

@@ -4,24 +4,24 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from core.waits.spec import Source, WaitSpec
 
-MOST = 10_000
+MAX_REMEMBERED_TOPICS = 10_000
 # So much longer than asked: a busy topic is told of once in a while, not with every wait.
-MARGIN = 86_400.0
+FOLLOW_MARGIN_SECONDS = 86_400.0
 
-Name = Callable[[int, Iterable[str], float], Awaitable[None]]
+NameTopics = Callable[[int, Iterable[str], float], Awaitable[None]]
 
 
-class NamedTopics:
+class WaitTopics:
     """What this replica has told already. Forgetting is harmless: a topic may be told twice."""
 
-    def __init__(self, name: Name, now: Callable[[], float]) -> None:
+    def __init__(self, name: NameTopics, now: Callable[[], float]) -> None:
         self._name = name
         self._now = now
-        self._told: dict[tuple[int, str], float] = {}
+        self._followed_until: dict[tuple[int, str], float] = {}
 
     def forget(self) -> None:
         """Tell all of them again: the database may have been put back."""
-        self._told.clear()
+        self._followed_until.clear()
 
     async def remember(self, tenant: int, specs: Iterable[WaitSpec]) -> None:
         """See that the topics of these waits are followed until their deadlines."""
@@ -32,11 +32,13 @@ class NamedTopics:
                 # A name with a colon is no topic: it is the type of an event that will be posted.
                 if event.source is Source.KAFKA and event.label and ":" not in event.label:
                     until[event.label] = max(until.get(event.label, 0.0), now + spec.timeout)
-        new = {t: end for t, end in until.items() if self._told.get((tenant, t), 0.0) < end}
+        new = {
+            t: end for t, end in until.items() if self._followed_until.get((tenant, t), 0.0) < end
+        }
         if not new:
             return
-        last = max(new.values()) + MARGIN
+        last = max(new.values()) + FOLLOW_MARGIN_SECONDS
         await self._name(tenant, new, last)
-        if len(self._told) + len(new) > MOST:
-            self._told.clear()
-        self._told |= {(tenant, topic): last for topic in new}
+        if len(self._followed_until) + len(new) > MAX_REMEMBERED_TOPICS:
+            self._followed_until.clear()
+        self._followed_until |= {(tenant, topic): last for topic in new}

@@ -11,7 +11,7 @@ COMMAND_LINE = "command line"
 """Whoever works on the database directly; others are named by the prefix of their key."""
 
 
-class Action(StrEnum):
+class AuditAction(StrEnum):
     """What was done."""
 
     KEY_CREATED = "key.created"
@@ -35,7 +35,7 @@ class AuditEntry:
 
 
 async def add(
-    conn: Connection, tenant: int, actor: str, action: Action, objects: Sequence[str]
+    conn: Connection, tenant: int, actor: str, action: AuditAction, objects: Sequence[str]
 ) -> None:
     """Note that `actor` did this to each of the objects."""
     await conn.execute(Q["add_audit_entries"], tenant, actor, action.value, list(objects))

@@ -6,7 +6,7 @@ from typing import Any
 from core.access.permissions import Permission, compose_key, hash_secret
 from core.waits.spec import IdFields
 from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, Action
+from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption.secret_values import decrypt_bytes, encrypt_bytes, signing_secret_at
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
@@ -36,7 +36,7 @@ class NewKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildKey:
     """A key that another key made, shown this once, and its end if it has one."""
 
     key: str = field(repr=False)
@@ -70,11 +70,11 @@ async def create_key(pool: Pool, key: NewKey) -> str:
     """Store the hash of a new key; the key itself is returned once and never again."""
     async with pool.acquire() as conn, conn.transaction():
         await conn.execute(Q["create_key"], *_values_of(key))
-        await audit_log.add(conn, key.tenant, COMMAND_LINE, Action.KEY_CREATED, [key.prefix])
+        await audit_log.add(conn, key.tenant, COMMAND_LINE, AuditAction.KEY_CREATED, [key.prefix])
     return compose_key(key.prefix, key.secret)
 
 
-async def create_child_key(pool: Pool, key: NewKey, maker: str) -> Child | None:
+async def create_child_key(pool: Pool, key: NewKey, maker: str) -> ChildKey | None:
     """A key that the key with the prefix `maker` makes: it ends with that one at the latest.
 
     None: the maker is no longer live, or lacks a permission that it would give.
@@ -83,13 +83,13 @@ async def create_child_key(pool: Pool, key: NewKey, maker: str) -> Child | None:
         return await add_child_key(conn, key, maker)
 
 
-async def add_child_key(conn: Connection, key: NewKey, maker: str) -> Child | None:
+async def add_child_key(conn: Connection, key: NewKey, maker: str) -> ChildKey | None:
     """The same, in a transaction of the caller's."""
     row = await conn.fetchrow(Q["create_child_key"], *_values_of(key), maker)
     if row is None:
         return None
-    await audit_log.add(conn, key.tenant, maker, Action.KEY_CREATED, [key.prefix])
-    return Child(compose_key(key.prefix, key.secret), row["expires_at"])
+    await audit_log.add(conn, key.tenant, maker, AuditAction.KEY_CREATED, [key.prefix])
+    return ChildKey(compose_key(key.prefix, key.secret), row["expires_at"])
 
 
 def _values_of(key: NewKey) -> tuple[Any, ...]:
@@ -148,7 +148,7 @@ async def revoke_key(pool: Pool, tenant: int, prefix: str, actor: str = COMMAND_
             rows = await conn.fetch(Q["revoke_children"], tenant, makers)
             makers = [row["prefix"] for row in rows]
             revoked += makers
-        await audit_log.add(conn, tenant, actor, Action.KEY_REVOKED, revoked)
+        await audit_log.add(conn, tenant, actor, AuditAction.KEY_REVOKED, revoked)
         return revoked
 
 

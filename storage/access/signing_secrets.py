@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from core.dispatch.job import ANCHOR
 from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, Action
+from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption.secret_values import encrypt_bytes, signing_secret_at
 from storage.postgres import change_notifications
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
@@ -16,7 +16,7 @@ KEEP_RETIRED = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecretAge:
+class SigningSecretAge:
     """One signing secret, without the secret: since when it signs, until when it is accepted."""
 
     secret_id: int
@@ -35,12 +35,16 @@ async def rotate(pool: Pool, purpose: str, fresh: bytes, grace: float) -> int:
         stored = encrypt_bytes(fresh, signing_secret_at(purpose))
         secret_id: int = await conn.fetchval(Q["add_secret"], purpose, stored)
         await audit_log.add(
-            conn, ANCHOR, COMMAND_LINE, Action.SIGNING_SECRET_ROTATED, [f"{purpose} {secret_id}"]
+            conn,
+            ANCHOR,
+            COMMAND_LINE,
+            AuditAction.SIGNING_SECRET_ROTATED,
+            [f"{purpose} {secret_id}"],
         )
-        await change_notifications.notify(conn, Topic.SIGNING_SECRETS)
+        await change_notifications.notify(conn, ChangeTopic.SIGNING_SECRETS)
         return secret_id
 
 
-async def list_ages(pool: Pool) -> list[SecretAge]:
+async def list_ages(pool: Pool) -> list[SigningSecretAge]:
     """Every secret by purpose, the newest first."""
-    return [SecretAge(**row) for row in await pool.fetch(Q["list_secrets"])]
+    return [SigningSecretAge(**row) for row in await pool.fetch(Q["list_secrets"])]

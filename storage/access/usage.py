@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from core.shared.quotas import Quota, StorageUsage, StoredKind
-from core.shared.usage_counter import Counts
+from core.shared.usage_counter import UsageCounts
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 
 @dataclass(frozen=True, slots=True)
-class Today:
+class UsageDay:
     """The day that counts, and for how many seconds more."""
 
     day: date
@@ -20,7 +20,7 @@ class Today:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class UsageSums:
     """Rows and bytes of one tenant."""
 
     rows: int = 0
@@ -31,12 +31,12 @@ class Sums:
 class UsageReading:
     """What was read of some tenants."""
 
-    today: Today
-    stored_today: dict[int, Sums] = field(default_factory=dict)
+    today: UsageDay
+    stored_today: dict[int, UsageSums] = field(default_factory=dict)
     own_quotas: dict[int, Mapping[str, int]] = field(default_factory=dict)
 
 
-async def add(conn: Connection | Pool, counts: Counts) -> None:
+async def add(conn: Connection | Pool, counts: UsageCounts) -> None:
     """Add what was stored since the last time."""
     if counts:
         await conn.execute(
@@ -52,9 +52,9 @@ async def read_today(pool: Pool, tenants: Sequence[int]) -> UsageReading:
     """Read what changes by the moment: what was stored today, and limits of their own."""
     async with pool.acquire() as conn:
         ((day, seconds_left),) = await conn.fetch(Q["today"])
-        reading = UsageReading(Today(day, seconds_left))
+        reading = UsageReading(UsageDay(day, seconds_left))
         for row in await conn.fetch(Q["usage_today"], list(tenants)):
-            reading.stored_today[row["tenant_id"]] = Sums(row["row_count"], row["byte_count"])
+            reading.stored_today[row["tenant_id"]] = UsageSums(row["row_count"], row["byte_count"])
         for row in await conn.fetch(Q["own_quotas"], list(tenants)):
             reading.own_quotas[row["tenant_id"]] = json.loads(row["quotas"])
         return reading
@@ -62,14 +62,14 @@ async def read_today(pool: Pool, tenants: Sequence[int]) -> UsageReading:
 
 async def read_before_today(
     pool: Pool, tenants: Sequence[int], days_kept: Mapping[StoredKind, int]
-) -> dict[int, Sums]:
+) -> dict[int, UsageSums]:
     """Read what tenants stored before today and may still have."""
     kinds, days = [kind.value for kind in days_kept], list(days_kept.values())
     rows = await pool.fetch(Q["usage_before_today"], list(tenants), kinds, days)
-    return {row["tenant_id"]: Sums(row["row_count"], row["byte_count"]) for row in rows}
+    return {row["tenant_id"]: UsageSums(row["row_count"], row["byte_count"]) for row in rows}
 
 
-def usage_of(today: Sums, before: Sums) -> StorageUsage:
+def usage_of(today: UsageSums, before: UsageSums) -> StorageUsage:
     """Put together what counts against a tenant's quotas."""
     return StorageUsage(
         rows_today=today.rows,

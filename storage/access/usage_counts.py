@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Sequence
 
 from core.events.event import Event
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.quotas import StoredKind
 from core.shared.usage_counter import UsageCounter
-from core.waits.state import Parked
-from storage.events.events import EventKey, Flushed
-from storage.waits.flush import NEW, Change
+from core.waits.state import ParkedEvent
+from storage.events.events import EventKey, FlushResult
+from storage.waits.flush import NO_VERSION, WaitChange
 
 WAITS, WAIT_EVENTS, INBOX = StoredKind.WAITS, StoredKind.WAIT_EVENTS, StoredKind.INBOX
 
 
-def count_changes(counter: UsageCounter, changes: Sequence[Change], kept: set[bytes]) -> None:
+def count_changes(counter: UsageCounter, changes: Sequence[WaitChange], kept: set[bytes]) -> None:
     """Count what a flush of a shard stored: waits, lines of their logs, and the inbox."""
     by_tenant: dict[int, _Stored] = {}
     for change in changes:
@@ -23,12 +23,12 @@ def count_changes(counter: UsageCounter, changes: Sequence[Change], kept: set[by
             stored = by_tenant.get(change.tenant)
             if stored is None:
                 stored = by_tenant[change.tenant] = _Stored()
-            if change.seen == NEW:
+            if change.stored_version == NO_VERSION:
                 stored.waits += 1
             for entry in change.entries:
                 stored.lines += 1
                 stored.line_bytes += len(entry.payload)
-            if change.unparked:
+            if change.taken_from_inbox:
                 _count_taken_from_inbox(counter, change)
             if change.parked:
                 count_parked(counter, change.parked)
@@ -46,19 +46,21 @@ class _Stored:
         self.waits = self.lines = self.line_bytes = 0
 
 
-def count_parked(counter: UsageCounter, events: Iterable[Parked]) -> None:
+def count_parked(counter: UsageCounter, events: Iterable[ParkedEvent]) -> None:
     """Count events that go into the inbox."""
     for event in events:
         counter.add(event.address.tenant, INBOX, 1, len(event.payload))
 
 
-def count_buried(counter: UsageCounter, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+def count_dead_letters(
+    counter: UsageCounter, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]
+) -> None:
     """Count dead letters."""
     size = sum(len(record.value or b"") + len(record.key or b"") for record, _ in failed)
     counter.add(tenant, StoredKind.DEAD_LETTERS, len(failed), size)
 
 
-def count_events(counter: UsageCounter, events: Iterable[Event], flushed: Flushed) -> None:
+def count_events(counter: UsageCounter, events: Iterable[Event], flushed: FlushResult) -> None:
     """Count events that were new, and the jobs that were made for them."""
     for event in events:
         if EventKey(event.tenant, event.event_id) in flushed.stored:
@@ -67,8 +69,8 @@ def count_events(counter: UsageCounter, events: Iterable[Event], flushed: Flushe
         counter.add(job.tenant, StoredKind.JOBS, 1, 0)
 
 
-def _count_taken_from_inbox(counter: UsageCounter, change: Change) -> None:
+def _count_taken_from_inbox(counter: UsageCounter, change: WaitChange) -> None:
     """Take back what was counted for events that a wait has taken up."""
-    taken = set(change.unparked)
+    taken = set(change.taken_from_inbox)
     sizes = [len(entry.payload) for entry in change.entries if entry.event_id in taken]
     counter.add(change.tenant, INBOX, -len(taken), -sum(sizes))

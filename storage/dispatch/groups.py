@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import asyncpg
 
-from core.dispatch.groups import Member
+from core.dispatch.groups import GroupMember
 from core.dispatch.job import JobStatus, Mode
-from storage.postgres.bounded_scan import LOOKS
+from storage.postgres.bounded_scan import SCAN_LIMIT
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
-MOST_PARKED = 1_000
+MAX_PARKED = 1_000
 """Of one tenant in one pool, which has them all in memory."""
 
 
-class Look(StrEnum):
+class GroupSelection(StrEnum):
     """Where groups are looked for; each has an index of its own."""
 
     ALL = "walk_groups"
@@ -25,24 +25,24 @@ class Look(StrEnum):
     PARKED = "list_parked"
 
 
-class GroupPlace(NamedTuple):
+class PoolGroupKey(NamedTuple):
     """A group within a tenant: the same name in two pools is two groups."""
 
     pool_no: int
     name: str
 
 
-START = GroupPlace(-1, "")
+START = PoolGroupKey(-1, "")
 
 
-class Place(NamedTuple):
+class GroupPosition(NamedTuple):
     """Where a job stands in its group."""
 
     sequence: int
     position: int
 
 
-FRONT = Place(-(2**31), -1)
+FRONT = GroupPosition(-(2**31), -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +61,32 @@ class Group:
     `failed` is the first that failed and blocks on error; if there is none, the first that failed.
     """
 
-    place: GroupPlace
+    place: PoolGroupKey
     pool_id: str
     pool_code: str
     waiting: int
     parking: Parking | None = None
-    next_up: Member | None = None
-    failed: Member | None = None
+    next_up: GroupMember | None = None
+    failed: GroupMember | None = None
 
 
-async def walk(
-    pool: Pool, tenant: int, look: Look, pools: Sequence[int], after: GroupPlace, limit: int
-) -> list[GroupPlace]:
+async def list_keys(
+    pool: Pool,
+    tenant: int,
+    look: GroupSelection,
+    pools: Sequence[int],
+    after: PoolGroupKey,
+    limit: int,
+) -> list[PoolGroupKey]:
     """The next groups, by pool and name."""
-    more = (LOOKS,) if look is Look.FAILED else ()
+    more = (SCAN_LIMIT,) if look is GroupSelection.FAILED else ()
     rows = await pool.fetch(Q[look.value], tenant, *after, sorted(pools), limit, *more)
-    return [GroupPlace(*row) for row in rows]
+    return [PoolGroupKey(*row) for row in rows]
 
 
-async def read(pool: Pool, tenant: int, places: Sequence[GroupPlace], count_to: int) -> list[Group]:
+async def read(
+    pool: Pool, tenant: int, places: Sequence[PoolGroupKey], count_to: int
+) -> list[Group]:
     """These groups as they stand now, in their order."""
     pools, names = [one.pool_no for one in places], [one.name for one in places]
     fronts = await pool.fetch(Q["group_fronts"], tenant, pools, names)
@@ -99,37 +106,37 @@ async def read(pool: Pool, tenant: int, places: Sequence[GroupPlace], count_to: 
     ]
 
 
-async def places_of(pool: Pool, tenant: int, name: str, pools: Sequence[int]) -> list[GroupPlace]:
+async def find_keys(pool: Pool, tenant: int, name: str, pools: Sequence[int]) -> list[PoolGroupKey]:
     """Where a group of this name has jobs or is held back."""
     rows = await pool.fetch(Q["places_of_group"], tenant, name, list(pools))
-    return [GroupPlace(row["pool_no"], name) for row in rows]
+    return [PoolGroupKey(row["pool_no"], name) for row in rows]
 
 
-async def behind(
-    pool: Pool, tenant: int, group: GroupPlace, after: Place, limit: int
-) -> list[tuple[str, Place]]:
+async def list_jobs(
+    pool: Pool, tenant: int, group: PoolGroupKey, after: GroupPosition, limit: int
+) -> list[tuple[str, GroupPosition]]:
     """Ids of the jobs of a group that are not done, in their order, each with its place."""
     rows = await pool.fetch(
         Q["jobs_behind"], tenant, group.pool_no, group.name, after.sequence, after.position, limit
     )
-    return [(row["job_id"], Place(row["sequence"], row["position"])) for row in rows]
+    return [(row["job_id"], GroupPosition(row["sequence"], row["position"])) for row in rows]
 
 
 async def park(
-    pool: Pool, tenant: int, group: GroupPlace, reason: str | None, parked_by: str
+    pool: Pool, tenant: int, group: PoolGroupKey, reason: str | None, parked_by: str
 ) -> bool:
     """Hold a group back; the pool is to be told. False if too many are already."""
-    args = (group.pool_no, tenant, group.name, reason, parked_by, MOST_PARKED)
+    args = (group.pool_no, tenant, group.name, reason, parked_by, MAX_PARKED)
     return await pool.fetchval(Q["park_group"], *args) is not None
 
 
-async def unpark(pool: Pool, tenant: int, group: GroupPlace) -> bool:
+async def unpark(pool: Pool, tenant: int, group: PoolGroupKey) -> bool:
     """Hold a group back no longer; False if nobody did."""
     return await pool.fetchval(Q["unpark_group"], group.pool_no, tenant, group.name) is not None
 
 
-def _member(row: asyncpg.Record) -> Member:
-    return Member(
+def _member(row: asyncpg.Record) -> GroupMember:
+    return GroupMember(
         job_id=row["job_id"],
         status=JobStatus(row["status"]),
         mode=Mode(row["mode"]),

@@ -5,54 +5,62 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from core.dispatch.job import JobStatus, Mode, Pointer
-from core.dispatch.job_actions import FROM, INTO, Fate, Verb, why_not
+from core.dispatch.job import JobRef, JobStatus, Mode
+from core.dispatch.job_actions import (
+    ALLOWED_STATUSES,
+    RESULTING_STATUS,
+    Fate,
+    JobAction,
+    refusal_of,
+)
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobActionResult:
     """What became of one job, and how it was before; neither that nor a pool if there is none."""
 
     job_id: str
     fate: Fate
-    was: JobStatus | None = None
+    previous_status: JobStatus | None = None
     pool_no: int = 0
-    pointer: Pointer | None = None
+    job_ref: JobRef | None = None
 
 
-async def apply(pool: Pool, tenant: int, verb: Verb, job_ids: Sequence[str]) -> list[Told]:
+async def apply(
+    pool: Pool, tenant: int, action: JobAction, job_ids: Sequence[str]
+) -> list[JobActionResult]:
     """Do this with these jobs, as far as they let it be done; in their order."""
-    if verb is Verb.REQUEUE:
+    if action is JobAction.REQUEUE:
         rows = await pool.fetch(Q["requeue_jobs"], tenant, list(job_ids))
     else:
         rows = await pool.fetch(
             Q["settle_jobs"],
             tenant,
             list(job_ids),
-            [status.value for status in FROM[verb]],
-            INTO.get(verb),
-            verb is Verb.IGNORE,
+            [status.value for status in ALLOWED_STATUSES[action]],
+            RESULTING_STATUS.get(action),
+            action is JobAction.IGNORE,
         )
-    found = {row["job_id"]: _told(tenant, verb, row) for row in rows}
-    return [found.get(job_id, Told(job_id, Fate.UNKNOWN)) for job_id in job_ids]
+    found = {row["job_id"]: _told(tenant, action, row) for row in rows}
+    return [found.get(job_id, JobActionResult(job_id, Fate.UNKNOWN)) for job_id in job_ids]
 
 
-def _told(tenant: int, verb: Verb, row: asyncpg.Record) -> Told:
+def _told(tenant: int, action: JobAction, row: asyncpg.Record) -> JobActionResult:
     was = JobStatus(row["status"])
     changed = bool(row["changed"])
-    return Told(
+    return JobActionResult(
         row["job_id"],
-        Fate.DONE if changed else why_not(verb, was, ignored=row["ignored"]),
+        Fate.DONE if changed else refusal_of(action, was, ignored=row["ignored"]),
         was,
         row["pool_no"],
-        _pointer(tenant, row) if changed and verb is Verb.REQUEUE else None,
+        _pointer(tenant, row) if changed and action is JobAction.REQUEUE else None,
     )
 
 
-def _pointer(tenant: int, row: asyncpg.Record) -> Pointer:
-    return Pointer(
+def _pointer(tenant: int, row: asyncpg.Record) -> JobRef:
+    return JobRef(
         tenant=tenant,
         job_id=row["job_id"],
         position=row["position"],

@@ -7,17 +7,17 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from core.dispatch.attempt import TOO_LATE, Sent, Step
-from core.dispatch.attempt import Result as Came
-from core.dispatch.claim import Claimed, ClaimedEvent
-from core.dispatch.job import GroupKey, JobKey, Kind, Mode, Pointer
+from core.dispatch.attempt import EXPIRED_MESSAGE, DeliveryAttempt, JobTransition
+from core.dispatch.attempt import AttemptStatus as Came
+from core.dispatch.claim import ClaimedEvent, ClaimedJob
+from core.dispatch.job import GroupKey, JobKey, JobRef, Kind, Mode
 from core.dispatch.subscription import Signature
 from storage.encryption.cipher import ENCRYPTION_ERRORS
 from storage.encryption.secret_values import decrypt_map, job_at
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
-KEPT_DEFERRALS = 100
+MAX_KEPT_DEFERRALS = 100
 """Of a job that is put off again and again, so many of the latest are noted, or twice as many."""
 
 _MODES = {mode.value: mode for mode in Mode}
@@ -27,18 +27,18 @@ _object = msgspec.json.Decoder(dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class JobResult:
     """What became of a job that was taken. `sent` is None if it was not sent after all."""
 
     key: JobKey
     send_no: int
-    step: Step
-    sent: Sent | None
+    step: JobTransition
+    sent: DeliveryAttempt | None
 
 
 async def claim(
     pool: Pool | Connection, pool_no: int, keys: Sequence[JobKey], owner: str, grace: float
-) -> list[Claimed]:
+) -> list[ClaimedJob]:
     """Take these jobs; those that were won. Each is the caller's for its time-out and `grace`."""
     tenants = [key.tenant for key in keys]
     ids = [key.job_id for key in keys]
@@ -46,7 +46,7 @@ async def claim(
     return [_claimed(row) for row in rows]
 
 
-async def finish(pool: Pool | Connection, results: Iterable[Result]) -> dict[JobKey, float]:
+async def finish(pool: Pool | Connection, results: Iterable[JobResult]) -> dict[JobKey, float]:
     """Write what became of jobs; when each goes again (0: never), without those that were lost."""
     told = list(results)
     rows = await pool.fetch(Q["finish_jobs"], [_said(result) for result in told])
@@ -55,43 +55,43 @@ async def finish(pool: Pool | Connection, results: Iterable[Result]) -> dict[Job
             Q["forget_deferrals"],
             [one.key.tenant for one in often],
             [one.key.job_id for one in often],
-            [one.send_no - KEPT_DEFERRALS for one in often],
+            [one.send_no - MAX_KEPT_DEFERRALS for one in often],
         )
     return {JobKey(tenant, job_id): due for tenant, job_id, due in rows}
 
 
-async def scan(pool: Pool, pool_no: int, after: int, limit: int) -> list[Pointer]:
+async def scan(pool: Pool, pool_no: int, after: int, limit: int) -> list[JobRef]:
     """The jobs of a pool in the order they were stored."""
-    return [pointer_of(row) for row in await pool.fetch(Q["scan_jobs"], pool_no, after, limit)]
+    return [job_ref_of(row) for row in await pool.fetch(Q["scan_jobs"], pool_no, after, limit)]
 
 
-async def again(pool: Pool, pool_no: int, after: int, limit: int) -> list[Pointer]:
+async def unclaimed(pool: Pool, pool_no: int, after: int, limit: int) -> list[JobRef]:
     """The jobs that no pool has."""
-    return [pointer_of(row) for row in await pool.fetch(Q["jobs_again"], pool_no, after, limit)]
+    return [job_ref_of(row) for row in await pool.fetch(Q["jobs_again"], pool_no, after, limit)]
 
 
-async def find(pool: Pool, pool_no: int, keys: Sequence[JobKey]) -> list[Pointer]:
+async def find(pool: Pool, pool_no: int, keys: Sequence[JobKey]) -> list[JobRef]:
     """Those of these jobs that are still to be done."""
     tenants = [key.tenant for key in keys]
     ids = [key.job_id for key in keys]
-    return [pointer_of(row) for row in await pool.fetch(Q["find_jobs"], pool_no, tenants, ids)]
+    return [job_ref_of(row) for row in await pool.fetch(Q["find_jobs"], pool_no, tenants, ids)]
 
 
 async def read_groups(
     pool: Pool, pool_no: int, groups: Sequence[GroupKey], limit: int
-) -> dict[GroupKey, list[Pointer]]:
+) -> dict[GroupKey, list[JobRef]]:
     """The first jobs of these groups, in their order."""
     tenants = [group.tenant for group in groups]
     names = [group.name for group in groups]
-    found: dict[GroupKey, list[Pointer]] = {group: [] for group in groups}
+    found: dict[GroupKey, list[JobRef]] = {group: [] for group in groups}
     for row in await pool.fetch(Q["read_groups"], pool_no, tenants, names, limit):
-        found[GroupKey(row["tenant_id"], row["message_group"])].append(pointer_of(row))
+        found[GroupKey(row["tenant_id"], row["message_group"])].append(job_ref_of(row))
     return found
 
 
 async def expire(pool: Pool, pool_no: int, limit: int) -> list[JobKey]:
     """End jobs whose time is over and that nobody is sending; which."""
-    rows = await pool.fetch(Q["expire_jobs"], pool_no, limit, TOO_LATE)
+    rows = await pool.fetch(Q["expire_jobs"], pool_no, limit, EXPIRED_MESSAGE)
     return [JobKey(*row) for row in rows]
 
 
@@ -118,9 +118,9 @@ async def recent_starts(pool: Pool, pool_no: int) -> list[float]:
     return [row["ago"] for row in await pool.fetch(Q["recent_starts"], pool_no)]
 
 
-def pointer_of(row: asyncpg.Record) -> Pointer:
+def job_ref_of(row: asyncpg.Record) -> JobRef:
     """The job that a row points to."""
-    return Pointer(
+    return JobRef(
         tenant=row["tenant_id"],
         job_id=row["job_id"],
         position=row["position"],
@@ -151,9 +151,9 @@ def _secrets(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | None
         return {}, None, str(error)
 
 
-def _claimed(row: asyncpg.Record) -> Claimed:
+def _claimed(row: asyncpg.Record) -> ClaimedJob:
     headers, auth, unreadable = _secrets(row)
-    return Claimed(
+    return ClaimedJob(
         tenant=row["tenant_id"],
         job_id=row["job_id"],
         send_no=row["sends"],
@@ -200,13 +200,13 @@ def _event(row: asyncpg.Record) -> ClaimedEvent:
     )
 
 
-def _is_put_off_often(result: Result) -> bool:
+def _is_put_off_often(result: JobResult) -> bool:
     """Whether it is time to forget what was noted first: now and then is often enough."""
     is_put_off = result.sent is not None and result.sent.status is Came.DEFERRED
-    return is_put_off and result.send_no % KEPT_DEFERRALS == 0
+    return is_put_off and result.send_no % MAX_KEPT_DEFERRALS == 0
 
 
-def _said(result: Result) -> tuple[Any, ...]:
+def _said(result: JobResult) -> tuple[Any, ...]:
     step, sent = result.step, result.sent
     job = (
         result.key.tenant,

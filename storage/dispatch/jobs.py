@@ -8,23 +8,23 @@ from typing import TypeAlias
 import asyncpg
 import msgspec
 
-from core.dispatch.job import JobStatus, Kind, Mode, Pointer, Standing
+from core.dispatch.job import JobRef, JobStatus, Kind, Mode, QueueState
 from core.dispatch.subscription import Signature
 from core.shared.tsid import first_at
 from storage.encryption.cipher import ENCRYPTION_ERRORS
 from storage.encryption.secret_values import decrypt_map, encrypt_map, job_at
 from storage.postgres import bounded_scan
-from storage.postgres.bounded_scan import Found
+from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 # Nothing that is an id sorts before the one or after the other.
 _FIRST, _LAST = "", "~"
 # A job is stored this much later than its id was made, at most.
-SLACK = 60.0
+CLOCK_SLACK = 60.0
 
 # A tenant, and the ids between which its jobs are looked at.
-Bounds: TypeAlias = tuple[int, str, str]
+JobIdRange: TypeAlias = tuple[int, str, str]
 
 # What of a new job goes into its row as it is.
 _PLAIN = (
@@ -67,9 +67,9 @@ class NewJob:
     metadata: tuple[tuple[str, str], ...] = ()
     signature: Signature = Signature.STANDARD
 
-    def to_pointer(self, tenant: int, position: int) -> Pointer:
+    def to_job_ref(self, tenant: int, position: int) -> JobRef:
         """As its pool keeps it, once its place is known."""
-        return Pointer(
+        return JobRef(
             tenant=tenant,
             job_id=self.job_id,
             position=position,
@@ -83,7 +83,7 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedJob:
     """What became of a job that was posted: `known` is one that was there under its key."""
 
     job_id: str
@@ -121,7 +121,7 @@ class Job:
     timeout_seconds: int
     data_only: bool
     status: JobStatus
-    standing: Standing
+    standing: QueueState
     attempt_count: int
     sends: int
     last_error: str | None
@@ -182,10 +182,10 @@ class JobFilter:
     failed_before: float | None = None
 
     @property
-    def standing(self) -> Standing | None:
+    def standing(self) -> QueueState | None:
         """The same in the word that failed jobs are found by."""
         is_open_failure = self.statuses == (JobStatus.ERROR,) and self.ignored is False
-        return Standing.ERROR if is_open_failure else None
+        return QueueState.ERROR if is_open_failure else None
 
     @property
     def is_served(self) -> bool:
@@ -198,7 +198,7 @@ class JobFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class FilterOption:
     """A value that jobs can be told apart by, and how people call it."""
 
     name: str
@@ -206,7 +206,7 @@ class Option:
     label: str
 
 
-async def create(pool: Pool, tenant: int, jobs: Sequence[NewJob]) -> list[Created]:
+async def create(pool: Pool, tenant: int, jobs: Sequence[NewJob]) -> list[CreatedJob]:
     """Store jobs, all of them or none; what became of each, in their order."""
     if len(jobs) == 1:
         return await _create(pool, tenant, jobs)
@@ -214,19 +214,19 @@ async def create(pool: Pool, tenant: int, jobs: Sequence[NewJob]) -> list[Create
         return await _create(conn, tenant, jobs)
 
 
-async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) -> list[Created]:
+async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) -> list[CreatedJob]:
     """In one statement, but for a key that somebody else stores at the same moment.
 
     That is found by looking again, as by then it is committed.
     """
-    found: dict[int, Created] = {}
+    found: dict[int, CreatedJob] = {}
     while len(found) < len(jobs):
         left = [place for place in range(len(jobs)) if place not in found]
         rows = await conn.fetch(
             Q["create_jobs"], tenant, *_columns(tenant, [jobs[p] for p in left])
         )
         for row in rows:
-            found[left[row["place"] - 1]] = Created(
+            found[left[row["place"] - 1]] = CreatedJob(
                 row["job_id"], row["pool_no"], row["position"], row["known"]
             )
     return [found[place] for place in range(len(jobs))]
@@ -246,22 +246,22 @@ async def read_many(pool: Pool, tenant: int, job_ids: Sequence[str]) -> list[Job
 
 async def page(
     pool: Pool, tenant: int, chosen: JobFilter, before: str | None, limit: int, skip: int = 0
-) -> Found[str, str]:
+) -> ScanPage[str, str]:
     """Ids of the next jobs of a listing, newest first, among those that one look reads."""
     bounds = _bounds(tenant, chosen, _FIRST, before or _LAST)
     bounds, looked_to = await _look_back(pool, chosen, bounds)
     rows = await pool.fetch(Q["list_jobs"], *bounds, *_conditions(chosen), limit, skip)
-    return Found([row["job_id"] for row in rows], looked_to)
+    return ScanPage([row["job_id"] for row in rows], looked_to)
 
 
 async def upcoming(
     pool: Pool, tenant: int, chosen: JobFilter, after: str | None, limit: int
-) -> Found[str, str]:
+) -> ScanPage[str, str]:
     """Ids of the jobs that come next, oldest first, among those that one look reads."""
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
     bounds, looked_to = await _look_ahead(pool, chosen, bounds)
     rows = await pool.fetch(Q["next_jobs"], *bounds, *_conditions(chosen), limit)
-    return Found([row["job_id"] for row in rows], looked_to)
+    return ScanPage([row["job_id"] for row in rows], looked_to)
 
 
 async def count(pool: Pool, tenant: int, chosen: JobFilter, after: str | None, most: int) -> int:
@@ -276,9 +276,9 @@ async def count(pool: Pool, tenant: int, chosen: JobFilter, after: str | None, m
     return counted
 
 
-async def options(pool: Pool, tenant: int, latest: int) -> list[Option]:
+async def options(pool: Pool, tenant: int, latest: int) -> list[FilterOption]:
     """What the latest jobs can be told apart by."""
-    return [Option(*row) for row in await pool.fetch(Q["job_options"], tenant, latest)]
+    return [FilterOption(*row) for row in await pool.fetch(Q["job_options"], tenant, latest)]
 
 
 async def attempts(pool: Pool, tenant: int, job_id: str, after: int, limit: int) -> list[Attempt]:
@@ -308,7 +308,9 @@ def _columns(tenant: int, jobs: Sequence[NewJob]) -> list[list[object]]:
     ]
 
 
-async def _look_back(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bounds, str | None]:
+async def _look_back(
+    pool: Pool, chosen: JobFilter, bounds: JobIdRange
+) -> tuple[JobIdRange, str | None]:
     """Bounds that one look reads, from the newest on; and the last it reads, if there is more."""
     ends = await _ends(pool, "look_back_at_jobs", chosen, bounds)
     if ends is None:
@@ -318,7 +320,9 @@ async def _look_back(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bou
     return (tenant, beyond, before), last
 
 
-async def _look_ahead(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bounds, str | None]:
+async def _look_ahead(
+    pool: Pool, chosen: JobFilter, bounds: JobIdRange
+) -> tuple[JobIdRange, str | None]:
     """The same from the oldest on."""
     ends = await _ends(pool, "look_ahead_at_jobs", chosen, bounds)
     if ends is None:
@@ -329,21 +333,21 @@ async def _look_ahead(pool: Pool, chosen: JobFilter, bounds: Bounds) -> tuple[Bo
 
 
 async def _ends(
-    pool: Pool, query: str, chosen: JobFilter, bounds: Bounds
+    pool: Pool, query: str, chosen: JobFilter, bounds: JobIdRange
 ) -> tuple[str, str] | None:
     """What a look reads last and what it no longer reads; None if it reads all, or need not."""
     if chosen.is_served:
         return None
-    rows = await pool.fetch(Q[query], *bounds, bounded_scan.LOOKS - 1)
+    rows = await pool.fetch(Q[query], *bounds, bounded_scan.SCAN_LIMIT - 1)
     return (rows[0]["job_id"], rows[1]["job_id"]) if len(rows) == 2 else None
 
 
-def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> Bounds:
+def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> JobIdRange:
     """Ids grow with time, so times are bounds of ids; roughly, the rest is looked at."""
     if chosen.created_after is not None:
-        after = max(after, first_at(chosen.created_after - SLACK))
+        after = max(after, first_at(chosen.created_after - CLOCK_SLACK))
     if chosen.created_before is not None:
-        before = min(before, first_at(chosen.created_before + SLACK))
+        before = min(before, first_at(chosen.created_before + CLOCK_SLACK))
     return tenant, after, before
 
 
@@ -383,7 +387,7 @@ def _job(tenant: int, row: asyncpg.Record) -> Job:
             "kind": Kind(row["kind"]),
             "mode": Mode(row["mode"]),
             "status": JobStatus(row["status"]),
-            "standing": Standing(row["standing"]),
+            "standing": QueueState(row["standing"]),
             "headers": _readable_headers(tenant, row),
             "signature": Signature(row["signature"]) if row["signature"] else None,
             "metadata": _metadata.decode(row["metadata"]) if row["metadata"] else (),

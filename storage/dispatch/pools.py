@@ -8,17 +8,17 @@ import asyncpg
 
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import (
-    CONCURRENCY,
+    DEFAULT_CONCURRENCY,
     DEFAULT_POOL,
     PoolRefusal,
     PoolStatus,
-    refuse_another,
     refuse_archive,
+    refuse_beyond_limit,
     refuse_change,
     refuse_code,
 )
 from storage.postgres import change_notifications
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
@@ -57,7 +57,7 @@ class NewPool:
     name: str
     description: str | None = None
     rate_limit: int | None = None
-    concurrency: int = CONCURRENCY
+    concurrency: int = DEFAULT_CONCURRENCY
     application: str | None = None
 
 
@@ -69,7 +69,7 @@ class PoolFilter:
     is_anchors: bool | None = None
 
 
-Edit = Callable[[PoolRow], PoolRow]
+PoolEdit = Callable[[PoolRow], PoolRow]
 
 
 async def all_open(pool: Pool) -> list[PoolRow]:
@@ -118,7 +118,7 @@ async def create(pool: Pool, tenant: int, new: NewPool, most: int) -> PoolRefusa
         await lock_count(conn)
         made = await add(conn, tenant, new, most)
         if isinstance(made, PoolRow):
-            await change_notifications.notify(conn, Topic.POOLS)
+            await change_notifications.notify(conn, ChangeTopic.POOLS)
         return made
 
 
@@ -146,52 +146,54 @@ async def add(conn: Connection, tenant: int, new: NewPool, most: int) -> PoolRef
     return _row(await conn.fetchrow(Q["read_pool_no"], pool_no))
 
 
-async def change(pool: Pool, tenant: int, name: str, edit: Edit) -> PoolRefusal | PoolRow:
+async def change(pool: Pool, tenant: int, name: str, edit: PoolEdit) -> PoolRefusal | PoolRow:
     """Give a pool of one's own other values."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if isinstance(held, PoolRefusal):
-            return held
-        refusal = refuse_change(held.status)
-        return refusal or await save(conn, edit(held))
+    async with _held(pool, tenant, name) as (conn, current):
+        if isinstance(current, PoolRefusal):
+            return current
+        refusal = refuse_change(current.status)
+        return refusal or await save(conn, edit(current))
 
 
 async def suspend(pool: Pool, tenant: int, name: str) -> PoolRefusal | PoolRow:
     """Let a pool wait; what it has begun it ends."""
-    return await change(pool, tenant, name, lambda held: replace(held, status=PoolStatus.SUSPENDED))
+    return await change(
+        pool, tenant, name, lambda current: replace(current, status=PoolStatus.SUSPENDED)
+    )
 
 
 async def activate(pool: Pool, tenant: int, name: str, most: int) -> PoolRefusal | PoolRow:
     """Let a pool deliver again; one that was archived needs a place among `most`."""
-    async with _held(pool, tenant, name, counting=True) as (conn, held):
-        if isinstance(held, PoolRefusal):
-            return held
-        if held.status is PoolStatus.ARCHIVED:
+    async with _held(pool, tenant, name, counting=True) as (conn, current):
+        if isinstance(current, PoolRefusal):
+            return current
+        if current.status is PoolStatus.ARCHIVED:
             refusal = await refuse_one_more(conn, tenant, most)
             if refusal is not None:
                 return refusal
-        return await save(conn, replace(held, status=PoolStatus.ACTIVE))
+        return await save(conn, replace(current, status=PoolStatus.ACTIVE))
 
 
 async def archive(pool: Pool, tenant: int, name: str) -> PoolRefusal | PoolRow:
     """Put a pool out of use, unless somebody needs it."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if isinstance(held, PoolRefusal):
-            return held
-        return await put_away(conn, held)
+    async with _held(pool, tenant, name) as (conn, current):
+        if isinstance(current, PoolRefusal):
+            return current
+        return await archive_locked(conn, current)
 
 
-async def put_away(conn: Connection, held: PoolRow) -> PoolRefusal | PoolRow:
+async def archive_locked(conn: Connection, current: PoolRow) -> PoolRefusal | PoolRow:
     """The same, in a transaction of the caller's that holds the pool."""
-    used = await conn.fetchrow(Q["pool_is_used"], held.pool_no)
+    used = await conn.fetchrow(Q["pool_is_used"], current.pool_no)
     refusal = refuse_archive(
-        held.status,
-        is_default=held.is_default,
+        current.status,
+        is_default=current.is_default,
         is_used=used is not None and (used["subscribed"] or used["busy"]),
     )
-    return refusal or await save(conn, replace(held, status=PoolStatus.ARCHIVED))
+    return refusal or await save(conn, replace(current, status=PoolStatus.ARCHIVED))
 
 
-async def hold(conn: Connection, tenant: int, name: str) -> PoolRow | None:
+async def lock_for_update(conn: Connection, tenant: int, name: str) -> PoolRow | None:
     """A pool of one's own that nobody else changes before the transaction ends."""
     row = await conn.fetchrow(Q["hold_pool"], tenant, name)
     return _row(row) if row else None
@@ -208,7 +210,7 @@ async def save(conn: Connection, pool_row: PoolRow) -> PoolRow:
         pool_row.concurrency,
         pool_row.status,
     )
-    await change_notifications.notify(conn, Topic.POOLS)
+    await change_notifications.notify(conn, ChangeTopic.POOLS)
     return _row(await conn.fetchrow(Q["read_pool_no"], pool_row.pool_no))
 
 
@@ -230,19 +232,19 @@ async def _held(
     async with pool.acquire() as conn, conn.transaction():
         if counting:
             await lock_count(conn)
-        held = await hold(conn, tenant, name)
-        if held is None:
+        current = await lock_for_update(conn, tenant, name)
+        if current is None:
             shared = await conn.fetchrow(Q["read_pool"], tenant, name)
             yield conn, PoolRefusal.ANCHORS_POOL if shared else PoolRefusal.POOL_NOT_FOUND
         else:
-            yield conn, held
+            yield conn, current
 
 
 async def refuse_one_more(conn: Connection, tenant: int, most: int) -> PoolRefusal | None:
     """Why a tenant cannot have one more, in a transaction that has the lock."""
     row = await conn.fetchrow(Q["count_open_pools"], tenant)
     total, own = (0, 0) if row is None else (row["total"], row["own"])
-    return refuse_another(total, own, most=most, is_anchors=tenant == ANCHOR)
+    return refuse_beyond_limit(total, own, most=most, is_anchors=tenant == ANCHOR)
 
 
 def _row(row: asyncpg.Record | None) -> PoolRow:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from core.shared.tsid import first_at
-from storage.postgres.bounded_scan import LOOKS
+from storage.postgres.bounded_scan import SCAN_LIMIT
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
@@ -37,7 +37,7 @@ class QueueSize:
     ready: int = 0
 
 
-class Outcomes(NamedTuple):
+class OutcomeCounts(NamedTuple):
     """How deliveries ended."""
 
     completed: int = 0
@@ -51,14 +51,14 @@ async def backlogs(pool: Pool, most: int) -> list[BacklogRow]:
 
 async def blocked(pool: Pool, most: int) -> list[BlockedRow]:
     """How many groups a failed job holds, by tenant and pool."""
-    return [BlockedRow(*row) for row in await pool.fetch(Q["blocked_groups"], most, LOOKS)]
+    return [BlockedRow(*row) for row in await pool.fetch(Q["blocked_groups"], most, SCAN_LIMIT)]
 
 
 async def queue_sizes(
     pool: Pool, tenant: int, pools: Sequence[int], most: int
 ) -> dict[int, QueueSize]:
     """What a tenant has in each of these pools."""
-    rows = await pool.fetch(Q["queue_sizes"], tenant, list(pools), most, LOOKS)
+    rows = await pool.fetch(Q["queue_sizes"], tenant, list(pools), most, SCAN_LIMIT)
     return {
         row["pool_no"]: QueueSize(row["under_way"], row["delayed"], row["ready"]) for row in rows
     }
@@ -66,13 +66,13 @@ async def queue_sizes(
 
 async def recent_outcomes(
     pool: Pool, tenant: int, since: float, lately: float, most: int
-) -> dict[int, tuple[Outcomes, Outcomes]]:
+) -> dict[int, tuple[OutcomeCounts, OutcomeCounts]]:
     """How a tenant's jobs ended by pool: those made since one time, and those since a later one."""
     rows = await pool.fetch(Q["recent_outcomes"], tenant, first_at(since), first_at(lately), most)
     return {
         row["pool_no"]: (
-            Outcomes(row["completed"], row["failed"]),
-            Outcomes(row["lately_completed"], row["lately_failed"]),
+            OutcomeCounts(row["completed"], row["failed"]),
+            OutcomeCounts(row["lately_completed"], row["lately_failed"]),
         )
         for row in rows
     }

@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from core.dispatch.claim import Profile
+from core.dispatch.claim import DeliveryProfile
 from core.dispatch.job import Mode
 from core.dispatch.subscription import (
     Binding,
@@ -99,11 +99,11 @@ def subscription_of(row: asyncpg.Record) -> Subscription:
     )
 
 
-def profile_of(row: asyncpg.Record) -> Profile:
+def profile_of(row: asyncpg.Record) -> DeliveryProfile:
     """One that read_profiles found, decrypted: nothing is sent without any part of it."""
     location = webhook_secret_at(row["tenant_id"], row["subscription_id"])
     headers, auth = _decrypted(row)
-    return Profile(
+    return DeliveryProfile(
         version=row["version"],
         target=row["target"],
         secrets=tuple(decrypt_bytes(raw, location) for raw in row["secrets"]),

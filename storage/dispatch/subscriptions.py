@@ -5,24 +5,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
-from core.dispatch.claim import Profile
+from core.dispatch.claim import DeliveryProfile
 from core.dispatch.subscription import (
-    Refusal,
     Subscription,
+    SubscriptionRefusal,
     SubscriptionSource,
     SubscriptionStatus,
-    delivers_alike,
+    same_delivery,
 )
 from storage.dispatch import subscription_moves, webhook_secrets
 from storage.dispatch.subscription_rows import profile_of, subscription_of, values_of
 from storage.dispatch.webhook_secrets import OWN
 from storage.encryption.cipher import MissingKeyError
 from storage.postgres import change_notifications
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
-MOST_SUBSCRIPTIONS = 10_000
+MAX_SUBSCRIPTIONS = 10_000
 """Of one tenant."""
 
 
@@ -43,7 +43,7 @@ class SubscriptionFilter:
     patterns: Sequence[str] | None = None
 
 
-Edit: TypeAlias = Callable[[Subscription], Subscription]
+SubscriptionEdit: TypeAlias = Callable[[Subscription], Subscription]
 
 
 # Who gets an event
@@ -91,74 +91,82 @@ async def count(pool: Pool, tenant: int, chosen: SubscriptionFilter) -> int:
 # Changing
 
 
-async def create(pool: Pool, new: Subscription, secret: bytes) -> Refusal | Subscription:
+async def create(
+    pool: Pool, new: Subscription, secret: bytes
+) -> SubscriptionRefusal | Subscription:
     """Make a subscription, with what its deliveries are signed with."""
     async with pool.acquire() as conn, conn.transaction():
         made = await add(conn, new, secret)
         if isinstance(made, Subscription):
-            await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, new.tenant)
+            await change_notifications.notify(conn, ChangeTopic.SUBSCRIPTIONS, new.tenant)
         return made
 
 
-async def add(conn: Connection, new: Subscription, secret: bytes) -> Refusal | Subscription:
+async def add(
+    conn: Connection, new: Subscription, secret: bytes
+) -> SubscriptionRefusal | Subscription:
     """The same, in a transaction of the caller's, who tells others."""
     if await conn.fetchrow(Q["hold_open_pool"], new.pool_no) is None:
-        return Refusal.POOL_ARCHIVED
+        return SubscriptionRefusal.POOL_ARCHIVED
     total = await conn.fetchval(Q["count_subscriptions"], new.tenant, None, None, None, None)
-    if total >= MOST_SUBSCRIPTIONS:
-        return Refusal.TOO_MANY_SUBSCRIPTIONS
+    if total >= MAX_SUBSCRIPTIONS:
+        return SubscriptionRefusal.TOO_MANY_SUBSCRIPTIONS
     if await conn.fetchval(Q["create_subscription"], *values_of(new)) is None:
-        return Refusal.CODE_EXISTS
+        return SubscriptionRefusal.CODE_EXISTS
     await _bind(conn, new)
     await webhook_secrets.add(conn, new.tenant, new.subscription_id, secret)
     return await _read_one(conn, new.tenant, new.subscription_id)
 
 
-async def change(pool: Pool, tenant: int, name: str, edit: Edit) -> Refusal | Subscription:
+async def change(
+    pool: Pool, tenant: int, name: str, edit: SubscriptionEdit
+) -> SubscriptionRefusal | Subscription:
     """Give a subscription other values."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if held is None:
-            return Refusal.SUBSCRIPTION_NOT_FOUND
-        return await save(conn, held, edit(held))
+    async with _held(pool, tenant, name) as (conn, current):
+        if current is None:
+            return SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND
+        return await save(conn, current, edit(current))
 
 
-async def save(conn: Connection, held: Subscription, new: Subscription) -> Refusal | Subscription:
+async def save(
+    conn: Connection, current: Subscription, new: Subscription
+) -> SubscriptionRefusal | Subscription:
     """Store what a held subscription is to become, and tell others."""
-    if held.unreadable is not None:  # saved as it looks, it would lose what it has
-        raise MissingKeyError(held.unreadable)
+    if current.unreadable is not None:  # saved as it looks, it would lose what it has
+        raise MissingKeyError(current.unreadable)
     if new.status is SubscriptionStatus.ACTIVE and not await conn.fetchrow(
         Q["hold_open_pool"], new.pool_no
     ):
-        return Refusal.POOL_ARCHIVED
-    if refusal := await subscription_moves.move(conn, held, new.pool_no):
+        return SubscriptionRefusal.POOL_ARCHIVED
+    if refusal := await subscription_moves.move(conn, current, new.pool_no):
         return refusal
-    version = held.version if delivers_alike(held, new) else held.version + 1
+    version = current.version if same_delivery(current, new) else current.version + 1
     await conn.execute(Q["save_subscription"], *values_of(replace(new, version=version)))
-    if new.bindings != held.bindings:
-        await conn.execute(Q["drop_bindings"], held.tenant, held.subscription_id)
+    if new.bindings != current.bindings:
+        await conn.execute(Q["drop_bindings"], current.tenant, current.subscription_id)
         await _bind(conn, new)
-    await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, held.tenant)
-    if new.target != held.target:
-        await change_notifications.notify(conn, Topic.TARGETS)
-    return await _read_one(conn, held.tenant, held.subscription_id)
+    await change_notifications.notify(conn, ChangeTopic.SUBSCRIPTIONS, current.tenant)
+    if new.target != current.target:
+        await change_notifications.notify(conn, ChangeTopic.TARGETS)
+    return await _read_one(conn, current.tenant, current.subscription_id)
 
 
-async def pause(pool: Pool, tenant: int, name: str) -> Refusal | Subscription:
+async def pause(pool: Pool, tenant: int, name: str) -> SubscriptionRefusal | Subscription:
     """Take no more events; what is on its way goes on."""
     return await change(
         pool,
         tenant,
         name,
-        lambda held: replace(held, status=SubscriptionStatus.PAUSED, status_reason=None),
+        lambda current: replace(current, status=SubscriptionStatus.PAUSED, status_reason=None),
     )
 
 
-async def resume(pool: Pool, tenant: int, name: str) -> Refusal | Subscription:
+async def resume(pool: Pool, tenant: int, name: str) -> SubscriptionRefusal | Subscription:
     """Take events again, with all failures forgotten."""
 
-    def edit(held: Subscription) -> Subscription:
+    def edit(current: Subscription) -> Subscription:
         return replace(
-            held, status=SubscriptionStatus.ACTIVE, status_reason=None, failing_since=None
+            current, status=SubscriptionStatus.ACTIVE, status_reason=None, failing_since=None
         )
 
     return await change(pool, tenant, name, edit)
@@ -166,25 +174,25 @@ async def resume(pool: Pool, tenant: int, name: str) -> Refusal | Subscription:
 
 async def drop(pool: Pool, tenant: int, name: str) -> str | None:
     """Remove a subscription with its secrets; its code, or None if there is none."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if held is None:
+    async with _held(pool, tenant, name) as (conn, current):
+        if current is None:
             return None
-        await take_away(conn, held)
-        await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, tenant)
-        return held.code
+        await delete_locked(conn, current)
+        await change_notifications.notify(conn, ChangeTopic.SUBSCRIPTIONS, tenant)
+        return current.code
 
 
-async def take_away(conn: Connection, held: Subscription) -> None:
+async def delete_locked(conn: Connection, current: Subscription) -> None:
     """The same, in a transaction of the caller's that holds it, and tells others.
 
     What failed of it is put aside; what waits ends when its turn comes.
     """
-    await conn.execute(Q["drop_subscription"], held.tenant, held.subscription_id)
-    await conn.execute(Q["drop_webhook_secrets"], held.tenant, held.subscription_id)
-    await conn.execute(Q["put_aside_failed"], held.tenant, held.subscription_id)
+    await conn.execute(Q["drop_subscription"], current.tenant, current.subscription_id)
+    await conn.execute(Q["drop_webhook_secrets"], current.tenant, current.subscription_id)
+    await conn.execute(Q["put_aside_failed"], current.tenant, current.subscription_id)
 
 
-async def hold(conn: Connection, tenant: int, name: str) -> Subscription | None:
+async def lock_for_update(conn: Connection, tenant: int, name: str) -> Subscription | None:
     """A subscription that nobody else changes before the transaction ends."""
     found = await conn.fetchval(Q["hold_subscription"], tenant, name)
     return None if found is None else await _read_one(conn, tenant, found)
@@ -199,21 +207,23 @@ async def declared(conn: Connection, tenant: int, application: str) -> list[str]
 # How deliveries go
 
 
-async def profiles(pool: Pool, keys: Iterable[tuple[int, str]]) -> dict[SubscriptionKey, Profile]:
+async def profiles(
+    pool: Pool, keys: Iterable[tuple[int, str]]
+) -> dict[SubscriptionKey, DeliveryProfile]:
     """What deliveries to these are signed and sent with; nothing for what is gone.
 
     An empty id stands for the tenant's own jobs.
     """
     wanted = [SubscriptionKey(*key) for key in keys]
     named = [key for key in wanted if key.subscription_id != OWN]
-    found: dict[SubscriptionKey, Profile] = {}
+    found: dict[SubscriptionKey, DeliveryProfile] = {}
     if named:
         for row in await pool.fetch(Q["read_profiles"], *_columns(named)):
             key = SubscriptionKey(row["tenant_id"], row["subscription_id"])
             found[key] = profile_of(row)
     tenants = [key.tenant for key in wanted if key.subscription_id == OWN]
     for tenant, secrets in (await webhook_secrets.own_of(pool, tenants)).items():
-        found[SubscriptionKey(tenant, OWN)] = Profile(secrets=secrets)
+        found[SubscriptionKey(tenant, OWN)] = DeliveryProfile(secrets=secrets)
     return found
 
 
@@ -245,7 +255,7 @@ async def disable(
         )
         if done is None:
             return False
-        await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, tenant)
+        await change_notifications.notify(conn, ChangeTopic.SUBSCRIPTIONS, tenant)
         return True
 
 
@@ -254,7 +264,7 @@ async def _held(
     pool: Pool, tenant: int, name: str
 ) -> AsyncIterator[tuple[Connection, Subscription | None]]:
     async with pool.acquire() as conn, conn.transaction():
-        yield conn, await hold(conn, tenant, name)
+        yield conn, await lock_for_update(conn, tenant, name)
 
 
 async def _bind(conn: Connection, one: Subscription) -> None:

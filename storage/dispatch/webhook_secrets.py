@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import asyncpg
 
 from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, Action
+from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption.cipher import ENCRYPTION_ERRORS, Location
 from storage.encryption.secret_values import decrypt_bytes, encrypt_bytes, webhook_secret_at
 from storage.postgres import change_notifications
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
@@ -20,12 +20,12 @@ OWN = ""
 """In the place of a subscription: the tenant's own jobs."""
 OWN_JOBS = "own jobs"
 """The same, for people."""
-MOST_LIVE = 5
-SIZE = 32
+MAX_LIVE = 5
+SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
+class WebhookSecret:
     """A live one, with its end if that is known."""
 
     secret: bytes = field(repr=False)
@@ -33,19 +33,19 @@ class Secret:
     expires_at: float | None
 
 
-def make() -> bytes:
+def new_secret() -> bytes:
     """A new one that nobody can guess."""
-    return secrets.token_bytes(SIZE)
+    return secrets.token_bytes(SECRET_BYTES)
 
 
-async def live(pool: Pool | Connection, tenant: int, subscription_id: str) -> list[Secret]:
+async def live(pool: Pool | Connection, tenant: int, subscription_id: str) -> list[WebhookSecret]:
     """Those that sign, newest first."""
     rows = await pool.fetch(Q["live_webhook_secrets"], tenant, subscription_id)
     location = webhook_secret_at(tenant, subscription_id)
     return [_secret(row, location) for row in rows]
 
 
-async def own(pool: Pool, tenant: int) -> list[Secret]:
+async def own(pool: Pool, tenant: int) -> list[WebhookSecret]:
     """Those of the tenant's own jobs; the first is made when it is first asked for."""
     found = await live(pool, tenant, OWN)
     if found:
@@ -54,7 +54,7 @@ async def own(pool: Pool, tenant: int) -> list[Secret]:
         await conn.execute(Q["hold_tenant"], tenant)
         found = await live(conn, tenant, OWN)
         if not found:  # nobody else was quicker
-            await add(conn, tenant, OWN, make())
+            await add(conn, tenant, OWN, new_secret())
             found = await live(conn, tenant, OWN)
         return found
 
@@ -72,7 +72,7 @@ async def rotate(
     fresh: bytes,
     overlap: float,
     actor: str = COMMAND_LINE,
-) -> list[Secret] | None:
+) -> list[WebhookSecret] | None:
     """Put a new one first; the others sign beside it for `overlap` seconds more.
 
     None: the tenant has no such subscription.
@@ -84,15 +84,15 @@ async def rotate(
             return None
         await conn.execute(Q["end_webhook_secrets"], tenant, subscription_id, overlap)
         await add(conn, tenant, subscription_id, fresh)
-        await conn.execute(Q["trim_webhook_secrets"], tenant, subscription_id, MOST_LIVE)
+        await conn.execute(Q["trim_webhook_secrets"], tenant, subscription_id, MAX_LIVE)
         await conn.execute(Q["raise_subscription_version"], tenant, subscription_id)
         rotated = subscription_id or OWN_JOBS
-        await audit_log.add(conn, tenant, actor, Action.WEBHOOK_SECRET_ROTATED, [rotated])
-        await change_notifications.notify(conn, Topic.SUBSCRIPTIONS, tenant)
+        await audit_log.add(conn, tenant, actor, AuditAction.WEBHOOK_SECRET_ROTATED, [rotated])
+        await change_notifications.notify(conn, ChangeTopic.SUBSCRIPTIONS, tenant)
         return await _readable(conn, tenant, subscription_id)
 
 
-async def _readable(conn: Connection, tenant: int, subscription_id: str) -> list[Secret]:
+async def _readable(conn: Connection, tenant: int, subscription_id: str) -> list[WebhookSecret]:
     """Those that sign, without any that cannot be read: to replace such a one is the remedy."""
     location, found = webhook_secret_at(tenant, subscription_id), []
     for row in await conn.fetch(Q["live_webhook_secrets"], tenant, subscription_id):
@@ -107,5 +107,7 @@ async def add(conn: Connection, tenant: int, subscription_id: str, secret: bytes
     await conn.execute(Q["add_webhook_secret"], tenant, subscription_id, stored)
 
 
-def _secret(row: asyncpg.Record, location: Location) -> Secret:
-    return Secret(decrypt_bytes(row["secret"], location), row["created_at"], row["expires_at"])
+def _secret(row: asyncpg.Record, location: Location) -> WebhookSecret:
+    return WebhookSecret(
+        decrypt_bytes(row["secret"], location), row["created_at"], row["expires_at"]
+    )

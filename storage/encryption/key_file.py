@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.access.secret_keys import KEY_SIZE, parse_keys, show_key
+from core.access.secret_keys import KEY_SIZE, format_key, parse_keys
 from core.shared.errors import MusterError
 
 
@@ -44,7 +44,7 @@ def write(path: Path, keys: Sequence[bytes]) -> None:
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.writelines(show_key(key) + "\n" for key in keys)
+        file.writelines(format_key(key) + "\n" for key in keys)
         file.flush()
         # A key that was used and then lost to a power cut would take all it encrypted with it.
         os.fsync(file.fileno())

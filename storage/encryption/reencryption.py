@@ -25,7 +25,7 @@ BATCH = 500
 
 
 @dataclass(slots=True)
-class Walk:
+class ReencryptionProgress:
     """What a walk has found so far."""
 
     seen: int = 0
@@ -38,13 +38,13 @@ class Walk:
     """Secrets whose key is missing or that are damaged, by key."""
 
 
-Show = Callable[[Walk], None]
+ShowProgress = Callable[[ReencryptionProgress], None]
 
 
-async def count_by_key(pool: Pool, show: Show | None = None) -> dict[str, Counter[str]]:
+async def count_by_key(pool: Pool, show: ShowProgress | None = None) -> dict[str, Counter[str]]:
     """How many secrets of each table are under which key, or PLAIN."""
     found: dict[str, Counter[str]] = {table.name: Counter() for table in SECRET_TABLES}
-    walk = Walk()
+    walk = ReencryptionProgress()
     for table in SECRET_TABLES:
         async for rows in _pages(pool, table):
             walk.seen += len(rows)
@@ -56,19 +56,21 @@ async def count_by_key(pool: Pool, show: Show | None = None) -> dict[str, Counte
     return found
 
 
-async def encrypt_plain(pool: Pool) -> Walk:
+async def encrypt_plain(pool: Pool) -> ReencryptionProgress:
     """Encrypt what was stored before there was encryption, with a rest after each batch."""
     return await _renew_all(pool, lambda key: key == PLAIN)
 
 
-async def encrypt_anew(pool: Pool, show: Show | None = None) -> Walk:
+async def reencrypt_all(pool: Pool, show: ShowProgress | None = None) -> ReencryptionProgress:
     """Encrypt everything that is not under the current key."""
     current = key_ring().current
     return await _renew_all(pool, lambda key: key != current, show)
 
 
-async def _renew_all(pool: Pool, is_due: Callable[[str], bool], show: Show | None = None) -> Walk:
-    walk = Walk()
+async def _renew_all(
+    pool: Pool, is_due: Callable[[str], bool], show: ShowProgress | None = None
+) -> ReencryptionProgress:
+    walk = ReencryptionProgress()
     for table in SECRET_TABLES:
         async for rows in _pages(pool, table):
             began = time.monotonic()
@@ -85,7 +87,7 @@ async def _renew(
     table: SecretTable,
     rows: Sequence[asyncpg.Record],
     is_due: Callable[[str], bool],
-    walk: Walk,
+    walk: ReencryptionProgress,
 ) -> None:
     changes = []
     for row in rows:

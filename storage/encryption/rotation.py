@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from core.dispatch.job import ANCHOR
 from core.shared.errors import ConflictError, MusterError
 from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, Action
+from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption import keys, reencryption
 from storage.encryption.cipher import key_ring
-from storage.encryption.reencryption import Show
+from storage.encryption.reencryption import ShowProgress
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
@@ -46,7 +46,7 @@ async def sole_rotation(pool: Pool) -> AsyncIterator[None]:
             await conn.execute(Q["unlock_rotation"], _LOCK)
 
 
-async def rotate(pool: Pool, show: Show | None = None) -> Rotation:
+async def rotate(pool: Pool, show: ShowProgress | None = None) -> Rotation:
     """Encrypt everything under the current key; may be ended at any line and begun again.
 
     What is written meanwhile by a process that has just read the keys is found by the next walk:
@@ -55,9 +55,9 @@ async def rotate(pool: Pool, show: Show | None = None) -> Rotation:
     await keys.check(pool)
     current, renewed = key_ring().current, 0
     async with pool.acquire() as conn:
-        await _audit(conn, Action.ENCRYPTION_KEY_ROTATION_STARTED, current)
+        await _audit(conn, AuditAction.ENCRYPTION_KEY_ROTATION_STARTED, current)
     for _ in range(MAX_WALKS):
-        walk = await reencryption.encrypt_anew(pool, show)
+        walk = await reencryption.reencrypt_all(pool, show)
         renewed += walk.renewed
         if not walk.renewed and not walk.busy:
             break
@@ -72,7 +72,7 @@ async def rotate(pool: Pool, show: Show | None = None) -> Rotation:
         await keys.complete(conn, current)
         released = [key for key in await keys.in_use(conn) if key != current]
         await keys.forget(conn, released)
-        await _audit(conn, Action.ENCRYPTION_KEY_ROTATED, current)
+        await _audit(conn, AuditAction.ENCRYPTION_KEY_ROTATED, current)
     return Rotation(current, renewed, released)
 
 
@@ -80,9 +80,9 @@ async def remove(pool: Pool, key_id: str) -> None:
     """Let instances start without this key; nothing may be under it."""
     async with pool.acquire() as conn, conn.transaction():
         await keys.forget(conn, [key_id])
-        await _audit(conn, Action.ENCRYPTION_KEY_REMOVED, key_id)
+        await _audit(conn, AuditAction.ENCRYPTION_KEY_REMOVED, key_id)
 
 
-async def _audit(conn: Connection, action: Action, key_id: str) -> None:
+async def _audit(conn: Connection, action: AuditAction, key_id: str) -> None:
     """Note who did it, as it concerns all tenants: in the anchor's log."""
     await audit_log.add(conn, ANCHOR, COMMAND_LINE, action, [key_id])

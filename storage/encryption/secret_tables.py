@@ -19,7 +19,7 @@ from storage.encryption.secret_values import (
 
 _resource = msgspec.json.Decoder(Resource)
 
-Stored: TypeAlias = Any
+StoredSecret: TypeAlias = Any
 """What a column has: bytes, JSON as text, or null."""
 
 PLAIN = "plain"
@@ -31,9 +31,9 @@ class SecretColumn:
     """How to tell which key a value is under, and how to encrypt it anew."""
 
     name: str
-    find_key: Callable[[Stored], str | None]
+    find_key: Callable[[StoredSecret], str | None]
     """The key's id, PLAIN, or None if there is no secret."""
-    renew: Callable[[Stored, Location], Stored]
+    renew: Callable[[StoredSecret, Location], StoredSecret]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from core.gathers.gather import Asked, Resource
+from core.gathers.gather import GatherSpec, Resource
 from core.shared.address import Address
 from storage.encryption.cipher import Location, is_encrypted, key_ring
 
@@ -113,19 +113,19 @@ def decrypt_resource(resource: Resource, location: Location) -> Resource:
     )
 
 
-def encrypt_asked(asked: Asked, address: Address) -> Asked:
+def encrypt_gather_spec(asked: GatherSpec, address: Address) -> GatherSpec:
     """Return the same request with the secrets of its own resources encrypted."""
     return _with_inline(asked, address, encrypt_resource)
 
 
-def decrypt_asked(asked: Asked, address: Address) -> Asked:
+def decrypt_gather_spec(asked: GatherSpec, address: Address) -> GatherSpec:
     """Return the request that `encrypt_asked` was given."""
     return _with_inline(asked, address, decrypt_resource)
 
 
 def _with_inline(
-    asked: Asked, address: Address, change: Callable[[Resource, Location], Resource]
-) -> Asked:
+    asked: GatherSpec, address: Address, change: Callable[[Resource, Location], Resource]
+) -> GatherSpec:
     if all(ask.inline is None for ask in asked.asks):
         return asked
     asks = tuple(

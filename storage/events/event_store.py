@@ -9,7 +9,7 @@ from core.events.event import Event
 from core.shared.usage_counter import UsageCounter
 from storage.access.usage_counts import count_events
 from storage.events import events as table
-from storage.events.events import EventKey, Flushed, Place
+from storage.events.events import EventKey, FlushResult, JobPosition
 from storage.postgres.pool import Connection, PoolOptions, open_connection
 from storage.postgres.probe import probe_events
 
@@ -24,7 +24,7 @@ class EventStore:
         self._usage = usage or UsageCounter()
         self._conn: Connection | None = None
 
-    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> Flushed:
+    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> FlushResult:
         """Store events and the jobs of those that are new, together."""
         flushed = await self._using(lambda conn: table.flush(conn, events, jobs))
         count_events(self._usage, events, flushed)
@@ -34,7 +34,7 @@ class EventStore:
         """What is stored in the place of these events."""
         return await self._using(lambda conn: table.known(conn, events))
 
-    async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, Place]:
+    async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, JobPosition]:
         """Where these jobs stand, as far as they were made."""
         return await self._using(lambda conn: table.known_jobs(conn, jobs))
 

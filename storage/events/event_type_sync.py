@@ -5,18 +5,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from core.events.event_type import Refusal, SchemaType, Validation, Version, VersionStatus
-from core.events.event_type_sync import Declared, Refused, Steps, plan, remove
+from core.events.event_type import EventTypeRefusal, SchemaType, Validation, Version, VersionStatus
+from core.events.event_type_sync import (
+    DesiredVersion,
+    SyncPlan,
+    SyncPlanRefused,
+    plan_removal,
+    plan_sync,
+)
 from storage.events import event_types
-from storage.events.event_types import Draft, EventType, NewEventType, TypeChange
+from storage.events.event_types import EventType, NewEventType, TypeChange, VersionDraft
 from storage.postgres import change_notifications
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
-MOST_REMOVED = 1_000
+MAX_REMOVED = 1_000
 
-Prints: TypeAlias = Mapping[tuple[str, Version], bytes]
+Fingerprints: TypeAlias = Mapping[tuple[str, Version], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +31,8 @@ class DeclaredVersion:
 
     version: Version
     status: VersionStatus | None
-    print: bytes
-    draft: Draft | None
+    fingerprint: bytes
+    draft: VersionDraft | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +50,17 @@ class DeclaredType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class EventTypeDeclaration:
     """All that an application declares."""
 
     application: str
     types: Sequence[DeclaredType]
     removes: bool
-    is_rehearsal: bool
+    is_dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class EventTypeSyncResult:
     """What has become of which type."""
 
     created: list[str] = field(default_factory=list)
@@ -62,42 +68,46 @@ class Synced:
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     archived: list[str] = field(default_factory=list)
-    kept: dict[str, Refusal] = field(default_factory=dict)
+    kept: dict[str, EventTypeRefusal] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether anything is another than before."""
         return bool(self.created or self.updated or self.removed or self.archived)
 
 
-class SyncRefused(NamedTuple):
+class EventTypeSyncRefusal(NamedTuple):
     """Why nothing has changed."""
 
     code: str
-    refusal: Refusal
+    refusal: EventTypeRefusal
     version: Version | None = None
 
 
-def print_of(kind: SchemaType, mime_type: str, text: str) -> bytes:
+def fingerprint_of(kind: SchemaType, mime_type: str, text: str) -> bytes:
     """What a schema is made of, in one value: as `list_schema_prints` has it."""
     return hashlib.sha256(f"{kind} {mime_type} {text}".encode()).digest()
 
 
-async def prints(pool: Pool | Connection, tenant: int, codes: Iterable[str]) -> Prints:
+async def read_fingerprints(
+    pool: Pool | Connection, tenant: int, codes: Iterable[str]
+) -> Fingerprints:
     """The schemas that are kept of these types."""
     rows = await pool.fetch(Q["list_schema_prints"], tenant, list(codes))
     return {(row["code"], Version(row["major"], row["minor"])): row["print"] for row in rows}
 
 
-async def sync(pool: Pool, tenant: int, declaration: Declaration) -> SyncRefused | Synced:
+async def sync(
+    pool: Pool, tenant: int, declaration: EventTypeDeclaration
+) -> EventTypeSyncRefusal | EventTypeSyncResult:
     """Make the types what is declared. A rehearsal, like a refusal, changes nothing."""
     async with pool.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
         try:
             done = await _sync(conn, tenant, declaration)
-            keeps = isinstance(done, Synced) and not declaration.is_rehearsal
+            keeps = isinstance(done, EventTypeSyncResult) and not declaration.is_dry_run
             if keeps and done:
-                await change_notifications.notify(conn, Topic.EVENT_TYPES, tenant)
+                await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
         except BaseException:
             await transaction.rollback()
             raise
@@ -105,11 +115,13 @@ async def sync(pool: Pool, tenant: int, declaration: Declaration) -> SyncRefused
         return done
 
 
-async def _sync(conn: Connection, tenant: int, declaration: Declaration) -> SyncRefused | Synced:
+async def _sync(
+    conn: Connection, tenant: int, declaration: EventTypeDeclaration
+) -> EventTypeSyncRefusal | EventTypeSyncResult:
     await conn.execute(Q["hold_tenant"], tenant)  # else two at once might wait for each other
     codes = [one.code for one in declaration.types]
-    kept = await prints(conn, tenant, codes)
-    done = Synced()
+    kept = await read_fingerprints(conn, tenant, codes)
+    done = EventTypeSyncResult()
     for declared in sorted(declaration.types, key=lambda one: one.code):
         refused = await _settle(conn, tenant, declared, kept, done)
         if refused is not None:
@@ -120,71 +132,83 @@ async def _sync(conn: Connection, tenant: int, declaration: Declaration) -> Sync
 
 
 async def _settle(
-    conn: Connection, tenant: int, declared: DeclaredType, kept: Prints, done: Synced
-) -> SyncRefused | None:
+    conn: Connection,
+    tenant: int,
+    declared: DeclaredType,
+    kept: Fingerprints,
+    done: EventTypeSyncResult,
+) -> EventTypeSyncRefusal | None:
     """Make one type what is declared, and note what that came to."""
     code = declared.code
-    held = await event_types.hold(conn, tenant, code)
-    if held is None and await event_types.add(conn, tenant, declared.new):
-        held = await event_types.hold(conn, tenant, code)
+    current = await event_types.lock_for_update(conn, tenant, code)
+    if current is None and await event_types.add(conn, tenant, declared.new):
+        current = await event_types.lock_for_update(conn, tenant, code)
         done.created.append(code)
-    if held is None:
-        return SyncRefused(code, Refusal.CHANGED_MEANWHILE)
-    if held.client_scoped is not declared.new.client_scoped:
-        return SyncRefused(code, Refusal.SCOPE_IS_FIXED)
-    steps = plan(held.life, _compared(declared, kept))
-    if isinstance(steps, Refused):
-        return SyncRefused(code, *steps)
+    if current is None:
+        return EventTypeSyncRefusal(code, EventTypeRefusal.CHANGED_MEANWHILE)
+    if current.client_scoped is not declared.new.client_scoped:
+        return EventTypeSyncRefusal(code, EventTypeRefusal.SCOPE_IS_FIXED)
+    steps = plan_sync(current.lifecycle, _compared(declared, kept))
+    if isinstance(steps, SyncPlanRefused):
+        return EventTypeSyncRefusal(code, *steps)
     drafts = {one.version: one.draft for one in declared.versions if one.draft is not None}
-    if not drafts.keys() >= set(steps.puts):
-        return SyncRefused(code, Refusal.CHANGED_MEANWHILE)
-    changed = await _reword(conn, tenant, held, declared)
+    if not drafts.keys() >= set(steps.new_schemas):
+        return EventTypeSyncRefusal(code, EventTypeRefusal.CHANGED_MEANWHILE)
+    changed = await _reword(conn, tenant, current, declared)
     await _take(conn, tenant, code, steps, drafts)
     if code not in done.created:
         (done.updated if changed or steps else done.unchanged).append(code)
     return None
 
 
-def _compared(declared: DeclaredType, kept: Prints) -> list[Declared]:
+def _compared(declared: DeclaredType, kept: Fingerprints) -> list[DesiredVersion]:
     return [
-        Declared(one.version, kept.get((declared.code, one.version)) != one.print, one.status)
+        DesiredVersion(
+            one.version, kept.get((declared.code, one.version)) != one.fingerprint, one.status
+        )
         for one in declared.versions
     ]
 
 
 async def _take(
-    conn: Connection, tenant: int, code: str, steps: Steps, drafts: Mapping[Version, Draft]
+    conn: Connection,
+    tenant: int,
+    code: str,
+    steps: SyncPlan,
+    drafts: Mapping[Version, VersionDraft],
 ) -> None:
-    for version in steps.puts:
+    for version in steps.new_schemas:
         await event_types.keep_version(conn, tenant, code, drafts[version])
-    if steps.moves:
-        await event_types.set_statuses(conn, tenant, code, steps.moves)
+    if steps.status_changes:
+        await event_types.set_statuses(conn, tenant, code, steps.status_changes)
     if steps:
         await conn.execute(Q["touch_event_type"], tenant, code)
 
 
-async def _reword(conn: Connection, tenant: int, held: EventType, declared: DeclaredType) -> bool:
+async def _reword(
+    conn: Connection, tenant: int, current: EventType, declared: DeclaredType
+) -> bool:
     """Whether it was called otherwise."""
-    new, validation = declared.new, declared.validation or held.validation
+    new, validation = declared.new, declared.validation or current.validation
     words = (new.name, new.description, validation)
-    if words == (held.name, held.description, held.validation):
+    if words == (current.name, current.description, current.validation):
         return False
-    wish = TypeChange(
+    update = TypeChange(
         name=new.name, description=new.description, describes=True, validation=validation
     )
-    return await event_types.rename(conn, tenant, held.code, wish)
+    return await event_types.rename(conn, tenant, current.code, update)
 
 
 async def _remove(
-    conn: Connection, tenant: int, application: str, declared: list[str], done: Synced
+    conn: Connection, tenant: int, application: str, declared: list[str], done: EventTypeSyncResult
 ) -> None:
     """Put away what was declared once and is no more, as far as that is allowed."""
-    rows = await conn.fetch(Q["hold_undeclared_types"], tenant, application, declared, MOST_REMOVED)
+    rows = await conn.fetch(Q["hold_undeclared_types"], tenant, application, declared, MAX_REMOVED)
     for one in await event_types.with_versions(conn, tenant, rows):
-        removal = remove(one.life)
+        removal = plan_removal(one.lifecycle)
         if removal.kept is not None:
             done.kept[one.code] = removal.kept
-        elif removal.drops:
+        elif removal.deletes:
             await conn.execute(Q["drop_event_type"], tenant, one.code)
             done.removed.append(one.code)
         else:

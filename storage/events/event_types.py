@@ -8,11 +8,11 @@ from typing import TypeAlias
 import asyncpg
 
 from core.events.event_type import (
-    Changes,
-    Code,
-    Life,
-    Refusal,
+    EventTypeCode,
+    EventTypeLifecycle,
+    EventTypeRefusal,
     SchemaType,
+    StatusChanges,
     TypeSource,
     TypeStatus,
     Validation,
@@ -20,7 +20,7 @@ from core.events.event_type import (
     VersionStatus,
 )
 from storage.postgres import change_notifications
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
@@ -56,9 +56,9 @@ class EventType:
     versions: tuple[SpecVersion, ...]
 
     @property
-    def life(self) -> Life:
+    def lifecycle(self) -> EventTypeLifecycle:
         """How it stands."""
-        return Life(self.status, {one.version: one.status for one in self.versions})
+        return EventTypeLifecycle(self.status, {one.version: one.status for one in self.versions})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class NewEventType:
     """A type to register."""
 
     event_type_id: str
-    code: Code
+    code: EventTypeCode
     name: str
     description: str | None
     source: TypeSource
@@ -96,7 +96,7 @@ class TypeFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class VersionDraft:
     """A version with its schema. `compiled` is there where it is more than the text."""
 
     version: Version
@@ -109,7 +109,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledRow:
+class CompiledSchemaRow:
     """What payloads are held against."""
 
     schema_type: SchemaType
@@ -118,9 +118,9 @@ class CompiledRow:
     weight: int | None
 
 
-Refuse: TypeAlias = Callable[[Life], Refusal | None]
-RefuseVersion: TypeAlias = Callable[[Life, Version], Refusal | None]
-Decide: TypeAlias = Callable[[Life, Version], Refusal | Changes]
+Refuse: TypeAlias = Callable[[EventTypeLifecycle], EventTypeRefusal | None]
+RefuseVersion: TypeAlias = Callable[[EventTypeLifecycle, Version], EventTypeRefusal | None]
+Decide: TypeAlias = Callable[[EventTypeLifecycle, Version], EventTypeRefusal | StatusChanges]
 
 
 async def create(pool: Pool, tenant: int, new: NewEventType) -> bool:
@@ -128,7 +128,7 @@ async def create(pool: Pool, tenant: int, new: NewEventType) -> bool:
     async with pool.acquire() as conn, conn.transaction():
         made = await add(conn, tenant, new)
         if made:
-            await change_notifications.notify(conn, Topic.EVENT_TYPES, tenant)
+            await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
         return made
 
 
@@ -180,52 +180,56 @@ async def schema_text(pool: Pool, tenant: int, code: str, version: Version) -> s
     return text
 
 
-async def compiled(pool: Pool, tenant: int, code: str, version: Version) -> CompiledRow | None:
+async def compiled(
+    pool: Pool, tenant: int, code: str, version: Version
+) -> CompiledSchemaRow | None:
     """What payloads are held against, of a version."""
     row = await pool.fetchrow(Q["read_compiled_schema"], tenant, code, *version)
     if row is None:
         return None
-    return CompiledRow(SchemaType(row["schema_type"]), row["form"], row["digest"], row["weight"])
+    return CompiledSchemaRow(
+        SchemaType(row["schema_type"]), row["form"], row["digest"], row["weight"]
+    )
 
 
-async def change(pool: Pool, tenant: int, name: str, wish: TypeChange) -> bool:
+async def change(pool: Pool, tenant: int, name: str, update: TypeChange) -> bool:
     """Change its words; False if there is none."""
     async with pool.acquire() as conn, conn.transaction():
-        changed = await rename(conn, tenant, name, wish)
+        changed = await rename(conn, tenant, name, update)
         if changed:
-            await change_notifications.notify(conn, Topic.EVENT_TYPES, tenant)
+            await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
         return changed
 
 
-async def rename(conn: Connection, tenant: int, name: str, wish: TypeChange) -> bool:
+async def rename(conn: Connection, tenant: int, name: str, update: TypeChange) -> bool:
     """The same, in a transaction of the caller's, who tells others."""
     changed = await conn.fetchval(
         Q["change_event_type"],
         tenant,
         name,
-        wish.name,
-        wish.describes,
-        wish.description,
-        wish.validation,
+        update.name,
+        update.describes,
+        update.description,
+        update.validation,
     )
     return changed is not None
 
 
 async def put_version(
-    pool: Pool, tenant: int, name: str, draft: Draft, refuse: RefuseVersion
-) -> Refusal | EventType:
+    pool: Pool, tenant: int, name: str, draft: VersionDraft, refuse: RefuseVersion
+) -> EventTypeRefusal | EventType:
     """Add a version or give it another schema, unless that is refused."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if held is None:
-            return Refusal.EVENT_TYPE_NOT_FOUND
-        refusal = refuse(held.life, draft.version)
+    async with _held(pool, tenant, name) as (conn, current):
+        if current is None:
+            return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
+        refusal = refuse(current.lifecycle, draft.version)
         if refusal is not None:
             return refusal
-        await keep_version(conn, tenant, held.code, draft)
-        return await _touched(conn, tenant, held)
+        await keep_version(conn, tenant, current.code, draft)
+        return await _touched(conn, tenant, current)
 
 
-async def keep_version(conn: Connection, tenant: int, code: str, draft: Draft) -> None:
+async def keep_version(conn: Connection, tenant: int, code: str, draft: VersionDraft) -> None:
     """The same, in a transaction of the caller's, who has decided."""
     await conn.execute(
         Q["put_version"],
@@ -243,48 +247,50 @@ async def keep_version(conn: Connection, tenant: int, code: str, draft: Draft) -
 
 async def move_version(
     pool: Pool, tenant: int, name: str, version: Version, decide: Decide
-) -> Refusal | EventType:
+) -> EventTypeRefusal | EventType:
     """Let a version take its next step, and others make room for it."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if held is None:
-            return Refusal.EVENT_TYPE_NOT_FOUND
-        moves = decide(held.life, version)
-        if isinstance(moves, Refusal):
+    async with _held(pool, tenant, name) as (conn, current):
+        if current is None:
+            return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
+        moves = decide(current.lifecycle, version)
+        if isinstance(moves, EventTypeRefusal):
             return moves
-        await set_statuses(conn, tenant, held.code, moves)
-        return await _touched(conn, tenant, held)
+        await set_statuses(conn, tenant, current.code, moves)
+        return await _touched(conn, tenant, current)
 
 
-async def set_statuses(conn: Connection, tenant: int, code: str, moves: Changes) -> None:
+async def set_statuses(conn: Connection, tenant: int, code: str, moves: StatusChanges) -> None:
     """The same, in a transaction of the caller's, who has decided."""
     majors, minors = [one.major for one in moves], [one.minor for one in moves]
     statuses = [status.value for status in moves.values()]
     await conn.execute(Q["move_versions"], tenant, code, majors, minors, statuses)
 
 
-async def archive(pool: Pool, tenant: int, name: str, refuse: Refuse) -> Refusal | EventType:
+async def archive(
+    pool: Pool, tenant: int, name: str, refuse: Refuse
+) -> EventTypeRefusal | EventType:
     """Put a type out of use, unless that is refused."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if held is None:
-            return Refusal.EVENT_TYPE_NOT_FOUND
-        refusal = refuse(held.life)
+    async with _held(pool, tenant, name) as (conn, current):
+        if current is None:
+            return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
+        refusal = refuse(current.lifecycle)
         if refusal is not None:
             return refusal
-        await conn.execute(Q["archive_event_type"], tenant, held.code)
-        return await _touched(conn, tenant, held)
+        await conn.execute(Q["archive_event_type"], tenant, current.code)
+        return await _touched(conn, tenant, current)
 
 
-async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> Refusal | str:
+async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> EventTypeRefusal | str:
     """Remove a type, unless that is refused; its code."""
-    async with _held(pool, tenant, name) as (conn, held):
-        if held is None:
-            return Refusal.EVENT_TYPE_NOT_FOUND
-        refusal = refuse(held.life)
+    async with _held(pool, tenant, name) as (conn, current):
+        if current is None:
+            return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
+        refusal = refuse(current.lifecycle)
         if refusal is not None:
             return refusal
-        await conn.execute(Q["drop_event_type"], tenant, held.code)
-        await change_notifications.notify(conn, Topic.EVENT_TYPES, tenant)
-        return held.code
+        await conn.execute(Q["drop_event_type"], tenant, current.code)
+        await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
+        return current.code
 
 
 async def applications(pool: Pool, tenant: int, limit: int) -> list[str]:
@@ -311,20 +317,20 @@ async def _held(
 ) -> AsyncIterator[tuple[Connection, EventType | None]]:
     """A type that nobody else changes meanwhile."""
     async with pool.acquire() as conn, conn.transaction():
-        yield conn, await hold(conn, tenant, name)
+        yield conn, await lock_for_update(conn, tenant, name)
 
 
-async def hold(conn: Connection, tenant: int, name: str) -> EventType | None:
+async def lock_for_update(conn: Connection, tenant: int, name: str) -> EventType | None:
     """A type that nobody else changes before the transaction ends."""
     rows = await conn.fetch(Q["hold_event_type"], tenant, name)
     found = await with_versions(conn, tenant, rows)
     return found[0] if found else None
 
 
-async def _touched(conn: Connection, tenant: int, held: EventType) -> EventType:
-    await conn.execute(Q["touch_event_type"], tenant, held.code)
-    await change_notifications.notify(conn, Topic.EVENT_TYPES, tenant)
-    rows = await conn.fetch(Q["read_event_type"], tenant, held.code)
+async def _touched(conn: Connection, tenant: int, current: EventType) -> EventType:
+    await conn.execute(Q["touch_event_type"], tenant, current.code)
+    await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
+    rows = await conn.fetch(Q["read_event_type"], tenant, current.code)
     (found,) = await with_versions(conn, tenant, rows)
     return found
 

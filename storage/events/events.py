@@ -9,15 +9,22 @@ import msgspec
 
 from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey
-from core.events.event import AHEAD, ANY, Event, context_entry, context_pair, type_expression
+from core.events.event import (
+    ANY,
+    MAX_CLOCK_SKEW,
+    Event,
+    context_entry,
+    context_pair,
+    type_expression,
+)
 from core.shared.tsid import first_at
 from storage.postgres import bounded_scan
-from storage.postgres.bounded_scan import Found
+from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 # Greater than any id.
-LAST = "~"
+AFTER_ALL_IDS = "~"
 
 _encode = msgspec.json.Encoder().encode
 _extensions = msgspec.json.Decoder(dict[str, Any])
@@ -30,7 +37,7 @@ class EventKey(NamedTuple):
     event_id: str
 
 
-class Place(NamedTuple):
+class JobPosition(NamedTuple):
     """Where a job stands among all, and when it may go; 0 if at once."""
 
     position: int
@@ -38,11 +45,11 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class Flushed:
+class FlushResult:
     """What came of a flush: the events that were new, and where their jobs stand."""
 
     stored: set[EventKey] = field(default_factory=set)
-    jobs: dict[JobKey, Place] = field(default_factory=dict)
+    jobs: dict[JobKey, JobPosition] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +76,7 @@ class EventFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedEvent:
     """An event as listings show it: without its data, but for the size of that."""
 
     event: Event
@@ -78,21 +85,21 @@ class Listed:
 
 async def flush(
     conn: Connection | Pool, events: Iterable[Event], jobs: Sequence[EventJob]
-) -> Flushed:
+) -> FlushResult:
     """Store events, and the jobs of those that were new, in the order they stand in.
 
     Of two events that are known by the same id, the first is stored.
     """
     # Always in the same order, so that no two who store the same wait for each other.
     ordered = sorted(events, key=lambda event: (event.tenant, event.deduplication_id or ""))
-    flushed = Flushed()
+    flushed = FlushResult()
     for tenant, id_, position, due in await conn.fetch(
         Q["flush_events"], [_row(event) for event in ordered], jobs
     ):
         if position is None:
             flushed.stored.add(EventKey(tenant, id_))
         else:
-            flushed.jobs[JobKey(tenant, id_)] = Place(position, due or 0.0)
+            flushed.jobs[JobKey(tenant, id_)] = JobPosition(position, due or 0.0)
     return flushed
 
 
@@ -107,13 +114,13 @@ async def known(conn: Connection | Pool, events: Sequence[Event]) -> dict[EventK
     return {EventKey(row["tenant_id"], row["asked_id"]): _event(row) for row in rows}
 
 
-async def known_jobs(conn: Connection | Pool, jobs: Sequence[JobKey]) -> dict[JobKey, Place]:
+async def known_jobs(conn: Connection | Pool, jobs: Sequence[JobKey]) -> dict[JobKey, JobPosition]:
     """Where these jobs stand, as far as they were made."""
     rows = await conn.fetch(
         Q["known_jobs"], [job.tenant for job in jobs], [job.job_id for job in jobs]
     )
     return {
-        JobKey(row["tenant_id"], row["job_id"]): Place(row["position"], row["due"] or 0.0)
+        JobKey(row["tenant_id"], row["job_id"]): JobPosition(row["position"], row["due"] or 0.0)
         for row in rows
     }
 
@@ -126,20 +133,20 @@ async def read(pool: Pool, tenant: int, event_id: str) -> Event | None:
 
 async def page(
     pool: Pool, tenant: int, chosen: EventFilter, before: str | None, limit: int
-) -> Found[Listed, str]:
+) -> ScanPage[ListedEvent, str]:
     """The next events of a listing, newest first, among those that one look reads."""
     is_pattern = chosen.type is not None and ANY in chosen.type
     # An event comes at most so long before its own time: earlier ones need no look.
-    oldest = "" if chosen.since is None else first_at(chosen.since - AHEAD)
+    oldest = "" if chosen.since is None else first_at(chosen.since - MAX_CLOCK_SKEW)
     looked_to = None
     if not chosen.is_served:
-        bounds = (tenant, before or LAST, oldest)
-        ends = await pool.fetch(Q["look_back_at_events"], *bounds, bounded_scan.LOOKS - 1)
+        bounds = (tenant, before or AFTER_ALL_IDS, oldest)
+        ends = await pool.fetch(Q["look_back_at_events"], *bounds, bounded_scan.SCAN_LIMIT - 1)
         looked_to = ends[0]["event_id"] if len(ends) == 2 else None
     rows = await pool.fetch(
         Q["list_events"],
         tenant,
-        before or LAST,
+        before or AFTER_ALL_IDS,
         looked_to or oldest,
         None if is_pattern else chosen.type,
         type_expression(chosen.type) if chosen.type is not None and is_pattern else None,
@@ -152,7 +159,7 @@ async def page(
         chosen.until,
         limit,
     )
-    return Found([Listed(_event(row), row["size"]) for row in rows], looked_to)
+    return ScanPage([ListedEvent(_event(row), row["size"]) for row in rows], looked_to)
 
 
 async def forget(pool: Pool, before: float, limit: int) -> int:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import asyncpg
 import msgspec
 
-from core.gathers.gather import LONGEST_TIMEOUT_MS, Asked, Resource, decode_asked
+from core.gathers.gather import MAX_TIMEOUT_MS, GatherSpec, Resource, decode_gather_spec
 from core.shared.address import Address
 from core.waits.spec import decode_spec
-from core.waits.state import ASKED, Mark
+from core.waits.state import GATHER_ENTRY, EventState
 from storage.encryption.cipher import ENCRYPTION_ERRORS
 from storage.encryption.secret_values import (
-    decrypt_asked,
+    decrypt_gather_spec,
     decrypt_resource,
     encrypt_resource,
     resource_at,
@@ -24,11 +24,11 @@ from storage.waits import waits
 from storage.waits.wait_rows import address_of
 
 _resource = msgspec.json.Decoder(Resource)
-_marks = msgspec.json.Decoder(tuple[Mark, ...])
+_marks = msgspec.json.Decoder(tuple[EventState, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredResource:
     """A resource as it is kept."""
 
     name: str
@@ -42,7 +42,7 @@ class OpenGather:
     """A gather that waits, and how each that it asked stands."""
 
     address: Address
-    marks: dict[str, Mark]
+    marks: dict[str, EventState]
     expires_at: float
 
 
@@ -61,7 +61,7 @@ async def find(pool: Pool, tenant: int, names: Sequence[str]) -> dict[str, Resou
     return {name: decrypt_resource(one, resource_at(tenant, name)) for name, one in found.items()}
 
 
-async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[Registered]:
+async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[RegisteredResource]:
     """The next resources of a listing, by name."""
     return [
         _registered(tenant, row)
@@ -69,7 +69,7 @@ async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[Register
     ]
 
 
-async def read(pool: Pool, tenant: int, name: str) -> Registered | None:
+async def read(pool: Pool, tenant: int, name: str) -> RegisteredResource | None:
     """One resource."""
     row = await pool.fetchrow(Q["read_resource"], tenant, name)
     return _registered(tenant, row) if row else None
@@ -82,7 +82,7 @@ async def drop(pool: Pool, tenant: int, name: str) -> bool:
 
 async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGather]:
     """Gathers that have waited for so many seconds, soonest deadline first."""
-    rows = await pool.fetch(Q["open_gathers"], older_than, limit, LONGEST_TIMEOUT_MS / 1000)
+    rows = await pool.fetch(Q["open_gathers"], older_than, limit, MAX_TIMEOUT_MS / 1000)
     return [
         OpenGather(
             address_of(row),
@@ -93,16 +93,18 @@ async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGa
     ]
 
 
-async def read_asked(pool: Pool, address: Address) -> Asked | None:
+async def read_gather_spec(pool: Pool, address: Address) -> GatherSpec | None:
     """What a gather asked for, if there is one."""
     lines = await waits.read_lines(pool, address.key, [1])
-    found = next((decode_asked(line.payload) for line in lines if line.kind == ASKED), None)
-    return None if found is None else decrypt_asked(found, address)
+    found = next(
+        (decode_gather_spec(line.payload) for line in lines if line.kind == GATHER_ENTRY), None
+    )
+    return None if found is None else decrypt_gather_spec(found, address)
 
 
-def _registered(tenant: int, row: asyncpg.Record) -> Registered:
+def _registered(tenant: int, row: asyncpg.Record) -> RegisteredResource:
     definition = _resource.decode(row["definition"])
     # One whose secrets cannot be read is shown without them: it can still be replaced or removed.
     with suppress(*ENCRYPTION_ERRORS):
         definition = decrypt_resource(definition, resource_at(tenant, row["name"]))
-    return Registered(row["name"], definition, row["created_at"], row["updated_at"])
+    return RegisteredResource(row["name"], definition, row["created_at"], row["updated_at"])

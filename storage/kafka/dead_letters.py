@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import asyncpg
 import msgspec
 
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from storage.postgres import bounded_scan
-from storage.postgres.bounded_scan import Found
+from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class DeadLetter:
     """A dead letter as listings show it; `record` is there where the whole was asked for."""
 
     letter_id: int
@@ -26,7 +26,7 @@ class Letter:
     attempts: int
     failed_at: float
     redriven_at: float | None
-    record: Record | None = None
+    record: KafkaMessage | None = None
 
     @property
     def settled(self) -> bool:
@@ -35,7 +35,7 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetterFilter:
+class DeadLetterFilter:
     """Which dead letters are meant; None leaves a filter off.
 
     `error` is part of the error's text, in any case. `redriven` means those that were handled after
@@ -48,14 +48,16 @@ class LetterFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class DeadLetterSize:
     """A dead letter by its weight: what reading it whole will cost."""
 
     letter_id: int
     size: int
 
 
-async def bury(conn: Connection | Pool, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+async def add(
+    conn: Connection | Pool, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]
+) -> None:
     """Keep records with the error that each met."""
     rows = [
         (
@@ -74,56 +76,56 @@ async def bury(conn: Connection | Pool, tenant: int, failed: Sequence[tuple[Reco
 
 
 async def page(
-    pool: Pool, tenant: int, chosen: LetterFilter, after: int | None, limit: int
-) -> Found[Letter, int]:
+    pool: Pool, tenant: int, chosen: DeadLetterFilter, after: int | None, limit: int
+) -> ScanPage[DeadLetter, int]:
     """The next letters of a listing, newest first, among those that one look reads."""
-    ends = await pool.fetch(Q["look_back_at_letters"], tenant, after, bounded_scan.LOOKS - 1)
+    ends = await pool.fetch(Q["look_back_at_letters"], tenant, after, bounded_scan.SCAN_LIMIT - 1)
     looked_to = ends[0]["letter_id"] if len(ends) == 2 else None
     filters = (chosen.topic, chosen.error, chosen.redriven)
     rows = await pool.fetch(Q["list_letters"], tenant, *filters, after, limit, looked_to or 0)
-    return Found([_letter(row, row["size"]) for row in rows], looked_to)
+    return ScanPage([_letter(row, row["size"]) for row in rows], looked_to)
 
 
-async def read(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[Letter]:
+async def read(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[DeadLetter]:
     """These letters, whole."""
     rows = await pool.fetch(Q["read_letters"], tenant, list(letter_ids))
     return [_letter(row, len(row["payload"] or b""), whole=True) for row in rows]
 
 
 async def upcoming(
-    pool: Pool, tenant: int, chosen: LetterFilter, after: int, limit: int
-) -> Found[Weighed, int]:
+    pool: Pool, tenant: int, chosen: DeadLetterFilter, after: int, limit: int
+) -> ScanPage[DeadLetterSize, int]:
     """The open letters that come next among those that one look reads, oldest first.
 
     Their order is that of their topics.
     """
-    ends = await pool.fetch(Q["look_ahead_at_letters"], tenant, after, bounded_scan.LOOKS - 1)
+    ends = await pool.fetch(Q["look_ahead_at_letters"], tenant, after, bounded_scan.SCAN_LIMIT - 1)
     looked_to = ends[0]["letter_id"] if len(ends) == 2 else None
     filters = (chosen.topic, chosen.error)
     rows = await pool.fetch(Q["next_letters"], tenant, *filters, after, limit, looked_to)
-    return Found([Weighed(*row) for row in rows], looked_to)
+    return ScanPage([DeadLetterSize(*row) for row in rows], looked_to)
 
 
-async def count_upcoming(pool: Pool, tenant: int, chosen: LetterFilter, after: int) -> int:
+async def count_upcoming(pool: Pool, tenant: int, chosen: DeadLetterFilter, after: int) -> int:
     """How many open letters come after this one."""
     count: int = await pool.fetchval(
-        Q["count_next_letters"], tenant, chosen.topic, chosen.error, after, bounded_scan.LOOKS
+        Q["count_next_letters"], tenant, chosen.topic, chosen.error, after, bounded_scan.SCAN_LIMIT
     )
     return count
 
 
-async def weigh(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[Weighed]:
+async def read_sizes(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[DeadLetterSize]:
     """Those of these letters that exist, in the order of their ids."""
     rows = await pool.fetch(Q["size_letters"], tenant, list(letter_ids))
-    return [Weighed(*row) for row in rows]
+    return [DeadLetterSize(*row) for row in rows]
 
 
-async def settle(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> None:
+async def mark_redriven(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> None:
     """These were handled after all."""
     await pool.execute(Q["settle_letters"], tenant, list(letter_ids))
 
 
-async def fail(pool: Pool, tenant: int, errors: Sequence[tuple[int, str]]) -> None:
+async def mark_failed(pool: Pool, tenant: int, errors: Sequence[tuple[int, str]]) -> None:
     """These failed again."""
     ids, texts = [letter_id for letter_id, _ in errors], [_storable(text) for _, text in errors]
     await pool.execute(Q["fail_letters"], tenant, ids, texts)
@@ -143,13 +145,13 @@ async def count(pool: Pool | Connection, tenant: int) -> dict[str, int]:
     """How many of a tenant are open, by topic."""
     return {
         row["topic"]: row["letters"]
-        for row in await pool.fetch(Q["count_letters"], tenant, bounded_scan.LOOKS)
+        for row in await pool.fetch(Q["count_letters"], tenant, bounded_scan.SCAN_LIMIT)
     }
 
 
-def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> Letter:
+def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> DeadLetter:
     record = (
-        Record(
+        KafkaMessage(
             topic=row["topic"],
             partition=row["kafka_partition"],
             offset=row["kafka_offset"],
@@ -160,7 +162,7 @@ def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> Le
         if whole
         else None
     )
-    return Letter(
+    return DeadLetter(
         letter_id=row["letter_id"],
         topic=row["topic"],
         partition=row["kafka_partition"],

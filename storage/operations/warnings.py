@@ -8,7 +8,7 @@ import asyncpg
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
-LONGEST_MESSAGE = 2_000
+MAX_MESSAGE_CHARS = 2_000
 # Postgres takes no NUL in text; a message may quote one.
 _STORABLE = {0: "\ufffd"}
 
@@ -34,7 +34,7 @@ class NewWarning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warned:
+class WarningRow:
     """A warning as it is kept."""
 
     warning_id: int
@@ -59,7 +59,7 @@ class WarningFilter:
 
 async def warn(pool: Pool, new: NewWarning) -> int:
     """Raise a warning, or raise the count of the open one; its id."""
-    message = new.message.translate(_STORABLE)[:LONGEST_MESSAGE]
+    message = new.message.translate(_STORABLE)[:MAX_MESSAGE_CHARS]
     source = new.source.translate(_STORABLE)
     warning_id: int = await pool.fetchval(
         Q["raise_warning"], new.tenant, new.category, new.severity, source, message
@@ -69,7 +69,7 @@ async def warn(pool: Pool, new: NewWarning) -> int:
 
 async def page(
     pool: Pool, tenant: int, chosen: WarningFilter, before: int | None, limit: int
-) -> list[Warned]:
+) -> list[WarningRow]:
     """The next warnings of a listing, newest first."""
     rows = await pool.fetch(
         Q["list_warnings"], tenant, chosen.is_open, chosen.severity, before, limit
@@ -89,7 +89,7 @@ async def count_open(pool: Pool, tenant: int) -> dict[str, int]:
     return {row["severity"]: row["warnings"] for row in rows}
 
 
-async def acknowledge(pool: Pool, tenant: int, warning_id: int, by: str) -> Warned | None:
+async def acknowledge(pool: Pool, tenant: int, warning_id: int, by: str) -> WarningRow | None:
     """Somebody has seen it; None if there is none."""
     row = await pool.fetchrow(Q["acknowledge_warning"], tenant, warning_id, by)
     return _warned(row) if row else None
@@ -110,5 +110,5 @@ async def forget(pool: Pool, older_than: float) -> int:
     return len(await pool.fetch(Q["forget_warnings"], older_than))
 
 
-def _warned(row: asyncpg.Record) -> Warned:
-    return Warned(**dict(row) | {"severity": Severity(row["severity"])})
+def _warned(row: asyncpg.Record) -> WarningRow:
+    return WarningRow(**dict(row) | {"severity": Severity(row["severity"])})

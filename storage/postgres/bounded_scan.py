@@ -6,26 +6,26 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 K = TypeVar("K")
 
-LOOKS = 100_000
+SCAN_LIMIT = 100_000
 """Rows that one look reads at most, however few of them are what is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[T, K]):
+class ScanPage(Generic[T, K]):
     """What a look found, in order."""
 
     items: list[T]
-    looked_to: K | None = None
+    scanned_to: K | None = None
     """The last key it read, where more lie behind it that it did not read."""
 
 
-SAMPLE = 64 * 1024 * 1024
+SAMPLE_BYTES = 64 * 1024 * 1024
 """Bytes of a table that a count reads at most."""
 
 
 def sample_percent(size: int) -> float:
     """Return which part of a table of this size is counted, in percent."""
-    return 100.0 if size <= SAMPLE else 100.0 * SAMPLE / size
+    return 100.0 if size <= SAMPLE_BYTES else 100.0 * SAMPLE_BYTES / size
 
 
 def scaled(count: int, percent: float) -> int:

@@ -11,7 +11,7 @@ from storage.postgres.queries import Q
 CHANNEL = "muster_changes"
 
 
-class Topic(StrEnum):
+class ChangeTopic(StrEnum):
     """What kind of thing has changed."""
 
     SUBSCRIPTIONS = "subscriptions"
@@ -21,7 +21,7 @@ class Topic(StrEnum):
     SIGNING_SECRETS = "signing_secrets"
 
 
-async def notify(conn: Connection, topic: Topic, tenant: int | None = None) -> None:
+async def notify(conn: Connection, topic: ChangeTopic, tenant: int | None = None) -> None:
     """Say so when the transaction of this connection is committed, and not if it is not.
 
     Whose it is, if it is one tenant's, spares the copies of the others.

@@ -9,13 +9,15 @@ import uuid
 from core.events.event import Event
 from core.shared.address import Address
 from core.waits.messages import Offer, Register
-from core.waits.spec import Expected, Source, WaitSpec, encode_spec
-from core.waits.transitions import take
+from core.waits.spec import ExpectedEvent, Source, WaitSpec, encode_spec
+from core.waits.transitions import apply
 from storage.events import events
 from storage.postgres.pool import Connection
-from storage.waits.flush import NEW, Change, Journal
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
 
-_SPEC = encode_spec(WaitSpec(events=(Expected(name="probe", source=Source.API, label="probe"),)))
+_SPEC = encode_spec(
+    WaitSpec(events=(ExpectedEvent(name="probe", source=Source.API, label="probe"),))
+)
 # Belongs to no tenant's listing; it is never committed anyway.
 _TENANT = 0
 _EARLY_TTL = 60.0
@@ -31,7 +33,7 @@ async def probe_waits(conn: Connection) -> None:
     transaction = conn.transaction()
     await transaction.start()
     try:
-        kept = await Journal("probe", _EARLY_TTL).flush(conn, [change])
+        kept = await FlushWriter("probe", _EARLY_TTL).flush(conn, [change])
     finally:
         await transaction.rollback()
     if change.key not in kept:
@@ -63,7 +65,7 @@ async def probe_events(conn: Connection) -> None:
         raise OSError("Postgres did not keep a row that nobody else can have")
 
 
-def _change() -> Change:
+def _change() -> WaitChange:
     address = Address(_TENANT, uuid.uuid4().hex, uuid.uuid4().hex)
     offer = Offer(
         address=address,
@@ -73,15 +75,15 @@ def _change() -> Change:
         label="probe",
         payload=b"{}",
     )
-    early = take(None, offer, 0.0)
-    opened = take(
+    early = apply(None, offer, 0.0)
+    opened = apply(
         None, Register(address=address, turn_id="probe", node_id="probe", spec=_SPEC), 0.0
     )
-    counted = take(opened.wait, offer, 0.0)
-    return Change(
+    counted = apply(opened.wait, offer, 0.0)
+    return WaitChange(
         key=address.key,
         tenant=_TENANT,
-        seen=NEW,
+        stored_version=NO_VERSION,
         wait=counted.wait,
         entries=list(counted.entries),
         parked=list(early.parked),

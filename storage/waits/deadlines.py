@@ -12,7 +12,7 @@ PAGE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueWait:
     """A wait and its next deadline."""
 
     address: Address
@@ -27,21 +27,21 @@ class DeadlineStore:
         self._mark = mark
         self._page = page
 
-    async def due_between(self, after: float, until: float) -> AsyncIterator[list[Due]]:
+    async def due_between(self, after: float, until: float) -> AsyncIterator[list[DueWait]]:
         """Yield pages of the waits whose next deadline lies in (after, until], soonest first."""
         behind, key = after, b""
         while True:
             rows = await self._pool.fetch(Q["due_waits"], after, until, behind, key, self._page)
-            yield [Due(address_of(row), row["due_at"]) for row in rows]
+            yield [DueWait(address_of(row), row["due_at"]) for row in rows]
             if len(rows) < self._page:
                 return
             behind, key = rows[-1]["due_at"], rows[-1]["wait_key"]
 
-    async def read_mark(self) -> float | None:
+    async def read_watermark(self) -> float | None:
         """Up to where everything has fired; None before the first time."""
         mark: float | None = await self._pool.fetchval(Q["read_mark"], self._mark)
         return mark
 
-    async def write_mark(self, swept_until: float) -> None:
+    async def write_watermark(self, swept_until: float) -> None:
         """Move the mark, back as well."""
         await self._pool.execute(Q["write_mark"], self._mark, swept_until)

@@ -5,35 +5,35 @@ from typing import Any
 
 import msgspec
 
-from core.waits.outgoing import Outgoing
-from core.waits.state import Entry, Parked, Wait
+from core.waits.outgoing import OutgoingEvent
+from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Status
 from storage.postgres.pool import Connection
 from storage.postgres.queries import Q
 from storage.waits.spec_cache import KnownSpecs, SpecRow
 from storage.waits.wait_rows import json_of
 
-NEW = 0
+NO_VERSION = 0
 # Of the events that one correlation refused, so many are kept.
 REFUSED_KEPT = 256
 REFUSED_BYTES = 4 * 1024 * 1024
 
 
-class Change(msgspec.Struct, gc=False):
+class WaitChange(msgspec.Struct, gc=False):
     """What one correlation needs written: its last state, and all that hangs on it."""
 
     key: bytes
     tenant: int
-    seen: int
+    stored_version: int
     """The version the stored row must have; NEW if there must be none."""
     wait: Wait | None = None
-    entries: list[Entry] = []
-    parked: list[Parked] = []
-    unparked: list[str] = []
-    outgoing: list[Outgoing] = []
+    entries: list[WaitLogEntry] = []
+    parked: list[ParkedEvent] = []
+    taken_from_inbox: list[str] = []
+    outgoing: list[OutgoingEvent] = []
 
 
-class Journal:
+class FlushWriter:
     """Writes for one owner."""
 
     def __init__(self, owner: str, early_ttl: float) -> None:
@@ -45,25 +45,27 @@ class Journal:
         """Forget which specs are stored: it may be another server, or one that was restored."""
         self._specs = KnownSpecs()
 
-    async def flush(self, conn: Connection, changes: Sequence[Change]) -> set[bytes]:
+    async def flush(self, conn: Connection, changes: Sequence[WaitChange]) -> set[bytes]:
         """Write all; the keys whose state was kept. The rest lost their row to another owner.
 
         Parked events are rare: only a flush that has some pays for a transaction of two statements.
         """
         specs = self._specs.unknown_to_postgres(
-            change.wait for change in changes if change.wait is not None and change.seen == NEW
+            change.wait
+            for change in changes
+            if change.wait is not None and change.stored_version == NO_VERSION
         )
         if any(change.parked for change in changes):
             async with conn.transaction():
                 kept = await self._write(conn, specs, changes)
-                await park(conn, _still_valid(changes, kept), self._early_ttl)
+                await write_parked(conn, _still_valid(changes, kept), self._early_ttl)
         else:
             kept = await self._write(conn, specs, changes)
         self._specs.remember(specs)
         return kept
 
     async def _write(
-        self, conn: Connection, specs: list[SpecRow], changes: Sequence[Change]
+        self, conn: Connection, specs: list[SpecRow], changes: Sequence[WaitChange]
     ) -> set[bytes]:
         opened: list[tuple[Any, ...]] = []
         saved: list[tuple[Any, ...]] = []
@@ -74,12 +76,12 @@ class Journal:
             key, wait = change.key, change.wait
             if wait is None:
                 continue  # nothing but parked events
-            if change.seen == NEW:
+            if change.stored_version == NO_VERSION:
                 opened.append(_opened(key, wait))
             else:
-                saved.append(_saved(key, change.seen, wait))
+                saved.append(_saved(key, change.stored_version, wait))
             lines += [_line(key, change.tenant, entry) for entry in change.entries]
-            taken += [(key, event_id) for event_id in change.unparked]
+            taken += [(key, event_id) for event_id in change.taken_from_inbox]
             outgoing += [(key, change.tenant, o.topic, o.key, o.type) for o in change.outgoing]
         if not opened and not saved:
             return set()
@@ -88,7 +90,9 @@ class Journal:
         return {row[0] for row in rows}
 
 
-async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_ttl: float) -> None:
+async def write_parked(
+    conn: Connection, events: Sequence[tuple[bytes, ParkedEvent]], early_ttl: float
+) -> None:
     """Keep events in the inbox under their correlation's key (empty if an id was missing)."""
     if not events:
         return
@@ -98,7 +102,9 @@ async def park(conn: Connection, events: Sequence[tuple[bytes, Parked]], early_t
     await conn.execute(Q["park"], rows, early_ttl, REFUSED_KEPT, REFUSED_BYTES)
 
 
-def _still_valid(changes: Sequence[Change], kept: set[bytes]) -> list[tuple[bytes, Parked]]:
+def _still_valid(
+    changes: Sequence[WaitChange], kept: set[bytes]
+) -> list[tuple[bytes, ParkedEvent]]:
     """Leave out what was decided on a state that another owner had moved on."""
     return [
         (change.key, event)
@@ -144,7 +150,7 @@ def _saved(key: bytes, seen: int, wait: Wait) -> tuple[Any, ...]:
     )
 
 
-def _line(key: bytes, tenant: int, entry: Entry) -> tuple[Any, ...]:
+def _line(key: bytes, tenant: int, entry: WaitLogEntry) -> tuple[Any, ...]:
     return (
         key,
         tenant,
@@ -166,7 +172,7 @@ def _resumed_at(wait: Wait) -> float | None:
     return ending.at if ending and ending.status is Status.COMPLETED else None
 
 
-def _parked(key: bytes, event: Parked) -> tuple[Any, ...]:
+def _parked(key: bytes, event: ParkedEvent) -> tuple[Any, ...]:
     return (
         key,
         event.event_id,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.shared.address import Address
-from core.waits.state import Parked
+from core.waits.state import ParkedEvent
 from storage.postgres import bounded_scan
-from storage.postgres.bounded_scan import Found
+from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 from storage.waits.wait_rows import parked_of
@@ -27,11 +27,13 @@ class InboxFilter:
 
 async def page(
     pool: Pool, tenant: int, chosen: InboxFilter, before: int | None, limit: int
-) -> Found[dict[str, Any], int]:
+) -> ScanPage[dict[str, Any], int]:
     """The next events of a listing, newest first, without payloads, among those one look reads."""
     looked_to = None
     if chosen != InboxFilter():
-        ends = await pool.fetch(Q["look_back_at_inbox"], tenant, before, bounded_scan.LOOKS - 1)
+        ends = await pool.fetch(
+            Q["look_back_at_inbox"], tenant, before, bounded_scan.SCAN_LIMIT - 1
+        )
         looked_to = ends[0]["inbox_id"] if len(ends) == 2 else None
     rows = await pool.fetch(
         Q["list_inbox"],
@@ -43,10 +45,10 @@ async def page(
         limit,
         looked_to or 0,
     )
-    return Found([dict(row) for row in rows], looked_to)
+    return ScanPage([dict(row) for row in rows], looked_to)
 
 
-async def read(pool: Pool, tenant: int, inbox_id: int) -> Parked | None:
+async def read(pool: Pool, tenant: int, inbox_id: int) -> ParkedEvent | None:
     """One event with its payload."""
     row = await pool.fetchrow(Q["read_parked"], tenant, inbox_id)
     return parked_of(row) if row else None
@@ -57,7 +59,9 @@ async def delete(pool: Pool, tenant: int, inbox_id: int) -> bool:
     return await pool.fetchval(Q["delete_parked"], tenant, inbox_id) is not None
 
 
-async def near_misses(pool: Connection | Pool, address: Address, limit: int = 20) -> list[Parked]:
+async def near_misses(
+    pool: Connection | Pool, address: Address, limit: int = 20
+) -> list[ParkedEvent]:
     """What came under this correlation id, for this or another execution, and did not count."""
     prefix = address.key[:8]
     lower, upper = prefix + b"\x00" * 8, prefix + b"\xff" * 8
@@ -75,7 +79,7 @@ async def slice_after(pool: Pool, after: int, size: int) -> tuple[int, int]:
 
 async def stranded(
     pool: Pool, after: int, last: int, limit: int, budget: int
-) -> list[tuple[int, Parked]]:
+) -> list[tuple[int, ParkedEvent]]:
     """Parked events of a slice whose wait exists by now, the oldest first.
 
     At most `limit`, and `budget` bytes and one event more.
@@ -84,7 +88,7 @@ async def stranded(
     return [(row["inbox_id"], parked_of(row)) for row in rows]
 
 
-async def settle(pool: Pool, inbox_ids: Sequence[int]) -> None:
+async def delete_taken(pool: Pool, inbox_ids: Sequence[int]) -> None:
     """Remove events that their correlation has taken."""
     await pool.execute(Q["settle_stranded"], list(inbox_ids))
 
@@ -94,7 +98,7 @@ async def expire(pool: Pool, limit: int) -> int:
     return len(await pool.fetch(Q["expire_parked"], limit))
 
 
-async def census(pool: Pool) -> dict[tuple[str, str], int]:
+async def count_by_verdict(pool: Pool) -> dict[tuple[str, str], int]:
     """How many parked events there are, by verdict and reason: by a sample of a large table."""
     ((_, size),) = await pool.fetch(Q["census_sizes"])
     percent = bounded_scan.sample_percent(size)

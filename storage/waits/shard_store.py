@@ -7,14 +7,14 @@ from typing import TypeVar
 from core.shared.address import Address
 from core.shared.usage_counter import UsageCounter
 from core.waits.spec import WaitSpec
-from core.waits.state import Parked
+from core.waits.state import ParkedEvent
 from storage.access.usage_counts import count_changes
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.error_class import ErrorClass, error_class, is_server_error
 from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection, open_pool
 from storage.postgres.probe import probe_waits
 from storage.waits import spec_cache, waits
-from storage.waits.flush import Change, Journal
+from storage.waits.flush import FlushWriter, WaitChange
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class ShardStore:
         self._options = options
         self._clock = clock
         self._usage = usage or UsageCounter()
-        self._journal = Journal(owner, early_ttl)
+        self._journal = FlushWriter(owner, early_ttl)
         self._writer: Connection | None = None
         self._pool: Pool | None = None
         # Called when the connection to write by is lost.
@@ -49,12 +49,12 @@ class ShardStore:
             self._pool = await open_pool(self._options, self._clock.measure)
         return self._pool
 
-    async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.Loaded]:
+    async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.LoadedWait]:
         """All that is known of these keys."""
         async with self._reader() as conn:
             return await waits.load(conn, requests)
 
-    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
         """The events that came before these were registered."""
         async with self._reader() as conn:
             return await waits.load_early(conn, keys)
@@ -70,7 +70,7 @@ class ShardStore:
                 await pool.expire_connections()  # the next look goes to whoever serves then
             raise
 
-    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+    async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""
         kept = await self._using(lambda conn: self._journal.flush(conn, changes))
         count_changes(self._usage, changes, kept)
@@ -117,7 +117,7 @@ class ShardStore:
     async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
         """Store a spec again that is not there any more."""
         async with self._reader() as conn:
-            await spec_cache.restore(conn, tenant, spec, last_deadline)
+            await spec_cache.restore_spec(conn, tenant, spec, last_deadline)
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
         """Which correlation a node of this execution already has."""

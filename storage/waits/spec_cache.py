@@ -8,7 +8,7 @@ from core.waits.state import Wait
 from storage.postgres.pool import Connection
 from storage.postgres.queries import Q
 
-MOST = 10_000
+MAX_KNOWN_SPECS = 10_000
 _DAY = 86_400.0
 
 # tenant, digest, text, the last deadline it covers: a row of type flushed_spec
@@ -38,12 +38,12 @@ class KnownSpecs:
 
     def remember(self, rows: Sequence[SpecRow]) -> None:
         """These were committed."""
-        if len(self._covered) + len(rows) > MOST:
+        if len(self._covered) + len(rows) > MAX_KNOWN_SPECS:
             self._covered.clear()
         for tenant, digest, _, last_deadline in rows:
             self._covered[tenant, digest] = last_deadline
 
 
-async def restore(conn: Connection, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
+async def restore_spec(conn: Connection, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
     """Store a spec again that waits have and Postgres has lost."""
     await conn.execute(Q["restore_spec"], tenant, spec.digest, spec.text, last_deadline + _DAY)

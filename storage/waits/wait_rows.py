@@ -4,14 +4,14 @@ import asyncpg
 import msgspec
 
 from core.shared.address import Address
-from core.waits.messages import Clause, Reason, Verdict
-from core.waits.spec import Source, decode_spec, stand_in_for
-from core.waits.state import Entry, Mark, Parked, Wait
+from core.waits.messages import Difference, Reason, Verdict
+from core.waits.spec import Source, decode_spec, placeholder_spec
+from core.waits.state import EventState, ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Ending, Outcome
 
-_marks = msgspec.json.Decoder(tuple[Mark, ...])
+_marks = msgspec.json.Decoder(tuple[EventState, ...])
 _ending = msgspec.json.Decoder(Ending)
-_clause = msgspec.json.Decoder(Clause)
+_clause = msgspec.json.Decoder(Difference)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -22,7 +22,7 @@ def wait_of(row: asyncpg.Record) -> Wait:
     return Wait(
         address=address_of(row),
         node_id=row["node_id"],
-        spec=stand_in_for(row["spec_id"], len(marks)) if is_lost else decode_spec(row["spec"]),
+        spec=placeholder_spec(row["spec_id"], len(marks)) if is_lost else decode_spec(row["spec"]),
         registered_by=row["registered_by"],
         opened_at=row["opened_at"],
         # Which of its deadlines comes next is not known without a spec: then it ends.
@@ -34,9 +34,9 @@ def wait_of(row: asyncpg.Record) -> Wait:
     )
 
 
-def parked_of(row: asyncpg.Record) -> Parked:
+def parked_of(row: asyncpg.Record) -> ParkedEvent:
     """The event that an inbox row keeps."""
-    return Parked(
+    return ParkedEvent(
         address=address_of(row),
         turn_id=row["turn_id"],
         event_id=row["event_id"],
@@ -52,9 +52,9 @@ def parked_of(row: asyncpg.Record) -> Parked:
     )
 
 
-def entry_of(row: asyncpg.Record) -> Entry:
+def entry_of(row: asyncpg.Record) -> WaitLogEntry:
     """One line of a log."""
-    return Entry(
+    return WaitLogEntry(
         seq=row["seq"],
         kind=row["kind"],
         event=row["event"],
@@ -72,6 +72,6 @@ def address_of(row: asyncpg.Record) -> Address:
     return Address(row["tenant_id"], row["execution_id"] or "", row["correlation_id"] or "")
 
 
-def json_of(value: msgspec.Struct | tuple[Mark, ...] | None) -> str | None:
+def json_of(value: msgspec.Struct | tuple[EventState, ...] | None) -> str | None:
     """State as the JSON text its column takes."""
     return None if value is None else _encode(value).decode()

@@ -8,9 +8,9 @@ import msgspec
 
 from core.shared.address import Address
 from core.waits.messages import Reason
-from core.waits.state import Entry, Parked, Wait
+from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from storage.postgres import bounded_scan
-from storage.postgres.bounded_scan import Found
+from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 from storage.waits.wait_rows import entry_of, parked_of, wait_of
@@ -32,7 +32,7 @@ class LoadRequest(NamedTuple):
     has_event: bool
 
 
-class Loaded(msgspec.Struct, gc=False):
+class LoadedWait(msgspec.Struct, gc=False):
     """All that Postgres knows of one address."""
 
     wait: Wait | None = None
@@ -59,7 +59,7 @@ class WaitFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WaitRow:
     """A wait with what only its row knows."""
 
     wait: Wait
@@ -71,7 +71,7 @@ class Seen:
 class LogPage:
     """Some lines of a log, and whether there may be more."""
 
-    entries: list[Entry]
+    entries: list[WaitLogEntry]
     more: bool
 
 
@@ -81,10 +81,10 @@ async def load_waits(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[byt
     return {row["wait_key"]: wait_of(row) for row in rows}
 
 
-async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
+async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
     """Everything a shard needs to activate these keys."""
     known = await load_waits(conn, [request.key for request in requests])
-    found = {request.key: Loaded(known.get(request.key)) for request in requests}
+    found = {request.key: LoadedWait(known.get(request.key)) for request in requests}
     unknown = [request for request in requests if request.key not in known]
     lost = [request for request in requests if _is_lost(known.get(request.key))]
     if unknown or lost:
@@ -100,7 +100,7 @@ def _is_lost(wait: Wait | None) -> bool:
 
 
 async def _size_early(
-    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, Loaded]
+    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, LoadedWait]
 ) -> None:
     keys = [request.key for request in requests]
     for row in await conn.fetch(Q["size_early"], keys, 2 * EARLY_EVENTS):
@@ -111,19 +111,21 @@ async def _size_early(
             loaded.sizes[row["event_id"]] = row["size"]
 
 
-async def load_early(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+async def load_early(
+    conn: Connection | Pool, keys: Sequence[bytes]
+) -> dict[bytes, list[ParkedEvent]]:
     """The events that came before these were registered, as many of each as it takes up.
 
     There are more only if the settings allowed more once; the sweeper offers those.
     """
-    found: dict[bytes, list[Parked]] = {}
+    found: dict[bytes, list[ParkedEvent]] = {}
     for row in await conn.fetch(Q["load_early"], list(keys), EARLY_EVENTS, EARLY_BYTES):
         found.setdefault(row["wait_key"], []).append(parked_of(row))
     return found
 
 
 async def _find_elsewhere(
-    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, Loaded]
+    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, LoadedWait]
 ) -> None:
     keys = [request.key for request in requests]
     tenants = [request.tenant for request in requests]
@@ -144,22 +146,22 @@ async def correlation_of_node(
     return value
 
 
-async def read(pool: Pool, address: Address) -> Seen | None:
+async def read(pool: Pool, address: Address) -> WaitRow | None:
     """One wait as its row has it."""
     row = await pool.fetchrow(Q["read_wait"], address.key, address.tenant)
-    return Seen(wait_of(row), row["resumed_at"], row["resumed_by"]) if row else None
+    return WaitRow(wait_of(row), row["resumed_at"], row["resumed_by"]) if row else None
 
 
 async def page(
     pool: Pool, tenant: int, chosen: WaitFilter, after: tuple[float, bytes] | None, limit: int
-) -> Found[Wait, tuple[float, bytes]]:
+) -> ScanPage[Wait, tuple[float, bytes]]:
     """The next waits of a listing, newest first, among those that one look reads."""
     opened_at, key = after or (None, None)
     looked_to = None
     if not chosen.is_served:
         # Where the last look ended, all of that moment were read.
         begin = opened_at - MICROSECOND if opened_at and key == LEAST_KEY else opened_at
-        look = (tenant, begin, chosen.older_than, bounded_scan.LOOKS - 1)
+        look = (tenant, begin, chosen.older_than, bounded_scan.SCAN_LIMIT - 1)
         ends = await pool.fetch(Q["look_back_at_waits"], *look)
         looked_to = ends[0]["opened_at"] if len(ends) == 2 else None
     rows = await pool.fetch(
@@ -176,7 +178,7 @@ async def page(
     )
     # All of that moment were read, so the next look begins behind the least of its keys.
     place = None if looked_to is None else (looked_to, LEAST_KEY)
-    return Found([wait_of(row) for row in rows], place)
+    return ScanPage([wait_of(row) for row in rows], place)
 
 
 async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET) -> LogPage:
@@ -186,26 +188,26 @@ async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET)
     return LogPage(entries, more=size_of(entries) >= budget)
 
 
-async def read_lines(pool: Pool, key: bytes, numbers: list[int]) -> list[Entry]:
+async def read_lines(pool: Pool, key: bytes, numbers: list[int]) -> list[WaitLogEntry]:
     """These lines of a correlation's log."""
     return [entry_of(row) for row in await pool.fetch(Q["read_lines"], key, numbers)]
 
 
-async def read_counted(pool: Pool, wait: Wait) -> list[Entry]:
+async def read_counted(pool: Pool, wait: Wait) -> list[WaitLogEntry]:
     """The lines whose data counts: one for each event that came."""
     numbers = [mark.seq for mark in wait.marks if mark.event_id]
     return await read_lines(pool, wait.address.key, numbers) if numbers else []
 
 
-def size_of(entries: Iterable[Entry]) -> int:
+def size_of(entries: Iterable[WaitLogEntry]) -> int:
     """The bytes of their data."""
     return sum(len(entry.payload) for entry in entries)
 
 
-async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, list[Entry]]:
+async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, list[WaitLogEntry]]:
     """The lines whose data counts, of many waits, by their keys."""
     asked = [(w.address.key, mark.seq) for w in waits for mark in w.marks if mark.event_id]
-    found: dict[bytes, list[Entry]] = {}
+    found: dict[bytes, list[WaitLogEntry]] = {}
     keys, numbers = [key for key, _ in asked], [seq for _, seq in asked]
     for row in await pool.fetch(Q["read_lines_of_all"], keys, numbers):
         found.setdefault(row["wait_key"], []).append(entry_of(row))
@@ -222,7 +224,7 @@ async def forget_specs(pool: Pool, retention: float) -> None:
     await pool.execute(Q["forget_specs"], retention)
 
 
-async def census(pool: Pool) -> dict[str, int]:
+async def count_by_status(pool: Pool) -> dict[str, int]:
     """How many waits there are, by status: exactly while the table is small, else by a sample."""
     ((size, _),) = await pool.fetch(Q["census_sizes"])
     percent = bounded_scan.sample_percent(size)

@@ -7,13 +7,13 @@ import httpx
 import pytest
 
 from tests.support import event_types
-from tests.support.dispatching import Shipper, make_pool
-from tests.support.gathering import Gatherings, gatherings_of
+from tests.support.dispatching import DispatchApi, make_pool
+from tests.support.gathering import GatherClient, gather_client_of
 from tests.support.operations import Operation, operations_of
 from tests.support.problem import server_errors
 from tests.support.product import Product, running_product
 from tests.support.receiver import receiving
-from tests.support.shop import Shop
+from tests.support.shop import CliTenant
 from tests.support.tenants import another_tenant, client, the_anchor
 
 
@@ -55,9 +55,9 @@ def ward(product: Product) -> Iterator[Product]:
 
 
 @pytest.fixture(scope="session")
-async def gatherings(ward: Product) -> AsyncIterator[Gatherings]:
+async def gatherings(ward: Product) -> AsyncIterator[GatherClient]:
     """That tenant with its resources, which are played here."""
-    async with gatherings_of(ward) as made:
+    async with gather_client_of(ward) as made:
         yield made
 
 
@@ -90,14 +90,14 @@ def code(product: Product) -> str:
 
 
 @pytest.fixture(scope="module")
-def shipper(product: Product) -> Iterator[Shipper]:
+def shipper(product: Product) -> Iterator[DispatchApi]:
     """A tenant with a pool of its own."""
     with another_tenant(product) as tenant, receiving() as receiver:
-        yield Shipper(tenant, receiver, make_pool(tenant, concurrency=20))
+        yield DispatchApi(tenant, receiver, make_pool(tenant, concurrency=20))
 
 
 @pytest.fixture(scope="module")
-def shop(product: Product) -> Iterator[Shop]:
+def shop(product: Product) -> Iterator[CliTenant]:
     """A tenant at its terminal."""
     with another_tenant(product) as tenant, receiving() as receiver:
-        yield Shop(tenant, receiver)
+        yield CliTenant(tenant, receiver)

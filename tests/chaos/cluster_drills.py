@@ -14,7 +14,7 @@ from tests.chaos.cluster_load import acknowledged, serves_again, under_load
 from tests.chaos.cluster_nodes import Node
 from tests.chaos.cluster_stage import WARM, Stage
 from tools.chaos.exercise import Drill
-from tools.chaos.reconcile import Flaw
+from tools.chaos.reconcile import Violation
 
 Told = dict[str, Any]
 
@@ -80,10 +80,10 @@ def account(drill: Drill) -> Told:
         "acknowledged": account.acknowledged,
         "floor": account.floor,
         "completed": account.completed,
-        **{flaw.value: account.count(flaw) for flaw in Flaw},
+        **{flaw.value: account.count(flaw) for flaw in Violation},
         "findings": [str(finding) for finding in account.findings[:10]],
         "given_up": result.given_up,
-        "turned_away": dict(result.tally.refused),
-        "unexpected": dict(result.tally.unexpected),
+        "turned_away": dict(result.stats.refused),
+        "unexpected": dict(result.stats.unexpected),
         "drained_after": round(result.drained_after, 2),
     }

@@ -10,9 +10,9 @@ from typing import Any
 import asyncpg
 import psutil
 
-from actors.runtime.names import home_of
+from actors.runtime.names import host_actor_name
 from core.shared.address import Address
-from storage.waits.flush import park
+from storage.waits.flush import write_parked
 from tests.chaos.cluster_drills import Told, account, back_elsewhere, served_again
 from tests.chaos.cluster_load import (
     Crowd,
@@ -24,7 +24,7 @@ from tests.chaos.cluster_load import (
 )
 from tests.chaos.cluster_nodes import Node, send
 from tests.chaos.cluster_stage import CROWD, WARM, Stage
-from tools.chaos.scenario import Door
+from tools.chaos.scenario import RequestChannel
 
 
 async def freeze_node(stage: Stage, seconds: float, *, whole: bool = True) -> Told:
@@ -39,7 +39,7 @@ async def freeze_node(stage: Stage, seconds: float, *, whole: bool = True) -> To
         shards = [name for name in stage.shards if name in lost]
         zombies = [psutil.Process(lost[name]) for name in shards]
         crowd = stage.crowd(drill, shards)
-        await crowd.step(Door.REGISTER)
+        await crowd.step(RequestChannel.REGISTER)
         async with _hanging_flush(stage, shards, crowd) as strays:
             first_event = await _decided_unwritten(stage, shards, crowd)
             send([*zombies, *victim.processes()] if whole else [victim.raylet], signal.SIGSTOP)
@@ -48,7 +48,7 @@ async def freeze_node(stage: Stage, seconds: float, *, whole: bool = True) -> To
             held = await _waiting(stage) | {address_of(story).key for story, _ in asked}
         served = await _succeeded(stage, lost, struck)
         await asyncio.gather(strays, first_event)
-        await crowd.step(Door.KAFKA)
+        await crowd.step(RequestChannel.KAFKA)
         await _nothing_left(stage, load, shards, asked)
         await asyncio.sleep(max(0.0, seconds - (time.monotonic() - struck)))
         told = await _wake(stage, victim, zombies, held, whole=whole)
@@ -81,7 +81,7 @@ async def _hanging_flush(
     ours = conn.transaction()
     await ours.start()
     try:
-        await park(conn, [(one.address.key, one) for one in crowd.strays_as_parked()], 60.0)
+        await write_parked(conn, [(one.address.key, one) for one in crowd.strays_as_parked()], 60.0)
         sent = asyncio.create_task(crowd.send_strays())
         await until("each shard has a flush under way", all_hang, 30)
         yield sent
@@ -96,7 +96,7 @@ async def _decided_unwritten(stage: Stage, shards: list[str], crowd: Crowd) -> a
     While a flush hangs no other can begin: what is decided now is in the shards' memory only.
     """
     before = {shard: await stage.unsaved(shard) for shard in shards}
-    task = asyncio.create_task(crowd.step(Door.API))
+    task = asyncio.create_task(crowd.step(RequestChannel.API))
 
     async def decided() -> bool:
         return all([await stage.unsaved(s) >= before[s] + crowd.size for s in shards])
@@ -134,7 +134,7 @@ async def _caught_up(stage: Stage, shards: list[str], since: Any) -> bool:
     """Whether the timer has ended all waits of these shards that were due by then."""
     query = "select wait_key from execution_wait_states where status = 'waiting' and due_at < $1"
     rows = await stage.gateway.pool.fetch(query, since)
-    return not any(home_of(row["wait_key"], stage.config) in shards for row in rows)
+    return not any(host_actor_name(row["wait_key"], stage.config) in shards for row in rows)
 
 
 async def _waiting(stage: Stage) -> set[bytes]:

@@ -12,7 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from host.paths import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
+from host.paths import (
+    InstancePaths,
+    discard_run_dir,
+    instance_paths,
+    prepare_data_dir,
+    prepare_run_dir,
+)
 from host.postgres import embedded
 from storage.postgres.migrate import migrate
 from tests.chaos.cluster_nodes import Nodes, running_nodes
@@ -22,7 +28,7 @@ NODES = 3
 
 def main() -> None:
     answers = _take_stdout()
-    places = places_of(Path(sys.argv[1]))
+    places = instance_paths(Path(sys.argv[1]))
     prepare_data_dir(places)
     prepare_run_dir(places)
     # Over TCP, because a connection's port tells whose it is.
@@ -38,7 +44,7 @@ def main() -> None:
 
 
 async def _obey(
-    nodes: Nodes, places: Places, server: embedded.EmbeddedServer, answers: TextIO
+    nodes: Nodes, places: InstancePaths, server: embedded.EmbeddedServer, answers: TextIO
 ) -> None:
     # Only now: they import Ray, which reads its flags.
     from tests.chaos.cluster_drills import crowded_machine, kill_node

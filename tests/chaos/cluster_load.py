@@ -10,25 +10,32 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
-from actors.runtime.names import home_of
-from cli.shell.problems import ProblemError
+from actors.runtime.names import host_actor_name
+from cli.shell.problems import ProblemResponseError
 from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, TransientError
-from core.waits.messages import Judged, Message, Opened, Refused, Reply
-from core.waits.state import Parked
-from core.waits.transitions import take
+from core.waits.messages import OfferReply, RefusedReply, RegisterReply, Reply, WaitMessage
+from core.waits.state import ParkedEvent
+from core.waits.transitions import apply
 from storage.postgres.pool import Pool
 from tests.support.shards import api, kafka, register
-from tools.chaos.ack_log import Ledger
-from tools.chaos.database_audit import Books
-from tools.chaos.exercise import Drill, Plan
-from tools.chaos.load import Load
-from tools.chaos.receiver import Receiver
-from tools.chaos.scenario import SERVICE, TOPIC, Door, Shape, Step, Story
+from tools.chaos.ack_log import AckLog
+from tools.chaos.database_audit import DatabaseAudit
+from tools.chaos.exercise import Drill, DrillPlan
+from tools.chaos.load import LoadGenerator
+from tools.chaos.receiver import StreamFollower
+from tools.chaos.scenario import (
+    SERVICE,
+    TOPIC,
+    ChaosScenario,
+    RequestChannel,
+    ScenarioShape,
+    ScenarioStep,
+)
 
 TENANT = 1
-Send: TypeAlias = Callable[[Message], Awaitable[Reply]]
+Send: TypeAlias = Callable[[WaitMessage], Awaitable[Reply]]
 
 
 class WayIn(Protocol):
@@ -44,33 +51,33 @@ class WayIn(Protocol):
     def send(self) -> Send: ...
 
 
-class RouterLoad(Load):
+class RouterLoad(LoadGenerator):
     """Plays stories through a router."""
 
-    def __init__(self, config: Config, send: Send, ledger: Ledger, plan: Plan) -> None:
+    def __init__(self, config: Config, send: Send, ledger: AckLog, plan: DrillPlan) -> None:
         nobody: Any = None  # HTTP's client, which nothing here uses
         super().__init__(nobody, ledger, run=plan.run, seed=plan.seed, rate=plan.rate)
         self.config = config
         self._deliver = send
-        self.unanswered: dict[str, set[tuple[Story, Step]]] = defaultdict(set)
+        self.unanswered: dict[str, set[tuple[ChaosScenario, ScenarioStep]]] = defaultdict(set)
         """What each shard was asked and has not answered."""
 
-    async def _send(self, story: Story, step: Step) -> dict[str, object]:
+    async def _send(self, story: ChaosScenario, step: ScenarioStep) -> dict[str, object]:
         where = address_of(story)
-        unanswered = self.unanswered[home_of(where.key, self.config)]
+        unanswered = self.unanswered[host_actor_name(where.key, self.config)]
         unanswered.add((story, step))
         try:
             reply = await self._deliver(_message(where, story, step))
         except TransientError as error:
             status = 429 if isinstance(error, OverloadedError) else 503
             document = {"detail": str(error), "retryAfter": error.retry_after}
-            raise ProblemError(status, document) from error
-        if isinstance(reply, Refused):
-            raise ProblemError(409, {"code": reply.kind, "detail": reply.detail})
+            raise ProblemResponseError(status, document) from error
+        if isinstance(reply, RefusedReply):
+            raise ProblemResponseError(409, {"code": reply.kind, "detail": reply.detail})
         unanswered.discard((story, step))
-        if isinstance(reply, Judged):
+        if isinstance(reply, OfferReply):
             return {"verdict": reply.verdict, "reason": reply.reason}
-        assert isinstance(reply, Opened), reply
+        assert isinstance(reply, RegisterReply), reply
         return {}
 
 
@@ -81,40 +88,43 @@ class Crowd:
         self.size = size
         self._load = load
         stories = (_plain_story(f"{name}-{number}") for number in itertools.count())
-        self._stories: list[Story] = []
-        self._strays: list[Story] = []
+        self._stories: list[ChaosScenario] = []
+        self._strays: list[ChaosScenario] = []
         for shard in shards:
-            here = (s for s in stories if home_of(address_of(s).key, load.config) == shard)
+            here = (s for s in stories if host_actor_name(address_of(s).key, load.config) == shard)
             self._stories += itertools.islice(here, size)
-            self._strays.append(replace(next(here), shape=Shape.ORPHAN))
+            self._strays.append(replace(next(here), shape=ScenarioShape.ORPHAN))
 
-    async def step(self, door: Door) -> None:
+    async def step(self, door: RequestChannel) -> None:
         """Take one step each, and insist on the answers."""
         await self._go(self._stories, door)
 
     async def send_strays(self) -> None:
         """Send each shard an event that nobody waits for, and insist on the answers."""
-        await self._go(self._strays, Door.API)
+        await self._go(self._strays, RequestChannel.API)
 
-    def strays_as_parked(self) -> list[Parked]:
+    def strays_as_parked(self) -> list[ParkedEvent]:
         """How the inbox will keep them."""
-        said = [_message(address_of(one), one, _step_to(one, Door.API)) for one in self._strays]
-        return [take(None, message, time.time()).parked[0] for message in said]
+        said = [
+            _message(address_of(one), one, _step_to(one, RequestChannel.API))
+            for one in self._strays
+        ]
+        return [apply(None, message, time.time()).parked[0] for message in said]
 
-    async def _go(self, stories: list[Story], door: Door) -> None:
+    async def _go(self, stories: list[ChaosScenario], door: RequestChannel) -> None:
         async with asyncio.TaskGroup() as group:
             for story in stories:
-                group.create_task(self._load.insist(story, _step_to(story, door)))
+                group.create_task(self._load.send_until_acknowledged(story, _step_to(story, door)))
 
 
 @contextlib.asynccontextmanager
-async def under_load(way_in: WayIn, plan: Plan) -> AsyncIterator[tuple[Drill, RouterLoad]]:
+async def under_load(way_in: WayIn, plan: DrillPlan) -> AsyncIterator[tuple[Drill, RouterLoad]]:
     """Keep the actors under load for as long as the block lasts; then draw up the account."""
-    ledger = Ledger.create(plan.folder / f"{plan.run}.jsonl")
+    ledger = AckLog.create(plan.folder / f"{plan.run}.jsonl")
     load = RouterLoad(way_in.config, way_in.send, ledger, plan)
     nobody: Any = None  # streams are HTTP's part
-    drill = Drill(plan, ledger, load, Receiver(nobody, each=1))
-    flow = asyncio.create_task(load.flow())
+    drill = Drill(plan, ledger, load, StreamFollower(nobody, each=1))
+    flow = asyncio.create_task(load.generate())
     try:
         try:
             yield drill, load
@@ -122,7 +132,7 @@ async def under_load(way_in: WayIn, plan: Plan) -> AsyncIterator[tuple[Drill, Ro
             flow.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await flow
-        await drill.conclude(Books(way_in.pool, TENANT))
+        await drill.conclude(DatabaseAudit(way_in.pool, TENANT))
     finally:
         ledger.close()
 
@@ -139,10 +149,10 @@ async def serves_again(way_in: WayIn, shard: str, since: float) -> float:
     while True:
         number += 1
         where = Address(TENANT, f"probe-{since}-{number}", f"probe-{since}")
-        if home_of(where.key, way_in.config) != shard:
+        if host_actor_name(where.key, way_in.config) != shard:
             continue
         with contextlib.suppress(TransientError):
-            assert isinstance(await way_in.send(register(where)), Opened)
+            assert isinstance(await way_in.send(register(where)), RegisterReply)
             return time.monotonic() - since
 
 
@@ -159,24 +169,30 @@ async def until(
         await asyncio.sleep(0.02)
 
 
-def address_of(story: Story) -> Address:
+def address_of(story: ChaosScenario) -> Address:
     return Address(TENANT, story.execution_id, story.correlation_id)
 
 
-def _plain_story(name: str) -> Story:
-    doors = (Step(Door.REGISTER), Step(Door.API, f"{name}-a"), Step(Door.KAFKA, f"{name}-k"))
+def _plain_story(name: str) -> ChaosScenario:
+    doors = (
+        ScenarioStep(RequestChannel.REGISTER),
+        ScenarioStep(RequestChannel.API, f"{name}-a"),
+        ScenarioStep(RequestChannel.KAFKA, f"{name}-k"),
+    )
     waves = tuple((step,) for step in doors)
-    return Story(execution_id=name, correlation_id=name, shape=Shape.ALL, waves=waves)
+    return ChaosScenario(
+        execution_id=name, correlation_id=name, shape=ScenarioShape.ALL, waves=waves
+    )
 
 
-def _step_to(story: Story, door: Door) -> Step:
+def _step_to(story: ChaosScenario, door: RequestChannel) -> ScenarioStep:
     return next(step for wave in story.waves for step in wave if step.door is door)
 
 
-def _message(where: Address, story: Story, step: Step) -> Message:
-    if step.door is Door.REGISTER:
+def _message(where: Address, story: ChaosScenario, step: ScenarioStep) -> WaitMessage:
+    if step.door is RequestChannel.REGISTER:
         said = story.registration()
         return register(where, said["data"], node_id=said["nodeId"])
-    offer, origin = (api, SERVICE) if step.door is Door.API else (kafka, TOPIC)
+    offer, origin = (api, SERVICE) if step.door is RequestChannel.API else (kafka, TOPIC)
     payload = json.dumps(story.payload(step)).encode()
     return offer(where, payload, event_id=f"{step.door}/{origin}/{step.event_id}")

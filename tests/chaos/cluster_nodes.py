@@ -17,8 +17,8 @@ import psutil
 
 from host import ports
 from host.instance import write_private
-from host.paths import Places
-from host.processes import end_all, find_in
+from host.paths import InstancePaths
+from host.processes import find_processes_in, terminate_all
 from host.ray import flags
 
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
@@ -68,7 +68,7 @@ def send(processes: list[psutil.Process], number: signal.Signals) -> None:
 class Nodes:
     """A cluster of loopback nodes, closed by the product's own flags, and our driver in it."""
 
-    def __init__(self, places: Places, cluster: Any) -> None:
+    def __init__(self, places: InstancePaths, cluster: Any) -> None:
         self._places = places
         self._cluster = cluster
         self.head = Node(cluster.head_node)
@@ -101,10 +101,10 @@ class Nodes:
 
 
 @contextmanager
-def running_nodes(places: Places, count: int) -> Iterator[Nodes]:
+def running_nodes(places: InstancePaths, count: int) -> Iterator[Nodes]:
     """Start Ray and join it; leaves no process, however the block ends."""
     write_private(places.token, secrets.token_hex(32))
-    front = flags.ServeFront(None, ports.free_port(), ports.free_block(os.getpid()))
+    front = flags.ProxySetup(None, ports.free_port(), ports.free_block(os.getpid()))
     flags.apply(flags.host_flags(places, front, os.environ))
     os.environ["RAY_TMPDIR"] = str(places.run_dir)  # else it notes its address for all to see
     os.chdir(places.run_dir)
@@ -121,7 +121,7 @@ def running_nodes(places: Places, count: int) -> Iterator[Nodes]:
         yield nodes
     finally:
         ray.shutdown()
-        left = end_all(lambda: find_in(places.run_dir), grace=0.0)
+        left = terminate_all(lambda: find_processes_in(places.run_dir), grace=0.0)
         assert not left, left
 
 

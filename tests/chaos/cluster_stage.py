@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.client import Gateway
+from actors.client import ActorClient
 from actors.messaging.router import Router
 from actors.runtime.directory import Directory
 from actors.runtime.names import SUPERVISOR, TIMER, shard_name
 from core.shared.config import Config
 from core.shared.errors import UnavailableError
-from host.paths import Places
+from host.paths import InstancePaths
 from tests.chaos.cluster_load import Crowd, RouterLoad
 from tests.chaos.cluster_nodes import Node, Nodes
 from tests.chaos.cluster_witness import Witness, ports_of
-from tools.chaos.exercise import Drill, Plan
+from tools.chaos.exercise import Drill, DrillPlan
 
 WARM = 150  # acknowledged requests before and after each fault
 CROWD = 20  # correlations a shard
@@ -30,8 +30,8 @@ class Stage:
     """Nodes, actors, a way in, and a witness."""
 
     nodes: Nodes
-    places: Places
-    gateway: Gateway
+    places: InstancePaths
+    gateway: ActorClient
     witness: Witness
     database_port: int
     _drills: int = 0
@@ -48,15 +48,15 @@ class Stage:
     def shards(self) -> list[str]:
         return [shard_name(index) for index in range(self.config.shards)]
 
-    def plan(self) -> Plan:
+    def plan(self) -> DrillPlan:
         """The load of the next drill."""
         self._drills += 1
         folder = self.places.data_dir / "ledgers"
-        return Plan(seed=self._drills, folder=folder, rate=40.0, floor=2 * WARM)
+        return DrillPlan(seed=self._drills, folder=folder, rate=40.0, floor=2 * WARM)
 
     def crowd(self, drill: Drill, shards: list[str]) -> Crowd:
         """Correlations of these shards, behind a door of their own: nobody stands before them."""
-        router = Router(self.config, self._directory.take)
+        router = Router(self.config, self._directory.handle_batch)
         load = RouterLoad(self.config, router.send, drill.ledger, drill.plan)
         return Crowd(load, f"crowd-{drill.plan.run}", shards, CROWD)
 
@@ -97,10 +97,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def actors_on(nodes: Nodes, places: Places, dsn: str, port: int) -> AsyncIterator[Stage]:
+async def actors_on(
+    nodes: Nodes, places: InstancePaths, dsn: str, port: int
+) -> AsyncIterator[Stage]:
     """Bring the actors up on these nodes; they end with the nodes."""
     witness = await Witness.install(dsn)
-    gateway = await Gateway.open(Config(dsn=dsn, shards=4, secret_keys=(b"k" * 32,)))
+    gateway = await ActorClient.open(Config(dsn=dsn, shards=4, secret_keys=(b"k" * 32,)))
     try:
         yield Stage(nodes, places, gateway, witness, port)
     finally:

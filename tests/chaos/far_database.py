@@ -19,14 +19,14 @@ import asyncpg
 from cli.shell.client import Client, connect
 from cli.shell.instance import Instance
 from tests.chaos.cluster_load import until
-from tests.support.kafka import Kafka, Sent, unique
+from tests.support.kafka import Kafka, MessageToProduce, unique
 from tests.support.product import Product, new_id, running_product
-from tests.support.replica import Pair, running_pair
-from tools.chaos.exercise import Drill, Plan, Target, exercise
-from tools.chaos.faults.database import SERVES_WITHIN
-from tools.chaos.load import Load
-from tools.chaos.probe import fires_again, shards_of, writes_again
-from tools.chaos.scenario import Shape
+from tests.support.replica import ReplicatedPostgres, running_pair
+from tools.chaos.exercise import ChaosTarget, Drill, DrillPlan, run_drill
+from tools.chaos.faults.database import MAX_RECOVERY_SECONDS
+from tools.chaos.load import LoadGenerator
+from tools.chaos.probe import count_shards, wait_for_deadlines, wait_for_writes
+from tools.chaos.scenario import ScenarioShape
 
 WARM = 50  # acknowledged requests before and after
 LISTENERS = 12  # waits for Kafka events that come during the fault
@@ -37,21 +37,21 @@ class FarProduct:
     """An instance, and the servers that it depends on."""
 
     product: Product
-    pair: Pair
+    pair: ReplicatedPostgres
     kafka: Kafka
     topic: str
     group: str
-    load: Load | None = None
+    load: LoadGenerator | None = None
     """What `endured` sends."""
 
     @property
-    def target(self) -> Target:
-        return Target(self.product.url, self.product.key, self.pair.direct)
+    def target(self) -> ChaosTarget:
+        return ChaosTarget(self.product.url, self.product.key, self.pair.direct)
 
     @property
-    def target_by_name(self) -> Target:
+    def target_by_name(self) -> ChaosTarget:
         """The same, with the address of the database that outlives a failover."""
-        return Target(self.product.url, self.product.key, self.pair.dsn)
+        return ChaosTarget(self.product.url, self.product.key, self.pair.dsn)
 
     async def admin(self, *statements: str) -> None:
         """Do something to the server in charge, as its superuser."""
@@ -120,25 +120,25 @@ class Endured:
         result = self.drill.result
         assert result.account.clean, [str(finding) for finding in result.account.findings[:10]]
         assert result.given_up == 0
-        assert result.tally.unexpected == {}
-        assert result.tally.bare == 0, "a refusal did not say when to come back"
+        assert result.stats.unexpected == {}
+        assert result.stats.bare == 0, "a refusal did not say when to come back"
         assert self.buried == 0, "good Kafka events were given up"
         assert set(self.listeners) == {"completed"}, f"Kafka events were lost: {self.listeners}"
         assert not self.restarted, "something ended and was started again"
-        assert max(self.serving_after.values()) <= SERVES_WITHIN, self.serving_after
-        assert max(self.kafka_after.values()) <= SERVES_WITHIN, self.kafka_after
+        assert max(self.serving_after.values()) <= MAX_RECOVERY_SECONDS, self.serving_after
+        assert max(self.kafka_after.values()) <= MAX_RECOVERY_SECONDS, self.kafka_after
 
 
 async def endured(far: FarProduct, faults: Sequence[Fault], folder: Path) -> Endured:
     """Keep it under load before, during and after each fault; then draw up the account."""
-    plan = Plan(seed=1, folder=folder, rate=20.0, floor=2 * WARM)
+    plan = DrillPlan(seed=1, folder=folder, rate=20.0, floor=2 * WARM)
     told = Endured()
     async with (
         connect(Instance(far.product.url, far.product.key)) as client,
-        exercise(far.target, plan) as drill,
+        run_drill(far.target, plan) as drill,
     ):
         far.load = drill.load
-        probes = 4 * await shards_of(client)
+        probes = 4 * await count_shards(client)
         before, buried = await far.processes(client), await far.buried()
         for fault in faults:
             await acknowledged(drill, WARM)
@@ -161,20 +161,20 @@ async def _endure(
         await tell(far, listeners[LISTENERS // 3 : -1])
     ended = time.monotonic()
     async with asyncio.timeout(60):
-        await writes_again(client, probes)
-        await fires_again(client)
+        await wait_for_writes(client, probes)
+        await wait_for_deadlines(client)
     told.serving_after[fault.__name__] = time.monotonic() - ended
     await tell(far, listeners[-1:])
     for ids in listeners:
         path = f"/api/wait-states/{ids['executionId']}/{ids['correlationId']}"
-        shown = await client.get(path, {"wait": 20}, patience=20)
+        shown = await client.get(path, {"wait": 20}, server_wait=20)
         told.listeners[shown["status"]] += 1
     told.kafka_after[fault.__name__] = time.monotonic() - ended
 
 
 async def acknowledged(drill: Drill, more: int) -> None:
     """Return once so many requests more were acknowledged."""
-    tally = drill.load.tally
+    tally = drill.load.stats
     goal = tally.acknowledged + more
     await until(f"{more} more acknowledged", lambda: tally.acknowledged >= goal)
 
@@ -192,10 +192,10 @@ async def listen(client: Client, topic: str, timeout: float = 900) -> dict[str, 
     return ids
 
 
-def record_for(ids: dict[str, str], **more: Any) -> Sent:
+def record_for(ids: dict[str, str], **more: Any) -> MessageToProduce:
     """A Kafka event for a wait."""
     named = {"execution_id": ids["executionId"], "correlation_id": ids["correlationId"]}
-    return Sent(value=json.dumps({**named, **more}).encode())
+    return MessageToProduce(value=json.dumps({**named, **more}).encode())
 
 
 async def tell(far: FarProduct, waits: list[dict[str, str]]) -> None:
@@ -245,8 +245,8 @@ async def no_near_deadlines(far: FarProduct) -> None:
     if far.load is None:
         return
     load = far.load
-    load.untold.add(Shape.UNANSWERED)
-    await until("no such story", lambda: load.under_way[Shape.UNANSWERED] == 0)
+    load.excluded_shapes.add(ScenarioShape.UNANSWERED)
+    await until("no such story", lambda: load.under_way[ScenarioShape.UNANSWERED] == 0)
     for _ in range(300):
         if not await far.ask(_NEAR):
             return
@@ -257,4 +257,4 @@ async def no_near_deadlines(far: FarProduct) -> None:
 def _near_deadlines_again(far: FarProduct) -> None:
     """From now on, without a pause: these are the deadlines that a wrong clock would set."""
     if far.load is not None:
-        far.load.untold.discard(Shape.UNANSWERED)
+        far.load.excluded_shapes.discard(ScenarioShape.UNANSWERED)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from host.paths import discard_run_dir, places_of
+from host.paths import discard_run_dir, instance_paths
 from host.postgres import embedded
-from host.processes import end_all, find_in
+from host.processes import find_processes_in, terminate_all
 
 FLAWS = ("lost", "twice", "contaminated", "unfinished", "wrong")
 
@@ -73,14 +73,14 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes with the product's actors and a Postgres; gone after, whatever happened."""
     folder = tmp_path_factory.mktemp("cluster")
-    places = places_of(folder / ".muster")
+    places = instance_paths(folder / ".muster")
     running = Cluster(places.data_dir, folder / "errors.txt")
     try:
         assert running.answer(within=120)["ready"]
         yield running
     finally:
         running.end()
-        left = end_all(lambda: find_in(places.run_dir), grace=0.0)
+        left = terminate_all(lambda: find_processes_in(places.run_dir), grace=0.0)
         embedded.stop(places.data_dir, mode="immediate")
         discard_run_dir(places)
         assert not left

@@ -19,16 +19,16 @@ import pytest
 from actors.messaging.router import Router
 from actors.runtime.names import shard_name
 from core.shared.config import Config
-from core.waits.messages import decode_messages, encode
+from core.waits.messages import decode_messages, encode_batch
 from host.postgres import embedded
-from host.postgres.paths import Place
+from host.postgres.paths import ServerPaths
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import CONNECTION_ERRORS, Pool, PoolOptions, open_pool
 from tests.chaos.cluster_load import Send, under_load, until
 from tests.support.product import running_product
 from tests.support.shards import running_shard
-from tools.chaos.exercise import Drill, Plan, Target, exercise
-from tools.chaos.scenario import Shape
+from tools.chaos.exercise import ChaosTarget, Drill, DrillPlan, run_drill
+from tools.chaos.scenario import ScenarioShape
 
 MEGABYTES = 128
 WARM = 100  # acknowledged requests before and after
@@ -84,14 +84,14 @@ class Bench:
 
     async def acknowledged(self, more: int) -> float:
         """Seconds until so many requests more were acknowledged."""
-        began, tally = time.monotonic(), self.drill.load.tally
+        began, tally = time.monotonic(), self.drill.load.stats
         goal = tally.acknowledged + more
         await until(f"{more} more acknowledged", lambda: tally.acknowledged >= goal)
         return time.monotonic() - began
 
     async def refused(self, more: int) -> None:
         """Return once so many callers more were told to come back later."""
-        refused = self.drill.load.tally.refused
+        refused = self.drill.load.stats.refused
         goal = refused[503] + more
         await until(f"{more} more refused", lambda: refused[503] >= goal)
 
@@ -124,8 +124,8 @@ class Bench:
         result = self.drill.result
         assert result.account.clean, [str(finding) for finding in result.account.findings[:10]]
         assert result.given_up == 0
-        assert result.tally.unexpected == {}
-        assert result.tally.bare == 0, "a refusal did not say when to come back"
+        assert result.stats.unexpected == {}
+        assert result.stats.bare == 0, "a refusal did not say when to come back"
 
 
 async def fill_the_tables(bench: Bench) -> None:
@@ -147,7 +147,7 @@ async def fill_the_log(bench: Bench) -> None:
     bench.disk.empty()
     await bench.bring_back()
     assert await bench.acknowledged(WARM) < 30
-    assert "PANIC" in Place.at(bench.data_dir).log.read_text(errors="replace")
+    assert "PANIC" in ServerPaths.at(bench.data_dir).log.read_text(errors="replace")
 
 
 @dataclass(slots=True)
@@ -169,7 +169,7 @@ async def parts(dsn: str) -> AsyncIterator[Parts]:
         shards = {name: await stack.enter_async_context(running_shard(dsn, name)) for name in names}
 
         async def deliver(name: str, batch: bytes) -> bytes:
-            return encode(await shards[name].handle(decode_messages(batch)))
+            return encode_batch(await shards[name].handle(decode_messages(batch)))
 
         router = Router(config, deliver)
         try:
@@ -187,9 +187,9 @@ async def test_no_space_is_refused_in_words_and_loses_nothing(
     with small_disk(data_dir, made_data) as disk:
         server = embedded.start(data_dir)
         await migrate(server.dsn)
-        plan = Plan(seed=1, folder=tmp_path, rate=40.0, floor=2 * WARM)
+        plan = DrillPlan(seed=1, folder=tmp_path, rate=40.0, floor=2 * WARM)
         async with parts(server.dsn) as way_in, under_load(way_in, plan) as (drill, load):
-            load.untold.add(Shape.UNANSWERED)  # deadlines are the timer's part
+            load.excluded_shapes.add(ScenarioShape.UNANSWERED)  # deadlines are the timer's part
             bench = Bench(disk, data_dir, drill)
             await fault(bench)
         bench.assert_clean()
@@ -205,9 +205,9 @@ async def test_the_whole_product_does_so_over_http(tmp_path: Path, made_data: Pa
         for fault in (fill_the_tables, fill_the_log):
             server = embedded.running(data_dir)
             assert server is not None
-            plan = Plan(seed=1, folder=tmp_path, rate=20.0, floor=2 * WARM)
-            target = Target(product.url, product.key, server.dsn)
-            async with exercise(target, plan) as drill:
+            plan = DrillPlan(seed=1, folder=tmp_path, rate=20.0, floor=2 * WARM)
+            target = ChaosTarget(product.url, product.key, server.dsn)
+            async with run_drill(target, plan) as drill:
                 bench = Bench(disk, data_dir, drill)
                 await fault(bench)
             bench.assert_clean()

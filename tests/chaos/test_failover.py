@@ -21,9 +21,9 @@ from tests.chaos.far_database import (
     tell,
 )
 from tests.support.product import new_id
-from tools.chaos.exercise import Plan, exercise
-from tools.chaos.faults.database import SERVES_WITHIN
-from tools.chaos.probe import fires_again, shards_of, writes_again
+from tools.chaos.exercise import DrillPlan, run_drill
+from tools.chaos.faults.database import MAX_RECOVERY_SECONDS
+from tools.chaos.probe import count_shards, wait_for_deadlines, wait_for_writes
 
 CALL = {"url": "http://127.0.0.1:9/process"}
 NOBODY = 1_000_000_000  # follows each so-manieth wait
@@ -100,27 +100,27 @@ async def test_nothing_acknowledged_after_a_promotion_is_lost(
     far: FarProduct, tmp_path: Path
 ) -> None:
     pair = far.pair
-    plan = Plan(seed=2, folder=tmp_path, rate=20.0, follow_each=NOBODY, floor=2 * WARM)
+    plan = DrillPlan(seed=2, folder=tmp_path, rate=20.0, follow_each=NOBODY, floor=2 * WARM)
     async with (
         connect(Instance(far.product.url, far.product.key)) as client,
-        exercise(far.target_by_name, plan) as drill,
+        run_drill(far.target_by_name, plan) as drill,
     ):
-        probes = 4 * await shards_of(client)
+        probes = 4 * await count_shards(client)
         before, remembered = await far.processes(client), Remembered(far, client)
         await remembered.before()
         await acknowledged(drill, WARM)
         await pair.caught_up()
-        await pair.lose_the_line()
+        await pair.disconnect_replica()
         await remembered.tail()
         await acknowledged(drill, WARM)
 
         await asyncio.to_thread(pair.fail_over)
         promoted = time.monotonic()
         await asyncio.sleep(SETTLED)
-        drill.ledger.begin_anew()
+        drill.ledger.forget_earlier()
         async with asyncio.timeout(60):
-            await writes_again(client, probes)
-            await fires_again(client)
+            await wait_for_writes(client, probes)
+            await wait_for_deadlines(client)
         serving_after = time.monotonic() - promoted
         await remembered.after()
         await acknowledged(drill, 2 * WARM)
@@ -128,9 +128,9 @@ async def test_nothing_acknowledged_after_a_promotion_is_lost(
     result = drill.result
     assert result.account.clean, [str(finding) for finding in result.account.findings[:10]]
     assert result.given_up == 0
-    assert result.tally.unexpected == {}
+    assert result.stats.unexpected == {}
     assert await far.buried() == 0
-    assert serving_after <= SERVES_WITHIN
+    assert serving_after <= MAX_RECOVERY_SECONDS
 
 
 async def test_all_is_as_before_on_the_promoted_server(far: FarProduct, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from storage.postgres.pool import Pool
 from tests.support.commands import refused
 from tests.support.product import Product, run_cli, until
 from tests.support.tenants import in_database
-from tools.chaos.ack_log import read_ledger
+from tools.chaos.ack_log import read_ack_log
 from tools.chaos.catalogue import FAULTS
 
 LONG = os.environ.get("MUSTER_CHAOS") == "long"
@@ -87,7 +87,7 @@ def test_a_run_that_was_killed_can_be_accounted_for_by_its_book(mortal: Product)
     try:
         known = set(books_of(mortal))
         book = until("a new book", lambda: next(iter(set(books_of(mortal)) - known), None))
-        until("some lines in it", lambda: len(read_ledger(book)) > 60)
+        until("some lines in it", lambda: len(read_ack_log(book)) > 60)
     finally:
         run.send_signal(signal.SIGKILL)
         run.wait(timeout=10)
@@ -102,7 +102,7 @@ def test_a_run_that_was_killed_can_be_accounted_for_by_its_book(mortal: Product)
 def test_what_is_taken_from_the_database_is_missed(mortal: Product) -> None:
     """The account is no decoration: a line that is gone is found to be gone."""
     book = Path(strike(mortal, "kill-controller", "--kills", "1")["ledger"])
-    acks = read_ledger(book)
+    acks = read_ack_log(book)
     # Some events are sent again on purpose: each acknowledgement of one counts.
     acked = Counter(ack.event_id for ack in acks)
     victim = next(ack for ack in acks if ack.verdict == "matched" and acked[ack.event_id] == 1)

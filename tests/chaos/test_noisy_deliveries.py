@@ -15,12 +15,12 @@ import pytest
 
 from actors.dispatch.pool_actor import DispatchActor
 from core.dispatch.job import ANCHOR
-from handlers.http.dns import AT_ONCE
+from handlers.http.dns import MAX_CONCURRENT
 from storage.access import keys
 from storage.dispatch import pools
 from storage.dispatch.pools import PoolRow
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from tests.support.dispatch import DEFAULT_POOL, Jobs
+from tests.support.dispatch import DEFAULT_POOL, JobFactory
 from tests.support.loopback_resolver import (
     PATIENCE,
     QUICK,
@@ -28,8 +28,8 @@ from tests.support.loopback_resolver import (
     LoopbackResolver,
     loopback_resolver,
 )
-from tests.support.pool_at_work import Hooks, Shop, receiving_hooks, working
-from tools.chaos.faults.neighbour import SLOWER, Window
+from tests.support.pool_at_work import PoolTenant, WebhookReceiver, running_pool, webhook_receiver
+from tools.chaos.faults.neighbour import MAX_SLOWDOWN, LatencyWindow
 
 DELIVERIES = 120
 FLOOD = 400
@@ -44,13 +44,13 @@ pytestmark = pytest.mark.timeout(90)
 class Scene:
     """Two tenants in one pool: the one who is measured, and the other."""
 
-    def __init__(self, actor: DispatchActor, quiet: Shop, noisy: Shop) -> None:
+    def __init__(self, actor: DispatchActor, quiet: PoolTenant, noisy: PoolTenant) -> None:
         self.actor, self.quiet, self.noisy = actor, quiet, noisy
         self._numbers = 0
 
-    async def timed(self, host: Callable[[], str]) -> Window:
+    async def timed(self, host: Callable[[], str]) -> LatencyWindow:
         """Deliver one after another, and how long each took to arrive."""
-        window = Window()
+        window = LatencyWindow()
         for _ in range(DELIVERIES):
             number, self._numbers = self._numbers, self._numbers + 1
             url = self.quiet.hooks.url(self.quiet.path, host())
@@ -73,15 +73,17 @@ class Scene:
         after = await self.timed(host)
         alone = max(before.p99, after.p99)
         told = f"p99 is {beside.p99:.3f} s beside it, {alone:.3f} s alone"
-        assert beside.p99 <= max(ALWAYS_ALLOWED, SLOWER * alone), told
+        assert beside.p99 <= max(ALWAYS_ALLOWED, MAX_SLOWDOWN * alone), told
 
 
-async def a_shop(dsn: str, database: Pool, hooks: Hooks, name: str, row: PoolRow) -> Shop:
+async def a_shop(
+    dsn: str, database: Pool, hooks: WebhookReceiver, name: str, row: PoolRow
+) -> PoolTenant:
     """A tenant whose deliveries go by the anchor's pool."""
-    shop = Shop(dsn, database, hooks, row)
+    shop = PoolTenant(dsn, database, hooks, row)
     shop.tenant = await keys.create_tenant(database, name)
     shop.path = name
-    shop.jobs = Jobs(database, shop.tenant, row.pool_no)
+    shop.jobs = JobFactory(database, shop.tenant, row.pool_no)
     return shop
 
 
@@ -95,11 +97,11 @@ async def two_tenants(dsn: str, concurrency: int) -> AsyncIterator[Scene]:
     row = await pools.read_no(database, DEFAULT_POOL)
     assert row is not None
     assert row.tenant == ANCHOR
-    async with receiving_hooks() as hooks:
+    async with webhook_receiver() as hooks:
         quiet, noisy = [
             await a_shop(dsn, database, hooks, name, row) for name in ("quiet", "noisy")
         ]
-        async with working(dsn, DEFAULT_POOL, dispatch_poll=0.5) as actor:
+        async with running_pool(dsn, DEFAULT_POOL, dispatch_poll=0.5) as actor:
             yield Scene(actor, quiet, noisy)
     database.terminate()
 
@@ -144,11 +146,11 @@ async def test_names_that_nobody_resolves_take_half_of_the_lookups_at_most(
     @contextlib.asynccontextmanager
     async def unresolved(scene: Scene, resolver: LoopbackResolver) -> AsyncIterator[None]:
         flood = asyncio.create_task(make_names_up(scene))
-        await scene.noisy.until(lambda: silent(resolver) >= AT_ONCE // 2)
+        await scene.noisy.until(lambda: silent(resolver) >= MAX_CONCURRENT // 2)
         yield
         flood.cancel()
         asked = silent(resolver)
-        assert asked >= AT_ONCE // 2, asked
+        assert asked >= MAX_CONCURRENT // 2, asked
 
     async with loopback_resolver() as resolver, two_tenants(database, concurrency=200) as scene:
         monkeypatch.setattr("handlers.http.dns._addresses", resolver.addresses)

@@ -6,7 +6,7 @@ import pytest
 
 from storage.access import keys
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from tests.support.dispatch import DEFAULT_POOL, Jobs
+from tests.support.dispatch import DEFAULT_POOL, JobFactory
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ async def api_pool(database: str) -> AsyncIterator[Pool]:
 
 
 @pytest.fixture
-async def jobs(api_pool: Pool) -> Jobs:
-    return Jobs(api_pool, await keys.create_tenant(api_pool, "acme"), DEFAULT_POOL)
+async def jobs(api_pool: Pool) -> JobFactory:
+    return JobFactory(api_pool, await keys.create_tenant(api_pool, "acme"), DEFAULT_POOL)
 
 
 @pytest.fixture
-async def others(api_pool: Pool) -> Jobs:
-    return Jobs(api_pool, await keys.create_tenant(api_pool, "other"), DEFAULT_POOL)
+async def others(api_pool: Pool) -> JobFactory:
+    return JobFactory(api_pool, await keys.create_tenant(api_pool, "other"), DEFAULT_POOL)

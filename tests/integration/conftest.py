@@ -8,22 +8,24 @@ import pytest
 
 from host.postgres.embedded import EmbeddedServer
 from storage.postgres.pool import PoolOptions, open_pool
-from tests.support.pool_at_work import receiving_hooks
+from tests.support.pool_at_work import webhook_receiver
 from tests.support.postgres import database_dsn, drop_database, execute
-from tests.support.town import Town
+from tests.support.runner import ScenarioRunner
 
 
 @pytest.fixture(scope="module")
-async def town(postgres_server: EmbeddedServer, template_database: str) -> AsyncIterator[Town]:
+async def runner(
+    postgres_server: EmbeddedServer, template_database: str
+) -> AsyncIterator[ScenarioRunner]:
     name = f"test_{uuid.uuid4().hex}"
     await execute(postgres_server.dsn, f"create database {name} template {template_database}")
     dsn = database_dsn(postgres_server, name)
     database = await open_pool(PoolOptions(dsn=dsn, name="test", max_size=10))
-    async with receiving_hooks() as hooks:
-        town = Town(dsn, database, hooks)
-        yield town
-        for task in town.playing.values():
+    async with webhook_receiver() as hooks:
+        runner = ScenarioRunner(dsn, database, hooks)
+        yield runner
+        for task in runner.playing.values():
             task.cancel()
-        await asyncio.gather(*town.playing.values(), return_exceptions=True)
+        await asyncio.gather(*runner.playing.values(), return_exceptions=True)
     await database.close()
     await drop_database(postgres_server, name)

@@ -20,15 +20,15 @@ from core.waits.config import WaitConfig
 from core.waits.messages import (
     Cancel,
     Expire,
-    Judged,
-    Message,
     Offer,
+    OfferReply,
     Reason,
     RefusalKind,
-    Refused,
+    RefusedReply,
     Register,
     Reply,
     Verdict,
+    WaitMessage,
 )
 from core.waits.spec import Source, encode_spec
 from core.waits.state import Wait
@@ -54,10 +54,10 @@ class World:
         """The same: clocks are not what this simulates."""
         return asyncio.get_running_loop().time()
 
-    def alarm(self, due: list[tuple[Address, float]]) -> None:
+    def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
         """The scenario fires deadlines itself."""
 
-    def call_off(self, gathers: list[bytes]) -> None:
+    def cancel_calls(self, gathers: list[bytes]) -> None:
         """Nobody makes calls here."""
 
 
@@ -80,7 +80,7 @@ class Owner:
         for task in (*self._loops, *self.calls):
             task.cancel()
 
-    async def call(self, messages: list[Message]) -> list[Reply]:
+    async def call(self, messages: list[WaitMessage]) -> list[Reply]:
         """One call of a router; cancelled if the owner dies."""
         task = asyncio.create_task(self.shard.handle(messages))
         self.calls[task] = None
@@ -94,7 +94,7 @@ class Story:
 
     rng: Random
     tables: Tables = field(default_factory=Tables)
-    answers: dict[str, tuple[Message, Reply]] = field(default_factory=dict)
+    answers: dict[str, tuple[WaitMessage, Reply]] = field(default_factory=dict)
     owners: list[Owner] = field(default_factory=list)
     everyone: list[Owner] = field(default_factory=list)  # zombies must not be collected
     timed_out: int = 0  # events whose deadline fired in the middle of the trouble
@@ -115,10 +115,10 @@ class Story:
         await self.settle()
         self.take_account(messages)
 
-    def script(self) -> list[Message]:
+    def script(self) -> list[WaitMessage]:
         """Registrations, events, repetitions, cancellations: in no order."""
         rng = self.rng
-        messages: list[Message] = []
+        messages: list[WaitMessage] = []
         for number in range(rng.randint(1, 3)):
             place = Address(1, f"e{rng.randint(0, 1)}", f"c{number}")
             messages.append(self.registration(place, number))
@@ -157,7 +157,7 @@ class Story:
             payload=payload,
         )  # fmt: skip
 
-    def calls_of(self, messages: list[Message]) -> list[list[Message]]:
+    def calls_of(self, messages: list[WaitMessage]) -> list[list[WaitMessage]]:
         """As routers send them: some alone, some together."""
         left, calls = list(messages), []
         while left:
@@ -166,7 +166,7 @@ class Story:
             left = left[size:]
         return calls
 
-    async def client(self, messages: list[Message]) -> None:
+    async def client(self, messages: list[WaitMessage]) -> None:
         """A router's caller: asks again, with the same ids, until all of it is answered."""
         await asyncio.sleep(self.rng.random() * 2)
         while messages:
@@ -182,17 +182,17 @@ class Story:
                 continue  # the answer got lost on its way
             messages = self.note(messages, replies)
 
-    def note(self, messages: list[Message], replies: list[Reply]) -> list[Message]:
+    def note(self, messages: list[WaitMessage], replies: list[Reply]) -> list[WaitMessage]:
         """Keep the answers; what is to be asked again."""
         again = []
         for message, reply in zip(messages, replies, strict=True):
-            if isinstance(reply, Refused) and reply.kind == "overloaded":
+            if isinstance(reply, RefusedReply) and reply.kind == "overloaded":
                 again.append(message)
             else:
                 self.answers[f"{type(message).__name__}{message.turn_id}"] = (message, reply)
         return again
 
-    def echo(self, messages: list[Message]) -> None:
+    def echo(self, messages: list[WaitMessage]) -> None:
         """The network delivers a call twice, the second time to whomever; nobody hears the answer.
 
         The reply of an echo is dropped, so it may fail as it likes.
@@ -225,7 +225,7 @@ class Story:
                 # The older one is a zombie from now on: it writes what it has, nobody asks it.
                 self.owners.pop(0)
             for owner in self.owners:
-                owner.shard.rest()
+                owner.shard.passivate()
 
     async def settle(self) -> None:
         """No more trouble; stranded events are offered again, all deadlines fire."""
@@ -252,7 +252,7 @@ class Story:
         text = _PLACE_IN_MEMORY.sub("", repr((told, self.rng.getstate())))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def take_account(self, messages: list[Message]) -> None:
+    def take_account(self, messages: list[WaitMessage]) -> None:
         """Nothing acknowledged is lost, nothing happened twice, nothing got mixed up."""
         assert not self.tables.broken, f"{self.tables.broken[0]} ({len(self.tables.broken)} times)"
         assert len(self.answers) == len({f"{type(m).__name__}{m.turn_id}" for m in messages})
@@ -275,15 +275,15 @@ class Story:
                 entry = self.tables.log[wait.address.key, mark.event_id]
                 assert entry.payload == f'"{wait.address.scoped_id}"'.encode(), "no contamination"
 
-    def _check_answer(self, message: Message, reply: Reply) -> None:
+    def _check_answer(self, message: WaitMessage, reply: Reply) -> None:
         key = message.address.key
-        broken = isinstance(reply, Refused) and reply.kind is RefusalKind.BROKEN
+        broken = isinstance(reply, RefusedReply) and reply.kind is RefusalKind.BROKEN
         assert not broken, "Postgres takes whatever a turn decides"
-        if isinstance(message, Register) and not isinstance(reply, Refused):
+        if isinstance(message, Register) and not isinstance(reply, RefusedReply):
             assert key in self.tables.waits, "an acknowledged wait is there"
         if not isinstance(message, Offer):
             return
-        assert isinstance(reply, Judged)
+        assert isinstance(reply, OfferReply)
         logged = self.tables.log.get((key, message.event_id))
         parked = self.tables.inbox.get((key, message.event_id))
         if reply.reason is Reason.TOO_MANY_EARLY:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from random import Random
 
 from core.shared.address import Address
-from core.waits.outgoing import Outgoing
+from core.waits.outgoing import OutgoingEvent
 from core.waits.spec import WaitSpec
-from core.waits.state import Entry, Parked, Wait
+from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Outcome
-from storage.waits.flush import NEW, Change
-from storage.waits.waits import Loaded, LoadRequest
+from storage.waits.flush import NO_VERSION, WaitChange
+from storage.waits.waits import LoadedWait, LoadRequest
 
 
 class LostError(ConnectionError):
@@ -28,13 +28,13 @@ class Tables:
         self.broken: list[str] = []
         self.waits: dict[bytes, Wait] = {}
         self.nodes: dict[tuple[int, str, str], bytes] = {}
-        self.log: dict[tuple[bytes, str], Entry] = {}
+        self.log: dict[tuple[bytes, str], WaitLogEntry] = {}
         self.lines: set[tuple[bytes, int]] = set()
-        self.inbox: dict[tuple[bytes, str], Parked] = {}
-        self.outbox: list[tuple[bytes, Outgoing]] = []
+        self.inbox: dict[tuple[bytes, str], ParkedEvent] = {}
+        self.outbox: list[tuple[bytes, OutgoingEvent]] = []
         self.refused_writes = 0
 
-    def commit(self, changes: Sequence[Change]) -> set[bytes]:
+    def commit(self, changes: Sequence[WaitChange]) -> set[bytes]:
         """One flush: all rows that may change do, together with what hangs on them."""
         kept = {c.key for c in changes if c.wait is not None and self._write(c, c.wait)}
         for change in changes:
@@ -43,7 +43,7 @@ class Tables:
                 continue
             for entry in change.entries:
                 self._log(change.key, entry)
-            for event_id in change.unparked:
+            for event_id in change.taken_from_inbox:
                 self.inbox.pop((change.key, event_id), None)
             for event in change.parked:
                 self._park(change.key, event)
@@ -54,14 +54,14 @@ class Tables:
         if not holds:
             self.broken.append(law)
 
-    def _write(self, change: Change, wait: Wait) -> bool:
+    def _write(self, change: WaitChange, wait: Wait) -> bool:
         old = self.waits.get(change.key)
         node = (wait.address.tenant, wait.address.execution_id, wait.node_id)
-        if change.seen == NEW:
+        if change.stored_version == NO_VERSION:
             if old is not None or node in self.nodes:
                 return False
             self.nodes[node] = change.key
-        elif old is None or old.version != change.seen:
+        elif old is None or old.version != change.stored_version:
             return False
         if old is not None:
             self._check_step(old, wait)
@@ -71,7 +71,7 @@ class Tables:
         self.waits[change.key] = wait
         return True
 
-    def _log(self, key: bytes, entry: Entry) -> None:
+    def _log(self, key: bytes, entry: WaitLogEntry) -> None:
         if (key, entry.event_id) in self.log:
             self._law(holds=entry.kind in {"late", "duplicate"}, law="an event counts once")
             return
@@ -79,7 +79,7 @@ class Tables:
         self.lines.add((key, entry.seq))
         self.log[key, entry.event_id] = entry
 
-    def _park(self, key: bytes, event: Parked) -> None:
+    def _park(self, key: bytes, event: ParkedEvent) -> None:
         known = self.inbox.get((key, event.event_id))
         may_change = known is None or (
             event.reason != "too_many_early"
@@ -111,14 +111,14 @@ class SimStore:
         self._rng = rng
         self._trouble = trouble
 
-    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
+    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
         """All that is known of these keys, as of one moment in between two delays."""
         await self._delay()
         found = {request.key: self._loaded(request) for request in requests}
         await self._delay()
         return found
 
-    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
         """The events that came before a registration, as of another moment."""
         await self._delay()
         found = {key: self._early(key) for key in keys}
@@ -128,7 +128,7 @@ class SimStore:
     async def probe(self) -> None:
         """Take rows, as ever."""
 
-    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+    async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
         """Commit; the answer may be lost although the commit was not."""
         await self._delay()
         if self._trouble.strikes(0.08):
@@ -155,10 +155,10 @@ class SimStore:
         if self._trouble.strikes(0.03):
             raise LostError("connection")
 
-    def _loaded(self, request: LoadRequest) -> Loaded:
+    def _loaded(self, request: LoadRequest) -> LoadedWait:
         tables, key = self._tables, request.key
         if key in tables.waits:
-            return Loaded(tables.waits[key])
+            return LoadedWait(tables.waits[key])
         early = {event.event_id: len(event.payload) for event in self._early(key)}
         refused = sum(
             owner == key and event.reason == "too_many_early"
@@ -167,9 +167,9 @@ class SimStore:
         others = sorted(k for k in tables.waits if request.has_event and k[:8] == key[:8])
         waiting = [tables.waits[k] for k in others if tables.waits[k].ending is None]
         other = waiting[0].address.execution_id if waiting else None
-        return Loaded(None, early, refused, other)
+        return LoadedWait(None, early, refused, other)
 
-    def _early(self, key: bytes) -> list[Parked]:
+    def _early(self, key: bytes) -> list[ParkedEvent]:
         return [
             event
             for (owner, _), event in self._tables.inbox.items()

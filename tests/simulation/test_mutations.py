@@ -10,9 +10,9 @@ from msgspec.structs import replace
 import actors.waits.turn
 import core.waits.transitions
 from core.waits.messages import Cancel
-from core.waits.outgoing import Outgoing, outgoing_of
+from core.waits.outgoing import OutgoingEvent, completion_events
 from core.waits.state import Decision, Wait
-from storage.waits.flush import Change
+from storage.waits.flush import WaitChange
 from tests.simulation.clockwork import simulate
 from tests.simulation.scenario import play
 from tests.simulation.store import SimStore, Tables
@@ -22,15 +22,15 @@ SEEDS = 300
 commit, flush, cancel = Tables.commit, SimStore.flush, core.waits.transitions._cancel
 
 
-def blind_commit(self: Tables, changes: Sequence[Change]) -> set[bytes]:
+def blind_commit(self: Tables, changes: Sequence[WaitChange]) -> set[bytes]:
     """A store that checks no version."""
     for change in changes:
         if change.wait is not None and change.key in self.waits:
-            change.seen = self.waits[change.key].version
+            change.stored_version = self.waits[change.key].version
     return commit(self, changes)
 
 
-def torn_commit(self: Tables, changes: Sequence[Change]) -> set[bytes]:
+def torn_commit(self: Tables, changes: Sequence[WaitChange]) -> set[bytes]:
     """A store that writes what hangs on a row although the row was lost."""
     kept = commit(self, changes)
     lost = [change for change in changes if change.wait is not None and change.key not in kept]
@@ -38,7 +38,7 @@ def torn_commit(self: Tables, changes: Sequence[Change]) -> set[bytes]:
     return kept
 
 
-async def forgetful_flush(self: SimStore, changes: Sequence[Change]) -> set[bytes]:
+async def forgetful_flush(self: SimStore, changes: Sequence[WaitChange]) -> set[bytes]:
     """A store that confirms what it has not written."""
     if self._trouble.strikes(0.2):
         return {change.key for change in changes if change.wait is not None}
@@ -50,12 +50,12 @@ def cancel_again(wait: Wait, message: Cancel, now: float, reason: str) -> Decisi
     return cancel(replace(wait, ending=None), message, now, reason)
 
 
-def told_at_every_step(before: Wait | None, after: Wait | None) -> tuple[Outgoing, ...]:
+def told_at_every_step(before: Wait | None, after: Wait | None) -> tuple[OutgoingEvent, ...]:
     """A turn that tells of the end whenever it touches an ended wait."""
-    return outgoing_of(None, after)
+    return completion_events(None, after)
 
 
-def never_told(before: Wait | None, after: Wait | None) -> tuple[Outgoing, ...]:
+def never_told(before: Wait | None, after: Wait | None) -> tuple[OutgoingEvent, ...]:
     """A turn that forgets to tell of the end."""
     return ()
 

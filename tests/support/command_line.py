@@ -26,7 +26,7 @@ def client_of(handler: Handler, instance: Instance | None = None) -> Client:
 
 
 @dataclass
-class Muster:
+class FakeMuster:
     """Answers by path, and remembers what was asked."""
 
     answers: dict[str, Any] = field(default_factory=dict)
@@ -47,14 +47,14 @@ class Muster:
 _NO_SETTINGS = {"MUSTER_URL": "", "MUSTER_KEY": "", "MUSTER_DATA_DIR": "", "COLUMNS": "120"}
 
 
-def sent(muster: Muster, place: int = -1) -> Any:
+def sent(muster: FakeMuster, place: int = -1) -> Any:
     """What a request had in its body: the last one, unless said otherwise."""
     return json.loads(muster.requests[place].content)
 
 
 @pytest.fixture
-def muster(monkeypatch: pytest.MonkeyPatch) -> Muster:
-    made = Muster()
+def muster(monkeypatch: pytest.MonkeyPatch) -> FakeMuster:
+    made = FakeMuster()
 
     @asynccontextmanager
     async def connect(instance: Instance) -> AsyncIterator[Client]:

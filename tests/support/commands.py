@@ -22,14 +22,14 @@ def refused(done: "subprocess.CompletedProcess[str]", code: int = 1) -> str:
     return done.stderr.strip()
 
 
-class Ids(NamedTuple):
+class WaitIds(NamedTuple):
     """An execution and a correlation, as the command line takes them."""
 
     execution: str
     correlation: str
 
     @classmethod
-    def new(cls) -> "Ids":
+    def new(cls) -> "WaitIds":
         """Ids nobody has used."""
         return cls(f"e-{new_id()[:8]}", f"c-{new_id()[:8]}")
 

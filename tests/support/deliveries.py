@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.dispatch.claim import Claimed, ClaimedEvent
+from core.dispatch.claim import ClaimedEvent, ClaimedJob
 from core.dispatch.job import Kind
 
 MADE_AT = 1_772_366_400.25  # 2026-03-01T12:00:00.250Z
@@ -15,7 +15,7 @@ EVENT = ClaimedEvent(
 )
 
 
-def task(url: str = "http://127.0.0.1/", **fields: Any) -> Claimed:
+def task(url: str = "http://127.0.0.1/", **fields: Any) -> ClaimedJob:
     """One that somebody posted."""
     known: dict[str, Any] = {
         "tenant": 1,
@@ -32,10 +32,10 @@ def task(url: str = "http://127.0.0.1/", **fields: Any) -> Claimed:
         "payload": b'{"n": 1}',
         "content_type": "application/json",
     }
-    return Claimed(**known | fields)
+    return ClaimedJob(**known | fields)
 
 
-def delivery(url: str = "http://127.0.0.1/", **fields: Any) -> Claimed:
+def delivery(url: str = "http://127.0.0.1/", **fields: Any) -> ClaimedJob:
     """One that brings an event to a subscription."""
     known: dict[str, Any] = {
         "kind": Kind.EVENT,

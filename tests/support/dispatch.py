@@ -20,7 +20,7 @@ def id_maker(maker: int = 0) -> Callable[[], str]:
     return IdMaker(maker, lambda: NOW + next(ticks) / 1000)
 
 
-class Jobs:
+class JobFactory:
     """Posts jobs for a tenant and puts them where a test needs them."""
 
     def __init__(self, pool: Pool, tenant: int, pool_no: int) -> None:
@@ -84,7 +84,7 @@ class Jobs:
         return row["status"], row["standing"]
 
 
-async def note_attempts(jobs: Jobs, job_id: str, number: int) -> None:
+async def note_attempts(jobs: JobFactory, job_id: str, number: int) -> None:
     """Let it have been sent so often."""
     for send_no in range(1, number + 1):
         await jobs.pool.execute(

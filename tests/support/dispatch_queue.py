@@ -2,20 +2,22 @@
 
 from typing import Any
 
-from core.dispatch.attempt import ErrorType, Sent, Step
-from core.dispatch.attempt import Result as Came
-from core.dispatch.claim import Claimed
+from core.dispatch.attempt import AttemptStatus as Came
+from core.dispatch.attempt import DeliveryAttempt, ErrorType, JobTransition
+from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobKey, JobStatus
 from storage.dispatch import job_queue
-from storage.dispatch.job_queue import Result
+from storage.dispatch.job_queue import JobResult
 from storage.postgres.pool import Pool
 
 POOL = 1
 GRACE = 5.0
-OK = Sent(status=Came.SUCCESS, code=200, body="fine", began_at=1_000.0, seconds=0.25)
-BAD = Sent(status=Came.SERVER_ERROR, error_type=ErrorType.TRANSIENT, code=500, error="HTTP 500")
-DONE = Step(status=JobStatus.COMPLETED, attempt_count=1, attempt_number=1)
-FAILED = Step(status=JobStatus.ERROR, attempt_count=1, attempt_number=1, error="HTTP 500")
+OK = DeliveryAttempt(status=Came.SUCCESS, code=200, body="fine", began_at=1_000.0, seconds=0.25)
+BAD = DeliveryAttempt(
+    status=Came.SERVER_ERROR, error_type=ErrorType.TRANSIENT, code=500, error="HTTP 500"
+)
+DONE = JobTransition(status=JobStatus.COMPLETED, attempt_count=1, attempt_number=1)
+FAILED = JobTransition(status=JobStatus.ERROR, attempt_count=1, attempt_number=1, error="HTTP 500")
 
 
 async def store(pool: Pool, tenant: int, name: str, **fields: Any) -> JobKey:
@@ -45,14 +47,18 @@ async def claim(pool: Pool, *keys: JobKey, owner: str = "me") -> list[str]:
     return sorted(job.job_id for job in await claimed(pool, *keys, owner=owner))
 
 
-async def claimed(pool: Pool, *keys: JobKey, owner: str = "me") -> list[Claimed]:
+async def claimed(pool: Pool, *keys: JobKey, owner: str = "me") -> list[ClaimedJob]:
     return await job_queue.claim(pool, POOL, keys, owner, GRACE)
 
 
 async def finish(
-    pool: Pool, key: JobKey, step: Step = DONE, sent: Sent | None = OK, send_no: int = 1
+    pool: Pool,
+    key: JobKey,
+    step: JobTransition = DONE,
+    sent: DeliveryAttempt | None = OK,
+    send_no: int = 1,
 ) -> dict[JobKey, float]:
-    return await job_queue.finish(pool, [Result(key, send_no, step, sent)])
+    return await job_queue.finish(pool, [JobResult(key, send_no, step, sent)])
 
 
 async def field(pool: Pool, key: JobKey, name: str) -> Any:

@@ -16,7 +16,7 @@ JOBS, GROUPS, MONITORING = "/api/dispatch-jobs", "/api/dispatch-groups", "/monit
 
 
 @dataclass
-class Shipper:
+class DispatchApi:
     """Posts jobs to a receiver of its own, through a pool of its own."""
 
     product: Product

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from host.errors import HostError
 from host.lifecycle import announce, claim, kill, ray_up, watch
-from host.paths import places_of
+from host.paths import instance_paths
 from host.ray.node import NodeOptions
 from host.ray.serving import serve
 from host.signals import StopRequested, stop_on_signals
@@ -20,7 +20,7 @@ def say(line: str) -> None:
 
 def run(data_dir: Path, options: NodeOptions) -> None:
     with (
-        stop_on_signals(partial(kill, places_of(data_dir))) as signals,
+        stop_on_signals(partial(kill, instance_paths(data_dir))) as signals,
         claim(data_dir, options, say) as places,
         ray_up(places, options, signals, say) as node,
     ):

@@ -12,7 +12,7 @@ import httpx
 
 from tests.support.product import Product, new_id
 from tools.demo.gathers.behaviour import Behaviour
-from tools.demo.gathers.call_log import Call, Callback
+from tools.demo.gathers.call_log import Callback, ResourceCall
 from tools.demo.gathers.resource import DemoResources
 
 JOURNALS = ("resource-1", "resource-2", "resource-3")
@@ -21,7 +21,7 @@ _numbers = itertools.count(len(JOURNALS) + 1)
 
 
 @dataclass(frozen=True)
-class Told:
+class StreamEvent:
     """One event of a stream."""
 
     id: int
@@ -35,7 +35,7 @@ class Told:
 
 
 @dataclass
-class Gatherings:
+class GatherClient:
     """A tenant with resources of its own, and a client of its key."""
 
     product: Product
@@ -94,7 +94,7 @@ class Gatherings:
         items: list[dict[str, Any]] = _document(await self.http.get(path), 200)["items"]
         return items
 
-    async def read(self, begun: dict[str, Any], after: int | None = None) -> list[Told]:
+    async def read(self, begun: dict[str, Any], after: int | None = None) -> list[StreamEvent]:
         """The whole stream of a gather, or what comes after an id."""
         async with self.stream(begun, after) as events:
             return [told async for told in events]
@@ -102,15 +102,15 @@ class Gatherings:
     @asynccontextmanager
     async def stream(
         self, begun: dict[str, Any], after: int | None = None
-    ) -> AsyncIterator[AsyncIterator[Told]]:
+    ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """Follow a gather as a browser does: by the URL alone; leaving hangs up."""
         url = begun["streamUrl"]
-        async with self.browser.stream("GET", url, headers=seen(after)) as reply:
+        async with self.browser.stream("GET", url, headers=last_event_id_header(after)) as reply:
             reply.raise_for_status()
             assert reply.status_code == 200
-            yield told_by(reply.aiter_lines())
+            yield read_events(reply.aiter_lines())
 
-    def calls(self, gather_id: str) -> list[Call]:
+    def calls(self, gather_id: str) -> list[ResourceCall]:
         """The calls that resources got for a gather."""
         return [c for c in self.resources.calls if c.headers["X-Correlation-Id"] == gather_id]
 
@@ -118,7 +118,7 @@ class Gatherings:
         """The callbacks that resources sent for a gather, and how they were answered."""
         return [c for c in self.resources.callbacks if c.correlation_id == gather_id]
 
-    async def called(self, gather_id: str, times: int = 1) -> list[Call]:
+    async def called(self, gather_id: str, times: int = 1) -> list[ResourceCall]:
         """Wait until so many calls have come."""
         await until(f"{times} calls", lambda: len(self.calls(gather_id)) >= times)
         return self.calls(gather_id)
@@ -140,14 +140,14 @@ class Gatherings:
 
 
 @asynccontextmanager
-async def gatherings_of(product: Product) -> AsyncIterator[Gatherings]:
+async def gather_client_of(product: Product) -> AsyncIterator[GatherClient]:
     """Play resources, and register those of the journals for the product's tenant."""
     async with (
         DemoResources() as resources,
         client(product.url, product.key) as http,
         client(product.url, None) as browser,
     ):
-        made = Gatherings(product, http, browser, resources)
+        made = GatherClient(product, http, browser, resources)
         for number, name in enumerate(JOURNALS, 1):
             await made.put(name, url=resources.url_of(number))
         yield made
@@ -167,12 +167,12 @@ def client(url: str, key: str | None) -> httpx.AsyncClient:
     )
 
 
-def seen(after: int | None) -> dict[str, str]:
+def last_event_id_header(after: int | None) -> dict[str, str]:
     """The header that tells what was seen already."""
     return {} if after is None else {"Last-Event-ID": str(after)}
 
 
-async def told_by(lines: AsyncIterator[str]) -> AsyncIterator[Told]:
+async def read_events(lines: AsyncIterator[str]) -> AsyncIterator[StreamEvent]:
     """The events on a stream; comments and `retry` are not among them."""
     fields: dict[str, str] = {}
     async for line in lines:
@@ -180,7 +180,7 @@ async def told_by(lines: AsyncIterator[str]) -> AsyncIterator[Told]:
             name, _, value = line.partition(":")
             fields[name] = value.removeprefix(" ")
         elif "data" in fields:
-            yield Told(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+            yield StreamEvent(int(fields["id"]), fields["event"], json.loads(fields["data"]))
             fields = {}
 
 

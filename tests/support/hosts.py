@@ -16,9 +16,9 @@ from urllib.request import urlopen
 
 import psutil
 
-from host.paths import places_of
+from host.paths import instance_paths
 from host.ports import free_port
-from host.processes import Mark, find, find_in, mark_of
+from host.processes import ProcessIdentity, find_process, find_processes_in, identify_process
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "support" / "echo_host.py"
@@ -53,12 +53,12 @@ class Host:
         """All that it has printed."""
         return self.output.read_text()
 
-    def family(self) -> list[Mark]:
+    def family(self) -> list[ProcessIdentity]:
         """Every process of this host, itself included."""
         children = psutil.Process(self.process.pid).children(recursive=True)
-        working = find_in(places_of(self.data_dir).run_dir)
+        working = find_processes_in(instance_paths(self.data_dir).run_dir)
         pids = {self.process.pid, *(process.pid for process in (*children, *working))}
-        return [mark for mark in map(mark_of, pids) if mark is not None]
+        return [mark for mark in map(identify_process, pids) if mark is not None]
 
     def names(self) -> set[str]:
         """What those processes are called."""
@@ -109,10 +109,10 @@ def stop(host: Host, number: signal.Signals) -> None:
     assert host.process.wait(timeout=60) == 0, host.said
 
 
-def assert_gone(family: list[Mark]) -> None:
+def assert_gone(family: list[ProcessIdentity]) -> None:
     """None of these processes runs any more."""
     # Orphans are taken note of by init, which may be a moment late; they run no more by then.
-    until(lambda: not any(map(find, family)), "all processes are gone", within=20)
+    until(lambda: not any(map(find_process, family)), "all processes are gone", within=20)
 
 
 def until(met: Callable[[], object], what: str, within: float = 60) -> None:

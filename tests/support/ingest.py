@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from actors.kafka.counters import KafkaTally
+from actors.kafka.counters import IngestCounters
 from actors.kafka.reader import KafkaReader
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.kafka_config import KafkaConfig
-from core.waits.messages import Message, Reply
-from core.waits.state import Parked
-from services.kafka.ingest import Ingest, Means
-from services.waits.correlation_resolver import Addressing
-from services.waits.id_fields import Profiles
+from core.waits.messages import Reply, WaitMessage
+from core.waits.state import ParkedEvent
+from services.kafka.ingest import Ingest, IngestDeps
+from services.waits.correlation_resolver import CorrelationResolver
+from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys
 from storage.kafka import dead_letters
 from storage.postgres.pool import Pool, PoolOptions, open_pool
@@ -25,25 +25,25 @@ from storage.postgres.probe import probe_waits
 from storage.waits import flush, waits
 
 TENANT = 1
-SendMany = Callable[[list[Message]], Awaitable[list[Reply]]]
+SendMany = Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
 
 
-class Store:
+class IngestTables:
     """What ingest writes itself."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def park(self, events: Sequence[Parked]) -> None:
+    async def park(self, events: Sequence[ParkedEvent]) -> None:
         async with self._pool.acquire() as conn:
-            await flush.park(conn, [(b"", event) for event in events], 3600.0)
+            await flush.write_parked(conn, [(b"", event) for event in events], 3600.0)
 
     async def probe(self) -> None:
         async with self._pool.acquire() as conn:
             await probe_waits(conn)
 
-    async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
-        await dead_letters.bury(self._pool, tenant, failed)
+    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
+        await dead_letters.add(self._pool, tenant, failed)
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Member:
     """One consumer at work."""
 
     reader: KafkaReader
-    tally: KafkaTally
+    counters: IngestCounters
     pool: Pool
     task: asyncio.Task[None]
 
@@ -77,18 +77,20 @@ async def ingesting(
 ) -> AsyncIterator[Member]:
     """A member that follows `topics` and gives what it reads to `send_many`."""
     pool = await open_pool(PoolOptions(dsn=dsn, name="ingest", max_size=3))
-    profiles = Profiles(partial(keys.list_profiles, pool), partial(keys.create_profile, pool))
-    means = Means(
-        addressing=Addressing(profiles, partial(waits.load, pool)),
+    profiles = IdFieldRegistry(
+        partial(keys.list_profiles, pool), partial(keys.create_profile, pool)
+    )
+    deps = IngestDeps(
+        addressing=CorrelationResolver(profiles, partial(waits.load, pool)),
         send_many=send_many,
-        store=Store(pool),
+        store=IngestTables(pool),
         now=time.time,
         chance=random.random,
-        mint=lambda: uuid.uuid4().hex,
+        new_turn_id=lambda: uuid.uuid4().hex,
     )
-    ingest, tally = Ingest(means, 1_000_000), KafkaTally()
+    ingest, tally = Ingest(deps, 1_000_000), IngestCounters()
 
-    async def handle(records: list[Record]) -> None:
+    async def handle(records: list[KafkaMessage]) -> None:
         tally.handled(await ingest.handle(TENANT, records))
 
     config = KafkaConfig(bootstrap=bootstrap, **kafka)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
 from host.kafka import apache, mock
 from host.kafka.apache import ApacheOptions
-from host.kafka.broker import Broker, Kind, answers, kill, stop
+from host.kafka.broker import Broker, BrokerKind, is_answering, kill, stop
 from host.kafka.embedded import Runtime, find_runtime
 from host.kafka.missing import MissingPartError
 from settings.settings import Settings
@@ -31,7 +31,7 @@ ADVICE = "`make kafka-jars` fetches them."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class MessageToProduce:
     """A message to produce."""
 
     value: bytes | None
@@ -62,7 +62,7 @@ class Kafka:
 
     @property
     def is_real(self) -> bool:
-        return self.broker.kind is Kind.APACHE
+        return self.broker.kind is BrokerKind.APACHE
 
     async def create_topic(
         self, name: str | None = None, *, partitions: int = 3, **settings: str
@@ -97,7 +97,7 @@ class Kafka:
             return sorted(part["partition"] for part in described["partitions"])
 
     async def produce(
-        self, topic: str, messages: Iterable[Sent | bytes], **options: Any
+        self, topic: str, messages: Iterable[MessageToProduce | bytes], **options: Any
     ) -> list[tuple[int, int]]:
         """Send all of them, acknowledged; the partition and offset each has got, in order."""
         producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, acks="all", **options)
@@ -120,7 +120,9 @@ class Kafka:
             await producer.stop()
         return [(place.partition, place.offset) for place in placed]
 
-    async def produce_batch(self, topic: str, partition: int, messages: Iterable[Sent]) -> int:
+    async def produce_batch(
+        self, topic: str, partition: int, messages: Iterable[MessageToProduce]
+    ) -> int:
         """Send all of them in one batch, with headers named by any bytes; where it begins."""
         producer = AIOKafkaProducer(bootstrap_servers=self.bootstrap, acks="all")
         await producer.start()
@@ -211,7 +213,7 @@ class OwnKafka(Kafka):
 
     async def answers(self) -> bool:
         """Whether it can be reached and knows itself."""
-        return await asyncio.to_thread(answers, self.bootstrap)
+        return await asyncio.to_thread(is_answering, self.bootstrap)
 
 
 def unique(prefix: str) -> str:
@@ -237,7 +239,7 @@ def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
         return [f"kafka: Apache Kafka {found.jars.version} on Java {found.java.version}"]
     return [
         f"kafka: WARNING: librdkafka's mock broker instead of Apache Kafka, because {found} "
-        f"It lacks: {'; '.join(mock.LACKS)}. Tests that need one of their own are skipped."
+        f"It lacks: {'; '.join(mock.LIMITATIONS)}. Tests that need one of their own are skipped."
     ]
 
 
@@ -276,8 +278,8 @@ def _start(folder: Path, runtime: Runtime, options: ApacheOptions) -> Broker:
     return apache.start(folder, options, runtime.java, runtime.jars)
 
 
-def _as_sent(message: Sent | bytes) -> Sent:
-    return message if isinstance(message, Sent) else Sent(value=message)
+def _as_sent(message: MessageToProduce | bytes) -> MessageToProduce:
+    return message if isinstance(message, MessageToProduce) else MessageToProduce(value=message)
 
 
 async def _has_leaders(admin: Any, topic: str) -> bool:

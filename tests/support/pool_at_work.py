@@ -13,9 +13,9 @@ import structlog
 from aiohttp import web
 
 from actors.dispatch.pool_actor import DispatchActor
-from actors.runtime.names import dispatch_pool
-from core.dispatch.job import JobStatus, Pointer, encode_pointers
-from core.dispatch.job_actions import Verb
+from actors.runtime.names import dispatch_pool_name
+from core.dispatch.job import JobRef, JobStatus, encode_job_refs
+from core.dispatch.job_actions import JobAction
 from core.shared.call_policy import LOOPBACK
 from core.shared.config import Config
 from storage.access import keys
@@ -23,7 +23,7 @@ from storage.dispatch import job_actions, jobs, pools
 from storage.dispatch.jobs import Attempt
 from storage.dispatch.pools import NewPool, PoolRow
 from storage.postgres.pool import Pool
-from tests.support.dispatch import Jobs
+from tests.support.dispatch import JobFactory
 
 Answer = tuple[int, Any]
 OK: Answer = (200, {})
@@ -34,7 +34,7 @@ def deferred(seconds: int = 1) -> Answer:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ReceivedRequest:
     """One request that came."""
 
     at: float
@@ -50,12 +50,12 @@ class Arrival:
 
 
 @dataclass
-class Hooks:
+class WebhookReceiver:
     """A receiver: each of its paths answers as it is told to."""
 
     port: int = 0
-    arrivals: dict[str, list[Arrival]] = field(default_factory=dict)
-    answers: dict[str, Callable[[Arrival], Answer]] = field(default_factory=dict)
+    arrivals: dict[str, list[ReceivedRequest]] = field(default_factory=dict)
+    answers: dict[str, Callable[[ReceivedRequest], Answer]] = field(default_factory=dict)
     takes: dict[str, float] = field(default_factory=dict)
     under_way: Counter[str] = field(default_factory=Counter)
     most: Counter[str] = field(default_factory=Counter)
@@ -63,14 +63,14 @@ class Hooks:
     def url(self, path: str, host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}/{path}"
 
-    def came(self, path: str) -> list[Arrival]:
+    def came(self, path: str) -> list[ReceivedRequest]:
         return self.arrivals.setdefault(path, [])
 
     async def take(self, request: web.Request) -> web.Response:
         path = request.path.lstrip("/")
         headers = {name.lower(): value for name, value in request.headers.items()}
         body = await request.read()
-        arrival = Arrival(time.monotonic(), path, headers["webhook-id"], body, headers)
+        arrival = ReceivedRequest(time.monotonic(), path, headers["webhook-id"], body, headers)
         self.came(path).append(arrival)
         self.under_way[path] += 1
         self.most[path] = max(self.most[path], self.under_way[path])
@@ -83,8 +83,8 @@ class Hooks:
 
 
 @contextlib.asynccontextmanager
-async def receiving_hooks() -> AsyncIterator[Hooks]:
-    hooks = Hooks()
+async def webhook_receiver() -> AsyncIterator[WebhookReceiver]:
+    hooks = WebhookReceiver()
     app = web.Application()
     app.router.add_post("/{path:.*}", hooks.take)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -99,10 +99,10 @@ async def receiving_hooks() -> AsyncIterator[Hooks]:
 
 
 @contextlib.asynccontextmanager
-async def working(dsn: str, pool_no: int, **config: Any) -> AsyncIterator[DispatchActor]:
+async def running_pool(dsn: str, pool_no: int, **config: Any) -> AsyncIterator[DispatchActor]:
     """The actor of a pool, without Ray. At the end it stops as if it were killed."""
     settings = Config(dsn=dsn, call_networks=LOOPBACK, log_level="ERROR", **config)
-    actor = DispatchActor(dispatch_pool(pool_no), settings)
+    actor = DispatchActor(dispatch_pool_name(pool_no), settings)
     await actor._started()
     try:
         yield actor
@@ -116,16 +116,18 @@ async def working(dsn: str, pool_no: int, **config: Any) -> AsyncIterator[Dispat
         structlog.reset_defaults()
 
 
-class Shop:
+class PoolTenant:
     """A tenant with a pool and a path of the receiver, all of its own."""
 
-    def __init__(self, dsn: str, database: Pool, hooks: Hooks, row: PoolRow) -> None:
+    def __init__(self, dsn: str, database: Pool, hooks: WebhookReceiver, row: PoolRow) -> None:
         self.dsn, self.database, self.hooks, self.row = dsn, database, hooks, row
         self.tenant, self.pool_no, self.path = row.tenant, row.pool_no, row.code
-        self.jobs = Jobs(database, row.tenant, row.pool_no)
+        self.jobs = JobFactory(database, row.tenant, row.pool_no)
 
     @classmethod
-    async def open(cls, dsn: str, database: Pool, hooks: Hooks, name: str, **terms: Any) -> "Shop":
+    async def open(
+        cls, dsn: str, database: Pool, hooks: WebhookReceiver, name: str, **terms: Any
+    ) -> "PoolTenant":
         tenant = await keys.create_tenant(database, name)
         new = NewPool(pool_id=f"dpl_{name}", code=name, name=name, **terms)
         row = await pools.create(database, tenant, new, 1_000)
@@ -133,13 +135,13 @@ class Shop:
         return cls(dsn, database, hooks, row)
 
     def working(self, **config: Any) -> contextlib.AbstractAsyncContextManager[DispatchActor]:
-        return working(self.dsn, self.pool_no, **{"dispatch_poll": 0.5} | config)
+        return running_pool(self.dsn, self.pool_no, **{"dispatch_poll": 0.5} | config)
 
     @property
-    def came(self) -> list[Arrival]:
+    def came(self) -> list[ReceivedRequest]:
         return self.hooks.came(self.path)
 
-    def answers(self, answer: Callable[[Arrival], Answer]) -> None:
+    def answers(self, answer: Callable[[ReceivedRequest], Answer]) -> None:
         self.hooks.answers[self.path] = answer
 
     async def post(
@@ -153,11 +155,11 @@ class Shop:
         ]
         made = await jobs.create(self.database, self.tenant, new)
         if to is not None:
-            pointers: list[Pointer] = [
-                one.to_pointer(self.tenant, its.position)
+            pointers: list[JobRef] = [
+                one.to_job_ref(self.tenant, its.position)
                 for one, its in zip(new, made, strict=True)
             ]
-            await to.offer(encode_pointers(pointers))
+            await to.offer(encode_job_refs(pointers))
         return [one.job_id for one in made]
 
     async def change(self, **fields: Any) -> None:
@@ -167,7 +169,7 @@ class Shop:
         )
         assert isinstance(changed, PoolRow)
 
-    async def do(self, verb: Verb, *job_ids: str) -> None:
+    async def do(self, verb: JobAction, *job_ids: str) -> None:
         await job_actions.apply(self.database, self.tenant, verb, job_ids)
 
     async def statuses(self) -> Counter[str]:
@@ -204,11 +206,11 @@ class Shop:
         await self.until(all_ended, within)
 
 
-def numbers(arrivals: Sequence[Arrival]) -> list[int]:
+def numbers(arrivals: Sequence[ReceivedRequest]) -> list[int]:
     return [one.number for one in arrivals]
 
 
-def busiest(arrivals: Sequence[Arrival], seconds: float) -> int:
+def busiest(arrivals: Sequence[ReceivedRequest], seconds: float) -> int:
     """The most that came within so many seconds."""
     times = sorted(one.at for one in arrivals)
     most = first = 0

@@ -16,7 +16,7 @@ import pytest
 
 from host.postgres import embedded
 from host.postgres.embedded import EmbeddedServer
-from host.postgres.paths import Place
+from host.postgres.paths import ServerPaths
 from host.postgres.postmaster import find_postmaster
 
 _TEMPLATE = "muster_template"
@@ -45,7 +45,7 @@ class BareServer:
         """As if the kernel ran out of memory: the postmaster gets no chance to clean up."""
         os.kill(self.server.pid, signal.SIGKILL)
         deadline = time.monotonic() + 10
-        while (dying := find_postmaster(Place.at(self.server.data_dir))) is not None:
+        while (dying := find_postmaster(ServerPaths.at(self.server.data_dir))) is not None:
             # A busy machine takes its time to bury the dead.
             assert dying.pid == self.server.pid
             assert time.monotonic() < deadline

@@ -17,8 +17,8 @@ import asyncpg
 
 from host.ports import free_port
 from host.postgres import embedded
-from host.postgres.account import Account, choose_account, run
-from host.postgres.paths import Place, last_words
+from host.postgres.account import ServerAccount, choose_account, run
+from host.postgres.paths import ServerPaths, last_log_lines
 from storage.postgres.pool import Connection
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
@@ -34,13 +34,13 @@ class Replica:
     pgdata: Path
     socket_dir: Path
     port: int
-    account: Account = field(repr=False)
+    account: ServerAccount = field(repr=False)
     binaries: Path = field(repr=False)
 
     def start(self) -> None:
         settings = {
             **embedded.SETTINGS,
-            **embedded.FORGETFUL,
+            **embedded.NOT_DURABLE,
             **_SETTINGS,
             "port": self.port,
             "listen_addresses": "127.0.0.1",
@@ -62,11 +62,11 @@ class Replica:
     def command(self, name: str, *words: str) -> None:
         """Run a program of PostgreSQL as the owner of the data."""
         done = run(self.account, [str(self.binaries / name), *words], timeout=_TIMEOUT)
-        assert done.returncode == 0, f"{name} {words}: {last_words(done.stderr or done.stdout)}"
+        assert done.returncode == 0, f"{name} {words}: {last_log_lines(done.stderr or done.stdout)}"
 
 
 @dataclass(slots=True)
-class Pair:
+class ReplicatedPostgres:
     """A primary and its replica; `dsn` leads through the proxy to whichever is in charge."""
 
     primary: embedded.EmbeddedServer
@@ -94,7 +94,7 @@ class Pair:
         """The replica, as its superuser."""
         return _admin_of(self.replica)
 
-    async def lose_the_line(self) -> None:
+    async def disconnect_replica(self) -> None:
         """Let the replica hear nothing more of its primary."""
         conn = await asyncpg.connect(self.replica_admin)
         try:
@@ -134,7 +134,7 @@ class Pair:
 
 
 @contextlib.contextmanager
-def running_pair(folder: Path) -> Iterator[Pair]:
+def running_pair(folder: Path) -> Iterator[ReplicatedPostgres]:
     """A primary with its replica, streaming, for as long as the block lasts."""
     data_dir = folder / "primary"
     primary = embedded.start(data_dir, listen=True, settings=_SETTINGS, durable=False)
@@ -146,7 +146,7 @@ def running_pair(folder: Path) -> Iterator[Pair]:
         replica.start()
         stack.callback(replica.stop)
         proxy = stack.enter_context(tcp_proxy("127.0.0.1", primary.port))
-        yield Pair(primary, replica, proxy)
+        yield ReplicatedPostgres(primary, replica, proxy)
 
 
 def _admin_of(server: embedded.EmbeddedServer | Replica) -> str:
@@ -155,7 +155,7 @@ def _admin_of(server: embedded.EmbeddedServer | Replica) -> str:
 
 def _make_replica(primary: embedded.EmbeddedServer, folder: Path, socket_dir: Path) -> Replica:
     binaries = embedded._binaries()
-    account = choose_account(Place.at(primary.data_dir), binaries / "postgres")
+    account = choose_account(ServerPaths.at(primary.data_dir), binaries / "postgres")
     pgdata = folder / "postgres"
     pgdata.mkdir(parents=True, mode=0o700)
     for path in (folder, pgdata, socket_dir):

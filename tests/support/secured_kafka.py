@@ -32,7 +32,7 @@ _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule require
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
+class Certificates:
     """A certificate authority, and one certificate for broker and client alike."""
 
     ca: Path
@@ -45,7 +45,7 @@ class Papers:
 class SecuredKafka(Kafka):
     """The open door is the administrator's; each other one asks in its own way."""
 
-    papers: Papers
+    certificates: Certificates
     ports: dict[str, int]
 
     def config(self, door: str, **changed: object) -> KafkaConfig:
@@ -60,8 +60,11 @@ class SecuredKafka(Kafka):
     def credentials(self, door: str) -> dict[str, str]:
         """How to pass it."""
         sasl = {"sasl_username": USER, "sasl_password": PASSWORD}
-        trust = {"tls_ca": str(self.papers.ca)}
-        own = {"tls_certificate": str(self.papers.certificate), "tls_key": str(self.papers.key)}
+        trust = {"tls_ca": str(self.certificates.ca)}
+        own = {
+            "tls_certificate": str(self.certificates.certificate),
+            "tls_key": str(self.certificates.key),
+        }
         return {
             "plain": {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", **sasl},
             "scram": {
@@ -79,23 +82,23 @@ def secured_kafka(
     if not isinstance(kafka_runtime, Runtime):
         pytest.skip(f"needs Apache Kafka, but {kafka_runtime}")
     folder = tmp_path_factory.mktemp("secured")
-    papers = issue_papers(folder)
+    certificates = issue_certificates(folder)
     ports = {name: free_port() for name in ("open", "plain", "scram", "tls")}
     options = ApacheOptions(
         port=ports["open"],
         auto_create_topics=IN_TESTS.auto_create_topics,
         heap=IN_TESTS.heap,
-        extra=_doors(ports, papers),
+        extra=_listener_settings(ports, certificates),
     )
     broker = apache.start(folder / "kafka", options, kafka_runtime.java, kafka_runtime.jars)
     try:
         _add_scram_user(broker.bootstrap)
-        yield SecuredKafka(broker, papers, ports)
+        yield SecuredKafka(broker, certificates, ports)
     finally:
         kill(broker)
 
 
-def _doors(ports: dict[str, int], papers: Papers) -> dict[str, str]:
+def _listener_settings(ports: dict[str, int], certificates: Certificates) -> dict[str, str]:
     controller = free_port()
     doors = ",".join(
         f"{name}://{LOOPBACK}:{port}"
@@ -118,9 +121,9 @@ def _doors(ports: dict[str, int], papers: Papers) -> dict[str, str]:
         "listener.name.scram.scram-sha-512.sasl.jaas.config": _SCRAM_MODULE,
         "listener.name.tls.ssl.client.auth": "required",
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(papers.both),
+        "ssl.keystore.location": str(certificates.both),
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(papers.ca),
+        "ssl.truststore.location": str(certificates.ca),
     }
 
 
@@ -132,7 +135,7 @@ def _add_scram_user(bootstrap: str) -> None:
         done.result(timeout=30)
 
 
-def issue_papers(folder: Path) -> Papers:
+def issue_certificates(folder: Path) -> Certificates:
     """Made anew for each run; they are good for an hour."""
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_name, name = _name("Muster tests"), _name("muster")
@@ -149,12 +152,14 @@ def issue_papers(folder: Path) -> Papers:
     )
     ca_pem = ca.sign(ca_key, hashes.SHA256()).public_bytes(pem)
     own_pem = own.sign(ca_key, hashes.SHA256()).public_bytes(pem)
-    papers = Papers(*(folder / part for part in ("ca.pem", "own.pem", "own.key", "both.pem")))
-    papers.ca.write_bytes(ca_pem)
-    papers.certificate.write_bytes(own_pem)
-    papers.key.write_bytes(key_pem)
-    papers.both.write_bytes(key_pem + own_pem + ca_pem)
-    return papers
+    certificates = Certificates(
+        *(folder / part for part in ("ca.pem", "own.pem", "own.key", "both.pem"))
+    )
+    certificates.ca.write_bytes(ca_pem)
+    certificates.certificate.write_bytes(own_pem)
+    certificates.key.write_bytes(key_pem)
+    certificates.both.write_bytes(key_pem + own_pem + ca_pem)
+    return certificates
 
 
 def _name(common: str) -> x509.Name:

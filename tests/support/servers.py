@@ -9,13 +9,13 @@ from typing import Any
 
 from aiohttp.abc import ResolveResult
 
-from handlers.http.client import Failure, Outbound, Request
-from handlers.http.dns import Look
-from handlers.http.fast_client import QuickCalls
+from handlers.http.client import HttpClient, HttpFailure, HttpRequest
+from handlers.http.dns import ResolveHost
+from handlers.http.fast_client import FastHttpClient
 
 LARGEST = 100_000
-Client = Outbound | QuickCalls
-CLIENTS: list[type[Client]] = [Outbound, QuickCalls]
+Client = HttpClient | FastHttpClient
+CLIENTS: list[type[Client]] = [HttpClient, FastHttpClient]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -66,7 +66,7 @@ async def serving(
         listener.close()
 
 
-def request(url: str, **fields: Any) -> Request:
+def request(url: str, **fields: Any) -> HttpRequest:
     values = {
         "method": "POST",
         "headers": {"Content-Type": "application/json", "X-Own": "1"},
@@ -74,16 +74,16 @@ def request(url: str, **fields: Any) -> Request:
         "connect_timeout": 2.0,
         "read_timeout": 5.0,
     }
-    return Request(url=url, **values | fields)
+    return HttpRequest(url=url, **values | fields)
 
 
-async def failed(outbound: Client, url: str, **fields: Any) -> Failure:
+async def failed(outbound: Client, url: str, **fields: Any) -> HttpFailure:
     answer = await outbound.call(request(url, **fields))
-    assert isinstance(answer, Failure)
+    assert isinstance(answer, HttpFailure)
     return answer
 
 
-def looking(names: dict[str, list[list[str]]]) -> Look:
+def scripted_lookup(names: dict[str, list[list[str]]]) -> ResolveHost:
     """A directory in which each answer is given once."""
 
     async def look(host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:

@@ -12,7 +12,7 @@ from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
 from core.waits.config import WaitConfig
-from core.waits.messages import Message, Offer, Register, Reply
+from core.waits.messages import Offer, Register, Reply, WaitMessage
 from core.waits.spec import Source, encode_spec
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions
@@ -25,7 +25,7 @@ BOTH: dict[str, Any] = {
 }
 
 
-class World:
+class RecordingEnvironment:
     """Real time and chance; the timer is a list that tests look at."""
 
     def __init__(self) -> None:
@@ -36,10 +36,10 @@ class World:
         self.alarms: list[tuple[Address, float]] = []
         self.called_off: list[bytes] = []
 
-    def alarm(self, due: list[tuple[Address, float]]) -> None:
+    def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
         self.alarms.extend(due)
 
-    def call_off(self, gathers: list[bytes]) -> None:
+    def cancel_calls(self, gathers: list[bytes]) -> None:
         self.called_off.extend(gathers)
 
 
@@ -50,12 +50,12 @@ async def running_shard(
     """A shard with its loops running."""
     settings = Config(dsn=dsn, **config)
     options = PoolOptions(dsn=dsn, name=name, max_size=2, statement_timeout=statement_timeout)
-    world = World()
-    store = ShardStore(options, name, settings.early_ttl, world.clock)
-    await world.clock.sync(await store.pool())
-    shard = Shard(settings, store, world)
+    environment = RecordingEnvironment()
+    store = ShardStore(options, name, settings.early_ttl, environment.clock)
+    await environment.clock.sync(await store.pool())
+    shard = Shard(settings, store, environment)
     store.on_lost = shard.forget
-    world.clock.on_moved = shard.decide_again
+    environment.clock.on_moved = shard.decide_again
     tasks = [asyncio.create_task(shard.load_forever()), asyncio.create_task(shard.write_forever())]
     try:
         yield shard
@@ -94,7 +94,7 @@ def _offer(where: Address, source: Source, label: str, payload: bytes, **fields:
     return Offer(address=where, source=source, payload=payload, **values)
 
 
-async def ask(shard: Shard, message: Message) -> Reply:
+async def ask(shard: Shard, message: WaitMessage) -> Reply:
     """One message, one answer."""
     return (await shard.handle([message]))[0]
 

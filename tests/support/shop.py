@@ -12,7 +12,7 @@ from tests.support.receiver import Delivery, Receiver, Target
 
 
 @dataclass
-class Shop:
+class CliTenant:
     """A tenant at its terminal, and those it delivers to."""
 
     product: Product

@@ -29,7 +29,9 @@ def subscription(tenant: int, code: str = "orders", **fields: Any) -> Subscripti
     return Subscription(**usual | fields)
 
 
-async def made(pool: Pool, tenant: int, code: str = "orders", **fields: Any) -> Subscription:
+async def stored_subscription(
+    pool: Pool, tenant: int, code: str = "orders", **fields: Any
+) -> Subscription:
     """One that is stored."""
     created = await subscriptions.create(pool, subscription(tenant, code, **fields), b"secret")
     assert isinstance(created, Subscription)
@@ -49,7 +51,7 @@ def new_type() -> str:
     return f"shop:s{new_id()[:12]}:order:created"
 
 
-def wish(**fields: Any) -> dict[str, Any]:
+def subscription_body(**fields: Any) -> dict[str, Any]:
     """A subscription as it is asked for over HTTP. Its deliveries wait: they lead nowhere."""
     usual = {
         "code": f"code-{new_id()}",

@@ -7,38 +7,38 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from storage.postgres.pool import Pool
-from tests.support.pool_at_work import Hooks, Shop
+from tests.support.pool_at_work import PoolTenant, WebhookReceiver
 
-Story = Callable[["Town"], Awaitable[None]]
+Scenario = Callable[["ScenarioRunner"], Awaitable[None]]
 AT_ONCE = 8
 
 
-class Stories(dict[str, Story]):
+class Scenarios(dict[str, Scenario]):
     """The stories of one file, by name: a decorator adds them."""
 
-    def __call__(self, play: Story) -> Story:
+    def __call__(self, play: Scenario) -> Scenario:
         self[play.__name__] = play
         return play
 
 
-class Town:
+class ScenarioRunner:
     """A database and a receiver that all stories share."""
 
-    def __init__(self, dsn: str, database: Pool, hooks: Hooks) -> None:
+    def __init__(self, dsn: str, database: Pool, hooks: WebhookReceiver) -> None:
         self.dsn, self.database, self.hooks = dsn, database, hooks
         self.playing: dict[str, asyncio.Task[None]] = {}
 
-    def play(self, stories: Stories) -> dict[str, asyncio.Task[None]]:
+    def play(self, stories: Scenarios) -> dict[str, asyncio.Task[None]]:
         """Begin all of them, a few at a time."""
         if not self.playing:
             places = asyncio.Semaphore(AT_ONCE)
 
-            async def play(tell: Story) -> None:
+            async def play(tell: Scenario) -> None:
                 async with places:
                     await tell(self)
 
             self.playing = {name: asyncio.create_task(play(tell)) for name, tell in stories.items()}
         return self.playing
 
-    async def shop(self, name: str, **terms: object) -> Shop:
-        return await Shop.open(self.dsn, self.database, self.hooks, name, **terms)
+    async def open_tenant(self, name: str, **terms: object) -> PoolTenant:
+        return await PoolTenant.open(self.dsn, self.database, self.hooks, name, **terms)

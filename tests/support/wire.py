@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from handlers.http.connection import Connection, Reply
+from handlers.http.connection import Connection, RawResponse
 
 KEY = ("http", "a.example", 80)
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello"
@@ -13,7 +13,7 @@ CHUNKED = (
 )
 
 
-class Wire(asyncio.Transport):
+class FakeTransport(asyncio.Transport):
     """Takes what is written, and ends when it is told to."""
 
     def __init__(self) -> None:
@@ -32,18 +32,18 @@ class Wire(asyncio.Transport):
         return self.unsent
 
 
-def connected() -> tuple[Connection, Wire]:
+def connected() -> tuple[Connection, FakeTransport]:
     """A connection, and the wire that it writes to."""
-    connection, wire = Connection(KEY, lambda _: None), Wire()
+    connection, wire = Connection(KEY, lambda _: None), FakeTransport()
     connection.connection_made(wire)
     return connection, wire
 
 
-async def asked(
+async def reply_to_pieces(
     connection: Connection, pieces: list[bytes], *, most: int = 1_000, ends: bool = False
-) -> Reply:
+) -> RawResponse:
     """What a request brings if these pieces come back, and then perhaps the end."""
-    asking = asyncio.ensure_future(connection.ask(b"GET", most, 5.0))
+    asking = asyncio.ensure_future(connection.send_request(b"GET", most, 5.0))
     await asyncio.sleep(0)
     for piece in pieces:
         if connection.is_open:

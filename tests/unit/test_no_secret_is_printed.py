@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from core.gathers.gather import Ask, Asked, Call, Errand, Resource
+from core.gathers.gather import CallBatch, GatherCall, GatherSpec, Question, Resource
 from core.shared.config import Config
 from core.shared.kafka_config import KafkaConfig
 from serve_app.gathers.models import BasicAuth, BearerAuth, ResourceRequest
-from serve_app.http.models import SECRET_FIELDS, Wire
+from serve_app.http.models import SECRET_FIELDS, WireModel
 from settings.settings import Settings
 from storage.postgres.pool import PoolOptions
 from tests.support.shards import address
@@ -32,12 +32,12 @@ _SECRET = re.compile(
 _OPEN = {
     ("host.postgres.embedded", "EmbeddedServer", "dsn"),  # a private socket, without a password
     ("core.waits.messages", "Offer", "by_token"),  # whether it came by one
-    ("core.kafka.message", "Record", "headers"),  # of Kafka: data, as the payload is
-    ("core.waits.completion_event", "Completion", "headers"),
-    ("cli.kafka.message", "Message", "headers"),
+    ("core.kafka.message", "KafkaMessage", "headers"),  # of Kafka: data, as the payload is
+    ("core.waits.completion_event", "CompletionMessage", "headers"),
+    ("cli.kafka.message", "ProducerMessage", "headers"),
     ("serve_app.http.problems", "Problem", "headers"),  # Retry-After
-    ("handlers.http.connection", "Reply", "headers"),  # what others answered
-    ("handlers.http.client", "Answer", "headers"),
+    ("handlers.http.connection", "RawResponse", "headers"),  # what others answered
+    ("handlers.http.client", "HttpResponse", "headers"),
 }
 
 
@@ -56,7 +56,7 @@ def printed(kind: type) -> list[str]:
     if dataclasses.is_dataclass(kind):
         shown = [one for one in dataclasses.fields(kind) if one.repr]
         return [one.name for one in shown if one.type not in (bool, "bool")]
-    if issubclass(kind, Wire):
+    if issubclass(kind, WireModel):
         return [name for name in kind.model_fields if name not in SECRET_FIELDS]
     if issubclass(kind, BaseModel):
         fields = kind.model_fields.items()
@@ -83,7 +83,7 @@ def test_no_class_prints_a_field_that_is_called_like_a_secret() -> None:
 RESOURCE = Resource(
     url=f"http://u:{MARKER}@h/", headers={"X-Key": MARKER}, authorization=f"Bearer {MARKER}"
 )
-CALL = Call(
+CALL = GatherCall(
     address=address(),
     expires_at=0.0,
     name="shop",
@@ -104,8 +104,8 @@ CALL = Call(
         PoolOptions(dsn=f"postgresql://u:{MARKER}@h/d", name="test"),
         RESOURCE,
         CALL,
-        Errand((CALL,)),
-        Asked(asks=(Ask(name="shop", inline=RESOURCE),)),
+        CallBatch((CALL,)),
+        GatherSpec(asks=(Question(name="shop", inline=RESOURCE),)),
         BearerAuth(type="bearer", token=MARKER),
         BasicAuth(type="basic", username="u", password=MARKER),
         ResourceRequest(

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self, TextIO
 
-from tools.chaos.scenario import Door, Shape, Step, Story
+from tools.chaos.scenario import ChaosScenario, RequestChannel, ScenarioShape, ScenarioStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,19 +21,19 @@ class Ack:
     """Seconds since the run began."""
     execution_id: str
     correlation_id: str
-    shape: Shape
-    door: Door
+    shape: ScenarioShape
+    door: RequestChannel
     event_id: str = ""
     verdict: str = ""
     reason: str = ""
 
     @property
-    def place(self) -> tuple[str, str]:
+    def correlation_key(self) -> tuple[str, str]:
         """The correlation it belongs to."""
         return self.execution_id, self.correlation_id
 
 
-def ack_of(story: Story, step: Step, reply: dict[str, Any], at: float) -> Ack:
+def make_ack(story: ChaosScenario, step: ScenarioStep, reply: dict[str, Any], at: float) -> Ack:
     """The line for an answered request."""
     return Ack(
         at=round(at, 3),
@@ -48,7 +48,7 @@ def ack_of(story: Story, step: Step, reply: dict[str, Any], at: float) -> Ack:
 
 
 @dataclass(slots=True)
-class Ledger:
+class AckLog:
     """Append-only; in memory as well."""
 
     path: Path
@@ -68,12 +68,12 @@ class Ledger:
         if self._file is None:
             raise ValueError(f"{self.path} is closed")
         self._file.write(json.dumps(asdict(ack), separators=(",", ":")) + "\n")
-        if ack.place not in self._left_out:
+        if ack.correlation_key not in self._left_out:
             self.acks.append(ack)
 
-    def begin_anew(self) -> None:
+    def forget_earlier(self) -> None:
         """Leave every correlation out that was written of so far; the file keeps all of them."""
-        self._left_out |= {ack.place for ack in self.acks}
+        self._left_out |= {ack.correlation_key for ack in self.acks}
         self.acks.clear()
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Ledger:
             self._file = None
 
 
-def read_ledger(path: Path) -> list[Ack]:
+def read_ack_log(path: Path) -> list[Ack]:
     """What a run, perhaps one that was killed, had written down."""
     with path.open(encoding="utf-8") as file:
         return list(_acks(file))
@@ -94,4 +94,7 @@ def _acks(lines: Iterable[str]) -> Iterator[Ack]:
         if not line.endswith("\n"):
             return  # the writer died in the middle of it: then nobody counted on it
         fields = json.loads(line)
-        yield Ack(**fields | {"shape": Shape(fields["shape"]), "door": Door(fields["door"])})
+        yield Ack(
+            **fields
+            | {"shape": ScenarioShape(fields["shape"]), "door": RequestChannel(fields["door"])}
+        )

@@ -24,7 +24,7 @@ _ALL = (
 FAULTS: dict[str, Fault] = {fault.name: fault for fault in _ALL}
 
 
-def fault_of(name: str) -> Fault:
+def find_fault(name: str) -> Fault:
     """The fault of this name."""
     if name not in FAULTS:
         raise InputError(f"There is no fault '{name}': choose one of {', '.join(FAULTS)}.")

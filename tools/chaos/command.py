@@ -12,18 +12,23 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.shell.client import connect
-from cli.shell.context import JsonFlag, Shell, command, err, out, print_json
+from cli.shell.context import CommandContext, JsonFlag, command, err, out, print_json
 from cli.shell.errors import CommandError, InputError
 from cli.shell.instance import Instance
 from cli.shell.lazy import SETTINGS, example
-from tools.chaos.ack_log import read_ledger
-from tools.chaos.catalogue import FAULTS, fault_of
-from tools.chaos.database_audit import open_books
-from tools.chaos.exercise import Plan, Target, exercise
-from tools.chaos.fault import Fault, Local, Scene
-from tools.chaos.local import find_local
-from tools.chaos.reconcile import compare
-from tools.chaos.report import Report, account_document, account_view, report_view
+from tools.chaos.ack_log import read_ack_log
+from tools.chaos.catalogue import FAULTS, find_fault
+from tools.chaos.database_audit import open_database_audit
+from tools.chaos.exercise import ChaosTarget, DrillPlan, run_drill
+from tools.chaos.fault import Fault, FaultRun, LocalInstance
+from tools.chaos.local import find_local_instance
+from tools.chaos.reconcile import reconcile
+from tools.chaos.report import (
+    ChaosReport,
+    reconciliation_document,
+    reconciliation_view,
+    report_view,
+)
 from tools.chaos.screen import Screen
 
 app = typer.Typer(
@@ -35,7 +40,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ChaosOptions:
     """How hard to hit, and how much load meanwhile."""
 
     times: Annotated[
@@ -78,8 +83,8 @@ async def list_(as_json: JsonFlag = False) -> None:
 @command
 async def run(
     name: Annotated[str, typer.Argument(help="Fault: see `muster chaos list`.", metavar="FAULT")],
-    wish: Wish,
-    shell: Shell,
+    options: ChaosOptions,
+    shell: CommandContext,
 ) -> None:
     """Run one fault against the local instance, under load, and print the account.
 
@@ -87,9 +92,9 @@ async def run(
     belongs to another, and enough was acknowledged to say so. The load's own book is kept in the
     data folder under chaos/.
     """
-    fault = fault_of(name)
-    local = find_local(shell.url, shell.key, shell.data_dir)
-    report = await perform(fault, local, wish)
+    fault = find_fault(name)
+    local = find_local_instance(shell.url, shell.key, shell.data_dir)
+    report = await run_fault(fault, local, options)
     print_json(report.document()) if shell.as_json else out.print(report_view(report))
     if not report.clean:
         raise typer.Exit(1)
@@ -99,7 +104,7 @@ async def run(
 @command
 async def account(
     ledger: Annotated[Path, typer.Argument(help="A run's own book.", metavar="FILE")],
-    shell: Shell,
+    shell: CommandContext,
     floor: Annotated[int, typer.Option(min=1, help="As in `muster chaos run`.")] = 100,
 ) -> None:
     """Compare the book of an earlier run with what the database has now.
@@ -107,51 +112,55 @@ async def account(
     For a run that was cut off, or to look again. What a reader of streams was shown is not in the
     book, so that part of the account is missing here.
     """
-    local = find_local(shell.url, shell.key, shell.data_dir)
+    local = find_local_instance(shell.url, shell.key, shell.data_dir)
     try:
-        acks = read_ledger(ledger)
+        acks = read_ack_log(ledger)
     except (OSError, ValueError) as error:
         raise InputError(f"Cannot read {ledger} as a run's book: {error}.") from error
-    async with open_books(local.dsn, local.key) as books:
-        kept = await books.read(dict.fromkeys(ack.place for ack in acks))
-    found = compare(acks, kept, {}, floor=floor)
-    print_json(account_document(found)) if shell.as_json else out.print(account_view(found))
+    async with open_database_audit(local.dsn, local.key) as books:
+        kept = await books.read(dict.fromkeys(ack.correlation_key for ack in acks))
+    found = reconcile(acks, kept, {}, floor=floor)
+    print_json(reconciliation_document(found)) if shell.as_json else out.print(
+        reconciliation_view(found)
+    )
     if not found.clean:
         raise typer.Exit(1)
 
 
-async def perform(fault: Fault, local: Local, wish: Wish) -> Report:
+async def run_fault(fault: Fault, local: LocalInstance, options: ChaosOptions) -> ChaosReport:
     """One fault from the first request to the account."""
     if fault.needs_embedded and not local.embedded:
         raise CommandError(
             f"{fault.name} stops PostgreSQL, and this one is not ours: it needs the embedded one."
         )
-    seed = secrets.randbelow(1_000_000) if wish.seed is None else wish.seed
-    plan = Plan(seed=seed, folder=local.data_dir / "chaos", rate=wish.rate, floor=wish.floor)
-    target = Target(local.url, local.key, local.dsn)
+    seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
+    plan = DrillPlan(
+        seed=seed, folder=local.data_dir / "chaos", rate=options.rate, floor=options.floor
+    )
+    target = ChaosTarget(local.url, local.key, local.dsn)
     began = time.monotonic()
     screen = Screen(err, fault)
     async with (
-        screen.lit(),
+        screen.show_progress(),
         connect(Instance(local.url, local.key)) as client,
-        exercise(target, plan) as drill,
+        run_drill(target, plan) as drill,
     ):
-        scene = Scene(
+        scene = FaultRun(
             local=local,
             drill=drill,
             client=client,
-            chance=random.Random(seed),  # noqa: S311
-            times=wish.times or fault.times,
-            seconds=wish.seconds or fault.seconds,
+            rng=random.Random(seed),  # noqa: S311
+            times=options.times or fault.times,
+            seconds=options.seconds or fault.seconds,
             say=screen.say,
         )
         screen.show(scene)
-        await fault.strike(scene)
-    return Report(
+        await fault.inject(scene)
+    return ChaosReport(
         fault=fault.name,
         seed=seed,
         seconds=time.monotonic() - began,
         result=drill.result,
-        blows=scene.blows,
+        disruptions=scene.disruptions,
         checks=scene.checks,
     )

@@ -11,61 +11,73 @@ from core.shared.address import Address
 from storage.access import keys
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from tools.chaos import stored_waits
-from tools.chaos.reconcile import Kept, Line, Place
-from tools.chaos.stored_waits import Record
+from tools.chaos.reconcile import CorrelationKey, ObservedEvent, StoredCorrelation
+from tools.chaos.stored_waits import CorrelationSnapshot
 
 
-class Books:
+class DatabaseAudit:
     """The rows of one tenant."""
 
     def __init__(self, pool: Pool, tenant: int) -> None:
         self._pool = pool
         self._tenant = tenant
 
-    async def read(self, places: Iterable[Place]) -> dict[Place, Kept]:
+    async def read(
+        self, correlation_keys: Iterable[CorrelationKey]
+    ) -> dict[CorrelationKey, StoredCorrelation]:
         """What was kept of these correlations."""
-        addresses = [Address(self._tenant, *place) for place in places]
-        records = await stored_waits.read_records(self._pool, addresses)
-        return {_place(address): kept_of(record) for address, record in records.items()}
+        addresses = [
+            Address(self._tenant, *correlation_key) for correlation_key in correlation_keys
+        ]
+        records = await stored_waits.read_snapshots(self._pool, addresses)
+        return {
+            _correlation_key(address): stored_correlation(record)
+            for address, record in records.items()
+        }
 
-    async def waiting(self, places: Iterable[Place]) -> list[Place]:
+    async def waiting(self, correlation_keys: Iterable[CorrelationKey]) -> list[CorrelationKey]:
         """Which of these correlations have not ended."""
-        addresses = [Address(self._tenant, *place) for place in places]
+        addresses = [
+            Address(self._tenant, *correlation_key) for correlation_key in correlation_keys
+        ]
         return [
-            _place(address) for address in await stored_waits.still_waiting(self._pool, addresses)
+            _correlation_key(address)
+            for address in await stored_waits.still_waiting(self._pool, addresses)
         ]
 
 
 @asynccontextmanager
-async def open_books(dsn: str, key: str) -> AsyncIterator[Books]:
+async def open_database_audit(dsn: str, key: str) -> AsyncIterator[DatabaseAudit]:
     """The rows of the tenant that an API key belongs to."""
     pool = await open_pool(PoolOptions(dsn=dsn, name="chaos", max_size=2))
     try:
-        yield Books(pool, await _tenant_of(pool, key))
+        yield DatabaseAudit(pool, await _tenant_of(pool, key))
     finally:
         await pool.close()
 
 
-def kept_of(record: Record) -> Kept:
+def stored_correlation(record: CorrelationSnapshot) -> StoredCorrelation:
     """One correlation's rows, as the account reads them."""
     wait = record.wait
     parked = tuple(
-        Line(number=0, kind=event.verdict, event_id=event.event_id, **signature(event.payload))
+        ObservedEvent(
+            number=0, kind=event.verdict, event_id=event.event_id, **read_origin(event.payload)
+        )
         for event in record.parked
     )
     if wait is None:
-        return Kept(parked=parked)
-    return Kept(
+        return StoredCorrelation(parked=parked)
+    return StoredCorrelation(
         status=wait.status,
         end_number=wait.ending.seq if wait.ending else None,
         resumed=record.resumed,
         counted=tuple(mark.event_id for mark in wait.marks if mark.event_id),
         lines=tuple(
-            Line(
+            ObservedEvent(
                 number=entry.seq,
                 kind=entry.kind,
                 event_id=entry.event_id,
-                **signature(entry.payload),
+                **read_origin(entry.payload),
             )
             for entry in record.entries
         ),
@@ -73,19 +85,19 @@ def kept_of(record: Record) -> Kept:
     )
 
 
-def signature(payload: bytes) -> dict[str, Any]:
+def read_origin(payload: bytes) -> dict[str, Any]:
     """Whose data it says it is."""
-    return signature_of(json.loads(payload)) if payload else {}
+    return origin_of(json.loads(payload)) if payload else {}
 
 
-def signature_of(data: Any) -> dict[str, Any]:
+def origin_of(data: Any) -> dict[str, Any]:
     """The same, of data that was read already; what is not ours shows as nobody's."""
     if not isinstance(data, dict):
         return {"of": f"nobody ({data!r})"}
     return {"of": str(data.get("of")), "id": str(data.get("id"))}
 
 
-def _place(address: Address) -> Place:
+def _correlation_key(address: Address) -> CorrelationKey:
     return address.execution_id, address.correlation_id
 
 

@@ -19,17 +19,17 @@ from pathlib import Path
 from cli.shell.client import connect
 from cli.shell.instance import Instance
 from storage.postgres.pool import CONNECTION_ERRORS
-from tools.chaos.ack_log import Ack, Ledger
-from tools.chaos.database_audit import Books, open_books
-from tools.chaos.load import Load, Tally
-from tools.chaos.receiver import Receiver
-from tools.chaos.reconcile import Account, Place, compare, must_end
+from tools.chaos.ack_log import Ack, AckLog
+from tools.chaos.database_audit import DatabaseAudit, open_database_audit
+from tools.chaos.load import CallerStats, LoadGenerator
+from tools.chaos.receiver import StreamFollower
+from tools.chaos.reconcile import CorrelationKey, Reconciliation, must_end, reconcile
 
 _POLL = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ChaosTarget:
     """An instance under test: where it is, the key to show, and its database."""
 
     url: str
@@ -38,7 +38,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DrillPlan:
     """How much load, from which seed, and what is asked of it."""
 
     seed: int
@@ -54,11 +54,11 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class DrillResult:
     """What came of it."""
 
-    account: Account
-    tally: Tally
+    account: Reconciliation
+    stats: CallerStats
     drained_after: float
     """Seconds from the last new correlation until everything had ended and was shown."""
     given_up: int
@@ -69,22 +69,24 @@ class Result:
 class Drill:
     """A running exercise."""
 
-    def __init__(self, plan: Plan, ledger: Ledger, load: Load, receiver: Receiver) -> None:
+    def __init__(
+        self, plan: DrillPlan, ledger: AckLog, load: LoadGenerator, receiver: StreamFollower
+    ) -> None:
         self.plan = plan
         self.ledger = ledger
         self.load = load
         self.receiver = receiver
         self.phase = "load"
-        self._result: Result | None = None
+        self._result: DrillResult | None = None
 
     @property
-    def result(self) -> Result:
+    def result(self) -> DrillResult:
         """The outcome; there is one after the exercise only."""
         if self._result is None:
             raise RuntimeError("the exercise is not over")
         return self._result
 
-    async def conclude(self, books: Books) -> None:
+    async def conclude(self, books: DatabaseAudit) -> None:
         """Let everything come to its end, then compare."""
         self.phase = "draining"
         stopped = time.monotonic()
@@ -96,11 +98,11 @@ class Drill:
         self.phase = "account"
         self.ledger.close()
         acks = self.ledger.acks
-        kept = await books.read(dict.fromkeys(ack.place for ack in acks))
-        self.load.tally.unexpected.update(self.receiver.unexpected)
-        self._result = Result(
-            account=compare(acks, kept, self.receiver.seen, floor=self.plan.floor),
-            tally=self.load.tally,
+        kept = await books.read(dict.fromkeys(ack.correlation_key for ack in acks))
+        self.load.stats.unexpected.update(self.receiver.unexpected)
+        self._result = DrillResult(
+            account=reconcile(acks, kept, self.receiver.observed, floor=self.plan.floor),
+            stats=self.load.stats,
             drained_after=drained_after,
             given_up=given_up,
             ledger=self.ledger.path,
@@ -109,18 +111,18 @@ class Drill:
 
 
 @contextlib.asynccontextmanager
-async def exercise(target: Target, plan: Plan) -> AsyncIterator[Drill]:
+async def run_drill(target: ChaosTarget, plan: DrillPlan) -> AsyncIterator[Drill]:
     """Keep an instance under load for as long as the block lasts; then draw up the account."""
-    ledger = Ledger.create(plan.folder / f"{plan.run}.jsonl")
+    ledger = AckLog.create(plan.folder / f"{plan.run}.jsonl")
     instance = Instance(target.url, target.key)
     try:
         async with (
             connect(instance) as callers,
             connect(instance) as readers,
-            open_books(target.dsn, target.key) as books,
+            open_database_audit(target.dsn, target.key) as books,
         ):
-            receiver = Receiver(readers, each=plan.follow_each)
-            load = Load(
+            receiver = StreamFollower(readers, each=plan.follow_each)
+            load = LoadGenerator(
                 callers,
                 ledger,
                 run=plan.run,
@@ -129,7 +131,7 @@ async def exercise(target: Target, plan: Plan) -> AsyncIterator[Drill]:
                 on_registered=receiver.offer,
             )
             drill = Drill(plan, ledger, load, receiver)
-            flow = asyncio.create_task(load.flow())
+            flow = asyncio.create_task(load.generate())
             try:
                 try:
                     yield drill
@@ -146,12 +148,14 @@ async def exercise(target: Target, plan: Plan) -> AsyncIterator[Drill]:
         ledger.close()
 
 
-async def _until_ended(books: Books, acks: list[Ack], deadline: float) -> None:
+async def _until_ended(books: DatabaseAudit, acks: list[Ack], deadline: float) -> None:
     """Wait until all that must end has ended, or the time is up: the account will tell."""
-    promised: dict[Place, list[Ack]] = defaultdict(list)
+    promised: dict[CorrelationKey, list[Ack]] = defaultdict(list)
     for ack in acks:
-        promised[ack.place].append(ack)
-    open_: list[Place] = [place for place, some in promised.items() if must_end(some)]
+        promised[ack.correlation_key].append(ack)
+    open_: list[CorrelationKey] = [
+        correlation_key for correlation_key, some in promised.items() if must_end(some)
+    ]
     while open_ and time.monotonic() < deadline:
         with contextlib.suppress(*CONNECTION_ERRORS):
             open_ = await books.waiting(open_)

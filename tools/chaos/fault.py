@@ -13,25 +13,25 @@ from tools.chaos.exercise import Drill
 
 
 @dataclass(frozen=True, slots=True)
-class Blow:
+class Disruption:
     """One thing that was broken, and how long callers felt it."""
 
     what: str
     at: float
-    back_after: float | None = None
+    recovered_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ChaosCheck:
     """Something beside the account that has to hold."""
 
     name: str
     holds: bool
-    seen: str
+    observed: str
 
 
 @dataclass(frozen=True, slots=True)
-class Local:
+class LocalInstance:
     """A running instance of this machine: only such a one may be broken."""
 
     url: str
@@ -44,20 +44,20 @@ class Local:
 
 
 @dataclass(slots=True, kw_only=True)
-class Scene:
+class FaultRun:
     """A fault at work on an instance under load."""
 
-    local: Local
+    local: LocalInstance
     drill: Drill
     client: Client
-    chance: random.Random
+    rng: random.Random
     times: int
     seconds: float
     say: Callable[[str], None] = lambda _: None
-    share: float | None = None
+    progress: float | None = None
     """How much of the fault is done, where that can be told."""
-    blows: list[Blow] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    disruptions: list[Disruption] = field(default_factory=list)
+    checks: list[ChaosCheck] = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)
 
     @property
@@ -65,18 +65,22 @@ class Scene:
         """Seconds since the fault began."""
         return time.monotonic() - self._began
 
-    def note(self, blow: Blow) -> None:
+    def note(self, blow: Disruption) -> None:
         """Keep a blow and say it."""
-        self.blows.append(blow)
-        felt = "" if blow.back_after is None else f", serving again after {blow.back_after:.1f} s"
+        self.disruptions.append(blow)
+        felt = (
+            ""
+            if blow.recovered_after is None
+            else f", serving again after {blow.recovered_after:.1f} s"
+        )
         self.say(f"{blow.what}{felt}")
 
-    def check(self, name: str, holds: bool, seen: str) -> None:
+    def check(self, name: str, holds: bool, observed: str) -> None:
         """Keep something that has to hold."""
-        self.checks.append(Check(name, holds, seen))
+        self.checks.append(ChaosCheck(name, holds, observed))
 
 
-Strike: TypeAlias = Callable[[Scene], Awaitable[None]]
+InjectFault: TypeAlias = Callable[[FaultRun], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +89,14 @@ class Fault:
 
     name: str
     summary: str
-    strike: Strike
+    inject: InjectFault
     times: int = 1
     seconds: float = 20.0
     needs_embedded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DurationSummary:
     """Many durations in three numbers."""
 
     count: int
@@ -100,6 +104,6 @@ class Span:
     longest: float
 
 
-def span_of(values: list[float]) -> Span | None:
+def summarize_durations(values: list[float]) -> DurationSummary | None:
     """How long things took; None if nothing did."""
-    return Span(len(values), statistics.median(values), max(values)) if values else None
+    return DurationSummary(len(values), statistics.median(values), max(values)) if values else None

@@ -11,19 +11,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cli.shell.client import Client, UnreachableError
-from cli.shell.problems import ProblemError
-from tools.chaos.ack_log import Ledger, ack_of
-from tools.chaos.scenario import Door, Shape, Step, Story, write_story
+from cli.shell.problems import ProblemResponseError
+from tools.chaos.ack_log import AckLog, make_ack
+from tools.chaos.scenario import (
+    ChaosScenario,
+    RequestChannel,
+    ScenarioShape,
+    ScenarioStep,
+    make_scenario,
+)
 
-PATIENCE = (4.0, 15.0, 15.0)  # seconds: some callers give up before the product does
-AT_ONCE = 64  # requests under way; the HTTP client has a hundred connections
-STORIES_AT_ONCE = 400
-_LOOK_AGAIN = (0.05, 0.3)
-PASSING = {429, 503}
+CALLER_TIMEOUTS = (4.0, 15.0, 15.0)  # seconds: some callers give up before the product does
+MAX_REQUESTS = 64  # requests under way; the HTTP client has a hundred connections
+MAX_SCENARIOS = 400
+_RETRY_PAUSE = (0.05, 0.3)
+TRANSIENT_STATUSES = {429, 503}
 
 
 @dataclass(slots=True)
-class Tally:
+class CallerStats:
     """What the callers met."""
 
     acknowledged: int = 0
@@ -39,26 +45,26 @@ class Tally:
     """Any other answer, by status and code."""
 
 
-def brief(problem: ProblemError) -> str:
+def status_and_code(problem: ProblemResponseError) -> str:
     """An answer by status and code: there may be thousands of them, each with its own words."""
     return f"{problem.status} {problem.code}".strip()
 
 
-class Load:
+class LoadGenerator:
     """A steady stream of stories, at most `rate` a second, until it is told to stop."""
 
     def __init__(
         self,
         client: Client,
-        ledger: Ledger,
+        ledger: AckLog,
         *,
         run: str,
         seed: int,
         rate: float,
-        on_registered: Callable[[Story], None] = lambda _: None,
+        on_registered: Callable[[ChaosScenario], None] = lambda _: None,
     ) -> None:
-        self.tally = Tally()
-        self.untold: set[Shape] = set()
+        self.stats = CallerStats()
+        self.excluded_shapes: set[ScenarioShape] = set()
         """Stories that are left out."""
         self._client = client
         self._ledger = ledger
@@ -66,27 +72,27 @@ class Load:
         self._on_registered = on_registered
         self._chance = random.Random(f"{seed}/callers")  # noqa: S311
         self._began = time.monotonic()
-        self._slots = asyncio.Semaphore(AT_ONCE)
-        self._room = asyncio.Semaphore(STORIES_AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_REQUESTS)
+        self._room = asyncio.Semaphore(MAX_SCENARIOS)
         self._stories: set[asyncio.Task[None]] = set()
-        self.under_way: Counter[Shape] = Counter()
+        self.under_way: Counter[ScenarioShape] = Counter()
         self._mistakes: list[Exception] = []
         self._number = 0
 
-    async def flow(self) -> None:
+    async def generate(self) -> None:
         """Begin story after story; cancel this to stop, then `finish` those under way."""
         due = time.monotonic()
         while True:
             await self._room.acquire()
-            self._begin(self.next_story())
+            self._begin(self.next_scenario())
             due = max(due + 1 / self._rate, time.monotonic() - 1)  # no burst after a long halt
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
-    def next_story(self) -> Story:
+    def next_scenario(self) -> ChaosScenario:
         """One that was not told before."""
         self._number += 1
-        story = write_story(self._run, self._seed, self._number)
-        return self.next_story() if story.shape in self.untold else story
+        story = make_scenario(self._run, self._seed, self._number)
+        return self.next_scenario() if story.shape in self.excluded_shapes else story
 
     async def finish(self, within: float) -> int:
         """Let the stories under way come to their end; how many did not."""
@@ -100,55 +106,55 @@ class Load:
             raise ExceptionGroup("the load has a mistake of its own", self._mistakes)
         return len(pending)
 
-    async def play(self, story: Story) -> None:
+    async def play(self, story: ChaosScenario) -> None:
         """Send everything a story has to say, and insist on each answer."""
         for wave in story.waves:
             async with asyncio.TaskGroup() as group:
                 for step in wave:
-                    group.create_task(self.insist(story, step))
+                    group.create_task(self.send_until_acknowledged(story, step))
 
-    async def insist(self, story: Story, step: Step) -> None:
+    async def send_until_acknowledged(self, story: ChaosScenario, step: ScenarioStep) -> None:
         """One request, again and again until it is acknowledged."""
         pause = await self._try(story, step)
         while pause is not None:
             await asyncio.sleep(pause)
             pause = await self._try(story, step)
 
-    async def _try(self, story: Story, step: Step) -> float | None:
+    async def _try(self, story: ChaosScenario, step: ScenarioStep) -> float | None:
         """None once it was acknowledged, else the seconds until the next try."""
-        tally = self.tally
+        stats = self.stats
         try:
-            async with self._slots, asyncio.timeout(self._chance.choice(PATIENCE)):
+            async with self._slots, asyncio.timeout(self._chance.choice(CALLER_TIMEOUTS)):
                 reply = await self._send(story, step)
         except TimeoutError:
-            tally.impatient += 1
+            stats.impatient += 1
         except UnreachableError:
-            tally.broken += 1
-        except ProblemError as problem:
-            if problem.status not in PASSING:
-                tally.unexpected[brief(problem)] += 1
+            stats.broken += 1
+        except ProblemResponseError as problem:
+            if problem.status not in TRANSIENT_STATUSES:
+                stats.unexpected[status_and_code(problem)] += 1
             else:
-                tally.refused[problem.status] += 1
+                stats.refused[problem.status] += 1
                 after = problem.document.get("retryAfter")
-                tally.bare += after is None
-                return float(after or 0) + self._chance.uniform(*_LOOK_AGAIN)
+                stats.bare += after is None
+                return float(after or 0) + self._chance.uniform(*_RETRY_PAUSE)
         else:
-            self._ledger.note(ack_of(story, step, reply, time.monotonic() - self._began))
-            tally.acknowledged += 1
-            if step.door is Door.REGISTER:
+            self._ledger.note(make_ack(story, step, reply, time.monotonic() - self._began))
+            stats.acknowledged += 1
+            if step.door is RequestChannel.REGISTER:
                 self._on_registered(story)
             return None
-        return self._chance.uniform(*_LOOK_AGAIN)
+        return self._chance.uniform(*_RETRY_PAUSE)
 
-    async def _send(self, story: Story, step: Step) -> dict[str, object]:
-        if step.door is Door.REGISTER:
+    async def _send(self, story: ChaosScenario, step: ScenarioStep) -> dict[str, object]:
+        if step.door is RequestChannel.REGISTER:
             reply = await self._client.post("/api/wait-states", story.registration())
         else:
             path, headers, body = story.event_request(step)
             reply = await self._client.post(path, body, headers)
         return dict(reply)
 
-    def _begin(self, story: Story) -> None:
+    def _begin(self, story: ChaosScenario) -> None:
         task = asyncio.create_task(self.play(story))
         self._stories.add(task)
         self.under_way[story.shape] += 1

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from cli.shell.errors import CommandError
 from cli.shell.instance import find_instance
-from host.client import running
+from host.client import running_instance
 from host.errors import HostError
-from host.instance import Stage
+from host.instance import HostStage
 from host.postgres import embedded
-from tools.chaos.fault import Local
+from tools.chaos.fault import LocalInstance
 
 
-def find_local(url: str | None, key: str | None, data_dir: Path) -> Local:
+def find_local_instance(url: str | None, key: str | None, data_dir: Path) -> LocalInstance:
     """The running instance of a data folder, refused if anything points elsewhere."""
     try:
-        host = running(data_dir)
+        host = running_instance(data_dir)
     except HostError as error:
         raise CommandError(str(error)) from error
     found = find_instance(url, key, data_dir)
@@ -24,7 +24,7 @@ def find_local(url: str | None, key: str | None, data_dir: Path) -> Local:
             f"{found.url} is not the instance of {data_dir} ({host.url}): chaos breaks only what "
             "`muster up` started on this machine."
         )
-    if host.stage is not Stage.UP:
+    if host.stage is not HostStage.UP:
         raise CommandError(f"{host.url} is {host.stage}: try again once it is up.")
     if found.key is None:
         raise CommandError(f"There is no admin key in {data_dir}: give one with --key.")
@@ -35,7 +35,7 @@ def find_local(url: str | None, key: str | None, data_dir: Path) -> Local:
             "This instance uses a PostgreSQL of its own: set MUSTER_DATABASE_URL, so that what "
             "it keeps can be compared with what it said."
         )
-    return Local(
+    return LocalInstance(
         url=found.url,
         key=found.key,
         dsn=dsn,

@@ -7,35 +7,35 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from cli.shell.client import Client, UnreachableError, wait_path
-from cli.shell.problems import ProblemError
-from tools.chaos.scenario import LONG
+from cli.shell.problems import ProblemResponseError
+from tools.chaos.scenario import LONG_TIMEOUT
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 _PAUSE = 0.05
-_PATIENCE = 15.0  # longer than the product's own: while it tries again for us, it is not serving
-_SOON = 0.1
+_TIMEOUT = 15.0  # longer than the product's own: while it tries again for us, it is not serving
+_SHORT_TIMEOUT = 0.1
 _FIRED_WITHIN = 3  # seconds
 
 
-async def writes_again(client: Client, count: int) -> None:
+async def wait_for_writes(client: Client, count: int) -> None:
     """Return once `count` new correlations were registered: enough to meet every shard."""
     async with asyncio.TaskGroup() as group:
         for _ in range(count):
-            group.create_task(insist(lambda: _register(client, LONG)))
+            group.create_task(retry_until_true(lambda: _register(client, LONG_TIMEOUT)))
 
 
-async def fires_again(client: Client) -> None:
+async def wait_for_deadlines(client: Client) -> None:
     """Return once a deadline has fired that was set now: by a right clock, if all is well."""
-    ids = await insist(lambda: _register(client, _SOON))
+    ids = await retry_until_true(lambda: _register(client, _SHORT_TIMEOUT))
 
     async def fires() -> bool:
         wait = await client.get(wait_path(*ids), {"wait": _FIRED_WITHIN})
         return bool(wait["status"] == "timeout")
 
-    await insist(fires)
+    await retry_until_true(fires)
 
 
-async def reports_again(client: Client, gone: Collection[int]) -> None:
+async def wait_for_actors(client: Client, gone: Collection[int]) -> None:
     """Return once the supervisor tells that every actor is up, and none in a process of these."""
 
     async def look() -> bool:
@@ -44,20 +44,20 @@ async def reports_again(client: Client, gone: Collection[int]) -> None:
         are_up = all(actor["alive"] and actor.get("pid") not in gone for actor in actors)
         return len(actors) > 1 and are_up
 
-    await insist(look)
+    await retry_until_true(look)
 
 
-async def shards_of(client: Client) -> int:
+async def count_shards(client: Client) -> int:
     """How many shards the instance has."""
-    report = await insist(lambda: client.get("/api/status"))
+    report = await retry_until_true(lambda: client.get("/api/status"))
     return sum(actor.get("kind") == "shard" for actor in report["actors"])
 
 
-async def insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
+async def retry_until_true(call: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
     """Ask until there is an answer, and not just a no."""
     while True:
-        with contextlib.suppress(TimeoutError, UnreachableError, ProblemError):
-            async with asyncio.timeout(_PATIENCE):
+        with contextlib.suppress(TimeoutError, UnreachableError, ProblemResponseError):
+            async with asyncio.timeout(_TIMEOUT):
                 answer = await call()
             if answer:
                 return answer
@@ -66,7 +66,7 @@ async def insist(call: Callable[[], Awaitable[Answer]]) -> Answer:
 
 async def register_once(client: Client) -> None:
     """Register a new correlation; raises if it is refused."""
-    await _register(client, LONG)
+    await _register(client, LONG_TIMEOUT)
 
 
 async def _register(client: Client, timeout: float) -> tuple[str, str]:

@@ -9,23 +9,23 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 from cli.shell.client import Client, UnreachableError, wait_path
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from cli.shell.sse import EventDecoder, ServerEvent
-from tools.chaos.database_audit import signature_of
-from tools.chaos.load import PASSING, brief
-from tools.chaos.reconcile import ENDED, Line, Place
-from tools.chaos.scenario import Story
+from tools.chaos.database_audit import origin_of
+from tools.chaos.load import TRANSIENT_STATUSES, status_and_code
+from tools.chaos.reconcile import ENDED, CorrelationKey, ObservedEvent
+from tools.chaos.scenario import ChaosScenario
 
-AT_ONCE = 80  # streams; the HTTP client has a hundred connections
-_QUIET = 40.0  # the server says something every 15 s
+MAX_STREAMS = 80  # streams; the HTTP client has a hundred connections
+_MAX_SILENCE = 40.0  # the server says something every 15 s
 _PAUSE = 0.2
 
 
-class Receiver:
+class StreamFollower:
     """Follows every `each`-th wait that it is told of, as long as it has room."""
 
     def __init__(self, client: Client, *, each: int) -> None:
-        self.seen: dict[Place, list[Line]] = {}
+        self.observed: dict[CorrelationKey, list[ObservedEvent]] = {}
         self.breaks = 0
         self.unexpected: Counter[str] = Counter()
         self._client = client
@@ -33,14 +33,18 @@ class Receiver:
         self._offered = 0
         self._readers: set[asyncio.Task[None]] = set()
 
-    def offer(self, story: Story) -> None:
+    def offer(self, story: ChaosScenario) -> None:
         """A wait that was registered; it is followed if its turn has come."""
         self._offered += 1
-        place = story.execution_id, story.correlation_id
-        if self._offered % self._each or len(self._readers) >= AT_ONCE or place in self.seen:
+        correlation_key = story.execution_id, story.correlation_id
+        if (
+            self._offered % self._each
+            or len(self._readers) >= MAX_STREAMS
+            or correlation_key in self.observed
+        ):
             return
-        self.seen[place] = []
-        task = asyncio.create_task(self._follow(place, self.seen[place]))
+        self.observed[correlation_key] = []
+        task = asyncio.create_task(self._follow(correlation_key, self.observed[correlation_key]))
         self._readers.add(task)
         task.add_done_callback(self._readers.discard)
 
@@ -61,42 +65,44 @@ class Receiver:
         for task in done:
             task.result()
 
-    async def _follow(self, place: Place, lines: list[Line]) -> None:
+    async def _follow(self, correlation_key: CorrelationKey, lines: list[ObservedEvent]) -> None:
         # Once more after the end: who comes back must not be told of it again.
         for _ in ("until it has ended", "after the end"):
-            while not await self._read(place, lines):
+            while not await self._read(correlation_key, lines):
                 self.breaks += 1
                 await asyncio.sleep(_PAUSE)
 
-    async def _read(self, place: Place, lines: list[Line]) -> bool:
+    async def _read(self, correlation_key: CorrelationKey, lines: list[ObservedEvent]) -> bool:
         """One connection; False if it broke off."""
         headers = {"Accept": "text/event-stream"}
         if lines:
             headers["Last-Event-ID"] = str(lines[-1].number)
-        path = wait_path(*place, "stream")
+        path = wait_path(*correlation_key, "stream")
         try:
-            async with self._client.stream(path, headers, quiet=_QUIET) as chunks:
+            async with self._client.stream(path, headers, max_silence=_MAX_SILENCE) as chunks:
                 async for event in _events(chunks):
-                    lines.append(line_of(event))  # noqa: PERF401 - a break keeps what came
+                    lines.append(observed_event(event))  # noqa: PERF401 - a break keeps what came
         except UnreachableError:
             return False
-        except ProblemError as problem:
-            if problem.status not in PASSING:
-                self.unexpected[brief(problem)] += 1
+        except ProblemResponseError as problem:
+            if problem.status not in TRANSIENT_STATUSES:
+                self.unexpected[status_and_code(problem)] += 1
             return False
         return any(line.kind == ENDED for line in lines)
 
 
-def line_of(event: ServerEvent) -> Line:
+def observed_event(event: ServerEvent) -> ObservedEvent:
     """An event of a stream, as the account reads it."""
     entry, number = event.data(), int(event.event_id or -1)
     if event.kind == ENDED:
         output = entry.get("output") or {}
-        owners = {signature_of(data)["of"] for data in output.values() if isinstance(data, dict)}
+        owners = {origin_of(data)["of"] for data in output.values() if isinstance(data, dict)}
         of = " and ".join(sorted(owners)) or None
-        return Line(number=number, kind=event.kind, event_id="", of=of)
-    told = signature_of(entry["data"]) if "data" in entry else {}
-    return Line(number=number, kind=event.kind, event_id=str(entry.get("eventId", "")), **told)
+        return ObservedEvent(number=number, kind=event.kind, event_id="", of=of)
+    told = origin_of(entry["data"]) if "data" in entry else {}
+    return ObservedEvent(
+        number=number, kind=event.kind, event_id=str(entry.get("eventId", "")), **told
+    )
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[ServerEvent]:

@@ -7,16 +7,16 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from tools.chaos.ack_log import Ack
-from tools.chaos.scenario import Door, Shape
+from tools.chaos.scenario import RequestChannel, ScenarioShape
 
-Place: TypeAlias = tuple[str, str]
+CorrelationKey: TypeAlias = tuple[str, str]
 ENDED = "ended"
 # An event told "matched" was told that it counts.
-COUNTS = "matched"
+MATCHED = "matched"
 RECEIVED = "received"
 
 
-class Flaw(StrEnum):
+class Violation(StrEnum):
     """What must never be found."""
 
     LOST = "lost"
@@ -35,16 +35,16 @@ class Flaw(StrEnum):
 class Finding:
     """One flaw in one correlation."""
 
-    flaw: Flaw
-    place: Place
+    violation: Violation
+    correlation_key: CorrelationKey
     what: str
 
     def __str__(self) -> str:
-        return f"{self.flaw}: {':'.join(self.place)}: {self.what}"
+        return f"{self.violation}: {':'.join(self.correlation_key)}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ObservedEvent:
     """An event as it is stored or shown; `of` and `id` are what its payload says of itself."""
 
     number: int
@@ -55,19 +55,19 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoredCorrelation:
     """What Postgres has of one correlation; without a `status` there is no row."""
 
     status: str | None = None
     end_number: int | None = None
     resumed: bool = False
     counted: tuple[str, ...] = ()
-    lines: tuple[Line, ...] = ()
-    parked: tuple[Line, ...] = ()
+    lines: tuple[ObservedEvent, ...] = ()
+    parked: tuple[ObservedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class Reconciliation:
     """The result. `floor` guards against a run that is clean because nothing happened."""
 
     acknowledged: int
@@ -83,33 +83,33 @@ class Account:
         """Nothing was found, and enough happened to find it in."""
         return not self.findings and self.acknowledged >= self.floor
 
-    def count(self, flaw: Flaw) -> int:
+    def count(self, flaw: Violation) -> int:
         """How many flaws of one kind."""
-        return sum(finding.flaw is flaw for finding in self.findings)
+        return sum(finding.violation is flaw for finding in self.findings)
 
 
-def compare(
+def reconcile(
     acks: Iterable[Ack],
-    kept: Mapping[Place, Kept],
-    seen: Mapping[Place, Sequence[Line]],
+    kept: Mapping[CorrelationKey, StoredCorrelation],
+    observed: Mapping[CorrelationKey, Sequence[ObservedEvent]],
     *,
     floor: int,
-) -> Account:
+) -> Reconciliation:
     """Hold what was promised against what was kept and what was shown."""
-    promised: dict[Place, list[Ack]] = defaultdict(list)
+    promised: dict[CorrelationKey, list[Ack]] = defaultdict(list)
     for ack in acks:
-        promised[ack.place].append(ack)
+        promised[ack.correlation_key].append(ack)
     findings: list[Finding] = []
     for place, promises in promised.items():
-        row = kept.get(place, Kept())
-        findings += _judge(place, promises, row)
-        if place in seen:
-            findings += _judge_receiver(place, row, seen[place])
-    return Account(
+        row = kept.get(place, StoredCorrelation())
+        findings += _check_correlation(place, promises, row)
+        if place in observed:
+            findings += _check_stream(place, row, observed[place])
+    return Reconciliation(
         acknowledged=sum(map(len, promised.values())),
         correlations=len(promised),
         completed=sum(row.status == "completed" for row in kept.values()),
-        watched=len(seen),
+        watched=len(observed),
         floor=floor,
         verdicts=Counter(a.verdict for some in promised.values() for a in some if a.verdict),
         findings=findings,
@@ -120,14 +120,14 @@ def must_end(promises: Sequence[Ack]) -> bool:
     """Whether what was acknowledged so far is all that this correlation waits for."""
     doors = {ack.door for ack in promises}
     match promises[0].shape:
-        case Shape.ORPHAN:
+        case ScenarioShape.ORPHAN:
             return False
-        case Shape.UNANSWERED:
-            return Door.REGISTER in doors
-        case Shape.ANY:
-            return Door.REGISTER in doors and len(doors) > 1
-        case Shape.ALL:
-            return len(doors) == len(Door)
+        case ScenarioShape.UNANSWERED:
+            return RequestChannel.REGISTER in doors
+        case ScenarioShape.ANY:
+            return RequestChannel.REGISTER in doors and len(doors) > 1
+        case ScenarioShape.ALL:
+            return len(doors) == len(RequestChannel)
 
 
 def sender_id(event_id: str) -> str:
@@ -135,86 +135,99 @@ def sender_id(event_id: str) -> str:
     return event_id.rpartition("/")[2]
 
 
-def _judge(place: Place, promises: Sequence[Ack], row: Kept) -> Iterator[Finding]:
+def _check_correlation(
+    place: CorrelationKey, promises: Sequence[Ack], row: StoredCorrelation
+) -> Iterator[Finding]:
     checks = (_lost, _twice, _ending, _verdicts)
     for flaw, what in (pair for check in checks for pair in check(promises, row)):
         yield Finding(flaw, place, what)
     for line in (*row.lines, *row.parked):
-        yield from _stranger(place, line)
+        yield from _check_foreign_data(place, line)
 
 
-Flaws: TypeAlias = Iterator[tuple[Flaw, str]]
+Violations: TypeAlias = Iterator[tuple[Violation, str]]
 
 
-def _lost(promises: Sequence[Ack], row: Kept) -> Flaws:
+def _lost(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
     logged = {sender_id(line.event_id): line.kind for line in row.lines}
     parked = {sender_id(line.event_id) for line in row.parked}
     counted = set(map(sender_id, row.counted))
-    if row.status is None and any(ack.door is Door.REGISTER for ack in promises):
-        yield Flaw.LOST, "its registration was acknowledged and there is no row"
+    if row.status is None and any(ack.door is RequestChannel.REGISTER for ack in promises):
+        yield Violation.LOST, "its registration was acknowledged and there is no row"
     for ack in promises:
-        if ack.door is Door.REGISTER:
+        if ack.door is RequestChannel.REGISTER:
             continue
-        if ack.verdict == COUNTS and ack.event_id not in counted:
-            yield Flaw.LOST, f"{ack.event_id} was told that it counts and does not"
+        if ack.verdict == MATCHED and ack.event_id not in counted:
+            yield Violation.LOST, f"{ack.event_id} was told that it counts and does not"
         elif ack.event_id not in logged and ack.event_id not in parked:
-            yield Flaw.LOST, f"{ack.event_id} ({ack.verdict}) is neither in the log nor the inbox"
+            yield (
+                Violation.LOST,
+                f"{ack.event_id} ({ack.verdict}) is neither in the log nor the inbox",
+            )
 
 
-def _twice(promises: Sequence[Ack], row: Kept) -> Flaws:
+def _twice(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
     numbers = Counter(line.number for line in row.lines)
     if row.end_number is not None:
         numbers[row.end_number] += 1
     for number, times in numbers.items():
         if times > 1:
-            yield Flaw.TWICE, f"{times} things have the number {number} in its log"
+            yield Violation.TWICE, f"{times} things have the number {number} in its log"
     for event_id, times in Counter(row.counted).items():
         if times > 1:
-            yield Flaw.TWICE, f"{event_id} counts {times} times"
+            yield Violation.TWICE, f"{event_id} counts {times} times"
     received = [line for line in row.lines if line.kind == RECEIVED]
     if len(received) > len(row.counted):
-        yield Flaw.TWICE, f"{len(received)} events were received where {len(row.counted)} count"
+        yield (
+            Violation.TWICE,
+            f"{len(received)} events were received where {len(row.counted)} count",
+        )
 
 
-def _ending(promises: Sequence[Ack], row: Kept) -> Flaws:
-    expected = "timeout" if promises[0].shape is Shape.UNANSWERED else "completed"
+def _ending(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
+    expected = "timeout" if promises[0].shape is ScenarioShape.UNANSWERED else "completed"
     if row.status in (None, "waiting"):
         if must_end(promises) and row.status is not None:
-            yield Flaw.UNFINISHED, f"it has all it needs to be {expected}"
+            yield Violation.UNFINISHED, f"it has all it needs to be {expected}"
     elif row.status != expected:
-        yield Flaw.WRONG, f"it ended as {row.status}, not as {expected}"
+        yield Violation.WRONG, f"it ended as {row.status}, not as {expected}"
     elif row.resumed != (expected == "completed"):
-        yield Flaw.WRONG, f"it is {expected}, yet it was {'' if row.resumed else 'not '}resumed"
+        yield (
+            Violation.WRONG,
+            f"it is {expected}, yet it was {'' if row.resumed else 'not '}resumed",
+        )
 
 
-def _verdicts(promises: Sequence[Ack], row: Kept) -> Flaws:
+def _verdicts(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
     for ack in promises:
         if ack.verdict == "rejected" and ack.reason != "execution_mismatch":
-            yield Flaw.WRONG, f"{ack.event_id} was rejected: {ack.reason}"
+            yield Violation.WRONG, f"{ack.event_id} was rejected: {ack.reason}"
 
 
-def _stranger(place: Place, line: Line) -> Iterator[Finding]:
+def _check_foreign_data(place: CorrelationKey, line: ObservedEvent) -> Iterator[Finding]:
     if line.of is not None and line.of != ":".join(place):
         what = f"{line.event_id} carries the data of {line.of}"
-        yield Finding(Flaw.CONTAMINATED, place, what)
+        yield Finding(Violation.CONTAMINATED, place, what)
     elif line.id is not None and line.id != sender_id(line.event_id):
         what = f"{line.event_id} carries the data of {line.id}"
-        yield Finding(Flaw.CONTAMINATED, place, what)
+        yield Finding(Violation.CONTAMINATED, place, what)
 
 
-def _judge_receiver(place: Place, row: Kept, seen: Sequence[Line]) -> Iterator[Finding]:
+def _check_stream(
+    place: CorrelationKey, row: StoredCorrelation, observed: Sequence[ObservedEvent]
+) -> Iterator[Finding]:
     """A reader is shown the whole story once: each line, then the end, whatever broke between."""
-    for number, times in Counter(line.number for line in seen).items():
+    for number, times in Counter(line.number for line in observed).items():
         if times > 1:
-            yield Finding(Flaw.TWICE, place, f"the receiver was shown number {number} again")
-    ends = [line for line in seen if line.kind == ENDED]
+            yield Finding(Violation.TWICE, place, f"the receiver was shown number {number} again")
+    ends = [line for line in observed if line.kind == ENDED]
     if len(ends) > 1:
-        yield Finding(Flaw.TWICE, place, f"the receiver saw it end {len(ends)} times")
+        yield Finding(Violation.TWICE, place, f"the receiver saw it end {len(ends)} times")
     if row.end_number is not None:
         story = {line.number for line in row.lines if line.number < row.end_number}
-        missed = (story | {row.end_number}) - {line.number for line in seen}
+        missed = (story | {row.end_number}) - {line.number for line in observed}
         if missed:
             numbers = ", ".join(map(str, sorted(missed)))
-            yield Finding(Flaw.LOST, place, f"the receiver never saw number {numbers}")
-    for line in seen:
-        yield from _stranger(place, line)
+            yield Finding(Violation.LOST, place, f"the receiver never saw number {numbers}")
+    for line in observed:
+        yield from _check_foreign_data(place, line)

@@ -13,10 +13,10 @@ from typing import Any
 
 SERVICE = "external-service"
 TOPIC = "process.completed"
-LONG, SHORT = 900.0, 1.5  # seconds until a wait gives up
+LONG_TIMEOUT, SHORT_TIMEOUT = 900.0, 1.5  # seconds until a wait gives up
 
 
-class Door(StrEnum):
+class RequestChannel(StrEnum):
     """Where a request goes."""
 
     REGISTER = "register"
@@ -24,7 +24,7 @@ class Door(StrEnum):
     KAFKA = "kafka"
 
 
-class Shape(StrEnum):
+class ScenarioShape(StrEnum):
     """How a story must end once all of it was acknowledged."""
 
     ALL = "all"
@@ -38,22 +38,22 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScenarioStep:
     """One request. The same step sent again is the same event."""
 
-    door: Door
+    door: RequestChannel
     event_id: str = ""
     ids_in_body: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class ChaosScenario:
     """One correlation and its requests, wave after wave; those of one wave go out at once."""
 
     execution_id: str
     correlation_id: str
-    shape: Shape
-    waves: tuple[tuple[Step, ...], ...]
+    shape: ScenarioShape
+    waves: tuple[tuple[ScenarioStep, ...], ...]
 
     @property
     def scoped_id(self) -> str:
@@ -69,18 +69,20 @@ class Story:
             "data": {
                 "apiCall": {"url": "http://127.0.0.1:9/process"},
                 "kafkaEvent": {"topic": TOPIC},
-                "aggregationStrategy": "any" if self.shape is Shape.ANY else "all",
-                "timeout": SHORT if self.shape is Shape.UNANSWERED else LONG,
+                "aggregationStrategy": "any" if self.shape is ScenarioShape.ANY else "all",
+                "timeout": SHORT_TIMEOUT
+                if self.shape is ScenarioShape.UNANSWERED
+                else LONG_TIMEOUT,
             },
         }
 
-    def payload(self, step: Step) -> dict[str, Any]:
+    def payload(self, step: ScenarioStep) -> dict[str, Any]:
         """What the event carries: whose it is, so that a stranger's wait cannot hide it."""
         return {"of": self.scoped_id, "id": step.event_id}
 
-    def event_request(self, step: Step) -> tuple[str, dict[str, str], bytes]:
+    def event_request(self, step: ScenarioStep) -> tuple[str, dict[str, str], bytes]:
         """Path, headers and body of an event."""
-        origin = f"callbacks/{SERVICE}" if step.door is Door.API else f"events/{TOPIC}"
+        origin = f"callbacks/{SERVICE}" if step.door is RequestChannel.API else f"events/{TOPIC}"
         headers, body = {"X-Event-Id": step.event_id}, self.payload(step)
         if step.ids_in_body:
             body |= {"execution_id": self.execution_id, "correlation_id": self.correlation_id}
@@ -90,51 +92,56 @@ class Story:
         return f"/api/internal/{origin}", headers, json.dumps(body).encode()
 
 
-_SHAPES = {Shape.ALL: 0.76, Shape.ANY: 0.10, Shape.UNANSWERED: 0.08, Shape.ORPHAN: 0.06}
-_REGISTER = Step(Door.REGISTER)
+_SHAPES = {
+    ScenarioShape.ALL: 0.76,
+    ScenarioShape.ANY: 0.10,
+    ScenarioShape.UNANSWERED: 0.08,
+    ScenarioShape.ORPHAN: 0.06,
+}
+_REGISTER = ScenarioStep(RequestChannel.REGISTER)
 
 
-def write_story(run: str, seed: int, number: int) -> Story:
+def make_scenario(run: str, seed: int, number: int) -> ChaosScenario:
     """The story of this number; the same for the same seed."""
-    chance = random.Random(f"{seed}/{number}")  # noqa: S311
-    shape = chance.choices(list(_SHAPES), list(_SHAPES.values()))[0]
+    rng = random.Random(f"{seed}/{number}")  # noqa: S311
+    shape = rng.choices(list(_SHAPES), list(_SHAPES.values()))[0]
     # Some neighbours share their correlation id: only the execution tells them apart.
     pair = number // 2
     namesakes = random.Random(f"{seed}/pair/{pair}").random() < 0.2  # noqa: S311
-    return Story(
+    return ChaosScenario(
         execution_id=f"chaos-{run}-{number}",
         correlation_id=f"c-{run}-pair-{pair}" if namesakes else f"c-{run}-{number}",
         shape=shape,
-        waves=_waves(_requests(f"{run}-{number}", shape, chance), chance),
+        waves=_waves(_requests(f"{run}-{number}", shape, rng), rng),
     )
 
 
-def _requests(name: str, shape: Shape, chance: random.Random) -> list[Step]:
+def _requests(name: str, shape: ScenarioShape, rng: random.Random) -> list[ScenarioStep]:
     """Every request of a story, in the order in which it is first tried."""
-    events = [_event(name, Door.API, "a", chance)]
-    if shape is not Shape.UNANSWERED:
-        events.append(_event(name, Door.KAFKA, "k", chance))
-    chance.shuffle(events)
-    if chance.random() < 0.15:
-        events.append(_event(name, chance.choice([Door.API, events[-1].door]), "x", chance))
+    events = [_event(name, RequestChannel.API, "a", rng)]
+    if shape is not ScenarioShape.UNANSWERED:
+        events.append(_event(name, RequestChannel.KAFKA, "k", rng))
+    rng.shuffle(events)
+    if rng.random() < 0.15:
+        events.append(_event(name, rng.choice([RequestChannel.API, events[-1].door]), "x", rng))
     steps = list(events)
-    if shape is not Shape.ORPHAN:
-        place = 0 if chance.random() < 0.6 else chance.randint(0, len(steps))
+    if shape is not ScenarioShape.ORPHAN:
+        place = 0 if rng.random() < 0.6 else rng.randint(0, len(steps))
         steps.insert(place, _REGISTER)
-    if chance.random() < 0.2:
-        again = chance.choice(steps)
-        steps.insert(chance.randint(steps.index(again) + 1, len(steps)), again)
+    if rng.random() < 0.2:
+        again = rng.choice(steps)
+        steps.insert(rng.randint(steps.index(again) + 1, len(steps)), again)
     return steps
 
 
-def _event(name: str, door: Door, mark: str, chance: random.Random) -> Step:
-    return Step(door, f"{name}-{mark}", ids_in_body=chance.random() < 0.3)
+def _event(name: str, door: RequestChannel, mark: str, rng: random.Random) -> ScenarioStep:
+    return ScenarioStep(door, f"{name}-{mark}", ids_in_body=rng.random() < 0.3)
 
 
-def _waves(steps: list[Step], chance: random.Random) -> tuple[tuple[Step, ...], ...]:
-    waves: list[tuple[Step, ...]] = []
+def _waves(steps: list[ScenarioStep], rng: random.Random) -> tuple[tuple[ScenarioStep, ...], ...]:
+    waves: list[tuple[ScenarioStep, ...]] = []
     for step in steps:
-        if waves and chance.random() < 0.3:
+        if waves and rng.random() < 0.3:
             waves[-1] = (*waves[-1], step)
         else:
             waves.append((step,))

@@ -11,23 +11,25 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.chaos.exercise import Drill
-from tools.chaos.fault import Fault, Scene
+from tools.chaos.fault import Fault, FaultRun
 
 _EVERY = 0.25
 _LAST = 3
 
 
-def progress_view(fault: Fault, scene: Scene) -> RenderableType:
+def progress_view(fault: Fault, scene: FaultRun) -> RenderableType:
     """Counters so far, and the last blows."""
     drill = scene.drill
-    tally = drill.load.tally
+    tally = drill.load.stats
     table = Table.grid(padding=(0, 2))
     doing = fault.name if drill.phase == "load" else drill.phase
     table.add_row(Text(doing, style="bold"), f"{scene.elapsed:.0f} s", *_counts(drill))
-    if drill.phase == "load" and scene.share is not None:
-        table.add_row("", f"{scene.share:.0%}", ProgressBar(completed=scene.share * 100, width=28))
-    for blow in scene.blows[-_LAST:]:
-        felt = "" if blow.back_after is None else f"back after {blow.back_after:.1f} s"
+    if drill.phase == "load" and scene.progress is not None:
+        table.add_row(
+            "", f"{scene.progress:.0%}", ProgressBar(completed=scene.progress * 100, width=28)
+        )
+    for blow in scene.disruptions[-_LAST:]:
+        felt = "" if blow.recovered_after is None else f"back after {blow.recovered_after:.1f} s"
         table.add_row("", Text(f"{blow.at:.0f} s", style="dim"), Text(blow.what), Text(felt))
     trouble = sum(tally.unexpected.values())
     if trouble:
@@ -41,9 +43,9 @@ class Screen:
     def __init__(self, console: Console, fault: Fault) -> None:
         self._console = console
         self._fault = fault
-        self._scene: Scene | None = None
+        self._scene: FaultRun | None = None
 
-    def show(self, scene: Scene) -> None:
+    def show(self, scene: FaultRun) -> None:
         """From now on this one."""
         self._scene = scene
 
@@ -53,7 +55,7 @@ class Screen:
             self._console.print(text, markup=False, soft_wrap=True)
 
     @contextlib.asynccontextmanager
-    async def lit(self) -> AsyncIterator[None]:
+    async def show_progress(self) -> AsyncIterator[None]:
         """Show progress for as long as the block lasts."""
         if not self._console.is_terminal:
             yield
@@ -75,7 +77,7 @@ class Screen:
 
 
 def _counts(drill: Drill) -> list[str]:
-    tally = drill.load.tally
+    tally = drill.load.stats
     return [
         f"{tally.acknowledged:,} acknowledged",
         f"{tally.refused.total():,} refused",

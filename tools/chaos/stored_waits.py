@@ -4,31 +4,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from core.shared.address import Address
-from core.waits.state import Entry, Parked, Wait
+from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from storage.postgres.pool import Pool
 from storage.postgres.queries import load
 from storage.waits.wait_rows import entry_of, parked_of, wait_of
 
 _Q = load("tools.chaos")
 
-AT_ONCE = 2_000
+BATCH_SIZE = 2_000
 
 
 @dataclass(slots=True)
-class Record:
+class CorrelationSnapshot:
     """All that Postgres has of one address."""
 
     wait: Wait | None = None
     resumed: bool = False
-    entries: list[Entry] = field(default_factory=list)
-    parked: list[Parked] = field(default_factory=list)
+    entries: list[WaitLogEntry] = field(default_factory=list)
+    parked: list[ParkedEvent] = field(default_factory=list)
 
 
-async def read_records(pool: Pool, addresses: Sequence[Address]) -> dict[Address, Record]:
+async def read_snapshots(
+    pool: Pool, addresses: Sequence[Address]
+) -> dict[Address, CorrelationSnapshot]:
     """What there is of each of these addresses, known or not."""
-    found = {address: Record() for address in addresses}
-    for start in range(0, len(addresses), AT_ONCE):
-        some = {address.key: found[address] for address in addresses[start : start + AT_ONCE]}
+    found = {address: CorrelationSnapshot() for address in addresses}
+    for start in range(0, len(addresses), BATCH_SIZE):
+        some = {address.key: found[address] for address in addresses[start : start + BATCH_SIZE]}
         keys = list(some)
         for row in await pool.fetch(_Q["audit_waits"], keys):
             record = some[row["wait_key"]]
@@ -45,7 +47,7 @@ async def still_waiting(pool: Pool, addresses: Sequence[Address]) -> list[Addres
     by_key = {address.key: address for address in addresses}
     keys = list(by_key)
     waiting: list[Address] = []
-    for start in range(0, len(keys), AT_ONCE):
-        rows = await pool.fetch(_Q["audit_waiting"], keys[start : start + AT_ONCE])
+    for start in range(0, len(keys), BATCH_SIZE):
+        rows = await pool.fetch(_Q["audit_waiting"], keys[start : start + BATCH_SIZE])
         waiting += [by_key[row["wait_key"]] for row in rows]
     return waiting

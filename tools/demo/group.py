@@ -2,26 +2,26 @@
 
 import typer
 
-from cli.shell.lazy import SETTINGS, Entry, group_of
+from cli.shell.lazy import SETTINGS, CommandEntry, lazy_group
 
 _PANEL = "Demos"
 
 COMMANDS = (
-    Entry(
+    CommandEntry(
         name="waits",
         target="tools.demo.waits.command:demo",
         summary="Correlations complete, time out and refuse; what `muster demo` alone plays.",
         example="muster demo --fast",
         panel=_PANEL,
     ),
-    Entry(
+    CommandEntry(
         name="gather",
         target="tools.demo.gathers.command:gather",
         summary="One request asks three resources, and their answers stream back.",
         example="muster demo gather --fast",
         panel=_PANEL,
     ),
-    Entry(
+    CommandEntry(
         name="dispatch",
         target="tools.demo.dispatch.command:dispatch",
         summary="Events go to those who want them: signed, in order, at a rate.",
@@ -31,7 +31,7 @@ COMMANDS = (
 )
 
 app = typer.Typer(
-    cls=group_of(COMMANDS, default="waits"),
+    cls=lazy_group(COMMANDS, default="waits"),
     add_completion=False,
     context_settings=SETTINGS,
     help="Watch correlations, gathers and deliveries, before your eyes.",

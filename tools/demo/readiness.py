@@ -2,14 +2,14 @@
 
 from cli.shell.client import Client
 from cli.shell.errors import CommandError
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 
 
 async def require_ready(muster: Client) -> None:
     """Say so in a sentence if it is not."""
     try:
         await muster.get("/actuator/health/readiness")
-    except ProblemError as problem:
+    except ProblemResponseError as problem:
         if problem.status != 503:
             raise
         raise CommandError(

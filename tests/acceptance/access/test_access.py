@@ -11,7 +11,7 @@ import pytest
 from core.access.permissions import ALL_PERMISSIONS
 from core.access.tokens import sign
 from core.shared.address import Address
-from host.paths import places_of
+from host.paths import instance_paths
 from storage.access import keys
 from storage.postgres.pool import Pool
 from tests.support.operations import Operation
@@ -253,7 +253,7 @@ def test_who_is_not_let_in_is_counted_and_logged(
     denied["reason"] = "wrong_secret"
     assert metric(product, "muster_key_denied_total", **denied) == 1
     assert metric(stranger, "muster_key_denied_total", key=prefix) == 0, "of others, nothing"
-    folder = places_of(product.data_dir).ray / "session_latest" / "logs"
+    folder = instance_paths(product.data_dir).ray / "session_latest" / "logs"
 
     def told() -> list[str]:
         texts = (file.read_text("utf-8", "replace") for file in folder.rglob("*") if file.is_file())

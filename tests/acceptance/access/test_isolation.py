@@ -12,7 +12,7 @@ from tests.acceptance.dispatch.job_isolation import JOB_ISOLATION
 from tests.acceptance.dispatch.subscription_isolation import SUBSCRIPTION_ISOLATION
 from tests.acceptance.events.event_isolation import EVENT_ISOLATION
 from tests.acceptance.events.type_isolation import TYPE_ISOLATION
-from tests.support.letters import broken, bury, new_topic
+from tests.support.letters import new_topic, store_dead_letters, undecodable_record
 from tests.support.operations import Operation
 from tests.support.problem import assert_problem
 from tests.support.product import BOTH, Product, new_id
@@ -63,7 +63,7 @@ def belongings(product: Product) -> Iterator[Belongings]:
     found = product.http.get("/api/inbox", params={"correlationId": early["correlationId"]})
     inbox_id = found.json()["items"][0]["inboxId"]
     topic = new_topic()
-    (letter_id,) = bury(product, [broken(topic)])
+    (letter_id,) = store_dead_letters(product, [undecodable_record(topic)])
     prefix = create_key(product, ["waits:read"])["prefix"]
     resource = f"resource-of-{new_id()}"
     # It accepts every call, and never calls back.

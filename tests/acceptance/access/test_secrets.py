@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from host.paths import places_of
+from host.paths import instance_paths
 from host.postgres import embedded
 from tests.support.plain_secrets import find_plain
 from tests.support.product import Product, new_id, running_product, until
@@ -127,7 +127,7 @@ def test_secrets_are_in_no_column_log_or_open_file(product: Product) -> None:
     refused = product.cli("secrets", "remove-key", new["keyId"], check=False)
     assert refused.returncode == 1
     assert "rotate-key` first" in refused.stderr
-    check_files(data_dir, places_of(data_dir).run_dir)
+    check_files(data_dir, instance_paths(data_dir).run_dir)
 
 
 def check_files(*folders: Path) -> None:

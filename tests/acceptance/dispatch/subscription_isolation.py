@@ -122,7 +122,7 @@ def _pool(owner: Product) -> PoolRow:
         async with pool.acquire() as conn, conn.transaction():
             created = await pools.add(conn, tenant, new, 10_000)
             assert isinstance(created, PoolRow)
-            archived = await pools.put_away(conn, created)
+            archived = await pools.archive_locked(conn, created)
         assert isinstance(archived, PoolRow)
         return archived
 

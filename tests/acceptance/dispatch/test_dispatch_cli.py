@@ -10,12 +10,12 @@ from typing import Any
 
 from tests.support.product import new_id, until
 from tests.support.receiver import Answer, Delivery
-from tests.support.shop import Shop, is_verified
+from tests.support.shop import CliTenant, is_verified
 
 # Pools
 
 
-def test_the_life_of_a_pool(shop: Shop) -> None:
+def test_the_life_of_a_pool(shop: CliTenant) -> None:
     code = f"pool-{new_id()[:6]}"
     made = shop.run("pools", "put", code, "--rate", "6000", "--concurrency", "7").stdout
     assert made == f"Pool {code}: 6,000 a minute, 7 at once.\n"
@@ -43,7 +43,7 @@ def test_the_life_of_a_pool(shop: Shop) -> None:
         assert told == "There is no pool no-such: see `muster pools list`."
 
 
-def test_pools_are_watched(shop: Shop) -> None:
+def test_pools_are_watched(shop: CliTenant) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "cli.main", "pools", "stats", "--watch", "--json", "--every", "0.2"],
         env=os.environ | shop.env,
@@ -63,7 +63,7 @@ def test_pools_are_watched(shop: Shop) -> None:
 # Jobs and groups
 
 
-def test_a_job_that_is_posted_is_signed_and_shown(shop: Shop) -> None:
+def test_a_job_that_is_posted_is_signed_and_shown(shop: CliTenant) -> None:
     target = shop.receiver.place()
     secret = shop.run("jobs", "secret").stdout.strip()
     words = ("-d", '{"total": 1.10}', "--metadata", "team=a", "--idempotency-key", new_id())
@@ -83,7 +83,7 @@ def test_a_job_that_is_posted_is_signed_and_shown(shop: Shop) -> None:
     assert secret in old
 
 
-def test_a_blocked_group_is_looked_at_parked_skipped_and_resumed(shop: Shop) -> None:
+def test_a_blocked_group_is_looked_at_parked_skipped_and_resumed(shop: CliTenant) -> None:
     def decide(delivery: Delivery) -> Answer:
         return Answer(400 if delivery.document["n"] in poisoned else 200)
 
@@ -112,7 +112,7 @@ def test_a_blocked_group_is_looked_at_parked_skipped_and_resumed(shop: Shop) -> 
     assert shop.refused("groups", "show", group) == done
 
 
-def test_failed_jobs_are_put_right_one_by_one_and_many_at_once(shop: Shop) -> None:
+def test_failed_jobs_are_put_right_one_by_one_and_many_at_once(shop: CliTenant) -> None:
     source = f"s-{new_id()[:8]}"
     target = shop.receiver.place(400)
     jobs = [shop.post(target, "--source", source) for _ in range(4)]
@@ -150,7 +150,7 @@ def test_failed_jobs_are_put_right_one_by_one_and_many_at_once(shop: Shop) -> No
     assert shop.refused("jobs", "show", "0PJ3F6SK81VB8").startswith("Dispatch job 0PJ3F6SK81VB8")
 
 
-def _open(shop: Shop, source: str) -> list[Any]:
+def _open(shop: CliTenant, source: str) -> list[Any]:
     words = ("--status", "queued", "--status", "pending", "--status", "in_progress")
     items: list[Any] = shop.read("jobs", "list", "--source", source, *words)["items"]
     return items
@@ -159,7 +159,7 @@ def _open(shop: Shop, source: str) -> list[Any]:
 # What somebody should look at
 
 
-def test_warnings_are_seen_and_targets_tried_again(shop: Shop) -> None:
+def test_warnings_are_seen_and_targets_tried_again(shop: CliTenant) -> None:
     target = shop.receiver.place(501)
     shop.becomes(shop.post(target), "ERROR")
     (warning,) = until(
@@ -184,7 +184,7 @@ def test_warnings_are_seen_and_targets_tried_again(shop: Shop) -> None:
 # The demo
 
 
-def belongings(shop: Shop) -> list[list[str]]:
+def belongings(shop: CliTenant) -> list[list[str]]:
     """The codes of subscriptions, event types and pools."""
     found = (
         shop.read("subscriptions", "list")["subscriptions"],
@@ -194,7 +194,7 @@ def belongings(shop: Shop) -> list[list[str]]:
     return [[one["code"] for one in each] for each in found]
 
 
-def test_the_demo_tells_the_story_and_leaves_nothing_behind(shop: Shop) -> None:
+def test_the_demo_tells_the_story_and_leaves_nothing_behind(shop: CliTenant) -> None:
     before = belongings(shop)
     told = shop.read("demo", "dispatch", "--fast")
     endings = {scene["scene"]: (scene["ok"], scene["seen"]) for scene in told["scenes"]}
@@ -218,7 +218,7 @@ def test_the_demo_tells_the_story_and_leaves_nothing_behind(shop: Shop) -> None:
     assert belongings(shop) == before
 
 
-def test_the_demo_that_is_stopped_leaves_nothing_behind(shop: Shop) -> None:
+def test_the_demo_that_is_stopped_leaves_nothing_behind(shop: CliTenant) -> None:
     before = belongings(shop)
     with subprocess.Popen(
         [sys.executable, "-m", "cli.main", "demo", "dispatch"],

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.names import dispatch_pool
+from actors.runtime.names import dispatch_pool_name
 from storage.dispatch import pools
 from storage.postgres.pool import Pool
-from tests.support.dispatching import JOBS, Shipper, make_pool, tenant_of
+from tests.support.dispatching import JOBS, DispatchApi, make_pool, tenant_of
 from tests.support.product import Product, until
 from tests.support.receiver import Answer, Delivery, Target, receiving
-from tests.support.subscriptions import new_type, wish
+from tests.support.subscriptions import new_type, subscription_body
 from tests.support.tenants import another_tenant, in_database
 
 pytestmark = pytest.mark.timeout(120)
@@ -24,34 +24,34 @@ CONCURRENCY = 10
 
 
 @pytest.fixture
-def shipper(product: Product) -> Iterator[Shipper]:
+def shipper(product: Product) -> Iterator[DispatchApi]:
     """A tenant with a pool of its own, which nobody misses when it is killed."""
     with another_tenant(product) as tenant, receiving() as receiver:
-        made = Shipper(tenant, receiver, make_pool(tenant, concurrency=CONCURRENCY))
+        made = DispatchApi(tenant, receiver, make_pool(tenant, concurrency=CONCURRENCY))
         until("the pool's actor", lambda: actor_of(made)["alive"])
         yield made
         tenant.http.delete(f"{POOLS}/{made.pool}")
 
 
-def actor_of(shipper: Shipper) -> dict[str, Any]:
+def actor_of(shipper: DispatchApi) -> dict[str, Any]:
     async def number(db: Pool) -> int:
         row = await pools.find(db, await tenant_of(db, shipper.product), shipper.pool)
         assert row is not None
         return row.pool_no
 
-    name = dispatch_pool(in_database(shipper.product, number))
+    name = dispatch_pool_name(in_database(shipper.product, number))
     actors = shipper.http.get("/api/status").json()["actors"]
     gone = {"alive": False, "pid": 0}
     return next((actor for actor in actors if actor["name"] == name), gone)
 
 
-def kill(shipper: Shipper) -> int:
+def kill(shipper: DispatchApi) -> int:
     pid: int = actor_of(shipper)["pid"]
     os.kill(pid, signal.SIGKILL)
     return pid
 
 
-def back(shipper: Shipper, old: int) -> None:
+def back(shipper: DispatchApi, old: int) -> None:
     def is_back() -> bool:
         actor = actor_of(shipper)
         return bool(actor["alive"]) and actor["pid"] != old
@@ -59,7 +59,9 @@ def back(shipper: Shipper, old: int) -> None:
     until("the pool is back", is_back)
 
 
-def post_many(shipper: Shipper, target: Target, numbers: range, **fields: Any) -> dict[str, int]:
+def post_many(
+    shipper: DispatchApi, target: Target, numbers: range, **fields: Any
+) -> dict[str, int]:
     """Post jobs that bring these numbers; which job brings which."""
     jobs = [
         # What was under way when its pool was killed is soon free again.
@@ -84,17 +86,17 @@ def assert_in_order(target: Target, group: Callable[[int], object]) -> None:
         last[group(number)] = number
 
 
-def has(shipper: Shipper, *statuses: str) -> bool:
+def has(shipper: DispatchApi, *statuses: str) -> bool:
     """Whether some job is in one of these states."""
     params = {"status": statuses, "size": 1}
     return bool(shipper.http.get(JOBS, params=params).json()["items"])
 
 
-def all_done(shipper: Shipper) -> bool:
+def all_done(shipper: DispatchApi) -> bool:
     return not has(shipper, "QUEUED", "PENDING", "IN_PROGRESS")
 
 
-def completed(shipper: Shipper) -> int:
+def completed(shipper: DispatchApi) -> int:
     """How many jobs are delivered, and known to be."""
     reply = shipper.http.get(JOBS, params={"status": "COMPLETED", "page": 0, "size": 1})
     return int(reply.json()["totalItems"])
@@ -105,7 +107,7 @@ def slow(_: Delivery) -> Answer:
     return Answer()
 
 
-def test_a_pool_killed_in_the_middle_of_five_hundred_deliveries(shipper: Shipper) -> None:
+def test_a_pool_killed_in_the_middle_of_five_hundred_deliveries(shipper: DispatchApi) -> None:
     target = shipper.receiver.place(slow)
     jobs: dict[str, int] = {}
     for group in range(6):
@@ -135,7 +137,7 @@ def test_a_pool_killed_in_the_middle_of_five_hundred_deliveries(shipper: Shipper
     assert not has(shipper, "ERROR", "EXPIRED", "CANCELLED")
 
 
-def test_events_are_delivered_whatever_becomes_of_their_pool(shipper: Shipper) -> None:
+def test_events_are_delivered_whatever_becomes_of_their_pool(shipper: DispatchApi) -> None:
     seen: set[str] = set()
 
     def answer(delivery: Delivery) -> Answer:
@@ -149,7 +151,7 @@ def test_events_are_delivered_whatever_becomes_of_their_pool(shipper: Shipper) -
     type_ = new_type()
     made = shipper.http.post(
         SUBSCRIPTIONS,
-        json=wish(
+        json=subscription_body(
             eventTypes=[{"eventTypeCode": type_}],
             target=target.url,
             delaySeconds=0,

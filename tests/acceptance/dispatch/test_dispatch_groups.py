@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from storage.postgres.pool import Pool
-from tests.support.dispatching import GROUPS, Shipper, make_pool, tenant_of
+from tests.support.dispatching import GROUPS, DispatchApi, make_pool, tenant_of
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
 from tests.support.receiver import Answer, Delivery, Target, receiving
@@ -17,7 +17,7 @@ def group_name() -> str:
     return f"order-processor:order/{new_id()}:ä"
 
 
-def poisoned(shipper: Shipper, group: str, behind: int = 3) -> tuple[Target, list[str]]:
+def poisoned(shipper: DispatchApi, group: str, behind: int = 3) -> tuple[Target, list[str]]:
     """A group whose first job fails for good, and the ids of all its jobs."""
 
     def decide(delivery: Delivery) -> Answer:
@@ -33,7 +33,7 @@ def numbers(target: Target) -> list[int]:
     return [delivery.document["n"] for delivery in target.deliveries]
 
 
-def listed(shipper: Shipper, **params: Any) -> list[dict[str, Any]]:
+def listed(shipper: DispatchApi, **params: Any) -> list[dict[str, Any]]:
     """All groups of a listing, page after page."""
     found: list[dict[str, Any]] = []
     while True:
@@ -46,7 +46,7 @@ def listed(shipper: Shipper, **params: Any) -> list[dict[str, Any]]:
         params["cursor"] = page["nextCursor"]
 
 
-def test_a_failed_head_blocks_its_group_and_no_other(shipper: Shipper) -> None:
+def test_a_failed_head_blocks_its_group_and_no_other(shipper: DispatchApi) -> None:
     group = group_name()
     target, ids = poisoned(shipper, group)
     shown = shipper.group(group)
@@ -70,7 +70,7 @@ def test_a_failed_head_blocks_its_group_and_no_other(shipper: Shipper) -> None:
     assert numbers(target) == [0]
 
 
-def test_a_group_goes_on_without_a_head_that_is_skipped(shipper: Shipper) -> None:
+def test_a_group_goes_on_without_a_head_that_is_skipped(shipper: DispatchApi) -> None:
     group = group_name()
     target, ids = poisoned(shipper, group)
     reply = shipper.do_group(group, "skip", params={"jobId": ids[1]})
@@ -86,7 +86,7 @@ def test_a_group_goes_on_without_a_head_that_is_skipped(shipper: Shipper) -> Non
     assert_problem(shipper.do_group(group, "skip"), 404, "not_found")
 
 
-def test_a_group_is_resumed_with_what_failed(shipper: Shipper) -> None:
+def test_a_group_is_resumed_with_what_failed(shipper: DispatchApi) -> None:
     group = group_name()
     target, ids = poisoned(shipper, group)
     target.becomes(200)
@@ -97,7 +97,9 @@ def test_a_group_is_resumed_with_what_failed(shipper: Shipper) -> None:
 
 
 @pytest.mark.parametrize("verb", ["complete", "cancel", "ignore", "requeue"])
-def test_whatever_is_done_with_the_head_sets_its_group_free(shipper: Shipper, verb: str) -> None:
+def test_whatever_is_done_with_the_head_sets_its_group_free(
+    shipper: DispatchApi, verb: str
+) -> None:
     group = group_name()
     target, ids = poisoned(shipper, group)
     target.becomes(200)
@@ -107,7 +109,7 @@ def test_whatever_is_done_with_the_head_sets_its_group_free(shipper: Shipper, ve
     assert numbers(target)[-3:] == [1, 2, 3]
 
 
-def test_a_parked_group_waits_until_it_is_resumed(shipper: Shipper) -> None:
+def test_a_parked_group_waits_until_it_is_resumed(shipper: DispatchApi) -> None:
     group, target = group_name(), shipper.receiver.place()
     other = group_name()
     where = {"pool": shipper.pool}
@@ -130,7 +132,7 @@ def test_a_parked_group_waits_until_it_is_resumed(shipper: Shipper) -> None:
     assert came == [0, 1, 2]
 
 
-def _is_kept(shipper: Shipper, group: str, target: Target) -> bool:
+def _is_kept(shipper: DispatchApi, group: str, target: Target) -> bool:
     probe = shipper.grouped(target, group, payload={"n": -1})
     marker = shipper.grouped(target, group_name(), payload={"n": -2})
     shipper.becomes(marker, "COMPLETED")
@@ -139,7 +141,7 @@ def _is_kept(shipper: Shipper, group: str, target: Target) -> bool:
     return kept
 
 
-def test_a_head_that_waits_is_cancelled_by_a_skip(shipper: Shipper) -> None:
+def test_a_head_that_waits_is_cancelled_by_a_skip(shipper: DispatchApi) -> None:
     group, target = group_name(), shipper.receiver.place()
     head = shipper.grouped(target, group, payload={"n": 0}, delaySeconds=3_600)
     following = shipper.grouped(target, group, payload={"n": 1})
@@ -151,7 +153,7 @@ def test_a_head_that_waits_is_cancelled_by_a_skip(shipper: Shipper) -> None:
     assert numbers(target) == [1]
 
 
-def test_a_head_that_is_being_delivered_is_not_skipped(shipper: Shipper) -> None:
+def test_a_head_that_is_being_delivered_is_not_skipped(shipper: DispatchApi) -> None:
     free = threading.Event()
     group, target = group_name(), shipper.receiver.place(lambda _: Answer(hold=free))
     job_id = shipper.grouped(target, group)
@@ -164,7 +166,7 @@ def test_a_head_that_is_being_delivered_is_not_skipped(shipper: Shipper) -> None
     shipper.becomes(job_id, "COMPLETED")
 
 
-def test_a_name_in_two_pools_is_two_groups(shipper: Shipper) -> None:
+def test_a_name_in_two_pools_is_two_groups(shipper: DispatchApi) -> None:
     group, target = group_name(), shipper.receiver.place()
     second = make_pool(shipper.product)
     later = {"delaySeconds": 3_600}
@@ -178,7 +180,7 @@ def test_a_name_in_two_pools_is_two_groups(shipper: Shipper) -> None:
     assert shipper.group(group)["head"]["id"] == one
 
 
-def test_what_fails_and_holds_nobody_is_passed_by(shipper: Shipper) -> None:
+def test_what_fails_and_holds_nobody_is_passed_by(shipper: DispatchApi) -> None:
     group = group_name()
 
     def decide(delivery: Delivery) -> Answer:
@@ -193,7 +195,7 @@ def test_what_fails_and_holds_nobody_is_passed_by(shipper: Shipper) -> None:
     assert (shown["blocked"], shown["waiting"]) == (False, 0)
 
 
-def test_groups_are_listed_in_pages(shipper: Shipper) -> None:
+def test_groups_are_listed_in_pages(shipper: DispatchApi) -> None:
     target, mark = shipper.receiver.place(), new_id()
     names = sorted(f"{mark}-{n}" for n in range(5))
     for name in names:
@@ -214,7 +216,7 @@ def test_so_many_groups_are_parked_and_no_more(product: Product) -> None:
         )
 
     with another_tenant(product) as tenant, receiving() as receiver:
-        shipper = Shipper(tenant, receiver, "default")
+        shipper = DispatchApi(tenant, receiver, "default")
         in_database(tenant, fill)
         refused = shipper.do_group("one-more", "park", json={})
         assert "1000 groups are parked" in assert_problem(refused, 409, "conflict")["detail"]

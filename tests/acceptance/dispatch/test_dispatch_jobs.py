@@ -4,14 +4,14 @@ import base64
 import hmac
 import time
 
-from core.dispatch.signature import read_secret
-from tests.support.dispatching import JOBS, Shipper
+from core.dispatch.signature import parse_secret
+from tests.support.dispatching import JOBS, DispatchApi
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import new_id
 from tests.support.subscriptions import new_type
 
 
-def test_a_job_is_delivered_as_it_was_posted(shipper: Shipper) -> None:
+def test_a_job_is_delivered_as_it_was_posted(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     reply = shipper.http.post(
         JOBS,
@@ -50,7 +50,7 @@ def test_a_job_is_delivered_as_it_was_posted(shipper: Shipper) -> None:
     assert attempts == {"items": done["attempts"], "nextCursor": None}
 
 
-def test_a_job_is_signed_in_the_form_that_it_asks_for(shipper: Shipper) -> None:
+def test_a_job_is_signed_in_the_form_that_it_asks_for(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     posted = shipper.post(target, signature="classic")
     assert posted["signature"] == "classic"
@@ -58,7 +58,7 @@ def test_a_job_is_signed_in_the_form_that_it_asks_for(shipper: Shipper) -> None:
     headers = delivery.headers
     secret = shipper.http.get("/api/webhook-secret").json()["secret"]
     signed = headers["x-flowcatalyst-timestamp"].encode() + delivery.body
-    expected = hmac.digest(read_secret(secret), signed, "sha256").hex()
+    expected = hmac.digest(parse_secret(secret), signed, "sha256").hex()
     assert headers["x-flowcatalyst-signature"] == expected
     assert headers["x-flowcatalyst-id"] == posted["id"]
     assert "webhook-signature" not in headers
@@ -67,7 +67,9 @@ def test_a_job_is_signed_in_the_form_that_it_asks_for(shipper: Shipper) -> None:
     assert "webhook-signature" in target.gets(2)[1].headers
 
 
-def test_a_job_is_about_a_client_and_its_payload_is_what_its_schema_says(shipper: Shipper) -> None:
+def test_a_job_is_about_a_client_and_its_payload_is_what_its_schema_says(
+    shipper: DispatchApi,
+) -> None:
     target, client = shipper.receiver.place(), new_id()
     kept = shipper.http.post(
         "/api/schemas",
@@ -95,7 +97,7 @@ def test_a_job_is_about_a_client_and_its_payload_is_what_its_schema_says(shipper
     assert len(target.deliveries) == 1
 
 
-def test_an_events_job_is_about_the_client_that_the_event_names(shipper: Shipper) -> None:
+def test_an_events_job_is_about_the_client_that_the_event_names(shipper: DispatchApi) -> None:
     target, client, type_ = shipper.receiver.place(), new_id(), new_type()
     made = shipper.http.post(
         "/api/subscriptions",
@@ -117,7 +119,7 @@ def test_an_events_job_is_about_the_client_that_the_event_names(shipper: Shipper
     assert (found["kind"], found["clientId"], found["schemaId"]) == ("EVENT", client, None)
 
 
-def test_a_text_is_delivered_as_it_is(shipper: Shipper) -> None:
+def test_a_text_is_delivered_as_it_is(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     posted = shipper.post(target, payload="<order nr='7'/>", payloadContentType="application/xml")
     (delivery,) = target.gets(1)
@@ -127,7 +129,7 @@ def test_a_text_is_delivered_as_it_is(shipper: Shipper) -> None:
     assert (shown["payload"], shown["payloadEncoding"]) == ("<order nr='7'/>", "text")
 
 
-def test_an_envelope_is_put_round_it_once(shipper: Shipper) -> None:
+def test_an_envelope_is_put_round_it_once(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     posted = shipper.post(target, dataOnly=False, subject="order:7")
     (delivery,) = target.gets(1)
@@ -137,7 +139,7 @@ def test_an_envelope_is_put_round_it_once(shipper: Shipper) -> None:
     assert envelope["data"] == {"n": 1}
 
 
-def test_a_known_key_is_the_first_job(shipper: Shipper) -> None:
+def test_a_known_key_is_the_first_job(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     wish = shipper.body(target, idempotencyKey=new_id())
     first = shipper.http.post(JOBS, json=wish)
@@ -152,7 +154,7 @@ def test_a_known_key_is_the_first_job(shipper: Shipper) -> None:
     assert len(target.deliveries) == 2
 
 
-def test_a_batch_is_delivered_in_its_order_within_each_group(shipper: Shipper) -> None:
+def test_a_batch_is_delivered_in_its_order_within_each_group(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     groups = [new_id() for _ in range(4)]
     batch = [
@@ -174,7 +176,7 @@ def test_a_batch_is_delivered_in_its_order_within_each_group(shipper: Shipper) -
     assert len(came) == 100
 
 
-def test_one_that_may_not_be_stored_stops_its_batch(shipper: Shipper) -> None:
+def test_one_that_may_not_be_stored_stops_its_batch(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     good = shipper.body(target, code=new_id())
     for wrong, field in (
@@ -190,7 +192,7 @@ def test_one_that_may_not_be_stored_stops_its_batch(shipper: Shipper) -> None:
     assert target.deliveries == []
 
 
-def test_a_job_waits_for_its_time_and_not_beyond_its_end(shipper: Shipper) -> None:
+def test_a_job_waits_for_its_time_and_not_beyond_its_end(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     began = time.monotonic()
     later = shipper.post(target, delaySeconds=1)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
-from tests.support.subscriptions import wish
+from tests.support.subscriptions import subscription_body
 
 POOLS, SUBSCRIPTIONS = "/api/dispatch-pools", "/api/subscriptions"
 
@@ -61,7 +61,7 @@ def test_a_pool_from_its_beginning_to_its_end(product: Product) -> None:
 
 
 def test_a_pool_that_is_needed_stays(product: Product, pool: dict[str, Any]) -> None:
-    body = wish(dispatchPoolId=pool["code"])
+    body = subscription_body(dispatchPoolId=pool["code"])
     made = product.http.post(SUBSCRIPTIONS, json=body).json()
     assert (made["dispatchPoolId"], made["dispatchPoolCode"]) == (pool["id"], pool["code"])
     found = product.http.get(SUBSCRIPTIONS, params={"pool": pool["code"]}).json()
@@ -72,7 +72,7 @@ def test_a_pool_that_is_needed_stays(product: Product, pool: dict[str, Any]) -> 
     assert product.http.delete(path).status_code == 204
     reply = product.http.post(f"{SUBSCRIPTIONS}/{made['code']}/resume")
     assert_problem(reply, 409, "pool_archived")
-    reply = product.http.post(SUBSCRIPTIONS, json=wish(dispatchPoolId=pool["code"]))
+    reply = product.http.post(SUBSCRIPTIONS, json=subscription_body(dispatchPoolId=pool["code"]))
     assert faulty_fields(assert_problem(reply, 422, "invalid")) == {"dispatchPoolId"}
     moved = product.http.patch(
         f"{SUBSCRIPTIONS}/{made['code']}", json={"dispatchPoolId": "default", "status": "ACTIVE"}
@@ -149,7 +149,7 @@ def test_an_application_declares_its_pools(product: Product) -> None:
     assert_problem(product.http.get(f"{POOLS}/{code}"), 404, "pool_not_found")
     assert product.http.post(sync, json=declared).json()["created"] == [code]
     assert product.http.get(f"{POOLS}/{code}").json()["application"] == application
-    body = wish(dispatchPoolId=code)
+    body = subscription_body(dispatchPoolId=code)
     product.http.post(SUBSCRIPTIONS, json=body)
     done = product.http.post(sync, json={"pools": [], "removeUnlisted": True}).json()
     assert [one["reason"] for one in done["kept"]] == ["pool_in_use"]

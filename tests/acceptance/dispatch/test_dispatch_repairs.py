@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.dispatching import JOBS, Shipper, make_pool
+from tests.support.dispatching import JOBS, DispatchApi, make_pool
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import new_id, until
 from tests.support.receiver import Answer, Delivery
 
 
 @pytest.fixture(scope="module")
-def idle(shipper: Shipper) -> str:
+def idle(shipper: DispatchApi) -> str:
     """A pool that delivers nothing."""
     code = make_pool(shipper.product)
     shipper.suspend(code)
@@ -22,7 +22,7 @@ def idle(shipper: Shipper) -> str:
 # Not delivered
 
 
-def test_a_receiver_that_asks_for_patience_is_tried_later(shipper: Shipper) -> None:
+def test_a_receiver_that_asks_for_patience_is_tried_later(shipper: DispatchApi) -> None:
     def defer(_: Delivery) -> Answer:
         return Answer(200, b'{"ack": false, "delaySeconds": 600}')
 
@@ -35,12 +35,12 @@ def test_a_receiver_that_asks_for_patience_is_tried_later(shipper: Shipper) -> N
     assert attempt["status"] == "DEFERRED"
 
 
-def _waits(shipper: Shipper, job_id: str) -> dict[str, Any] | None:
+def _waits(shipper: DispatchApi, job_id: str) -> dict[str, Any] | None:
     shown = shipper.show(job_id)
     return shown if shown["attempts"] and shown["scheduledFor"] else None
 
 
-def test_what_fails_for_now_is_tried_again_under_the_same_id(shipper: Shipper) -> None:
+def test_what_fails_for_now_is_tried_again_under_the_same_id(shipper: DispatchApi) -> None:
     answers = iter([500, 200])
     target = shipper.receiver.place(lambda _: Answer(next(answers)))
     posted = shipper.post(target)
@@ -52,13 +52,13 @@ def test_what_fails_for_now_is_tried_again_under_the_same_id(shipper: Shipper) -
     assert done["lastError"] is None
 
 
-def failed(shipper: Shipper, **fields: Any) -> dict[str, Any]:
+def failed(shipper: DispatchApi, **fields: Any) -> dict[str, Any]:
     target = shipper.receiver.place(400)
     posted = shipper.post(target, **fields)
     return shipper.becomes(posted["id"], "ERROR")
 
 
-def test_what_fails_for_good_is_an_error_that_people_may_settle(shipper: Shipper) -> None:
+def test_what_fails_for_good_is_an_error_that_people_may_settle(shipper: DispatchApi) -> None:
     job = failed(shipper)
     assert job["lastError"]
     assert [one["status"] for one in job["attempts"]] == ["CLIENT_ERROR"]
@@ -78,7 +78,7 @@ def test_what_fails_for_good_is_an_error_that_people_may_settle(shipper: Shipper
     assert cancelled["status"] == "CANCELLED"
 
 
-def test_what_was_delivered_is_delivered_again_on_request(shipper: Shipper) -> None:
+def test_what_was_delivered_is_delivered_again_on_request(shipper: DispatchApi) -> None:
     target = shipper.receiver.place()
     posted = shipper.post(target, idempotencyKey=new_id())
     shipper.becomes(posted["id"], "COMPLETED")
@@ -91,7 +91,7 @@ def test_what_was_delivered_is_delivered_again_on_request(shipper: Shipper) -> N
     assert (done["attemptCount"], len(done["attempts"])) == (1, 2)
 
 
-def test_what_is_being_delivered_is_left_alone(shipper: Shipper) -> None:
+def test_what_is_being_delivered_is_left_alone(shipper: DispatchApi) -> None:
     free = threading.Event()
     target = shipper.receiver.place(lambda _: Answer(hold=free))
     posted = shipper.post(target)
@@ -109,7 +109,7 @@ def test_what_is_being_delivered_is_left_alone(shipper: Shipper) -> None:
     assert len(target.deliveries) == 1
 
 
-def test_what_failed_since_a_time_is_recovered_with_progress(shipper: Shipper) -> None:
+def test_what_failed_since_a_time_is_recovered_with_progress(shipper: DispatchApi) -> None:
     target = shipper.receiver.place(400)
     code, other = new_id(), failed(shipper)
     # The database's clock, as the job's own times have it.
@@ -133,7 +133,7 @@ def test_what_failed_since_a_time_is_recovered_with_progress(shipper: Shipper) -
     assert shipper.show(other["id"])["status"] == "ERROR"
 
 
-def test_many_are_put_right_by_filter(shipper: Shipper, idle: str) -> None:
+def test_many_are_put_right_by_filter(shipper: DispatchApi, idle: str) -> None:
     target, code = shipper.receiver.place(), new_id()
     posted = [shipper.post(target, code=code, dispatchPoolId=idle)["id"] for _ in range(5)]
     done = shipper.http.post(f"{JOBS}/cancel", json={"code": code, "limit": 2}).json()
@@ -155,7 +155,7 @@ def test_many_are_put_right_by_filter(shipper: Shipper, idle: str) -> None:
 # Found
 
 
-def test_listings_are_filtered_and_paged(shipper: Shipper, idle: str) -> None:
+def test_listings_are_filtered_and_paged(shipper: DispatchApi, idle: str) -> None:
     target, code = shipper.receiver.place(), new_id()
     posted = [
         shipper.post(target, code=code, dispatchPoolId=idle, source=f"s-{n % 2}")["id"]
@@ -190,7 +190,7 @@ def test_listings_are_filtered_and_paged(shipper: Shipper, idle: str) -> None:
     assert shipper.http.get("/api/dispatch/jobs", params={"code": code}).json()["items"]
 
 
-def test_the_deliveries_of_an_event_are_found_by_it(shipper: Shipper) -> None:
+def test_the_deliveries_of_an_event_are_found_by_it(shipper: DispatchApi) -> None:
     target, kind = shipper.receiver.place(), f"shop:orders:order:e{new_id()[:8]}"
     for number in (1, 2):
         wish = {
@@ -229,7 +229,7 @@ def test_the_deliveries_of_an_event_are_found_by_it(shipper: Shipper) -> None:
     ],
 )
 def test_a_look_that_cannot_be_is_refused(
-    shipper: Shipper, params: dict[str, Any], field: str
+    shipper: DispatchApi, params: dict[str, Any], field: str
 ) -> None:
     reply = shipper.http.get(JOBS, params=params)
     assert faulty_fields(assert_problem(reply, 422, "invalid")) == {field}
@@ -249,7 +249,7 @@ def test_a_look_that_cannot_be_is_refused(
     ],
 )
 def test_deliveries_can_be_tried_here(
-    shipper: Shipper, place: str, status: str, attempts: list[str]
+    shipper: DispatchApi, place: str, status: str, attempts: list[str]
 ) -> None:
     url = f"{shipper.product.url}/api/sample/webhook{place}"
     posted = shipper.post(url, maxRetries=1, timeoutSeconds=1)
@@ -257,7 +257,7 @@ def test_deliveries_can_be_tried_here(
     assert [one["status"] for one in done["attempts"]] == attempts
 
 
-def test_the_sample_receiver_can_ask_for_patience(shipper: Shipper) -> None:
+def test_the_sample_receiver_can_ask_for_patience(shipper: DispatchApi) -> None:
     url = f"{shipper.product.url}/api/sample/webhook/defer?delaySeconds=500"
     posted = shipper.post(url)
     shown = until("it waits", lambda: _waits(shipper, posted["id"]))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id
-from tests.support.subscriptions import new_type, wish
+from tests.support.subscriptions import new_type, subscription_body
 from tests.support.tenants import client, create_key
 
 SUBSCRIPTIONS, EVENTS = "/api/subscriptions", "/api/events"
@@ -17,7 +17,7 @@ SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode
 
 
 def create(product: Product, **fields: Any) -> dict[str, Any]:
-    reply = product.http.post(SUBSCRIPTIONS, json=wish(**fields))
+    reply = product.http.post(SUBSCRIPTIONS, json=subscription_body(**fields))
     assert reply.status_code == 201, reply.text
     document: dict[str, Any] = reply.json()
     return document
@@ -133,7 +133,7 @@ def test_secrets_go_in_and_never_come_out(product: Product) -> None:
         product.http.get(SUBSCRIPTIONS, params={"limit": 500}),
         product.http.patch(path(made), json={"name": "Other"}),
         product.http.post(path(made, "/pause")),
-        product.http.put(path(made), json=wish(code=made["code"])),
+        product.http.put(path(made), json=subscription_body(code=made["code"])),
     ]
     for reply in shown:
         assert reply.status_code == 200, reply.text
@@ -142,7 +142,9 @@ def test_secrets_go_in_and_never_come_out(product: Product) -> None:
     # Left out, they stayed.
     assert shown[-1].json()["headers"] == {"X-Key": "•••"}
     assert shown[-1].json()["auth"] == {"type": "bearer", "secret": "•••"}
-    gone = product.http.put(path(made), json=wish(code=made["code"], headers={}, auth=None)).json()
+    gone = product.http.put(
+        path(made), json=subscription_body(code=made["code"], headers={}, auth=None)
+    ).json()
     assert (gone["headers"], gone["auth"]) == ({}, None)
 
 
@@ -156,7 +158,7 @@ def test_credentials_do_not_follow_to_another_origin(product: Product, target: s
         "auth": {"type": "bearer", "token": "hush-token"},
     }
     made = create(product, target="https://example.org/hook", **credentials)
-    whole = wish(code=made["code"], target=target)
+    whole = subscription_body(code=made["code"], target=target)
     for reply in (
         product.http.patch(path(made), json={"target": target}),
         product.http.put(path(made), json=whole),
@@ -209,14 +211,14 @@ def test_credentials_do_not_follow_to_another_origin(product: Product, target: s
     ],
 )
 def test_what_is_wrong_is_named(product: Product, fields: dict[str, Any], field: str) -> None:
-    reply = product.http.post(SUBSCRIPTIONS, json=wish(**fields))
+    reply = product.http.post(SUBSCRIPTIONS, json=subscription_body(**fields))
     problem = assert_problem(reply, 422, "invalid")
     assert faulty_fields(problem) == {field}
 
 
 def test_codes_are_taken_once(product: Product) -> None:
     made = create(product)
-    reply = product.http.post(SUBSCRIPTIONS, json=wish(code=made["code"]))
+    reply = product.http.post(SUBSCRIPTIONS, json=subscription_body(code=made["code"]))
     assert_problem(reply, 409, "code_exists")
 
 
@@ -227,9 +229,11 @@ def test_a_subscription_changes_and_ends(product: Product) -> None:
     assert (changed["filter"], changed["version"]) == ("data.a == 1", 1)
     changed = product.http.patch(path(made), json={"filter": None, "maxRetries": 5}).json()
     assert (changed["filter"], changed["maxRetries"], changed["version"]) == (None, 5, 2)
-    anew = product.http.put(path(made), json=wish(code=made["code"], name="Anew")).json()
+    anew = product.http.put(
+        path(made), json=subscription_body(code=made["code"], name="Anew")
+    ).json()
     assert (anew["id"], anew["name"], anew["maxRetries"]) == (made["id"], "Anew", 3)
-    reply = product.http.put(path(made), json=wish(name="Anew"))
+    reply = product.http.put(path(made), json=subscription_body(name="Anew"))
     assert faulty_fields(assert_problem(reply, 422, "invalid")) == {"code"}
     for body in ({}, {"name": None}, {"target": "http://10.1.1.1/"}, {"code": "other"}):
         assert_problem(product.http.patch(path(made), json=body), 422, "invalid")
@@ -372,7 +376,7 @@ def test_who_may_only_look_sees_no_secret(product: Product) -> None:
 def test_an_application_declares_its_subscriptions(product: Product) -> None:
     application = f"app{new_id()[:12]}"
     sync = f"/api/applications/{application}/subscriptions/sync"
-    one, two = wish(), wish()
+    one, two = subscription_body(), subscription_body()
     declared: dict[str, Any] = {"subscriptions": [one, two]}
     rehearsed = product.http.post(sync, json=declared | {"dryRun": True}).json()
     assert (rehearsed["dryRun"], rehearsed["created"]) == (True, [one["code"], two["code"]])
@@ -385,9 +389,9 @@ def test_an_application_declares_its_subscriptions(product: Product) -> None:
     assert (done["updated"], done["removed"]) == ([one["code"]], [two["code"]])
     assert product.http.post(sync, json=declared).json()["unchanged"] == [one["code"]]
     by_hand = create(product)
-    declared = {"subscriptions": [wish(), wish(code=by_hand["code"])]}
+    declared = {"subscriptions": [subscription_body(), subscription_body(code=by_hand["code"])]}
     problem = assert_problem(product.http.post(sync, json=declared), 409, "code_exists")
     assert by_hand["code"] in problem["detail"]
-    declared = {"subscriptions": [wish(), wish(filter="data.")]}
+    declared = {"subscriptions": [subscription_body(), subscription_body(filter="data.")]}
     problem = assert_problem(product.http.post(sync, json=declared), 422, "invalid")
     assert faulty_fields(problem) == {"subscriptions[1].filter"}

@@ -5,13 +5,13 @@ import re
 from pathlib import Path
 
 from tests.support.product import new_id
-from tests.support.shop import Shop, is_verified
+from tests.support.shop import CliTenant, is_verified
 
 TYPE = "shop:orders:order:created"
 SCHEMA = {"type": "object", "required": ["order"], "properties": {"order": {"type": "integer"}}}
 
 
-def test_from_a_type_to_a_signed_delivery(shop: Shop, tmp_path: Path) -> None:
+def test_from_a_type_to_a_signed_delivery(shop: CliTenant, tmp_path: Path) -> None:
     file = tmp_path / "order.json"
     file.write_text(json.dumps(SCHEMA))
     assert shop.run("event-types", "create", TYPE).stdout == f"Event type {TYPE} is registered.\n"
@@ -46,7 +46,7 @@ def test_from_a_type_to_a_signed_delivery(shop: Shop, tmp_path: Path) -> None:
     assert {first["event"]["id"], event_id} == {one["id"] for one in listed["items"]}
 
 
-def test_events_are_found_by_what_they_carry(shop: Shop) -> None:
+def test_events_are_found_by_what_they_carry(shop: CliTenant) -> None:
     mark = new_id()[:8]
     words = ("--source", "till", "--subject", f"order-{mark}", "--context", f"customer={mark}")
     shop.run("events", "send", "shop:till:sale:made", *words, "-d", "[1.10]")
@@ -63,7 +63,7 @@ def test_events_are_found_by_what_they_carry(shop: Shop) -> None:
     assert told == "An event with this id does not exist."
 
 
-def test_an_event_reaches_its_wait(shop: Shop) -> None:
+def test_an_event_reaches_its_wait(shop: CliTenant) -> None:
     wait = {"kafkaEvent": {"topic": "shop:pay:payment:made"}, "timeout": 60}
     ids = shop.read("wait", "register", json.dumps(wait))
     where = ("--execution", ids["executionId"], "--correlation", ids["correlationId"])
@@ -73,7 +73,7 @@ def test_an_event_reaches_its_wait(shop: Shop) -> None:
     assert shown["status"] == "completed"
 
 
-def test_the_life_of_an_event_type(shop: Shop, tmp_path: Path) -> None:
+def test_the_life_of_an_event_type(shop: CliTenant, tmp_path: Path) -> None:
     code = f"shop:stock:item:e{new_id()[:6]}"
     file = tmp_path / "item.proto"
     file.write_text('syntax = "proto3"; message Item { string name = 1; }')
@@ -97,7 +97,7 @@ def test_the_life_of_an_event_type(shop: Shop, tmp_path: Path) -> None:
     )
 
 
-def test_the_life_of_a_subscription(shop: Shop) -> None:
+def test_the_life_of_a_subscription(shop: CliTenant) -> None:
     target, code = shop.receiver.place(), f"audit-{new_id()[:6]}"
     kind = f"shop:audit:{code}:seen"
     words = ("-t", f"shop:*:{code}:*", "--mode", "block_on_error", "--bearer", "hush")
@@ -131,7 +131,7 @@ def test_the_life_of_a_subscription(shop: Shop) -> None:
         assert shop.refused("subscriptions", verb, code) == gone
 
 
-def test_a_subscription_that_cannot_be(shop: Shop) -> None:
+def test_a_subscription_that_cannot_be(shop: CliTenant) -> None:
     def create(*words: str, url: str = "http://127.0.0.1:9/in") -> str:
         code = f"odd-{new_id()[:6]}"
         return shop.refused("subscriptions", "create", code, url, *words)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gathering import JOURNALS, Gatherings, Told, until
+from tests.support.gathering import JOURNALS, GatherClient, StreamEvent, until
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id
 
@@ -35,8 +35,8 @@ def text(delays: tuple[int, ...]) -> str:
 # What comes out
 
 
-async def test_the_table_of_results_by_stream(gatherings: Gatherings) -> None:
-    async def run(delays: tuple[int, ...]) -> tuple[str, list[Told]]:
+async def test_the_table_of_results_by_stream(gatherings: GatherClient) -> None:
+    async def run(delays: tuple[int, ...]) -> tuple[str, list[StreamEvent]]:
         begun = await gatherings.journals(text(delays), patientId="17", timeoutMs=TIMEOUT)
         return begun["correlationId"], await gatherings.read(begun)
 
@@ -68,7 +68,7 @@ async def test_the_table_of_results_by_stream(gatherings: Gatherings) -> None:
             check_answer(event, correlation_id, delays)
 
 
-def check_answer(event: Told, correlation_id: str, delays: tuple[int, ...]) -> None:
+def check_answer(event: StreamEvent, correlation_id: str, delays: tuple[int, ...]) -> None:
     """The whole object: what the resource said, and null for what nobody did."""
     source = event.data["source"]
     if event.event == "callback":
@@ -82,7 +82,7 @@ def check_answer(event: Told, correlation_id: str, delays: tuple[int, ...]) -> N
     assert (event.data["respondents"], event.data["errors"]) == (None, None)
 
 
-async def test_the_table_of_results_by_waiting(gatherings: Gatherings) -> None:
+async def test_the_table_of_results_by_waiting(gatherings: GatherClient) -> None:
     results = await asyncio.gather(
         *(
             gatherings.everyone(text(delays), patientId="18", timeoutMs=TIMEOUT)
@@ -105,7 +105,7 @@ async def test_the_table_of_results_by_waiting(gatherings: Gatherings) -> None:
         assert (shown["status"], shown["completeness"]) == ("completed", completeness)
 
 
-async def test_the_timeline(gatherings: Gatherings) -> None:
+async def test_the_timeline(gatherings: GatherClient) -> None:
     """Callbacks as they come, who is missing, the summary, the end; what comes late is kept."""
     began = time.monotonic()
     begun = await gatherings.journals("100,400,1600", timeoutMs=1_000)
@@ -135,7 +135,7 @@ async def test_the_timeline(gatherings: Gatherings) -> None:
     assert [event.outcome for event in again] == told, "what is late is not part of the story"
 
 
-async def test_what_goes_wrong_has_its_name_and_holds_nobody_up(gatherings: Gatherings) -> None:
+async def test_what_goes_wrong_has_its_name_and_holds_nobody_up(gatherings: GatherClient) -> None:
     """-11 closes the connection, -2 is a 500, -10 hangs: see tools/demo/gathers/behaviour.py."""
     began = time.monotonic()
     begun, waited = await asyncio.gather(
@@ -164,7 +164,7 @@ async def test_what_goes_wrong_has_its_name_and_holds_nobody_up(gatherings: Gath
 
 @pytest.mark.parametrize(("delays", "accept"), [("9,9,9", 3), ("9,-1,9", 2), ("-10,9,-2", 1)])
 async def test_the_first_answer_tells_how_many_accepted(
-    gatherings: Gatherings, delays: str, accept: int
+    gatherings: GatherClient, delays: str, accept: int
 ) -> None:
     """It does not wait long for them, so on a busy machine it may be fewer at first."""
 
@@ -179,7 +179,7 @@ async def test_the_first_answer_tells_how_many_accepted(
 # What goes in
 
 
-async def test_the_time_it_gets(gatherings: Gatherings) -> None:
+async def test_the_time_it_gets(gatherings: GatherClient) -> None:
     for given, expected in ((None, 10_000), (27_000, 27_000), (27_001, 27_000), (1, 1)):
         body = {"patientId": "p", "delays": "", "timeoutMs": given}
         reply = await gatherings.http.post("/aggregate/journals", json=body)
@@ -215,7 +215,7 @@ def moment(told: str) -> datetime:
     ],
 )
 async def test_what_makes_no_sense_is_422_and_named(
-    gatherings: Gatherings, field: str, value: Any
+    gatherings: GatherClient, field: str, value: Any
 ) -> None:
     body = {"patientId": "p", "delays": "0,0,0", field: value}
     reply = await gatherings.http.post("/aggregate/journals", json=body)
@@ -236,7 +236,9 @@ async def test_what_makes_no_sense_is_422_and_named(
         ([7, 8, 9, 10], [7, 8, 9]),
     ],
 )
-async def test_delays_in_every_form(gatherings: Gatherings, delays: Any, asked: list[int]) -> None:
+async def test_delays_in_every_form(
+    gatherings: GatherClient, delays: Any, asked: list[int]
+) -> None:
     result = await gatherings.everyone(delays)
     assert result["respondents"] == 3
     calls = sorted(gatherings.calls(result["correlationId"]), key=lambda call: call.resource)
@@ -244,7 +246,7 @@ async def test_delays_in_every_form(gatherings: Gatherings, delays: Any, asked: 
     assert [one["delayMs"] for one in result["resources"].values()] == asked
 
 
-async def test_the_strategy_in_any_case_and_the_short_form(gatherings: Gatherings) -> None:
+async def test_the_strategy_in_any_case_and_the_short_form(gatherings: GatherClient) -> None:
     body = {"patientId": "p", "delays": "1,1,1"}
     for strategy in ("sse", "Sse", "SSE"):
         reply = await gatherings.http.post("/journals", json=body | {"strategy": strategy})
@@ -256,7 +258,7 @@ async def test_the_strategy_in_any_case_and_the_short_form(gatherings: Gathering
     assert "streamUrl" in default.json()
 
 
-async def test_what_a_resource_is_told(gatherings: Gatherings) -> None:
+async def test_what_a_resource_is_told(gatherings: GatherClient) -> None:
     begun, waited = await asyncio.gather(
         gatherings.journals("1,2,3", patientId="19121212-1212"),
         gatherings.everyone("1,2,3", patientId="19121212-1212"),
@@ -288,7 +290,7 @@ async def test_without_its_resources_it_says_what_to_do(stranger: Product) -> No
 # Callbacks
 
 
-async def test_a_callback_counts_once_however_often_it_is_sent(gatherings: Gatherings) -> None:
+async def test_a_callback_counts_once_however_often_it_is_sent(gatherings: GatherClient) -> None:
     """-13 calls back twice: while the gather waits for another, and after it has ended."""
     waiting, ended = await asyncio.gather(
         gatherings.journals("-13,-13,-12", timeoutMs=1_000),
@@ -309,7 +311,7 @@ async def test_a_callback_counts_once_however_often_it_is_sent(gatherings: Gathe
     assert await verdicts(ended, 2) == ["matched", "late"]
 
 
-async def test_a_callback_of_nobody_is_kept_as_rejected(gatherings: Gatherings) -> None:
+async def test_a_callback_of_nobody_is_kept_as_rejected(gatherings: GatherClient) -> None:
     begun = await gatherings.journals("-12,-12,-12", timeoutMs=1_000)
     ids = {"correlationId": begun["correlationId"]}
     unknown = {"source": "resource-9", "status": "ok", "notes": [], **ids}
@@ -338,7 +340,7 @@ async def test_a_callback_of_nobody_is_kept_as_rejected(gatherings: Gatherings) 
     ],
 )
 async def test_a_callback_may_say_itself_how_it_went(
-    gatherings: Gatherings, said: str | None, event: str, counts: tuple[int, int]
+    gatherings: GatherClient, said: str | None, event: str, counts: tuple[int, int]
 ) -> None:
     begun = await gatherings.journals("-1,-1,-12", timeoutMs=20_000)
     callback = {"source": "resource-3", "status": said, "correlationId": begun["correlationId"]}
@@ -351,7 +353,7 @@ async def test_a_callback_may_say_itself_how_it_went(
 
 
 async def test_callbacks_right_at_the_deadline_have_one_outcome_each(
-    gatherings: Gatherings,
+    gatherings: GatherClient,
 ) -> None:
     """Some are in time and some are not; whichever, everybody is told the same."""
     outcomes: set[str] = set()
@@ -364,7 +366,7 @@ async def test_callbacks_right_at_the_deadline_have_one_outcome_each(
     assert outcomes == {"ok", "TIMEOUT"}
 
 
-async def race(gatherings: Gatherings, deadline: int, delays: range) -> list[str]:
+async def race(gatherings: GatherClient, deadline: int, delays: range) -> list[str]:
     """One gather and two readers; how its resources answered, once all agree on that."""
     begun = await gatherings.journals(list(delays), timeoutMs=deadline)
     gather_id = begun["correlationId"]

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from tests.support.gathering import Gatherings, client, until
+from tests.support.gathering import GatherClient, client, until
 from tests.support.problem import assert_problem
 from tests.support.product import Product, new_id
 from tests.support.tenants import create_key
@@ -39,7 +39,7 @@ def callback_for(gather_id: str) -> dict[str, Any]:
     return {"source": "resource-1", "correlationId": gather_id, "status": "ok", "notes": []}
 
 
-async def callback_tokens(gatherings: Gatherings, gather_id: str) -> dict[str, str]:
+async def callback_tokens(gatherings: GatherClient, gather_id: str) -> dict[str, str]:
     """What each of the three resources may answer with."""
     calls = await gatherings.called(gather_id, 3)
     return {
@@ -49,7 +49,7 @@ async def callback_tokens(gatherings: Gatherings, gather_id: str) -> dict[str, s
 
 
 async def test_a_key_may_do_what_its_permission_says(
-    gatherings: Gatherings, keys: dict[str, str]
+    gatherings: GatherClient, keys: dict[str, str]
 ) -> None:
     begun = await gatherings.journals("-12,-12,-12", timeoutMs=20_000)
     gather_id = begun["correlationId"]
@@ -79,7 +79,7 @@ async def test_a_key_may_do_what_its_permission_says(
     await gatherings.http.delete(f"/api/gathers/{gather_id}")
 
 
-async def test_a_token_is_for_one_thing_and_one_gather(gatherings: Gatherings) -> None:
+async def test_a_token_is_for_one_thing_and_one_gather(gatherings: GatherClient) -> None:
     mine = await gatherings.journals("-12,-12,-12", timeoutMs=20_000)
     other = await gatherings.journals("-12,-12,-12", timeoutMs=20_000)
     gather_id = mine["correlationId"]
@@ -126,7 +126,7 @@ async def test_a_token_is_for_one_thing_and_one_gather(gatherings: Gatherings) -
 
 
 async def test_another_tenant_finds_nothing(
-    gatherings: Gatherings, other: httpx.AsyncClient
+    gatherings: GatherClient, other: httpx.AsyncClient
 ) -> None:
     name = await gatherings.register(Behaviour.SILENT)
     begun = await gatherings.gather(name, timeoutMs=20_000, context={"secret": "not-for-you"})
@@ -163,7 +163,7 @@ async def test_another_tenant_finds_nothing(
     await gatherings.http.delete(f"/api/gathers/{gather_id}")
 
 
-async def test_what_is_no_gather_is_404(gatherings: Gatherings, ward: Product) -> None:
+async def test_what_is_no_gather_is_404(gatherings: GatherClient, ward: Product) -> None:
     wait = await asyncio.to_thread(ward.register)  # it waits, but nobody was asked
     for gather_id in (new_id(), wait["correlationId"]):
         for path in (f"/aggregate/stream?correlationId={gather_id}", f"/api/gathers/{gather_id}"):
@@ -174,7 +174,7 @@ async def test_what_is_no_gather_is_404(gatherings: Gatherings, ward: Product) -
         assert_problem(await gatherings.http.get(path), 422, "invalid")
 
 
-async def test_secrets_go_in_and_never_out(gatherings: Gatherings) -> None:
+async def test_secrets_go_in_and_never_out(gatherings: GatherClient) -> None:
     bearer = await gatherings.register(
         auth={"type": "bearer", "token": "very-secret"}, headers={"X-Key": "hidden-too"}
     )
@@ -208,7 +208,7 @@ async def test_secrets_go_in_and_never_out(gatherings: Gatherings) -> None:
 
 
 async def test_health_names_resources_to_their_tenant_only(
-    gatherings: Gatherings, other: httpx.AsyncClient
+    gatherings: GatherClient, other: httpx.AsyncClient
 ) -> None:
     good, bad = await gatherings.register(), await gatherings.register(Behaviour.CLOSE)
     await gatherings.gather(good, bad, mode="wait")
@@ -259,7 +259,7 @@ async def test_health_names_resources_to_their_tenant_only(
     ],
 )
 async def test_a_resource_that_makes_no_sense_is_422(
-    gatherings: Gatherings, fields: dict[str, Any]
+    gatherings: GatherClient, fields: dict[str, Any]
 ) -> None:
     name = f"x-{new_id()}"
     reply = await gatherings.http.put(f"/api/resources/{name}", json=fields)
@@ -267,7 +267,7 @@ async def test_a_resource_that_makes_no_sense_is_422(
     assert (await gatherings.http.get(f"/api/resources/{name}")).status_code == 404
 
 
-async def test_a_new_resource_is_201_and_a_changed_one_200(gatherings: Gatherings) -> None:
+async def test_a_new_resource_is_201_and_a_changed_one_200(gatherings: GatherClient) -> None:
     path, wish = f"/api/resources/x-{new_id()}", {"url": "http://127.0.0.1:9/"}
     created = await gatherings.http.put(path, json=wish)
     changed = await gatherings.http.put(path, json=wish | {"reply": "direct"})
@@ -279,6 +279,6 @@ async def test_a_new_resource_is_201_and_a_changed_one_200(gatherings: Gathering
     await until("it is not listed", lambda: _is_not_listed(gatherings, path))
 
 
-async def _is_not_listed(gatherings: Gatherings, path: str) -> bool:
+async def _is_not_listed(gatherings: GatherClient, path: str) -> bool:
     items = (await gatherings.http.get("/api/resources")).json()["items"]
     return path.rpartition("/")[2] not in {item["name"] for item in items}

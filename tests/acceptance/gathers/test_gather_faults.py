@@ -15,9 +15,16 @@ import aiohttp
 import httpx
 import pytest
 
-from host.paths import places_of
-from host.processes import find_in
-from tests.support.gathering import JOURNALS, Gatherings, Told, gatherings_of, told_by, until
+from host.paths import instance_paths
+from host.processes import find_processes_in
+from tests.support.gathering import (
+    JOURNALS,
+    GatherClient,
+    StreamEvent,
+    gather_client_of,
+    read_events,
+    until,
+)
 from tests.support.product import Product, running_product
 from tools.demo.gathers.behaviour import Behaviour
 
@@ -37,12 +44,12 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 
 @pytest.fixture(scope="module")
-async def wards(mortal: Product) -> AsyncIterator[Gatherings]:
-    async with gatherings_of(mortal) as made:
+async def wards(mortal: Product) -> AsyncIterator[GatherClient]:
+    async with gather_client_of(mortal) as made:
         yield made
 
 
-async def pid_of(gatherings: Gatherings, name: str) -> int | None:
+async def pid_of(gatherings: GatherClient, name: str) -> int | None:
     """The process of an actor that lives."""
     reply = await gatherings.http.get("/api/status")
     if reply.status_code != 200:
@@ -51,7 +58,7 @@ async def pid_of(gatherings: Gatherings, name: str) -> int | None:
     return actors[name]["pid"] if actors[name]["alive"] else None
 
 
-async def kill(gatherings: Gatherings, *names: str) -> dict[str, int]:
+async def kill(gatherings: GatherClient, *names: str) -> dict[str, int]:
     """kill -9 the processes of actors; their pids."""
     killed: dict[str, int] = {}
     for name in names:
@@ -62,7 +69,7 @@ async def kill(gatherings: Gatherings, *names: str) -> dict[str, int]:
     return killed
 
 
-async def back(gatherings: Gatherings, killed: dict[str, int]) -> None:
+async def back(gatherings: GatherClient, killed: dict[str, int]) -> None:
     """Wait until all of them live again."""
     for name, old in killed.items():
 
@@ -72,9 +79,9 @@ async def back(gatherings: Gatherings, killed: dict[str, int]) -> None:
         await until(f"{name} is back", lives)
 
 
-async def follow(gatherings: Gatherings, begun: dict[str, Any]) -> tuple[list[Told], int]:
+async def follow(gatherings: GatherClient, begun: dict[str, Any]) -> tuple[list[StreamEvent], int]:
     """Read to the end as a browser does: come back after a break; and how often it broke."""
-    told: list[Told] = []
+    told: list[StreamEvent] = []
     for breaks in itertools.count():
         try:
             async with gatherings.stream(begun, told[-1].id if told else None) as events:
@@ -91,7 +98,7 @@ async def follow(gatherings: Gatherings, begun: dict[str, Any]) -> tuple[list[To
     raise AssertionError
 
 
-async def patient(gatherings: Gatherings, url: str, body: Any) -> dict[str, Any]:
+async def patient(gatherings: GatherClient, url: str, body: Any) -> dict[str, Any]:
     """Call back as services do that try again; the verdict."""
 
     async def attempt() -> dict[str, Any] | None:
@@ -110,7 +117,7 @@ async def patient(gatherings: Gatherings, url: str, body: Any) -> dict[str, Any]
 # Readers, with two replicas
 
 
-async def readers(gatherings: Gatherings) -> list[float]:
+async def readers(gatherings: GatherClient) -> list[float]:
     """How many streams each replica holds open; each tells of its own when it is asked."""
     counts: dict[str, float] = {}
     for _ in range(8):
@@ -121,7 +128,7 @@ async def readers(gatherings: Gatherings) -> list[float]:
     return sorted(counts.values())
 
 
-async def test_readers_on_several_replicas_leave_and_it_is_cancelled(wards: Gatherings) -> None:
+async def test_readers_on_several_replicas_leave_and_it_is_cancelled(wards: GatherClient) -> None:
     begun = await wards.journals("-12,-12,-12", timeoutMs=TIMEOUT, graceMs=500)
     async with AsyncExitStack() as reading:
         for _ in range(8):
@@ -136,7 +143,7 @@ async def test_readers_on_several_replicas_leave_and_it_is_cancelled(wards: Gath
     assert (shown["status"], shown["reason"]) == ("cancelled", "its reader went away")
 
 
-async def test_a_quiet_stream_beats(wards: Gatherings) -> None:
+async def test_a_quiet_stream_beats(wards: GatherClient) -> None:
     begun = await wards.journals("-12,-12,-12", timeoutMs=TIMEOUT, graceMs=0)
     async with (
         asyncio.timeout(HEARTBEAT * 5),
@@ -147,7 +154,7 @@ async def test_a_quiet_stream_beats(wards: Gatherings) -> None:
                 break
 
 
-async def test_a_replica_killed_mid_stream_leaves_no_gap_and_no_repeat(wards: Gatherings) -> None:
+async def test_a_replica_killed_mid_stream_leaves_no_gap_and_no_repeat(wards: GatherClient) -> None:
     """Readers of both replicas: some are cut off and come back, by whichever replica is there."""
     begun = await wards.journals("-12,-12,-12", timeoutMs=TIMEOUT)
     calls = await wards.called(begun["correlationId"], 3)
@@ -165,7 +172,7 @@ async def test_a_replica_killed_mid_stream_leaves_no_gap_and_no_repeat(wards: Ga
         return sum(await readers(wards)) == len(reading)
 
     await until("all read", all_read)
-    processes = find_in(places_of(Path(wards.product.data_dir)).run_dir)
+    processes = find_processes_in(instance_paths(Path(wards.product.data_dir)).run_dir)
     replica = next(one for one in processes if one.name().startswith("ray::ServeReplica"))
     os.kill(replica.pid, signal.SIGKILL)
     assert await answer("resource-2") in {"matched", "duplicate"}
@@ -183,7 +190,7 @@ async def test_a_replica_killed_mid_stream_leaves_no_gap_and_no_repeat(wards: Ga
 # Actors
 
 
-async def test_shards_killed_mid_gather_lose_nothing(wards: Gatherings) -> None:
+async def test_shards_killed_mid_gather_lose_nothing(wards: GatherClient) -> None:
     """Half of each gather before and half after; some run out of time meanwhile."""
     begun = [await wards.journals("-12,-12,-12", timeoutMs=TIMEOUT) for _ in range(10)]
     short = [await wards.journals("-12,-1,-12", timeoutMs=1_500) for _ in range(5)]
@@ -218,7 +225,7 @@ async def test_shards_killed_mid_gather_lose_nothing(wards: Gatherings) -> None:
     await back(wards, killed)
 
 
-async def test_a_pool_killed_at_work_still_asks_everybody(wards: Gatherings) -> None:
+async def test_a_pool_killed_at_work_still_asks_everybody(wards: GatherClient) -> None:
     """Calls under way, calls that wait for their turn, and gathers begun while it is away."""
     accepting = await wards.register()
     narrow = await wards.register(Behaviour.ANSWER, reply="direct", concurrency=1)
@@ -268,7 +275,7 @@ CROWD = 500
 
 
 async def test_five_hundred_at_once_all_end_right_and_the_metrics_agree(
-    gatherings: Gatherings,
+    gatherings: GatherClient,
 ) -> None:
     before = await counted(gatherings)
     kinds = itertools.cycle([(True, one) for one in STREAMED] + [(False, one) for one in WAITED])
@@ -332,7 +339,7 @@ async def one_of_many(http: aiohttp.ClientSession, streamed: bool, delays: str) 
     if streamed:
         async with http.get(result["streamUrl"]) as reply:
             lines = (line.decode().rstrip("\n") async for line in reply.content)
-            *answers, result = [event.data async for event in told_by(lines)]
+            *answers, result = [event.data async for event in read_events(lines)]
         assert len(answers) == 3
         told = {answer["source"]: answer["status"] for answer in answers}
     else:
@@ -348,7 +355,7 @@ async def one_of_many(http: aiohttp.ClientSession, streamed: bool, delays: str) 
     return gather_id
 
 
-async def counted(gatherings: Gatherings) -> Counter[str]:
+async def counted(gatherings: GatherClient) -> Counter[str]:
     """What the metrics say of gathers, in the words of the test above."""
     told: Counter[str] = Counter()
     for line in (await gatherings.http.get("/metrics")).text.splitlines():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gathering import Gatherings, until
+from tests.support.gathering import GatherClient, until
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import free_port, new_id
 from tools.demo.gathers.behaviour import Behaviour
@@ -20,7 +20,7 @@ def states(document: dict[str, Any]) -> dict[str, str]:
     return {name: one["state"] for name, one in document["resources"].items()}
 
 
-async def test_names_and_whole_resources_in_one_gather(gatherings: Gatherings) -> None:
+async def test_names_and_whole_resources_in_one_gather(gatherings: GatherClient) -> None:
     by_callback = await gatherings.register()
     direct = await gatherings.register(reply="direct")
     inline = gatherings.inline()
@@ -68,14 +68,14 @@ async def test_names_and_whole_resources_in_one_gather(gatherings: Gatherings) -
         assert call.headers["Idempotency-Key"] == f"{begun['id']}/{call.source}"
 
 
-async def test_waiting_gives_the_same_document(gatherings: Gatherings) -> None:
+async def test_waiting_gives_the_same_document(gatherings: GatherClient) -> None:
     by_callback, inline = await gatherings.register(), gatherings.inline()
     document = await gatherings.gather(by_callback, inline, mode="wait", context={"delay": 10})
     assert (document["status"], document["completeness"]) == ("completed", "full")
     assert document == await gatherings.show(document["id"])
 
 
-async def test_every_way_to_answer_directly(gatherings: Gatherings) -> None:
+async def test_every_way_to_answer_directly(gatherings: GatherClient) -> None:
     refused = {"name": "refused", "url": f"http://127.0.0.1:{free_port()}/"}
     nowhere = {"name": "nowhere", "url": f"{gatherings.resources.url}/no/such/path"}
     wrong = {"name": "wrong", "url": "http://127.0.0.1:99999/"}
@@ -112,7 +112,7 @@ async def test_every_way_to_answer_directly(gatherings: Gatherings) -> None:
     assert ended[slow]["at"] < ended[asked["TIMEOUT"]["name"]]["at"]
 
 
-async def test_a_body_is_sent_as_it_is(gatherings: Gatherings) -> None:
+async def test_a_body_is_sent_as_it_is(gatherings: GatherClient) -> None:
     bodies: list[Any] = [{"delay": 5, "n": 10**20, "f": 0.1, "text": "ä\u2028"}, {"delay": 6}]
     inlines = [gatherings.inline(body=body) for body in bodies]
     document = await gatherings.gather(*inlines, mode="wait", context={"not": "sent"})
@@ -122,7 +122,7 @@ async def test_a_body_is_sent_as_it_is(gatherings: Gatherings) -> None:
     assert document["context"] == {"not": "sent"}
 
 
-async def test_callbacks_say_what_became_of_them(gatherings: Gatherings) -> None:
+async def test_callbacks_say_what_became_of_them(gatherings: GatherClient) -> None:
     """By the URL a resource was given, and by key and ids."""
     one, two = [await gatherings.register(Behaviour.SILENT) for _ in range(2)]
     begun = await gatherings.gather(one, two, timeoutMs=20_000)
@@ -152,7 +152,7 @@ async def test_callbacks_say_what_became_of_them(gatherings: Gatherings) -> None
 # What a resource is told about its caller
 
 
-async def test_headers_and_credentials_arrive(gatherings: Gatherings) -> None:
+async def test_headers_and_credentials_arrive(gatherings: GatherClient) -> None:
     headers = {"X-Unit": "7", "accept": "application/json", "content-type": "application/x+json"}
     bearer = await gatherings.register(
         auth={"type": "bearer", "token": "very-secret"}, headers=headers
@@ -185,7 +185,7 @@ async def test_headers_and_credentials_arrive(gatherings: Gatherings) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "nonsense", f"00-{'0' * 32}-{'1' * 16}-01"])
-async def test_a_trace_that_is_none_is_begun(gatherings: Gatherings, given: str) -> None:
+async def test_a_trace_that_is_none_is_begun(gatherings: GatherClient, given: str) -> None:
     reply = await gatherings.http.post(
         "/api/gathers",
         json={"resources": [gatherings.inline()], "mode": "wait"},
@@ -195,7 +195,7 @@ async def test_a_trace_that_is_none_is_begun(gatherings: Gatherings, given: str)
     assert re.fullmatch(r"00-(?!0{32})[0-9a-f]{32}-[0-9a-f]{16}-01", call.headers["traceparent"])
 
 
-async def test_a_changed_resource_is_asked_as_it_is_now(gatherings: Gatherings) -> None:
+async def test_a_changed_resource_is_asked_as_it_is_now(gatherings: GatherClient) -> None:
     name = await gatherings.register(headers={"X-Unit": "old"})
     (item,) = [
         one
@@ -217,7 +217,7 @@ async def test_a_changed_resource_is_asked_as_it_is_now(gatherings: Gatherings) 
 # Bounds
 
 
-async def test_a_resource_is_not_called_more_often_than_it_allows(gatherings: Gatherings) -> None:
+async def test_a_resource_is_not_called_more_often_than_it_allows(gatherings: GatherClient) -> None:
     name = await gatherings.register(ratePerMinute=2)
     documents = await asyncio.gather(
         *(gatherings.gather(name, mode="wait", timeoutMs=1_500) for _ in range(3))
@@ -226,7 +226,7 @@ async def test_a_resource_is_not_called_more_often_than_it_allows(gatherings: Ga
     assert sum(len(gatherings.calls(one["id"])) for one in documents) == 2
 
 
-async def test_a_resource_gets_as_many_calls_at_once_as_it_allows(gatherings: Gatherings) -> None:
+async def test_a_resource_gets_as_many_calls_at_once_as_it_allows(gatherings: GatherClient) -> None:
     name = await gatherings.register(Behaviour.HANG, concurrency=2)
     begun = [await gatherings.gather(name, timeoutMs=20_000) for _ in range(3)]
     first = await gatherings.called(begun[0]["id"])
@@ -261,13 +261,13 @@ async def test_a_resource_gets_as_many_calls_at_once_as_it_allows(gatherings: Ga
     ],
 )
 async def test_what_makes_no_sense_is_422_and_named(
-    gatherings: Gatherings, field: str, body: dict[str, Any]
+    gatherings: GatherClient, field: str, body: dict[str, Any]
 ) -> None:
     reply = await gatherings.http.post("/api/gathers", json=body)
     assert faulty_fields(assert_problem(reply, 422, "invalid")) == {field}
 
 
-async def test_a_timeout_beyond_the_longest_is_capped(gatherings: Gatherings) -> None:
+async def test_a_timeout_beyond_the_longest_is_capped(gatherings: GatherClient) -> None:
     body = {"resources": [gatherings.inline()], "timeoutMs": 60_000}
     reply = await gatherings.http.post("/api/gathers", json=body)
     assert reply.json()["timeoutMs"] == 27_000
@@ -277,7 +277,7 @@ async def test_a_timeout_beyond_the_longest_is_capped(gatherings: Gatherings) ->
 # Cancelling
 
 
-async def test_cancelling_breaks_off_the_calls_under_way(gatherings: Gatherings) -> None:
+async def test_cancelling_breaks_off_the_calls_under_way(gatherings: GatherClient) -> None:
     silent = await gatherings.register(Behaviour.SILENT)
     hanging, answering = gatherings.inline(Behaviour.HANG), gatherings.inline()
     begun = await gatherings.gather(silent, hanging, answering, timeoutMs=20_000)
@@ -302,7 +302,7 @@ async def test_cancelling_breaks_off_the_calls_under_way(gatherings: Gatherings)
     assert again.json()["status"] == "cancelled", "to cancel twice is to cancel"
 
 
-async def test_what_has_ended_cannot_be_cancelled(gatherings: Gatherings) -> None:
+async def test_what_has_ended_cannot_be_cancelled(gatherings: GatherClient) -> None:
     document = await gatherings.gather(gatherings.inline(), mode="wait")
     reply = await gatherings.http.delete(f"/api/gathers/{document['id']}")
     assert_problem(reply, 409, "conflict")

@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.gathering import JOURNALS, Gatherings, Told, gatherings_of, seen, until
+from tests.support.gathering import (
+    JOURNALS,
+    GatherClient,
+    StreamEvent,
+    gather_client_of,
+    last_event_id_header,
+    until,
+)
 from tests.support.product import Product, new_id
 from tools.demo.gathers.behaviour import Behaviour
-from tools.demo.gathers.call_log import Call
+from tools.demo.gathers.call_log import ResourceCall
 
 # Far beyond every test: a gather ends here because of what the test does.
 TIMEOUT = 25_000
@@ -23,14 +30,16 @@ CLOCKS = 0.1
 class Silent:
     """Journals whose resources accept and say nothing until the test does."""
 
-    def __init__(self, gatherings: Gatherings, begun: dict[str, Any], calls: list[Call]) -> None:
+    def __init__(
+        self, gatherings: GatherClient, begun: dict[str, Any], calls: list[ResourceCall]
+    ) -> None:
         self.begun = begun
         self.id: str = begun["correlationId"]
         self._gatherings = gatherings
         self._urls = {call.resource: call.body["callbackUrl"] for call in calls}
 
     @classmethod
-    async def begin(cls, gatherings: Gatherings, **fields: Any) -> "Silent":
+    async def begin(cls, gatherings: GatherClient, **fields: Any) -> "Silent":
         begun = await gatherings.journals("-12,-12,-12", timeoutMs=TIMEOUT, **fields)
         return cls(gatherings, begun, await gatherings.called(begun["correlationId"], 3))
 
@@ -45,12 +54,14 @@ class Silent:
             verdicts.append(reply.json()["verdict"])
         return verdicts
 
-    def stream(self, after: int | None = None) -> AbstractAsyncContextManager[AsyncIterator[Told]]:
+    def stream(
+        self, after: int | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[StreamEvent]]:
         """Read it."""
         return self._gatherings.stream(self.begun, after)
 
 
-async def disconnects(gatherings: Gatherings) -> float:
+async def disconnects(gatherings: GatherClient) -> float:
     """How many streams were left before their end, as the product counts them."""
     page = (await gatherings.http.get("/metrics")).text
     return sum(
@@ -61,7 +72,7 @@ async def disconnects(gatherings: Gatherings) -> float:
 
 
 @asynccontextmanager
-async def noticed(gatherings: Gatherings) -> AsyncIterator[None]:
+async def noticed(gatherings: GatherClient) -> AsyncIterator[None]:
     """The stream that is left within this context is known to be left after it."""
     before = await disconnects(gatherings)
     yield
@@ -79,7 +90,7 @@ def ended_after(document: dict[str, Any], left: float) -> float:
 # Reading
 
 
-async def test_opened_before_during_and_after_it_tells_the_same(gatherings: Gatherings) -> None:
+async def test_opened_before_during_and_after_it_tells_the_same(gatherings: GatherClient) -> None:
     gather = await Silent.begin(gatherings)
     async with gather.stream() as before:
         await gather.answer(1)
@@ -98,7 +109,7 @@ async def test_opened_before_during_and_after_it_tells_the_same(gatherings: Gath
     assert all(told == whole for told in viewers)
 
 
-async def test_reopened_after_any_id_it_goes_on_from_there(gatherings: Gatherings) -> None:
+async def test_reopened_after_any_id_it_goes_on_from_there(gatherings: GatherClient) -> None:
     begun = await gatherings.journals("1,-1,20")
     whole = await gatherings.read(begun)
     for place, told in enumerate(whole[:-1]):
@@ -108,21 +119,21 @@ async def test_reopened_after_any_id_it_goes_on_from_there(gatherings: Gathering
     assert await gatherings.read(begun, after=0) == whole
     last = whole[-1].id
     for headers, url in (
-        (seen(last), begun["streamUrl"]),
+        (last_event_id_header(last), begun["streamUrl"]),
         ({}, f"{begun['streamUrl']}&lastEventId={last}"),
-        (seen(last + 100), begun["streamUrl"]),
+        (last_event_id_header(last + 100), begun["streamUrl"]),
         # The header is what a browser adds by itself when it comes back.
-        (seen(last), f"{begun['streamUrl']}&lastEventId=0"),
+        (last_event_id_header(last), f"{begun['streamUrl']}&lastEventId=0"),
     ):
         reply = await gatherings.browser.get(url, headers=headers)
         assert (reply.status_code, reply.content) == (204, b""), "what makes a browser stay away"
 
 
 async def test_a_reader_that_hangs_up_after_each_event_sees_each_once(
-    gatherings: Gatherings,
+    gatherings: GatherClient,
 ) -> None:
     gather = await Silent.begin(gatherings)
-    told: list[Told] = []
+    told: list[StreamEvent] = []
     for number in (1, 2, 3):
         async with gather.stream(told[-1].id if told else None) as events:
             await gather.answer(number)
@@ -133,7 +144,7 @@ async def test_a_reader_that_hangs_up_after_each_event_sees_each_once(
     assert told == await gatherings.read(gather.begun)
 
 
-async def test_how_a_stream_looks_on_the_wire(gatherings: Gatherings) -> None:
+async def test_how_a_stream_looks_on_the_wire(gatherings: GatherClient) -> None:
     begun = await gatherings.journals("1,1,1", patientId="ä\u2028\n")
     async with gatherings.browser.stream("GET", begun["streamUrl"]) as reply:
         assert reply.headers["Content-Type"].startswith("text/event-stream")
@@ -147,7 +158,7 @@ async def test_how_a_stream_looks_on_the_wire(gatherings: Gatherings) -> None:
         assert data.startswith('data: {"')
 
 
-async def test_a_stream_is_told_in_the_words_it_was_asked_in(gatherings: Gatherings) -> None:
+async def test_a_stream_is_told_in_the_words_it_was_asked_in(gatherings: GatherClient) -> None:
     """By either path, and by a key as well as by the token."""
     journals = await gatherings.journals("1,2,3")
     general = await gatherings.gather(gatherings.inline())
@@ -167,7 +178,7 @@ async def test_a_stream_is_told_in_the_words_it_was_asked_in(gatherings: Gatheri
 
 
 async def test_with_an_actor_for_each_correlation_it_is_the_same(dedicated: Product) -> None:
-    async with gatherings_of(dedicated) as gatherings:
+    async with gather_client_of(dedicated) as gatherings:
         begun = await gatherings.journals("10,-1,-12", timeoutMs=4_000)
         left = await Silent.begin(gatherings, graceMs=0)
         async with left.stream() as events:
@@ -186,7 +197,7 @@ async def test_with_an_actor_for_each_correlation_it_is_the_same(dedicated: Prod
 # Leaving
 
 
-async def test_nobody_came_so_nobody_left(gatherings: Gatherings) -> None:
+async def test_nobody_came_so_nobody_left(gatherings: GatherClient) -> None:
     """Before the stream was opened there is nobody to lose: the resources go on."""
     begun = await gatherings.journals("50,-12,-12", timeoutMs=600, graceMs=0)
     shown = await gatherings.ended(begun["correlationId"])
@@ -195,7 +206,7 @@ async def test_nobody_came_so_nobody_left(gatherings: Gatherings) -> None:
 
 @pytest.mark.parametrize("grace", [0, 400])
 async def test_left_while_waiting_it_is_cancelled_after_the_grace(
-    gatherings: Gatherings, grace: int
+    gatherings: GatherClient, grace: int
 ) -> None:
     hanging, silent = gatherings.inline(Behaviour.HANG), await gatherings.register(Behaviour.SILENT)
     begun = await gatherings.gather(hanging, silent, timeoutMs=TIMEOUT, graceMs=grace)
@@ -213,7 +224,7 @@ async def test_left_while_waiting_it_is_cancelled_after_the_grace(
 
 
 async def test_left_after_some_callbacks_what_came_can_still_be_read(
-    gatherings: Gatherings,
+    gatherings: GatherClient,
 ) -> None:
     gather = await Silent.begin(gatherings, graceMs=0)
     async with gather.stream() as events:
@@ -232,7 +243,7 @@ async def test_left_after_some_callbacks_what_came_can_still_be_read(
     assert (await gatherings.show(gather.id))["respondents"] == 1
 
 
-async def test_who_comes_back_within_the_grace_finds_it_as_it_was(gatherings: Gatherings) -> None:
+async def test_who_comes_back_within_the_grace_finds_it_as_it_was(gatherings: GatherClient) -> None:
     gather = await Silent.begin(gatherings, graceMs=3_000)
     async with noticed(gatherings), gather.stream():
         pass
@@ -246,7 +257,7 @@ async def test_who_comes_back_within_the_grace_finds_it_as_it_was(gatherings: Ga
     assert (await gatherings.show(gather.id))["status"] == "completed"
 
 
-async def test_who_leaves_again_has_the_whole_grace_again(gatherings: Gatherings) -> None:
+async def test_who_leaves_again_has_the_whole_grace_again(gatherings: GatherClient) -> None:
     gather = await Silent.begin(gatherings, graceMs=3_000)
     async with noticed(gatherings), gather.stream():
         pass
@@ -260,7 +271,7 @@ async def test_who_leaves_again_has_the_whole_grace_again(gatherings: Gatherings
     assert ended_after(shown, left) > 3.0 - CLOCKS
 
 
-async def test_while_another_reads_it_goes_on(gatherings: Gatherings) -> None:
+async def test_while_another_reads_it_goes_on(gatherings: GatherClient) -> None:
     gather = await Silent.begin(gatherings, graceMs=0)
     async with gather.stream() as staying:
         async with noticed(gatherings), gather.stream() as leaving:
@@ -270,7 +281,7 @@ async def test_while_another_reads_it_goes_on(gatherings: Gatherings) -> None:
         assert [told.event async for told in staying] == ["callback", "callback", "summary"]
 
 
-async def test_detached_it_goes_on_without_readers(gatherings: Gatherings) -> None:
+async def test_detached_it_goes_on_without_readers(gatherings: GatherClient) -> None:
     gather = await Silent.begin(gatherings, onDisconnect="detach", graceMs=0)
     async with noticed(gatherings), gather.stream():
         pass
@@ -278,7 +289,7 @@ async def test_detached_it_goes_on_without_readers(gatherings: Gatherings) -> No
     assert (await gatherings.show(gather.id))["completeness"] == "full"
 
 
-async def test_after_the_end_nobody_is_missed(gatherings: Gatherings) -> None:
+async def test_after_the_end_nobody_is_missed(gatherings: GatherClient) -> None:
     gather = await Silent.begin(gatherings, graceMs=0)
     async with gather.stream() as events:
         await gather.answer(1, 2, 3)
@@ -291,7 +302,7 @@ async def test_after_the_end_nobody_is_missed(gatherings: Gatherings) -> None:
 
 @pytest.mark.parametrize("path", ["/aggregate/journals", "/api/gathers"])
 async def test_a_caller_that_waits_and_hangs_up_is_a_reader_that_left(
-    gatherings: Gatherings, path: str
+    gatherings: GatherClient, path: str
 ) -> None:
     patient = f"patient-{new_id()}"
     common = {"timeoutMs": TIMEOUT, "graceMs": 0}
@@ -304,7 +315,7 @@ async def test_a_caller_that_waits_and_hangs_up_is_a_reader_that_left(
     body = common | (journals if path == "/aggregate/journals" else general)
     asking = asyncio.create_task(gatherings.http.post(path, json=body))
 
-    def hanging() -> list[Call]:
+    def hanging() -> list[ResourceCall]:
         calls = [call for call in gatherings.resources.calls if call.patient_id == patient]
         return calls if len(calls) == (3 if body.get("delays") else 1) else []
 

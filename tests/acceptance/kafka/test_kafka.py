@@ -13,7 +13,7 @@ import pytest
 
 from core.shared.address import Address
 from host.postgres import embedded
-from tests.support.kafka import Kafka, Sent, unique
+from tests.support.kafka import Kafka, MessageToProduce, unique
 from tests.support.product import Product, new_id, running_product, until
 
 T = TypeVar("T")
@@ -79,9 +79,9 @@ def test_ids_in_headers_and_in_cloudevents_of_both_modes(on_kafka: Product, kafk
         "data": {"n": 3},
     }
     messages = [
-        Sent(value=b'{"n":1}', headers=_headers("X-{}-Id", plain)),
-        Sent(value=b'{"n":2}', headers=[("ce_id", b"1"), *_headers("ce_{}id", binary)]),
-        Sent(
+        MessageToProduce(value=b'{"n":1}', headers=_headers("X-{}-Id", plain)),
+        MessageToProduce(value=b'{"n":2}', headers=[("ce_id", b"1"), *_headers("ce_{}id", binary)]),
+        MessageToProduce(
             value=json.dumps(envelope).encode(),
             headers=[("content-type", b"application/cloudevents+json")],
         ),

@@ -6,8 +6,14 @@ from typing import Any
 import httpx
 import pytest
 
-from core.kafka.message import Record
-from tests.support.letters import addressed, broken, bury, new_topic, record
+from core.kafka.message import KafkaMessage
+from tests.support.letters import (
+    new_topic,
+    record,
+    record_for_wait,
+    store_dead_letters,
+    undecodable_record,
+)
 from tests.support.problem import assert_problem
 from tests.support.product import Product
 
@@ -53,7 +59,7 @@ def for_kafka(product: Product, topic: str, **more: Any) -> dict[str, Any]:
 
 def test_letters_are_listed_newest_first_page_by_page(product: Product) -> None:
     topic = new_topic()
-    ids = bury(product, [broken(topic) for _ in range(5)])
+    ids = store_dead_letters(product, [undecodable_record(topic) for _ in range(5)])
     first = product.http.get(LETTERS, params={"topic": topic, "limit": 3}).json()
     assert [one["letterId"] for one in first["items"]] == ids[:1:-1]
     assert "data" not in first["items"][0]
@@ -66,8 +72,8 @@ def test_letters_are_listed_newest_first_page_by_page(product: Product) -> None:
 
 def test_letters_are_found_by_part_of_their_error(product: Product) -> None:
     topic = new_topic()
-    (one,) = bury(product, [broken(topic)], error="100 % Broken_here")
-    bury(product, [broken(topic)], error="1000 broken here")
+    (one,) = store_dead_letters(product, [undecodable_record(topic)], error="100 % Broken_here")
+    store_dead_letters(product, [undecodable_record(topic)], error="1000 broken here")
     for text in ("% broken", "BROKEN_HERE"):
         assert [x["letterId"] for x in listed(product, topic=topic, error=text)] == [one]
 
@@ -86,7 +92,9 @@ def test_a_letter_is_shown_whole(
     product: Product, value: bytes | None, encoding: str, data: Any
 ) -> None:
     headers = (("text", "ä".encode()), ("bytes", b"\xff"))
-    (letter_id,) = bury(product, [record(new_topic(), value, key=b"\xfe", headers=headers)])
+    (letter_id,) = store_dead_letters(
+        product, [record(new_topic(), value, key=b"\xfe", headers=headers)]
+    )
     letter = shown(product, letter_id)
     assert (letter["dataEncoding"], letter.get("data")) == (encoding, data)
     assert (letter["key"], letter["keyEncoding"]) == (base64.b64encode(b"\xfe").decode(), "base64")
@@ -98,7 +106,9 @@ def test_a_letter_is_shown_whole(
 
 
 def test_json_is_shown_to_the_byte(product: Product) -> None:
-    (letter_id,) = bury(product, [record(new_topic(), b'{"n":12345678901234567890.10}')])
+    (letter_id,) = store_dead_letters(
+        product, [record(new_topic(), b'{"n":12345678901234567890.10}')]
+    )
     assert '{"n":12345678901234567890.10}' in product.http.get(f"{LETTERS}/{letter_id}").text
 
 
@@ -108,8 +118,8 @@ def test_json_is_shown_to_the_byte(product: Product) -> None:
 def test_a_letter_that_can_be_handled_now_reaches_its_wait_once(product: Product) -> None:
     topic = new_topic()
     wait = for_kafka(product, topic)
-    one = addressed(topic, wait)
-    (letter_id,) = bury(product, [one])
+    one = record_for_wait(topic, wait)
+    (letter_id,) = store_dead_letters(product, [one])
     assert redriven(product, letter_id) == {
         "letterId": letter_id,
         "result": "handled",
@@ -130,18 +140,18 @@ def test_a_letter_that_was_handled_and_not_settled_counts_once(product: Product)
     """Whoever dies between the two leaves it open; the event's place in its topic tells."""
     topic = new_topic()
     wait = for_kafka(product, topic)
-    one = addressed(topic, wait)
-    assert redriven(product, bury(product, [one])[0])["verdict"] == "matched"
+    one = record_for_wait(topic, wait)
+    assert redriven(product, store_dead_letters(product, [one])[0])["verdict"] == "matched"
     # Buried once more, as if the settling had been lost.
     product.http.delete(f"{LETTERS}/{listed(product, topic=topic, redriven=True)[0]['letterId']}")
-    assert redriven(product, bury(product, [one])[0])["result"] == "handled"
+    assert redriven(product, store_dead_letters(product, [one])[0])["result"] == "handled"
     log = product.http.get(f"/api/wait-states/{wait['executionId']}/{wait['correlationId']}/log")
     received = [line for line in log.json()["items"] if line["type"] == "received"]
     assert len(received) == 1
 
 
 def test_a_letter_that_fails_again_counts_its_attempts(product: Product) -> None:
-    (letter_id,) = bury(product, [broken(new_topic())])
+    (letter_id,) = store_dead_letters(product, [undecodable_record(new_topic())])
     for attempts in (2, 3):
         reply = redriven(product, letter_id)
         assert reply["result"] == "failed"
@@ -152,7 +162,7 @@ def test_a_letter_that_fails_again_counts_its_attempts(product: Product) -> None
 
 def test_an_event_without_ids_goes_to_the_inbox(product: Product) -> None:
     topic = new_topic()
-    (letter_id,) = bury(product, [record(topic, b'{"a":1}')])
+    (letter_id,) = store_dead_letters(product, [record(topic, b'{"a":1}')])
     assert redriven(product, letter_id)["verdict"] == "rejected"
     inbox = product.http.get("/api/inbox", params={"reason": "missing_id", "limit": 500}).json()
     assert [one["label"] for one in inbox["items"]].count(topic) == 1
@@ -161,10 +171,19 @@ def test_an_event_without_ids_goes_to_the_inbox(product: Product) -> None:
 def test_many_are_tried_in_bounded_calls_and_nothing_twice(product: Product) -> None:
     topic = new_topic()
     waits = [for_kafka(product, topic) for _ in range(5)]
-    good = [addressed(topic, wait) for wait in waits]
-    bad = [broken(topic) for _ in range(3)]
-    mixed: list[Record] = [good[0], bad[0], good[1], bad[1], good[2], bad[2], good[3], good[4]]
-    ids = bury(product, mixed)
+    good = [record_for_wait(topic, wait) for wait in waits]
+    bad = [undecodable_record(topic) for _ in range(3)]
+    mixed: list[KafkaMessage] = [
+        good[0],
+        bad[0],
+        good[1],
+        bad[1],
+        good[2],
+        bad[2],
+        good[3],
+        good[4],
+    ]
+    ids = store_dead_letters(product, mixed)
     cursor, rounds = None, []
     while True:
         reply = redrive(product, topic=topic, limit=3, cursor=cursor)
@@ -179,8 +198,8 @@ def test_many_are_tried_in_bounded_calls_and_nothing_twice(product: Product) -> 
 
 def test_the_failed_are_told_with_place_and_error(product: Product) -> None:
     topic = new_topic()
-    one = broken(topic)
-    (letter_id,) = bury(product, [one], error=f"odd {topic}")
+    one = undecodable_record(topic)
+    (letter_id,) = store_dead_letters(product, [one], error=f"odd {topic}")
     reply = redrive(product, error=f"ODD {topic}")
     (failure,) = reply["failures"]
     place = {"letterId": letter_id, "topic": topic, "partition": 0, "offset": one.offset}
@@ -192,7 +211,10 @@ def test_the_failed_are_told_with_place_and_error(product: Product) -> None:
 def test_ids_are_tried_and_unknown_ones_are_told(product: Product) -> None:
     topic = new_topic()
     wait = for_kafka(product, topic)
-    ids = bury(product, [addressed(topic, wait), broken(topic), broken(topic)])
+    ids = store_dead_letters(
+        product,
+        [record_for_wait(topic, wait), undecodable_record(topic), undecodable_record(topic)],
+    )
     reply = redrive(product, ids=[999_999_999, *ids[:2], ids[0]], limit=2)
     assert (reply["handled"], reply["failed"], reply["remaining"]) == (1, 1, 1)
     assert reply["verdicts"] == {"matched": 1}
@@ -206,7 +228,7 @@ def test_ids_are_tried_and_unknown_ones_are_told(product: Product) -> None:
 
 def test_all_means_all_of_this_tenant(product: Product, stranger: Product) -> None:
     topic = new_topic()
-    bury(product, [broken(topic)])
+    store_dead_letters(product, [undecodable_record(topic)])
     assert redrive(stranger, all=True)["failed"] == 0
     assert redrive(product, topic=topic, limit=500)["failed"] == 1
 
@@ -215,7 +237,7 @@ def test_all_means_all_of_this_tenant(product: Product, stranger: Product) -> No
 
 
 def test_a_letter_is_forgotten(product: Product) -> None:
-    (letter_id,) = bury(product, [broken(new_topic())])
+    (letter_id,) = store_dead_letters(product, [undecodable_record(new_topic())])
     assert product.http.delete(f"{LETTERS}/{letter_id}").status_code == 204
     for method, rest in (("GET", ""), ("DELETE", ""), ("POST", "/redrive")):
         reply = product.http.request(method, f"{LETTERS}/{letter_id}{rest}")
@@ -295,7 +317,7 @@ def test_redrive_is_no_letter(product: Product) -> None:
 def test_without_kafka_the_instance_says_so(product: Product, stranger: Product) -> None:
     before = product.http.get("/api/kafka").json()
     assert before["configured"] is False
-    bury(product, [broken(new_topic())])
+    store_dead_letters(product, [undecodable_record(new_topic())])
     after = product.http.get("/api/kafka").json()
     assert after == {"configured": False, "deadLetters": before["deadLetters"] + 1}
     assert stranger.http.get("/api/kafka").json()["deadLetters"] == 0

@@ -15,7 +15,7 @@ from typing import Any
 import asyncpg
 
 from host.postgres import embedded
-from tests.support.commands import Ids, read, refused
+from tests.support.commands import WaitIds, read, refused
 from tests.support.product import BOTH, Product, free_port, new_id, run_cli, until
 
 CALL = json.dumps({"apiCall": BOTH["apiCall"], "timeout": 60})
@@ -38,7 +38,7 @@ COMMANDS = (
 
 
 def test_a_wait_from_registration_to_result(product: Product, tmp_path: Path) -> None:
-    ids = Ids.new()
+    ids = WaitIds.new()
     file = tmp_path / "wait.json"
     file.write_text(json.dumps({"type": "wait_events", "data": BOTH}))
     wait = read(
@@ -71,7 +71,7 @@ def test_a_wait_from_registration_to_result(product: Product, tmp_path: Path) ->
 
 
 def test_what_people_read(product: Product) -> None:
-    ids = Ids.new()
+    ids = WaitIds.new()
     registered = product.cli("wait", "register", CALL, *ids.options).stdout
     url = registered.splitlines()[-1]
     assert re.fullmatch(re.escape(product.url) + r"/api/internal/callbacks/\S+\?token=\S+", url)
@@ -107,7 +107,7 @@ def test_listing_page_by_page(product: Product) -> None:
 
 
 def test_tail_follows_live_and_ends_with_the_wait(product: Product) -> None:
-    ids = Ids.new()
+    ids = WaitIds.new()
     product.register(**ids.document)
     with following(product, *ids, "--json") as lines:
         assert next(lines)["type"] == "registered"

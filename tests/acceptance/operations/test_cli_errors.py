@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import Ids, refused
+from tests.support.commands import WaitIds, refused
 from tests.support.product import BOTH, Product, free_port, run_cli
 
 CALL = json.dumps({"apiCall": BOTH["apiCall"], "timeout": 60})
@@ -59,7 +59,7 @@ def test_what_cannot_work_is_one_sentence(
 
 
 def test_a_wait_that_is_registered_otherwise_or_has_ended_is_told(product: Product) -> None:
-    ids = Ids.new()
+    ids = WaitIds.new()
     product.register(**ids.document)
     other = product.cli("wait", "register", CALL, *ids.options, check=False)
     assert refused(other).startswith(f"{ids[0]}:{ids[1]} is registered")

@@ -20,8 +20,8 @@ import pytest
 
 from host.ports import LOOPBACK, free_block, free_port
 from host.postgres import embedded
-from host.processes import end_all, find_in, name_of
-from host.proxy.haproxy_limits import AT_ONCE
+from host.processes import find_processes_in, process_name, terminate_all
+from host.proxy.haproxy_limits import MAX_REQUESTS_PER_REPLICA
 from tests.support.product import BOTH, until
 from tools.chaos.faults.slow_senders import SlowSenders, unfinished_post
 
@@ -50,7 +50,7 @@ class Machine:
         return httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False)
 
     def processes(self) -> list[psutil.Process]:
-        return find_in(self.home)
+        return find_processes_in(self.home)
 
     def files(self) -> list[Path]:
         return [file for file in self.home.rglob("*") if file.is_file() and not file.is_symlink()]
@@ -113,7 +113,7 @@ def _deployed(home: Path, dsn: str) -> Iterator[Machine]:
             raise AssertionError(f"{error}\n{said}") from None
         yield machine
     finally:
-        left = end_all(lambda: find_in(home), grace=0.0)
+        left = terminate_all(lambda: find_processes_in(home), grace=0.0)
         assert not left, left
 
 
@@ -150,7 +150,7 @@ def _listening(process: psutil.Process) -> set[tuple[str, int]]:
 
 
 def test_haproxy_listens_where_callers_come_in_and_nowhere_else(machine: Machine) -> None:
-    fronts = [process for process in machine.processes() if name_of(process) == "haproxy"]
+    fronts = [process for process in machine.processes() if process_name(process) == "haproxy"]
     assert fronts
     assert set().union(*map(_listening, fronts)) == {("0.0.0.0", machine.port)}
     every = set().union(*map(_listening, machine.processes()))
@@ -160,7 +160,7 @@ def test_haproxy_listens_where_callers_come_in_and_nowhere_else(machine: Machine
 def test_what_is_open_to_the_network_is_what_is_documented(machine: Machine) -> None:
     """On a node whose address is loopback, all else is bound to that, or of Ray's own programs."""
     for process in machine.processes():
-        own = name_of(process) in {"gcs_server", "raylet", "haproxy"}
+        own = process_name(process) in {"gcs_server", "raylet", "haproxy"}
         for host, port in _listening(process):
             if host.endswith(LOOPBACK) or host == "::1" or own or port in machine.replica_ports:
                 continue
@@ -191,7 +191,7 @@ def test_its_sockets_and_files_are_its_own(machine: Machine) -> None:
 def test_unfinished_bodies_shut_nobody_out(machine: Machine) -> None:
     beginning = unfinished_post("/api/events", length=1_000_000, sent=b"{")
     with SlowSenders(machine.url, beginning) as crowd, machine.http as http:
-        crowd.add(AT_ONCE + 32)
+        crowd.add(MAX_REQUESTS_PER_REPLICA + 32)
         for _ in range(20):
             assert http.get("/api/wait-states?limit=1").status_code == 200
 

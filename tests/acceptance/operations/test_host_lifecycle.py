@@ -20,9 +20,9 @@ import pytest
 from host.detach import spawn_detached
 from host.instance import read_instance
 from host.lifecycle import down
-from host.paths import places_of
+from host.paths import instance_paths
 from host.ports import free_port
-from host.processes import find_in
+from host.processes import find_processes_in
 from tests.support.hosts import PROGRAM, ROOT, Host, assert_gone, launched, started, stop, until
 
 NOBODY = 65534
@@ -41,13 +41,13 @@ def test_ctrl_c_finishes_the_requests_under_way_and_leaves_nothing(tmp_path: Pat
         assert host.process.wait(timeout=60) == 0
         assert host.said.endswith("Stopped by SIGINT\n")
         assert_gone(family)
-        assert not places_of(tmp_path).run_dir.exists()
-        assert not places_of(tmp_path).instance.exists()
-        assert (places_of(tmp_path).kept_logs / "raylet.out").exists()
+        assert not instance_paths(tmp_path).run_dir.exists()
+        assert not instance_paths(tmp_path).instance.exists()
+        assert (instance_paths(tmp_path).kept_logs / "raylet.out").exists()
 
 
 MOMENTS: dict[str, Callable[[Host], object]] = {
-    "the folder is claimed": lambda host: places_of(host.data_dir).instance.exists(),
+    "the folder is claimed": lambda host: instance_paths(host.data_dir).instance.exists(),
     "the first process of Ray": lambda host: len(host.family()) >= 2,
     "the raylet": lambda host: "raylet" in host.names(),
     "Ray is up": lambda host: "Ray is up" in host.said,
@@ -66,9 +66,9 @@ def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path, moment: str) -> No
         assert host.said.endswith("Stopped by SIGINT\n")
         assert "Traceback" not in host.said
         assert_gone(family)
-        assert find_in(places_of(tmp_path).run_dir) == []
-        assert not places_of(tmp_path).run_dir.exists()
-        assert not places_of(tmp_path).instance.exists()
+        assert find_processes_in(instance_paths(tmp_path).run_dir) == []
+        assert not instance_paths(tmp_path).run_dir.exists()
+        assert not instance_paths(tmp_path).instance.exists()
 
 
 def test_after_a_kill_the_next_start_cleans_up(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_path_with_spaces_works_in_the_background_too(
         with urlopen(f"{instance.url}/health", timeout=30) as reply:
             assert json.load(reply) == {"ok": True}
         assert os.getsid(instance.pid) == instance.pid
-        assert "Serving on" in places_of(data_dir).log.read_text()
+        assert "Serving on" in instance_paths(data_dir).log.read_text()
     finally:
         sentence = down(data_dir)
     assert sentence == f"Stopped http://127.0.0.1:{port} (pid {instance.pid})."
@@ -149,7 +149,7 @@ def _requests_under_way(host: Host) -> bool:
 
 
 def _stage(data_dir: Path) -> str | None:
-    instance = read_instance(places_of(data_dir))
+    instance = read_instance(instance_paths(data_dir))
     return instance.stage if instance else None
 
 

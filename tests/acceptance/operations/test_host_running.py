@@ -14,7 +14,7 @@ import pytest
 
 from host.errors import HostError
 from host.instance import read_instance
-from host.paths import places_of
+from host.paths import instance_paths
 from host.ports import free_block, free_port, require_free
 from tests.support.hosts import ROOT, Host, assert_gone, launched, started, stop, until
 
@@ -49,18 +49,18 @@ def test_haproxy_stands_in_front(host: Host) -> None:
 def test_workers_run_our_code_wherever_the_host_was_started(host: Host) -> None:
     where = host.get("/where")
     assert where["core"] == str(ROOT / "core" / "__init__.py")
-    assert where["cwd"] == str(places_of(host.data_dir).run_dir)
+    assert where["cwd"] == str(instance_paths(host.data_dir).run_dir)
 
 
 def test_the_files_of_an_instance_are_for_its_owner_only(host: Host) -> None:
-    places = places_of(host.data_dir)
+    places = instance_paths(host.data_dir)
     for path in (places.instance, places.token, places.lock):
         assert path.stat().st_mode & 0o077 == 0, path
     assert places.run_dir.stat().st_mode & 0o077 == 0
 
 
 def test_the_instance_file_tells_the_host(host: Host) -> None:
-    instance = read_instance(places_of(host.data_dir))
+    instance = read_instance(instance_paths(host.data_dir))
     assert instance is not None
     assert instance.pid == host.process.pid
     assert instance.url == f"http://127.0.0.1:{host.port}"
@@ -85,7 +85,7 @@ with connect(pathlib.Path({str(host.data_dir)!r})):
 
 
 def test_without_the_token_nobody_joins(host: Host) -> None:
-    instance = read_instance(places_of(host.data_dir))
+    instance = read_instance(instance_paths(host.data_dir))
     assert instance is not None
     code = f"import ray; ray.init({instance.ray_address!r}, log_to_driver=False); print('joined')"
     strangers = [
@@ -117,7 +117,7 @@ def test_a_taken_port_is_one_sentence_before_anything_starts(tmp_path: Path, hos
         assert (
             second.said == f"Port {host.port} on 127.0.0.1 is taken. Choose another with --port.\n"
         )
-        assert not places_of(tmp_path).run_dir.exists()
+        assert not instance_paths(tmp_path).run_dir.exists()
 
 
 def test_two_hosts_live_side_by_side(tmp_path: Path, host: Host) -> None:

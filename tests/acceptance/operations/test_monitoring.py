@@ -12,7 +12,7 @@ import pytest
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.pool import Pool
-from tests.support.dispatching import MONITORING, Shipper, make_pool, tenant_of
+from tests.support.dispatching import MONITORING, DispatchApi, make_pool, tenant_of
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, new_id, until
 from tests.support.receiver import Answer, receiving
@@ -20,18 +20,18 @@ from tests.support.tenants import another_tenant, in_database
 
 
 @pytest.fixture
-def newcomer(product: Product) -> Iterator[Shipper]:
+def newcomer(product: Product) -> Iterator[DispatchApi]:
     """A tenant of whom nothing is known, without a pool."""
     with another_tenant(product) as tenant, receiving() as receiver:
-        yield Shipper(tenant, receiver, "default")
+        yield DispatchApi(tenant, receiver, "default")
 
 
-def health(shipper: Shipper) -> dict[str, Any]:
+def health(shipper: DispatchApi) -> dict[str, Any]:
     document: dict[str, Any] = shipper.http.get(f"{MONITORING}/health").json()
     return document
 
 
-def warn(shipper: Shipper, number: int, **fields: Any) -> list[int]:
+def warn(shipper: DispatchApi, number: int, **fields: Any) -> list[int]:
     """Raise so many warnings; their ids."""
 
     async def work(db: Pool) -> list[int]:
@@ -51,7 +51,7 @@ def warn(shipper: Shipper, number: int, **fields: Any) -> list[int]:
 # Pools and queues
 
 
-def test_pools_and_queues_are_counted(shipper: Shipper) -> None:
+def test_pools_and_queues_are_counted(shipper: DispatchApi) -> None:
     before = until("the pool answers", lambda: _alive(shipper))
     target = shipper.receiver.place()
     ids = [shipper.post(target)["id"] for _ in range(5)]
@@ -76,24 +76,24 @@ def test_pools_and_queues_are_counted(shipper: Shipper) -> None:
     shipper.do(later, "cancel")
 
 
-def _alive(shipper: Shipper) -> dict[str, Any] | None:
+def _alive(shipper: DispatchApi) -> dict[str, Any] | None:
     stats = shipper.stats()
     return stats if stats["alive"] else None
 
 
-def _grown(shipper: Shipper, before: dict[str, Any], number: int) -> dict[str, Any] | None:
+def _grown(shipper: DispatchApi, before: dict[str, Any], number: int) -> dict[str, Any] | None:
     stats = shipper.stats()
     grown = stats["totalProcessed"] - before["totalProcessed"] >= number
     return stats if grown and stats["activeWorkers"] == 0 else None
 
 
-def _delayed(shipper: Shipper) -> dict[str, Any] | None:
+def _delayed(shipper: DispatchApi) -> dict[str, Any] | None:
     queue = shipper.stats("queue-stats")
     return queue if queue["delayedMessages"] == 1 and queue["currentSize"] == 1 else None
 
 
 def test_a_tenant_sees_the_shared_pool_with_its_own_last_minutes(
-    newcomer: Shipper, product: Product
+    newcomer: DispatchApi, product: Product
 ) -> None:
     (shared,) = newcomer.http.get(f"{MONITORING}/pool-stats").json()["items"]
     assert (shared["poolCode"], shared["shared"]) == ("default", True)
@@ -105,7 +105,9 @@ def test_a_tenant_sees_the_shared_pool_with_its_own_last_minutes(
     assert queue["currentSize"] == 0
 
 
-def test_what_is_under_way_is_told_longest_first(shipper: Shipper, newcomer: Shipper) -> None:
+def test_what_is_under_way_is_told_longest_first(
+    shipper: DispatchApi, newcomer: DispatchApi
+) -> None:
     free = threading.Event()
     target = shipper.receiver.place(lambda _: Answer(hold=free))
     first = shipper.grouped(target, "g-1")
@@ -132,7 +134,7 @@ def test_what_is_under_way_is_told_longest_first(shipper: Shipper, newcomer: Shi
         shipper.becomes(job_id, "COMPLETED")
 
 
-def test_a_pool_of_ones_own_changes_while_it_runs(shipper: Shipper) -> None:
+def test_a_pool_of_ones_own_changes_while_it_runs(shipper: DispatchApi) -> None:
     code = make_pool(shipper.product, concurrency=1)
     path = f"{MONITORING}/pools/{code}"
     changed = shipper.http.put(path, json={"concurrency": 7, "rateLimitPerMinute": 600})
@@ -151,17 +153,17 @@ def test_a_pool_of_ones_own_changes_while_it_runs(shipper: Shipper) -> None:
 # Targets
 
 
-def breaker(shipper: Shipper) -> dict[str, Any] | None:
+def breaker(shipper: DispatchApi) -> dict[str, Any] | None:
     items = shipper.http.get(f"{MONITORING}/circuit-breakers").json()["items"]
     return next((item for item in items if item["name"] == shipper.receiver.url), None)
 
 
-def test_a_target_that_fails_is_left_alone_and_tried_again_on_request(shipper: Shipper) -> None:
+def test_a_target_that_fails_is_left_alone_and_tried_again_on_request(shipper: DispatchApi) -> None:
     with receiving() as receiver:  # all that is on one server is left alone together
         _is_left_alone(replace(shipper, receiver=receiver))
 
 
-def _is_left_alone(shipper: Shipper) -> None:
+def _is_left_alone(shipper: DispatchApi) -> None:
     target = shipper.receiver.place(500)
     for _ in range(15):
         shipper.post(target, maxRetries=1)
@@ -194,7 +196,7 @@ def _is_left_alone(shipper: Shipper) -> None:
 # Health and warnings
 
 
-def test_health_follows_from_deliveries_and_warnings(newcomer: Shipper) -> None:
+def test_health_follows_from_deliveries_and_warnings(newcomer: DispatchApi) -> None:
     assert health(newcomer)["status"] == "HEALTHY"
     warn(newcomer, 5)
     assert health(newcomer)["status"] == "HEALTHY"
@@ -214,12 +216,12 @@ def test_health_follows_from_deliveries_and_warnings(newcomer: Shipper) -> None:
     assert told["details"]["healthyPools"] == 0
 
 
-def _degraded(shipper: Shipper) -> dict[str, Any] | None:
+def _degraded(shipper: DispatchApi) -> dict[str, Any] | None:
     told = health(shipper)
     return told if told["status"] == "DEGRADED" else None
 
 
-def test_warnings_are_looked_at_and_put_aside(newcomer: Shipper) -> None:
+def test_warnings_are_looked_at_and_put_aside(newcomer: DispatchApi) -> None:
     (first,) = warn(newcomer, 1, source="a", message="one")
     assert warn(newcomer, 1, source="a", message="two") == [first]
     (second,) = warn(newcomer, 1, severity=Severity.CRITICAL)
@@ -253,7 +255,7 @@ def test_warnings_are_looked_at_and_put_aside(newcomer: Shipper) -> None:
 
 
 def test_metrics_tell_of_ones_own_pools_and_the_shared_ones(
-    shipper: Shipper, newcomer: Shipper
+    shipper: DispatchApi, newcomer: DispatchApi
 ) -> None:
     warn(newcomer, 2, severity=Severity.ERROR)
     page = newcomer.http.get("/metrics").text
@@ -274,7 +276,9 @@ def test_health_for_load_balancers_counts_the_pools(product: Product) -> None:
     assert dispatch["up"] == dispatch["expected"] >= 1
 
 
-def test_the_status_of_actors_names_no_pool_of_others(shipper: Shipper, newcomer: Shipper) -> None:
+def test_the_status_of_actors_names_no_pool_of_others(
+    shipper: DispatchApi, newcomer: DispatchApi
+) -> None:
     page = newcomer.http.get("/api/status")
     assert page.status_code == 200
     assert shipper.pool not in page.text
@@ -284,13 +288,13 @@ def test_the_status_of_actors_names_no_pool_of_others(shipper: Shipper, newcomer
 # All at once
 
 
-def _codes(shipper: Shipper) -> set[str]:
+def _codes(shipper: DispatchApi) -> set[str]:
     """The pools that it can use."""
     items = shipper.http.get(f"{MONITORING}/pool-stats").json()["items"]
     return {one["poolCode"] for one in items}
 
 
-def test_who_looks_for_work_is_told(shipper: Shipper) -> None:
+def test_who_looks_for_work_is_told(shipper: DispatchApi) -> None:
     until("the pool answers", lambda: _alive(shipper))
 
     def own() -> dict[str, Any] | None:
@@ -305,14 +309,14 @@ def test_who_looks_for_work_is_told(shipper: Shipper) -> None:
     assert one["timeSinceLastPollSeconds"] < 60
 
 
-def test_nobody_stands_by(shipper: Shipper) -> None:
+def test_nobody_stands_by(shipper: DispatchApi) -> None:
     told = shipper.http.get(f"{MONITORING}/standby-status").json()
     assert told["standbyEnabled"] is False
     assert told["supervisorAnswers"]
     assert told["actors"] >= told["actorsAlive"] > 0
 
 
-def test_the_dashboard_has_all_of_it(shipper: Shipper) -> None:
+def test_the_dashboard_has_all_of_it(shipper: DispatchApi) -> None:
     (warning,) = warn(shipper, 1)
     hold = threading.Event()
     target = shipper.receiver.place(lambda _: Answer(hold=hold))

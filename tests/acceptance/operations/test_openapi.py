@@ -15,7 +15,7 @@ from schemathesis.engine import events
 
 from tests.support.fuzzing import lead_nowhere, make_one_pool
 from tests.support.product import BOTH, Product, new_id, until
-from tests.support.subscriptions import wish
+from tests.support.subscriptions import subscription_body
 from tests.support.tenants import another_tenant
 
 # One run calls everything there is.
@@ -266,7 +266,9 @@ def test_the_whole_story_of_a_subscription_conforms(fuzzed: Product) -> None:
     call = calls(fuzzed)
     subscriptions, one = "/api/subscriptions", "/api/subscriptions/{id}"
     secrets = {"auth": {"type": "bearer", "token": "secret"}, "headers": {"X-Key": "secret"}}
-    whole = wish(description="x", queue="q", filter="data.a == 1", mode="NEXT_ON_ERROR", **secrets)
+    whole = subscription_body(
+        description="x", queue="q", filter="data.a == 1", mode="NEXT_ON_ERROR", **secrets
+    )
     whole |= {"customConfig": [{"key": "a", "value": "b"}]}
     made = call("POST", subscriptions, whole)
     call("GET", subscriptions)
@@ -279,7 +281,7 @@ def test_the_whole_story_of_a_subscription_conforms(fuzzed: Product) -> None:
     call("POST", "/api/webhook-secret/rotate", {})
     call("GET", "/api/webhook-secret")
     sync = "/api/applications/{application}/subscriptions/sync"
-    call("POST", sync, {"subscriptions": [wish()]}, application="story")
+    call("POST", sync, {"subscriptions": [subscription_body()]}, application="story")
     call("POST", sync, {"subscriptions": [], "removeUnlisted": True}, application="story")
     for method in ("GET", "DELETE"):
         call(method, one, id=made["code"])

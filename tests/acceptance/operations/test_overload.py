@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from host.paths import places_of
-from host.processes import find_in
+from host.paths import instance_paths
+from host.processes import find_processes_in
 from tests.support.problem import assert_problem
 from tests.support.product import Product, new_id, running_product, until
 
@@ -233,7 +233,7 @@ def test_bodies_have_a_budget_for_all_of_them_together(small: Product) -> None:
 def test_without_any_http_process_it_is_503_until_they_are_back(small: Product) -> None:
     """HAProxy is left alone to answer. Kept last: Serve takes a while to come back."""
     wait = small.register()
-    for process in find_in(places_of(Path(small.data_dir)).run_dir):
+    for process in find_processes_in(instance_paths(Path(small.data_dir)).run_dir):
         if process.name().startswith(("ray::ServeReplica", "ray::ProxyActor")):
             os.kill(process.pid, signal.SIGKILL)
     seen: set[int] = set()

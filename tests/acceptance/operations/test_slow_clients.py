@@ -9,14 +9,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from host.paths import places_of
-from host.proxy.haproxy_limits import AT_ONCE
+from host.paths import instance_paths
+from host.proxy.haproxy_limits import MAX_REQUESTS_PER_REPLICA
 from tests.support.instances import IMPATIENCE as DEADLINE
 from tests.support.instances import SOURCE_CONNECTIONS as SOURCE
 from tests.support.product import Product, until
 from tools.chaos.faults.slow_senders import SlowSenders, unfinished_post
 
-CROWD = AT_ONCE + 72
+CROWD = MAX_REQUESTS_PER_REPLICA + 72
 LENGTH = 1_000_000
 PROBES = 60
 # What else runs on the machine slows down some of the others as well, but not each time.
@@ -225,7 +225,7 @@ def test_no_log_holds_a_callback_token(product: Product, way: str) -> None:
         reply = product.http.post(bare, json={}, headers={"X-Callback-Token": token})
     assert reply.json()["verdict"] == "matched", reply.text
     product.http.post(f"{url}x", json={}, headers={"Authorization": ""})  # a forged one, too
-    places = places_of(Path(product.data_dir))
+    places = instance_paths(Path(product.data_dir))
     for folder in (places.run_dir, places.data_dir):
         for file in _logs(folder):
             assert token.encode() not in file.read_bytes(), file

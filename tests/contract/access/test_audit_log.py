@@ -7,7 +7,7 @@ from core.access.permissions import Permission
 from core.access.tokens import CALLBACK
 from core.dispatch.job import ANCHOR
 from storage.access import audit_log, keys, signing_secrets
-from storage.access.audit_log import COMMAND_LINE, Action
+from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.access.keys import NewKey
 from storage.dispatch import webhook_secrets
 from storage.postgres.pool import Pool
@@ -70,7 +70,7 @@ async def test_each_tenant_sees_its_own_page_by_page(pool: Pool, tenant: int, ot
 
 async def test_it_is_forgotten_after_its_time(pool: Pool, tenant: int) -> None:
     async with pool.acquire() as conn:
-        await audit_log.add(conn, tenant, "a", Action.KEY_CREATED, ["old", "older", "new"])
+        await audit_log.add(conn, tenant, "a", AuditAction.KEY_CREATED, ["old", "older", "new"])
     await pool.execute("update audit_log set at = now() - interval '1 hour' where object != 'new'")
     assert await audit_log.forget(pool, 7_200.0, 10) == 0
     assert await audit_log.forget(pool, 1_800.0, 1) == 1

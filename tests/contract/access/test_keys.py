@@ -8,7 +8,7 @@ import pytest
 
 from core.access.permissions import Permission
 from storage.access import keys
-from storage.access.keys import Child, NewKey
+from storage.access.keys import ChildKey, NewKey
 from storage.postgres.pool import Pool
 
 BOTH = (Permission.KEYS_WRITE, Permission.WAITS_READ)
@@ -53,7 +53,7 @@ async def test_a_child_ends_with_its_maker_at_the_latest(pool: Pool, tenant: int
     maker = await first(pool, tenant, lifetime=60.0)
     for more in ({}, {"lifetime": 3600.0}):
         made = await keys.create_child_key(pool, new(tenant, **more), maker)
-        assert isinstance(made, Child)
+        assert isinstance(made, ChildKey)
         assert made.expires_at is not None
         assert made.expires_at == pytest.approx(time.time() + 60, abs=20)
     sooner = await lives(pool, await child_of(pool, tenant, maker, lifetime=5.0))

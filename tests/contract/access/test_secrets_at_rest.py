@@ -24,7 +24,7 @@ from storage.encryption.keys import WrongKeyError
 from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
 from storage.gathers import resources
 from storage.postgres.pool import Pool
-from tests.support.dispatch import Jobs
+from tests.support.dispatch import JobFactory
 from tests.support.plain_secrets import find_plain
 from tests.support.subscriptions import subscription
 
@@ -46,7 +46,7 @@ def use(*keys: bytes) -> None:
     install(KeyRing(FixedKeys(keys)))
 
 
-async def store(pool: Pool, jobs: Jobs) -> str:
+async def store(pool: Pool, jobs: JobFactory) -> str:
     """One of each secret there is; the id of the job."""
     one = subscription(jobs.tenant, headers=HEADERS, auth=AUTH)
     await subscriptions.create(pool, one, MARKER.encode())
@@ -62,7 +62,7 @@ async def store(pool: Pool, jobs: Jobs) -> str:
     return await jobs.post(headers=HEADERS, auth=AUTH)
 
 
-async def store_plain(pool: Pool, jobs: Jobs) -> str:
+async def store_plain(pool: Pool, jobs: JobFactory) -> str:
     """The same as it was stored before there was encryption."""
     job_id = await store(pool, jobs)
     secret = MARKER.encode()
@@ -79,7 +79,7 @@ async def store_plain(pool: Pool, jobs: Jobs) -> str:
     return job_id
 
 
-async def read_all(pool: Pool, jobs: Jobs, job_id: str) -> list[Any]:
+async def read_all(pool: Pool, jobs: JobFactory, job_id: str) -> list[Any]:
     """Every secret as those who need it read it."""
     key = subscriptions.SubscriptionKey(jobs.tenant, "sub_orders")
     profile = (await subscriptions.profiles(pool, [key]))[key]
@@ -115,7 +115,7 @@ async def counts(pool: Pool) -> dict[str, int]:
 
 
 async def test_no_secret_is_in_any_column_and_all_come_back(
-    database: str, pool: Pool, jobs: Jobs
+    database: str, pool: Pool, jobs: JobFactory
 ) -> None:
     job_id = await store(pool, jobs)
     assert await find_plain(database, MARKER) == []
@@ -123,7 +123,7 @@ async def test_no_secret_is_in_any_column_and_all_come_back(
 
 
 async def test_every_column_that_holds_secrets_is_found_when_it_is_plain(
-    database: str, pool: Pool, jobs: Jobs
+    database: str, pool: Pool, jobs: JobFactory
 ) -> None:
     """The search of the other tests finds what there is to be found."""
     await store_plain(pool, jobs)
@@ -131,13 +131,13 @@ async def test_every_column_that_holds_secrets_is_found_when_it_is_plain(
     assert set(await find_plain(database, MARKER)) == held
 
 
-async def test_a_plain_row_is_read_until_it_is_encrypted(pool: Pool, jobs: Jobs) -> None:
+async def test_a_plain_row_is_read_until_it_is_encrypted(pool: Pool, jobs: JobFactory) -> None:
     job_id = await store_plain(pool, jobs)
     assert await read_all(pool, jobs, job_id) == EVERYTHING
 
 
 async def test_old_rows_are_encrypted_in_the_background_once(
-    database: str, pool: Pool, jobs: Jobs
+    database: str, pool: Pool, jobs: JobFactory
 ) -> None:
     job_id = await store_plain(pool, jobs)
     assert set(await counts(pool)) == {PLAIN}
@@ -152,7 +152,7 @@ async def test_old_rows_are_encrypted_in_the_background_once(
 
 
 async def test_a_row_that_somebody_holds_is_encrypted_by_the_next_round(
-    database: str, pool: Pool, jobs: Jobs
+    database: str, pool: Pool, jobs: JobFactory
 ) -> None:
     await store_plain(pool, jobs)
     rival = await asyncpg.connect(database)
@@ -173,7 +173,7 @@ async def test_a_row_that_somebody_holds_is_encrypted_by_the_next_round(
 
 
 async def test_a_row_that_changed_since_it_was_read_keeps_what_it_has(
-    pool: Pool, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, jobs: JobFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store_plain(pool, jobs)
     fetch, changed = type(pool).fetch, {"type": "bearer", "token": "newer"}
@@ -193,7 +193,7 @@ async def test_a_row_that_changed_since_it_was_read_keeps_what_it_has(
     )
 
 
-async def test_rotation_brings_everything_under_the_new_key(pool: Pool, jobs: Jobs) -> None:
+async def test_rotation_brings_everything_under_the_new_key(pool: Pool, jobs: JobFactory) -> None:
     job_id = await store(pool, jobs)
     await encryption_keys.check(pool)
     use(NEW, OLD)
@@ -209,7 +209,7 @@ async def test_rotation_brings_everything_under_the_new_key(pool: Pool, jobs: Jo
 
 
 async def test_rotations_and_removals_of_keys_are_audited_without_the_keys(
-    pool: Pool, jobs: Jobs
+    pool: Pool, jobs: JobFactory
 ) -> None:
     await store(pool, jobs)
     await encryption_keys.check(pool)
@@ -228,7 +228,9 @@ async def test_rotations_and_removals_of_keys_are_audited_without_the_keys(
         assert base64.b64encode(key).decode() not in told
 
 
-async def test_a_rotation_that_does_not_end_is_audited_as_started(pool: Pool, jobs: Jobs) -> None:
+async def test_a_rotation_that_does_not_end_is_audited_as_started(
+    pool: Pool, jobs: JobFactory
+) -> None:
     use(STRANGE)
     await jobs.post(auth=AUTH)
     use(NEW, OLD)
@@ -237,7 +239,7 @@ async def test_a_rotation_that_does_not_end_is_audited_as_started(pool: Pool, jo
     assert [one.action for one in entries] == ["encryption_key.rotation_started"]
 
 
-async def test_rotation_while_others_write(database: str, jobs: Jobs, pool: Pool) -> None:
+async def test_rotation_while_others_write(database: str, jobs: JobFactory, pool: Pool) -> None:
     for _ in range(20):
         await jobs.post(headers=HEADERS, auth=AUTH)
     writing = True
@@ -273,7 +275,7 @@ class KilledError(Exception):
 
 @pytest.mark.parametrize("after", range(5))
 async def test_a_rotation_that_was_killed_is_finished_by_the_next(
-    pool: Pool, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, after: int
+    pool: Pool, jobs: JobFactory, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     job_id = await store(pool, jobs)
     await encryption_keys.check(pool)
@@ -301,7 +303,7 @@ async def test_a_rotation_that_was_killed_is_finished_by_the_next(
     assert await read_all(pool, jobs, job_id) == EVERYTHING
 
 
-async def test_a_rotation_without_the_old_key_changes_nothing(pool: Pool, jobs: Jobs) -> None:
+async def test_a_rotation_without_the_old_key_changes_nothing(pool: Pool, jobs: JobFactory) -> None:
     await store(pool, jobs)
     await encryption_keys.check(pool)
     use(NEW)
@@ -311,7 +313,7 @@ async def test_a_rotation_without_the_old_key_changes_nothing(pool: Pool, jobs: 
 
 
 async def test_a_secret_under_a_lost_key_is_reported_and_the_rest_rotated(
-    pool: Pool, jobs: Jobs
+    pool: Pool, jobs: JobFactory
 ) -> None:
     use(STRANGE)
     await jobs.post(auth=AUTH)
@@ -344,7 +346,7 @@ async def test_an_instance_with_another_key_does_not_start(pool: Pool) -> None:
 
 
 async def test_what_cannot_be_decrypted_is_shown_without_it_and_can_be_replaced(
-    pool: Pool, jobs: Jobs
+    pool: Pool, jobs: JobFactory
 ) -> None:
     job_id = await store(pool, jobs)
     use(STRANGE)
@@ -365,7 +367,7 @@ async def test_what_cannot_be_decrypted_is_shown_without_it_and_can_be_replaced(
 
 
 async def test_a_ciphertext_that_was_moved_to_another_tenant_is_not_read(
-    pool: Pool, jobs: Jobs, others: Jobs
+    pool: Pool, jobs: JobFactory, others: JobFactory
 ) -> None:
     await jobs.post(auth=AUTH)
     stolen = await others.post(auth={"type": "bearer", "token": "own"})
@@ -383,7 +385,7 @@ async def test_a_ciphertext_that_was_moved_to_another_tenant_is_not_read(
     assert "another row" in claimed.unreadable
 
 
-async def test_a_job_without_secrets_needs_no_key(pool: Pool, jobs: Jobs) -> None:
+async def test_a_job_without_secrets_needs_no_key(pool: Pool, jobs: JobFactory) -> None:
     job_id = await jobs.post()
     row = await pool.fetchrow("select headers, auth from dispatch_jobs where job_id = $1", job_id)
     assert tuple(row) == (None, None)

@@ -3,9 +3,9 @@
 import asyncio
 
 from core.access.tokens import CALLBACK, STREAM
-from services.shared.change_listener import Notices
+from services.shared.change_listener import ChangeListener
 from storage.access import keys, signing_secrets
-from storage.postgres.change_notifications import Topic
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Pool
 
 FRESH = b"n" * 32
@@ -55,8 +55,8 @@ async def test_a_listing_has_ages_and_no_secret(pool: Pool) -> None:
 
 async def test_every_replica_hears_of_it(pool: Pool, database: str) -> None:
     heard = asyncio.Event()
-    notices = Notices()
-    notices.on(Topic.SIGNING_SECRETS, heard.set)
+    notices = ChangeListener()
+    notices.on_change(ChangeTopic.SIGNING_SECRETS, heard.set)
     listening = asyncio.create_task(notices.run_forever(database))
     try:
         await asyncio.wait_for(notices.listening.wait(), 10)

@@ -6,21 +6,21 @@ from functools import partial
 
 import pytest
 
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.config import Config
 from core.shared.errors import QuotaExceededError
 from core.shared.quotas import Quota, QuotaLimits, StoredKind, days_kept
 from core.shared.usage_counter import ROW_BYTES, UsageCounter
 from core.waits.state import Decision, Wait
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from services.access.quota_monitor import QuotaWatch, usage_source
 from services.access.usage_writer import UsageWriter
 from storage.access import keys, usage
-from storage.access.usage import Sums
-from storage.access.usage_counts import count_buried
+from storage.access.usage import UsageSums
+from storage.access.usage_counts import count_dead_letters
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions
-from storage.waits.flush import NEW, Change
+from storage.waits.flush import NO_VERSION, WaitChange
 from storage.waits.shard_store import ShardStore
 from tests.support.shards import address, api, register
 
@@ -29,7 +29,7 @@ WAITS, INBOX = StoredKind.WAITS, StoredKind.INBOX
 KEPT = days_kept(86_400.0, 7 * 86_400.0)
 
 
-async def _today(pool: Pool, tenant: int) -> Sums | None:
+async def _today(pool: Pool, tenant: int) -> UsageSums | None:
     return (await usage.read_today(pool, [tenant])).stored_today.get(tenant)
 
 
@@ -46,15 +46,15 @@ async def test_several_processes_add_to_one_number(pool: Pool, tenant: int, othe
             counter.add(tenant, WAITS, 1, 0)
             counter.add(other, INBOX, 2, 100)
         await asyncio.gather(*(writer.flush() for writer in writers))
-    assert await _today(pool, tenant) == Sums(20, 20 * ROW_BYTES[WAITS])
-    assert await _today(pool, other) == Sums(40, 2_000 + 40 * ROW_BYTES[INBOX])
+    assert await _today(pool, tenant) == UsageSums(20, 20 * ROW_BYTES[WAITS])
+    assert await _today(pool, other) == UsageSums(40, 2_000 + 40 * ROW_BYTES[INBOX])
 
 
 async def test_what_could_not_be_added_is_added_later(pool: Pool, tenant: int) -> None:
     counter = UsageCounter()
     away = [True]
 
-    async def add(counts: usage.Counts) -> None:
+    async def add(counts: usage.UsageCounts) -> None:
         if away:
             raise ConnectionError("away")
         await usage.add(pool, counts)
@@ -66,7 +66,7 @@ async def test_what_could_not_be_added_is_added_later(pool: Pool, tenant: int) -
     away.clear()
     counter.add(tenant, WAITS, 1, 0)
     await writer.flush()
-    assert await _today(pool, tenant) == Sums(4, 4 * ROW_BYTES[WAITS])
+    assert await _today(pool, tenant) == UsageSums(4, 4 * ROW_BYTES[WAITS])
 
 
 async def test_a_process_that_starts_anew_goes_on_from_what_was_told(
@@ -80,7 +80,7 @@ async def test_a_process_that_starts_anew_goes_on_from_what_was_told(
     again = UsageCounter()
     again.add(tenant, WAITS, 2, 0)
     await UsageWriter(again, partial(usage.add, pool)).flush()
-    assert await _today(pool, tenant) == Sums(9, 9 * ROW_BYTES[WAITS])
+    assert await _today(pool, tenant) == UsageSums(9, 9 * ROW_BYTES[WAITS])
 
 
 async def test_a_new_day_begins_with_nothing_and_what_is_kept_stays(
@@ -89,13 +89,13 @@ async def test_a_new_day_begins_with_nothing_and_what_is_kept_stays(
     await usage.add(pool, {(tenant, WAITS): (10, 1_000), (tenant, INBOX): (5, 500)})
     await _move_back(pool, 1)
     assert await _today(pool, tenant) is None
-    assert await usage.read_before_today(pool, [tenant], KEPT) == {tenant: Sums(15, 1_500)}
+    assert await usage.read_before_today(pool, [tenant], KEPT) == {tenant: UsageSums(15, 1_500)}
     await usage.add(pool, {(tenant, WAITS): (1, 1)})
     # The inbox keeps for a day: its rows of the day before yesterday are gone.
     await _move_back(pool, 1)
-    assert await usage.read_before_today(pool, [tenant], KEPT) == {tenant: Sums(11, 1_001)}
+    assert await usage.read_before_today(pool, [tenant], KEPT) == {tenant: UsageSums(11, 1_001)}
     await _move_back(pool, 6)
-    assert await usage.read_before_today(pool, [tenant], KEPT) == {tenant: Sums(1, 1)}
+    assert await usage.read_before_today(pool, [tenant], KEPT) == {tenant: UsageSums(1, 1)}
     await usage.forget(pool, 7)
     assert await pool.fetchval("select count(*) from tenant_usage") == 1
 
@@ -168,15 +168,15 @@ async def test_whoever_has_none_has_none(pool: Pool, tenant: int, quota: Quota) 
         assert await usage.count_known(pool, tenant, quota, ["a", "b"]) == 0
 
 
-def _change(before: Wait | None, decision: Decision, key: bytes) -> Change:
-    return Change(
+def _change(before: Wait | None, decision: Decision, key: bytes) -> WaitChange:
+    return WaitChange(
         key,
         1,
-        NEW if before is None else before.version,
+        NO_VERSION if before is None else before.version,
         decision.wait if decision.wait is not before else None,
         list(decision.entries),
         list(decision.parked),
-        list(decision.unparked),
+        list(decision.taken_from_inbox),
     )
 
 
@@ -186,11 +186,11 @@ async def test_a_shard_counts_what_it_stores(database: str) -> None:
     store = ShardStore(PoolOptions(dsn=database, name="test"), "a", 60.0, clock, counter)
     message = register(address())
     key = message.address.key
-    opened = take(None, message, NOW)
+    opened = apply(None, message, NOW)
     await store.flush([_change(None, opened, key)])
     assert counter.take(10)[1, WAITS] == (1, ROW_BYTES[WAITS])
     assert opened.wait is not None
-    came = take(opened.wait, api(message.address, b"x" * 1_000), NOW)
+    came = apply(opened.wait, api(message.address, b"x" * 1_000), NOW)
     await store.flush([_change(opened.wait, came, key)])
     lines, size = counter.take(10)[1, StoredKind.WAIT_EVENTS]
     assert lines >= 1
@@ -198,7 +198,7 @@ async def test_a_shard_counts_what_it_stores(database: str) -> None:
     # Another owner has moved the row on: nothing was stored, nothing is counted.
     await store.flush([_change(opened.wait, came, key)])
     assert counter.take(10) == {}
-    early = take(None, api(address(), b"y" * 50), NOW)
+    early = apply(None, api(address(), b"y" * 50), NOW)
     await store.flush([_change(None, early, b"k" * 16)])
     assert counter.take(10) == {(1, INBOX): (1, 50 + ROW_BYTES[INBOX])}
     await store.close()
@@ -206,7 +206,7 @@ async def test_a_shard_counts_what_it_stores(database: str) -> None:
 
 def test_dead_letters_weigh_what_they_bring() -> None:
     counter = UsageCounter()
-    record = Record(topic="t", partition=0, offset=1, value=b"123", key=b"45", headers=())
-    count_buried(counter, 3, [(record, "bad"), (record, "bad")])
+    record = KafkaMessage(topic="t", partition=0, offset=1, value=b"123", key=b"45", headers=())
+    count_dead_letters(counter, 3, [(record, "bad"), (record, "bad")])
     letters = StoredKind.DEAD_LETTERS
     assert counter.take(1) == {(3, letters): (2, 10 + 2 * ROW_BYTES[letters])}

@@ -5,17 +5,17 @@ import pytest
 from core.dispatch.groups import head_of, is_blocked
 from core.dispatch.job import JobStatus, Mode
 from storage.dispatch import groups as dispatch_groups
-from storage.dispatch.groups import FRONT, START, GroupPlace, Look
+from storage.dispatch.groups import FRONT, START, GroupSelection, PoolGroupKey
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
-from tests.support.dispatch import Jobs
+from tests.support.dispatch import JobFactory
 from tests.support.plans import plan_by_index
 
 FIRST = 1
 
 
 @pytest.fixture
-async def second(jobs: Jobs) -> int:
+async def second(jobs: JobFactory) -> int:
     number: int = await jobs.pool.fetchval(
         "insert into dispatch_pools (tenant_id, pool_id, code, name)"
         " values ($1, 'dpl_2', 'second', 'Second') returning pool_no",
@@ -25,12 +25,18 @@ async def second(jobs: Jobs) -> int:
 
 
 async def walk(
-    jobs: Jobs, pools: list[int], after: GroupPlace = START, limit: int = 100, look: Look = Look.ALL
-) -> list[GroupPlace]:
-    return await dispatch_groups.walk(jobs.pool, jobs.tenant, look, pools, after, limit)
+    jobs: JobFactory,
+    pools: list[int],
+    after: PoolGroupKey = START,
+    limit: int = 100,
+    look: GroupSelection = GroupSelection.ALL,
+) -> list[PoolGroupKey]:
+    return await dispatch_groups.list_keys(jobs.pool, jobs.tenant, look, pools, after, limit)
 
 
-async def test_groups_are_walked_by_pool_and_name(jobs: Jobs, others: Jobs, second: int) -> None:
+async def test_groups_are_walked_by_pool_and_name(
+    jobs: JobFactory, others: JobFactory, second: int
+) -> None:
     for name in ("b", "a", "a", "ä/ö:ü", "done", "b"):
         last = await jobs.grouped(name)
         if name == "done":
@@ -44,36 +50,36 @@ async def test_groups_are_walked_by_pool_and_name(jobs: Jobs, others: Jobs, seco
     assert await walk(jobs, [second]) == [(second, "a")]
     assert await walk(jobs, []) == []
     # However it is cut, it comes to the same.
-    found: list[GroupPlace] = []
+    found: list[PoolGroupKey] = []
     while page := await walk(jobs, [FIRST, second], found[-1] if found else START, 1):
         found += page
     assert found == await walk(jobs, [FIRST, second])
 
 
 async def test_failed_and_parked_groups_are_found_by_themselves(
-    jobs: Jobs, others: Jobs, second: int
+    jobs: JobFactory, others: JobFactory, second: int
 ) -> None:
     for name in ("a", "b", "c"):
         await jobs.fail(await jobs.grouped(name))
         await jobs.grouped(name)
     await jobs.grouped("fine")
     await others.fail(await others.grouped("theirs"))
-    await dispatch_groups.park(jobs.pool, jobs.tenant, GroupPlace(second, "x"), "why", "me")
-    await dispatch_groups.park(jobs.pool, others.tenant, GroupPlace(FIRST, "x"), None, "them")
-    failed = await walk(jobs, [FIRST, second], look=Look.FAILED)
+    await dispatch_groups.park(jobs.pool, jobs.tenant, PoolGroupKey(second, "x"), "why", "me")
+    await dispatch_groups.park(jobs.pool, others.tenant, PoolGroupKey(FIRST, "x"), None, "them")
+    failed = await walk(jobs, [FIRST, second], look=GroupSelection.FAILED)
     assert failed == [(FIRST, "a"), (FIRST, "b"), (FIRST, "c")]
-    assert await walk(jobs, [FIRST], failed[0], 1, Look.FAILED) == [(FIRST, "b")]
-    assert await walk(jobs, [FIRST, second], look=Look.PARKED) == [(second, "x")]
-    assert await walk(jobs, [FIRST], look=Look.PARKED) == []
+    assert await walk(jobs, [FIRST], failed[0], 1, GroupSelection.FAILED) == [(FIRST, "b")]
+    assert await walk(jobs, [FIRST, second], look=GroupSelection.PARKED) == [(second, "x")]
+    assert await walk(jobs, [FIRST], look=GroupSelection.PARKED) == []
 
 
-async def test_a_group_shows_its_front_and_its_size(jobs: Jobs, others: Jobs) -> None:
+async def test_a_group_shows_its_front_and_its_size(jobs: JobFactory, others: JobFactory) -> None:
     late = await jobs.grouped("g", sequence=100)
     head = await jobs.grouped("g")
     following = await jobs.grouped("g")
     await jobs.grouped("g", Mode.IMMEDIATE)
     await others.grouped("g")
-    place = GroupPlace(FIRST, "g")
+    place = PoolGroupKey(FIRST, "g")
 
     async def look(count_to: int = 100) -> dispatch_groups.Group:
         (group,) = await dispatch_groups.read(jobs.pool, jobs.tenant, [place], count_to)
@@ -97,19 +103,21 @@ async def test_a_group_shows_its_front_and_its_size(jobs: Jobs, others: Jobs) ->
     assert group.next_up is not None
     assert group.next_up.job_id == following
 
-    listed = await dispatch_groups.behind(jobs.pool, jobs.tenant, place, FRONT, 10)
+    listed = await dispatch_groups.list_jobs(jobs.pool, jobs.tenant, place, FRONT, 10)
     assert [job_id for job_id, _ in listed] == [head, following, late]
     after = listed[0][1]
-    rest = await dispatch_groups.behind(jobs.pool, jobs.tenant, place, after, 1)
+    rest = await dispatch_groups.list_jobs(jobs.pool, jobs.tenant, place, after, 1)
     assert [job_id for job_id, _ in rest] == [following]
-    assert await dispatch_groups.behind(jobs.pool, others.tenant, place, after, 9) != rest
+    assert await dispatch_groups.list_jobs(jobs.pool, others.tenant, place, after, 9) != rest
 
 
-async def test_a_group_is_held_by_what_blocks_not_by_what_failed_before_it(jobs: Jobs) -> None:
+async def test_a_group_is_held_by_what_blocks_not_by_what_failed_before_it(
+    jobs: JobFactory,
+) -> None:
     passed = await jobs.grouped("g", Mode.NEXT_ON_ERROR)
     blocking = await jobs.grouped("g")
     waiting = await jobs.grouped("g")
-    place = GroupPlace(FIRST, "g")
+    place = PoolGroupKey(FIRST, "g")
 
     async def look() -> dispatch_groups.Group:
         (group,) = await dispatch_groups.read(jobs.pool, jobs.tenant, [place], 10)
@@ -131,37 +139,39 @@ async def test_a_group_is_held_by_what_blocks_not_by_what_failed_before_it(jobs:
     assert head.job_id == blocking
 
 
-async def test_groups_come_in_the_order_they_were_asked_for(jobs: Jobs) -> None:
+async def test_groups_come_in_the_order_they_were_asked_for(jobs: JobFactory) -> None:
     made = {name: await jobs.grouped(name) for name in ("a", "b", "c")}
-    places = [GroupPlace(FIRST, name) for name in ("c", "nobody", "a", "b")]
+    places = [PoolGroupKey(FIRST, name) for name in ("c", "nobody", "a", "b")]
     groups = await dispatch_groups.read(jobs.pool, jobs.tenant, places, 10)
     heads = [group.next_up.job_id if group.next_up else None for group in groups]
     assert heads == [made["c"], None, made["a"], made["b"]]
     assert [group.waiting for group in groups] == [1, 0, 1, 1]
 
 
-async def test_a_group_is_parked_once_and_by_its_tenant(jobs: Jobs, others: Jobs) -> None:
-    place = GroupPlace(FIRST, "g")
+async def test_a_group_is_parked_once_and_by_its_tenant(
+    jobs: JobFactory, others: JobFactory
+) -> None:
+    place = PoolGroupKey(FIRST, "g")
     assert not await dispatch_groups.unpark(jobs.pool, jobs.tenant, place)
     for reason in ("one", None):
         await dispatch_groups.park(jobs.pool, jobs.tenant, place, reason, "me")
     (group,) = await dispatch_groups.read(jobs.pool, jobs.tenant, [place], 10)
     assert group.parking is not None
     assert (group.parking.reason, group.parking.parked_by) == (None, "me")
-    assert await dispatch_groups.places_of(jobs.pool, jobs.tenant, "g", [FIRST]) == [place]
-    assert await dispatch_groups.places_of(jobs.pool, others.tenant, "g", [FIRST]) == []
+    assert await dispatch_groups.find_keys(jobs.pool, jobs.tenant, "g", [FIRST]) == [place]
+    assert await dispatch_groups.find_keys(jobs.pool, others.tenant, "g", [FIRST]) == []
     assert not await dispatch_groups.unpark(jobs.pool, others.tenant, place)
     assert await dispatch_groups.unpark(jobs.pool, jobs.tenant, place)
-    assert await dispatch_groups.places_of(jobs.pool, jobs.tenant, "g", [FIRST]) == []
+    assert await dispatch_groups.find_keys(jobs.pool, jobs.tenant, "g", [FIRST]) == []
 
 
 async def test_so_many_groups_are_parked_and_no_more(
-    jobs: Jobs, others: Jobs, second: int, monkeypatch: pytest.MonkeyPatch
+    jobs: JobFactory, others: JobFactory, second: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch_groups, "MOST_PARKED", 2)
+    monkeypatch.setattr(dispatch_groups, "MAX_PARKED", 2)
 
     async def park(name: str, pool_no: int = FIRST, tenant: int = jobs.tenant) -> bool:
-        place = GroupPlace(pool_no, name)
+        place = PoolGroupKey(pool_no, name)
         return await dispatch_groups.park(jobs.pool, tenant, place, None, "me")
 
     assert await park("a")
@@ -170,16 +180,16 @@ async def test_so_many_groups_are_parked_and_no_more(
     assert await park("a")  # for another reason
     assert await park("c", second)
     assert await park("c", tenant=others.tenant)
-    assert await dispatch_groups.unpark(jobs.pool, jobs.tenant, GroupPlace(FIRST, "b"))
+    assert await dispatch_groups.unpark(jobs.pool, jobs.tenant, PoolGroupKey(FIRST, "b"))
     assert await park("c")
 
 
-async def test_a_name_may_be_in_two_pools(jobs: Jobs, second: int) -> None:
+async def test_a_name_may_be_in_two_pools(jobs: JobFactory, second: int) -> None:
     await jobs.grouped("g")
     await jobs.grouped("g", pool_no=second)
-    found = await dispatch_groups.places_of(jobs.pool, jobs.tenant, "g", [second, FIRST])
+    found = await dispatch_groups.find_keys(jobs.pool, jobs.tenant, "g", [second, FIRST])
     assert found == [(FIRST, "g"), (second, "g")]
-    assert await dispatch_groups.places_of(jobs.pool, jobs.tenant, "g", [second]) == found[1:]
+    assert await dispatch_groups.find_keys(jobs.pool, jobs.tenant, "g", [second]) == found[1:]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +210,7 @@ async def test_groups_are_found_by_their_index(
 
 
 async def test_one_poisoned_group_among_many_is_found_without_reading_them(
-    jobs: Jobs, pool: Pool
+    jobs: JobFactory, pool: Pool
 ) -> None:
     head = await jobs.grouped("poisoned")
     await pool.execute(
@@ -215,7 +225,7 @@ async def test_one_poisoned_group_among_many_is_found_without_reading_them(
     arguments = (jobs.tenant, -1, "", [FIRST], 10)
     plan = await pool.fetch(f"explain (analyze) {Q['failed_groups']}", *arguments, 100)
     assert "dispatch_jobs_error" in "\n".join(row[0] for row in plan)
-    assert await walk(jobs, [FIRST], look=Look.FAILED) == [(FIRST, "poisoned")]
+    assert await walk(jobs, [FIRST], look=GroupSelection.FAILED) == [(FIRST, "poisoned")]
     plan = await pool.fetch(f"explain (analyze, buffers) {Q['walk_groups']}", *arguments)
     assert "dispatch_jobs_group" in "\n".join(row[0] for row in plan)
     assert len(await walk(jobs, [FIRST], limit=1_000)) == 501

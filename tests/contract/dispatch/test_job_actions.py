@@ -3,18 +3,18 @@
 import pytest
 
 from core.dispatch.job import JobStatus, Mode
-from core.dispatch.job_actions import Fate, Verb
+from core.dispatch.job_actions import Fate, JobAction
 from core.shared.tsid import made_at
 from storage.dispatch import job_actions
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch.jobs import JobFilter
-from storage.postgres.bounded_scan import Found
-from tests.support.dispatch import DEFAULT_POOL, NOW, Jobs, note_attempts
+from storage.postgres.bounded_scan import ScanPage
+from tests.support.dispatch import DEFAULT_POOL, NOW, JobFactory, note_attempts
 
 # What people do
 
 
-async def fates(jobs: Jobs, verb: Verb, *job_ids: str) -> list[Fate]:
+async def fates(jobs: JobFactory, verb: JobAction, *job_ids: str) -> list[Fate]:
     told = await job_actions.apply(jobs.pool, jobs.tenant, verb, job_ids)
     assert [one.job_id for one in told] == list(job_ids)
     return [one.fate for one in told]
@@ -22,7 +22,7 @@ async def fates(jobs: Jobs, verb: Verb, *job_ids: str) -> list[Fate]:
 
 @pytest.mark.parametrize("status", [s for s in JobStatus if s is not JobStatus.IN_PROGRESS])
 async def test_a_job_can_be_sent_anew_from_every_state_but_a_delivery(
-    jobs: Jobs, status: JobStatus
+    jobs: JobFactory, status: JobStatus
 ) -> None:
     job_id = await jobs.post(message_group="g", sequence=3, expires_at=NOW - 1)
     await jobs.put(job_id, status, "done", attempt_count=3, last_error="no", sends=4)
@@ -31,10 +31,10 @@ async def test_a_job_can_be_sent_anew_from_every_state_but_a_delivery(
         " created_at = to_timestamp($1)",
         NOW - 101,
     )
-    (told,) = await job_actions.apply(jobs.pool, jobs.tenant, Verb.REQUEUE, [job_id])
-    assert (told.fate, told.was, told.pool_no) == (Fate.DONE, status, DEFAULT_POOL)
-    assert told.pointer is not None
-    assert (told.pointer.group, told.pointer.sequence) == ("g", 3)
+    (told,) = await job_actions.apply(jobs.pool, jobs.tenant, JobAction.REQUEUE, [job_id])
+    assert (told.fate, told.previous_status, told.pool_no) == (Fate.DONE, status, DEFAULT_POOL)
+    assert told.job_ref is not None
+    assert (told.job_ref.group, told.job_ref.sequence) == ("g", 3)
     job = await dispatch_jobs.read(jobs.pool, jobs.tenant, job_id)
     assert job is not None
     assert (job.status, job.standing) == (JobStatus.PENDING, "again")
@@ -44,26 +44,26 @@ async def test_a_job_can_be_sent_anew_from_every_state_but_a_delivery(
     assert job.expires_at == pytest.approx(job.updated_at + 100, abs=1)
 
 
-async def test_a_job_that_somebody_sends_stays_theirs(jobs: Jobs) -> None:
+async def test_a_job_that_somebody_sends_stays_theirs(jobs: JobFactory) -> None:
     live, over = await jobs.post(), await jobs.post()
     await jobs.take(live)
     await jobs.take(over, -1)
-    for verb in Verb:
+    for verb in JobAction:
         assert await fates(jobs, verb, live) == [Fate.IN_PROGRESS]
-    assert await fates(jobs, Verb.CANCEL, over) == [Fate.IN_PROGRESS]
-    assert await fates(jobs, Verb.REQUEUE, live, over) == [Fate.IN_PROGRESS, Fate.DONE]
+    assert await fates(jobs, JobAction.CANCEL, over) == [Fate.IN_PROGRESS]
+    assert await fates(jobs, JobAction.REQUEUE, live, over) == [Fate.IN_PROGRESS, Fate.DONE]
     assert await jobs.status(live) == ("IN_PROGRESS", "open")
 
 
-async def test_a_pool_that_is_no_more_gets_nothing_to_do(jobs: Jobs) -> None:
+async def test_a_pool_that_is_no_more_gets_nothing_to_do(jobs: JobFactory) -> None:
     job_id = await jobs.post()
     await jobs.fail(job_id)
     await jobs.pool.execute("update dispatch_pools set status = 'ARCHIVED'")
-    assert await fates(jobs, Verb.REQUEUE, job_id) == [Fate.POOL_ARCHIVED]
+    assert await fates(jobs, JobAction.REQUEUE, job_id) == [Fate.POOL_ARCHIVED]
     assert await jobs.status(job_id) == ("ERROR", "error")
 
 
-async def test_each_verb_says_what_became_of_each_job(jobs: Jobs, others: Jobs) -> None:
+async def test_each_verb_says_what_became_of_each_job(jobs: JobFactory, others: JobFactory) -> None:
     queued, pending, failed, done = [await jobs.post() for _ in range(4)]
     await jobs.put(pending, JobStatus.PENDING, "again")
     await jobs.fail(failed)
@@ -71,32 +71,32 @@ async def test_each_verb_says_what_became_of_each_job(jobs: Jobs, others: Jobs) 
     theirs = await others.post()
     everything = (queued, pending, failed, done, theirs, "nobody")
     not_failed, unknown = Fate.NOT_FAILED, Fate.UNKNOWN
-    fated = await fates(jobs, Verb.COMPLETE, *everything)
+    fated = await fates(jobs, JobAction.COMPLETE, *everything)
     assert fated == [not_failed, not_failed, Fate.DONE, not_failed, unknown, unknown]
     assert await jobs.status(failed) == ("COMPLETED", "done")
-    fated = await fates(jobs, Verb.CANCEL, *everything)
+    fated = await fates(jobs, JobAction.CANCEL, *everything)
     assert fated == [Fate.DONE, Fate.DONE, Fate.ENDED, Fate.ENDED, unknown, unknown]
     assert await jobs.status(queued) == await jobs.status(pending) == ("CANCELLED", "done")
     assert await others.status(theirs) == ("QUEUED", "open")
-    assert await fates(others, Verb.REQUEUE, queued) == [unknown]
+    assert await fates(others, JobAction.REQUEUE, queued) == [unknown]
 
 
-async def test_what_is_ignored_stays_failed_and_holds_nobody(jobs: Jobs) -> None:
+async def test_what_is_ignored_stays_failed_and_holds_nobody(jobs: JobFactory) -> None:
     job_id = await jobs.post()
     await jobs.fail(job_id)
-    assert await fates(jobs, Verb.IGNORE, job_id) == [Fate.DONE]
+    assert await fates(jobs, JobAction.IGNORE, job_id) == [Fate.DONE]
     assert await jobs.status(job_id) == ("ERROR", "done")
     job = await dispatch_jobs.read(jobs.pool, jobs.tenant, job_id)
     assert job is not None
     assert job.ignored_at is not None
     assert job.last_error == "HTTP 500"
-    for verb in (Verb.IGNORE, Verb.CANCEL, Verb.COMPLETE):
+    for verb in (JobAction.IGNORE, JobAction.CANCEL, JobAction.COMPLETE):
         assert await fates(jobs, verb, job_id) == [Fate.ENDED]
     wish = JobFilter(statuses=(JobStatus.ERROR,), ignored=False)
-    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, None, 9) == Found([])
+    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, wish, None, 9) == ScanPage([])
 
 
-async def test_what_failed_since_a_time_is_found_oldest_first(jobs: Jobs) -> None:
+async def test_what_failed_since_a_time_is_found_oldest_first(jobs: JobFactory) -> None:
     old, one, two = [await jobs.post() for _ in range(3)]
     for job_id, at in ((old, NOW - 100), (one, NOW + 1), (two, NOW + 2)):
         await jobs.fail(job_id)
@@ -106,15 +106,19 @@ async def test_what_failed_since_a_time_is_found_oldest_first(jobs: Jobs) -> Non
             at,
         )
     wish = JobFilter(statuses=(JobStatus.ERROR,), ignored=False, failed_after=NOW)
-    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, None, 10) == Found([one, two])
-    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, one, 10) == Found([two])
+    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, None, 10) == ScanPage(
+        [one, two]
+    )
+    assert await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, wish, one, 10) == ScanPage([two])
     assert await dispatch_jobs.count(jobs.pool, jobs.tenant, wish, one, 10) == 1
 
 
 # Forgetting
 
 
-async def test_what_ended_long_ago_is_forgotten_with_its_attempts(jobs: Jobs, others: Jobs) -> None:
+async def test_what_ended_long_ago_is_forgotten_with_its_attempts(
+    jobs: JobFactory, others: JobFactory
+) -> None:
     done, failed, waiting = [await jobs.post() for _ in range(3)]
     await jobs.put(done, JobStatus.COMPLETED, "done")
     await jobs.fail(failed)
@@ -132,7 +136,7 @@ async def test_what_ended_long_ago_is_forgotten_with_its_attempts(jobs: Jobs, ot
     assert await jobs.pool.fetchval("select count(*) from dispatch_attempts") == 1
 
 
-async def test_what_holds_others_back_is_not_forgotten(jobs: Jobs) -> None:
+async def test_what_holds_others_back_is_not_forgotten(jobs: JobFactory) -> None:
     head, held = await jobs.grouped("a"), await jobs.grouped("a")
     lone = await jobs.grouped("b")
     passed, passing = [await jobs.grouped("c", Mode.NEXT_ON_ERROR) for _ in range(2)]

@@ -10,9 +10,9 @@ from core.dispatch.job import JobStatus
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch.jobs import JobFilter, NewJob
 from storage.postgres import bounded_scan
-from storage.postgres.bounded_scan import Found
+from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.queries import Q
-from tests.support.dispatch import Jobs
+from tests.support.dispatch import JobFactory
 from tests.support.plans import plan_by_index
 
 # Whether somebody waits for what this connection has not committed.
@@ -26,7 +26,7 @@ OFF = (None,) * 16
 
 
 async def test_a_batch_that_has_to_look_again_is_stored_whole_or_not_at_all(
-    jobs: Jobs, database: str, monkeypatch: pytest.MonkeyPatch
+    jobs: JobFactory, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = [jobs.new(), jobs.new(idempotency_key="k")]
     passes = 0
@@ -64,39 +64,39 @@ async def test_a_batch_that_has_to_look_again_is_stored_whole_or_not_at_all(
 
 
 async def test_a_look_reads_so_many_and_tells_where_it_ended(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    jobs: JobFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_scan, "LOOKS", 3)
+    monkeypatch.setattr(bounded_scan, "SCAN_LIMIT", 3)
     ids = [await jobs.post(code="rare" if n in {0, 6} else "common") for n in range(7)]
     rare = JobFilter(code="rare")
 
-    async def back(before: str | None) -> Found[str, str]:
+    async def back(before: str | None) -> ScanPage[str, str]:
         return await dispatch_jobs.page(jobs.pool, jobs.tenant, rare, before, 10)
 
-    async def ahead(after: str | None) -> Found[str, str]:
+    async def ahead(after: str | None) -> ScanPage[str, str]:
         return await dispatch_jobs.upcoming(jobs.pool, jobs.tenant, rare, after, 10)
 
-    assert await back(None) == Found([ids[6]], ids[4])
-    assert await back(ids[4]) == Found([], ids[1])
-    assert await back(ids[1]) == Found([ids[0]])
-    assert await back(ids[3]) == Found([ids[0]])
-    assert await ahead(None) == Found([ids[0]], ids[2])
-    assert await ahead(ids[2]) == Found([], ids[5])
-    assert await ahead(ids[5]) == Found([ids[6]])
+    assert await back(None) == ScanPage([ids[6]], ids[4])
+    assert await back(ids[4]) == ScanPage([], ids[1])
+    assert await back(ids[1]) == ScanPage([ids[0]])
+    assert await back(ids[3]) == ScanPage([ids[0]])
+    assert await ahead(None) == ScanPage([ids[0]], ids[2])
+    assert await ahead(ids[2]) == ScanPage([], ids[5])
+    assert await ahead(ids[5]) == ScanPage([ids[6]])
     for after, number in ((None, 1), (ids[0], 0), (ids[3], 1)):
         assert await dispatch_jobs.count(jobs.pool, jobs.tenant, rare, after, 10) == number
 
 
 async def test_what_an_index_serves_is_found_however_far_it_is(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    jobs: JobFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_scan, "LOOKS", 2)
+    monkeypatch.setattr(bounded_scan, "SCAN_LIMIT", 2)
     ids = [await jobs.post() for _ in range(6)]
     await jobs.fail(ids[0])
     failed = JobFilter(statuses=(JobStatus.ERROR,), ignored=False)
-    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, failed, None, 10) == Found(ids[:1])
+    assert await dispatch_jobs.page(jobs.pool, jobs.tenant, failed, None, 10) == ScanPage(ids[:1])
     everything = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(), None, 10)
-    assert everything == Found(ids[::-1])
+    assert everything == ScanPage(ids[::-1])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def test_each_look_has_its_index(
     assert index in await plan_by_index(database, query, arguments)
 
 
-async def test_an_event_is_found_among_many(jobs: Jobs) -> None:
+async def test_an_event_is_found_among_many(jobs: JobFactory) -> None:
     for _ in range(20):
         await dispatch_jobs.create(jobs.pool, jobs.tenant, [jobs.new() for _ in range(100)])
     await jobs.pool.execute("update dispatch_jobs set event_id = 'E' || position")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.attempt import TOO_LATE, Step
+from core.dispatch.attempt import EXPIRED_MESSAGE, JobTransition
 from core.dispatch.job import JobKey, JobStatus
 from storage.access import keys as access
 from storage.dispatch import job_queue
@@ -43,7 +43,7 @@ class TestOrder:
         assert await claim(pool, second) == []  # the first was never sent
         assert await claim(pool, first) == ["a"]
         assert await claim(pool, second) == []  # and now it is under way
-        again = Step(status=JobStatus.QUEUED, attempt_count=1, attempt_number=1, wait=60.0)
+        again = JobTransition(status=JobStatus.QUEUED, attempt_count=1, attempt_number=1, wait=60.0)
         await finish(pool, first, again, BAD)
         assert await claim(pool, second) == ["b"]
 
@@ -119,7 +119,7 @@ class TestExpiry:
             assert await field(pool, key, "status") == "EXPIRED"
             assert await field(pool, key, "standing") == "done"
             assert await field(pool, key, "completed_at is not null")
-            assert await field(pool, key, "last_error") == TOO_LATE
+            assert await field(pool, key, "last_error") == EXPIRED_MESSAGE
         assert await field(pool, failed, "status") == "ERROR"
         assert await claim(pool, after) == ["after"]
         assert await job_queue.expire(pool, POOL, 10) == []

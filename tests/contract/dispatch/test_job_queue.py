@@ -2,11 +2,11 @@
 
 import asyncio
 
-from core.dispatch.attempt import Result as Came
-from core.dispatch.attempt import Sent, Step
+from core.dispatch.attempt import AttemptStatus as Came
+from core.dispatch.attempt import DeliveryAttempt, JobTransition
 from core.dispatch.job import ANCHOR, GroupKey, JobKey, JobStatus
 from storage.dispatch import job_queue, jobs
-from storage.dispatch.job_queue import KEPT_DEFERRALS
+from storage.dispatch.job_queue import MAX_KEPT_DEFERRALS
 from storage.postgres.pool import Pool
 from tests.support.dispatch_queue import (
     BAD,
@@ -107,7 +107,7 @@ class TestFinishing:
     async def test_a_job_that_is_to_go_again_says_when(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")
         await claim(pool, key)
-        again = Step(status=JobStatus.QUEUED, attempt_count=1, attempt_number=1, wait=60.0)
+        again = JobTransition(status=JobStatus.QUEUED, attempt_count=1, attempt_number=1, wait=60.0)
         due = (await finish(pool, key, again, BAD))[key]
         assert due - await pool.fetchval("select extract(epoch from now())::float8") > 55
         (found,) = await job_queue.scan(pool, POOL, 0, 10)
@@ -128,14 +128,16 @@ class TestFinishing:
     async def test_whatever_a_receiver_says_can_be_written(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")
         await claim(pool, key)
-        odd = Sent(status=Came.SUCCESS, body="a\0b\ud800", error="\0", began_at=1.0)
+        odd = DeliveryAttempt(status=Came.SUCCESS, body="a\0b\ud800", error="\0", began_at=1.0)
         assert await finish(pool, key, sent=odd) == {key: 0.0}
         assert await pool.fetchval("select response_body from dispatch_attempts") == "a\ufffdb?"
 
     async def test_what_was_not_sent_has_no_attempt(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")
         await claim(pool, key)
-        expired = Step(status=JobStatus.EXPIRED, attempt_count=0, attempt_number=0, error="late")
+        expired = JobTransition(
+            status=JobStatus.EXPIRED, attempt_count=0, attempt_number=0, error="late"
+        )
         assert await finish(pool, key, expired, None) == {key: 0.0}
         assert await field(pool, key, "status") == "EXPIRED"
         assert await pool.fetchval("select count(*) from dispatch_attempts") == 0
@@ -145,17 +147,17 @@ async def test_of_a_job_that_is_put_off_for_ever_the_latest_is_noted(
     pool: Pool, tenant: int
 ) -> None:
     key = await store(pool, tenant, "j", message_group="g")
-    wait = Step(status=JobStatus.QUEUED, attempt_count=0, attempt_number=1, wait=0.0)
-    asks = Sent(status=Came.DEFERRED, delay=0.0, code=429)
+    wait = JobTransition(status=JobStatus.QUEUED, attempt_count=0, attempt_number=1, wait=0.0)
+    asks = DeliveryAttempt(status=Came.DEFERRED, delay=0.0, code=429)
     (job,) = await claimed(pool, key)
     await finish(pool, key, wait, BAD)
-    for _ in range(3 * KEPT_DEFERRALS):
+    for _ in range(3 * MAX_KEPT_DEFERRALS):
         (job,) = await claimed(pool, key)
         await finish(pool, key, wait, asks, job.send_no)
     kept = await pool.fetch("select send_no, status from dispatch_attempts order by send_no")
     assert tuple(kept[0]) == (1, "SERVER_ERROR")
-    assert kept[-1]["send_no"] == job.send_no == 3 * KEPT_DEFERRALS + 1
-    assert KEPT_DEFERRALS < len(kept) <= 2 * KEPT_DEFERRALS
+    assert kept[-1]["send_no"] == job.send_no == 3 * MAX_KEPT_DEFERRALS + 1
+    assert MAX_KEPT_DEFERRALS < len(kept) <= 2 * MAX_KEPT_DEFERRALS
 
 
 class TestFinding:
@@ -174,10 +176,10 @@ class TestFinding:
 
     async def test_what_no_pool_has_is_found_again(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")
-        assert await job_queue.again(pool, POOL, 0, 10) == []
+        assert await job_queue.unclaimed(pool, POOL, 0, 10) == []
         await job_queue.mark_pending(pool, [key])
         assert await field(pool, key, "status") == "PENDING"
-        (found,) = await job_queue.again(pool, POOL, 0, 10)
+        (found,) = await job_queue.unclaimed(pool, POOL, 0, 10)
         assert found.job_id == "j"
         assert await claim(pool, key) == ["j"]
         await job_queue.mark_pending(pool, [key])

@@ -7,13 +7,13 @@ from core.dispatch.subscription import Signature
 from core.shared.tsid import made_at
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch.jobs import Job, JobFilter, NewJob
-from storage.postgres.bounded_scan import Found
-from tests.support.dispatch import DEFAULT_POOL, NOW, Jobs, note_attempts
+from storage.postgres.bounded_scan import ScanPage
+from tests.support.dispatch import DEFAULT_POOL, NOW, JobFactory, note_attempts
 
 # Posting
 
 
-async def test_a_job_is_kept_whole(jobs: Jobs) -> None:
+async def test_a_job_is_kept_whole(jobs: JobFactory) -> None:
     new = jobs.new(
         subject="order:7",
         correlation_id="c-1",
@@ -47,11 +47,11 @@ async def test_a_job_is_kept_whole(jobs: Jobs) -> None:
     assert job.has_auth
     assert "secret" not in repr((job, new))
     assert made.position == job.position
-    pointer = new.to_pointer(jobs.tenant, made.position)
+    pointer = new.to_job_ref(jobs.tenant, made.position)
     assert (pointer.due, pointer.group, pointer.place) == (NOW + 10.5, "g", (5, made.position))
 
 
-async def test_a_batch_is_one_statement_and_keeps_its_order(jobs: Jobs) -> None:
+async def test_a_batch_is_one_statement_and_keeps_its_order(jobs: JobFactory) -> None:
     news = [jobs.new(code=f"code-{number}") for number in range(100)]
     made = await dispatch_jobs.create(jobs.pool, jobs.tenant, news)
     assert [one.job_id for one in made] == [one.job_id for one in news]
@@ -60,7 +60,9 @@ async def test_a_batch_is_one_statement_and_keeps_its_order(jobs: Jobs) -> None:
     assert not any(one.known for one in made)
 
 
-async def test_a_key_that_is_known_gives_the_first_job(jobs: Jobs, others: Jobs) -> None:
+async def test_a_key_that_is_known_gives_the_first_job(
+    jobs: JobFactory, others: JobFactory
+) -> None:
     first = await jobs.post(idempotency_key="k", code="first")
     again = [jobs.new(idempotency_key="k", code="second"), jobs.new(), jobs.new()]
     made = await dispatch_jobs.create(jobs.pool, jobs.tenant, again)
@@ -73,7 +75,7 @@ async def test_a_key_that_is_known_gives_the_first_job(jobs: Jobs, others: Jobs)
     assert await others.post(idempotency_key="k") != first
 
 
-async def test_of_many_who_post_one_key_at_once_one_makes_the_job(jobs: Jobs) -> None:
+async def test_of_many_who_post_one_key_at_once_one_makes_the_job(jobs: JobFactory) -> None:
     wishes = [[jobs.new(idempotency_key="k"), jobs.new()] for _ in range(8)]
     made = await asyncio.gather(
         *(dispatch_jobs.create(jobs.pool, jobs.tenant, wish) for wish in wishes)
@@ -86,7 +88,7 @@ async def test_of_many_who_post_one_key_at_once_one_makes_the_job(jobs: Jobs) ->
 # Looking
 
 
-async def test_listings_are_newest_first_and_filtered(jobs: Jobs, others: Jobs) -> None:
+async def test_listings_are_newest_first_and_filtered(jobs: JobFactory, others: JobFactory) -> None:
     one = await jobs.post(
         source="a", code="x", message_group="g", correlation_id="c", client_id="acme"
     )
@@ -120,7 +122,7 @@ async def test_listings_are_newest_first_and_filtered(jobs: Jobs, others: Jobs) 
     assert await listed(pools=(DEFAULT_POOL,)) == [three, two, one]
     assert await listed(pools=()) == []
     second = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(), None, 2, 1)
-    assert second == Found([two, one])
+    assert second == ScanPage([two, one])
     assert await dispatch_jobs.count(jobs.pool, jobs.tenant, JobFilter(), None, 2) == 2
     assert await dispatch_jobs.count(jobs.pool, jobs.tenant, JobFilter(), one, 9) == 2
     found = await dispatch_jobs.read_many(jobs.pool, jobs.tenant, [one, three])
@@ -130,7 +132,7 @@ async def test_listings_are_newest_first_and_filtered(jobs: Jobs, others: Jobs) 
     assert await dispatch_jobs.read(jobs.pool, others.tenant, one) is None
 
 
-async def test_times_are_exact_though_ids_are_looked_up(jobs: Jobs) -> None:
+async def test_times_are_exact_though_ids_are_looked_up(jobs: JobFactory) -> None:
     early, late = await jobs.post(), await jobs.post()
     at = made_at(early)
     for job_id, seconds in ((early, 0.25), (late, 0.75)):
@@ -153,7 +155,7 @@ async def test_times_are_exact_though_ids_are_looked_up(jobs: Jobs) -> None:
     assert await listed(None, 0.8) == [late, early]
 
 
-async def test_an_events_job_shows_what_the_event_brings(jobs: Jobs) -> None:
+async def test_an_events_job_shows_what_the_event_brings(jobs: JobFactory) -> None:
     await jobs.pool.execute(
         "insert into events (tenant_id, event_id, spec_version, type, source, time, data,"
         " content_type) values ($1, 'E1', '1.0', 't', 's', now(), $2, 'text/plain')",
@@ -170,10 +172,10 @@ async def test_an_events_job_shows_what_the_event_brings(jobs: Jobs) -> None:
     assert job is not None
     assert (job.payload, job.content_type) == (b"hello", "text/plain")
     found = await dispatch_jobs.page(jobs.pool, jobs.tenant, JobFilter(event_id="E1"), None, 10)
-    assert found == Found([job_id])
+    assert found == ScanPage([job_id])
 
 
-async def test_options_are_what_jobs_have(jobs: Jobs, others: Jobs) -> None:
+async def test_options_are_what_jobs_have(jobs: JobFactory, others: JobFactory) -> None:
     await jobs.post(source="b", code="y")
     await jobs.post(source="a", code="x")
     await others.post(source="z", code="z")
@@ -189,7 +191,9 @@ async def test_options_are_what_jobs_have(jobs: Jobs, others: Jobs) -> None:
     assert {one.value for one in latest} == {"x", "a", "default"}
 
 
-async def test_attempts_come_in_pages_and_the_latest_at_once(jobs: Jobs, others: Jobs) -> None:
+async def test_attempts_come_in_pages_and_the_latest_at_once(
+    jobs: JobFactory, others: JobFactory
+) -> None:
     job_id = await jobs.post()
     await note_attempts(jobs, job_id, 5)
 

@@ -9,7 +9,7 @@ import pytest
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import PoolRefusal, PoolStatus
 from services.dispatch import declarations
-from services.dispatch.declarations import Declaration, NotSynced, Synced
+from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
 from storage.access import keys
 from storage.dispatch import pools, subscriptions
 from storage.dispatch.pools import NewPool, PoolFilter, PoolRow
@@ -189,24 +189,24 @@ async def test_tenants_see_their_own_and_the_anchors(pool: Pool, tenant: int, ot
 
 async def sync(
     pool: Pool, tenant: int, *wanted: NewPool, remove: bool = False, most: int = ENOUGH
-) -> Synced | NotSynced:
-    wish = Declaration(application="shop", remove=remove)
+) -> SyncResult | SyncRefusal:
+    wish = DeclarationOptions(application="shop", remove=remove)
     return await declarations.sync_pools(pool, tenant, wish, wanted, most)
 
 
 async def test_an_application_declares_its_pools(pool: Pool, tenant: int) -> None:
     one, two = new("one"), new("two")
-    assert await sync(pool, tenant, one, two) == Synced(created=["one", "two"])
+    assert await sync(pool, tenant, one, two) == SyncResult(created=["one", "two"])
     other_rate = replace(two, rate_limit=5)
     done = await sync(pool, tenant, one, other_rate)
-    assert done == Synced(updated=["two"], unchanged=["one"])
+    assert done == SyncResult(updated=["two"], unchanged=["one"])
     await subscriptions.create(
         pool, subscription(tenant, pool_no=await number(pool, tenant, "one")), b"s"
     )
     done = await sync(pool, tenant, new("three"), remove=True)
-    kept = NotSynced("one", PoolRefusal.POOL_IN_USE)
-    assert done == Synced(created=["three"], removed=["two"], kept=[kept])
-    assert await sync(pool, tenant, one, two) == Synced(updated=["two"], unchanged=["one"])
+    kept = SyncRefusal("one", PoolRefusal.POOL_IN_USE)
+    assert done == SyncResult(created=["three"], removed=["two"], kept=[kept])
+    assert await sync(pool, tenant, one, two) == SyncResult(updated=["two"], unchanged=["one"])
 
 
 async def number(pool: Pool, tenant: int, code: str) -> int:
@@ -218,12 +218,12 @@ async def number(pool: Pool, tenant: int, code: str) -> int:
 async def test_a_declaration_that_cannot_be_met_changes_nothing(pool: Pool, tenant: int) -> None:
     await made(pool, tenant, "by-hand")
     refused = await sync(pool, tenant, new("one"), new("by-hand"))
-    assert refused == NotSynced("by-hand", PoolRefusal.CODE_EXISTS)
+    assert refused == SyncRefusal("by-hand", PoolRefusal.CODE_EXISTS)
     assert await pools.find(pool, tenant, "one") is None
     refused = await sync(pool, tenant, new("one"), new("two"), most=4)
-    assert refused == NotSynced("two", PoolRefusal.POOL_LIMIT)
+    assert refused == SyncRefusal("two", PoolRefusal.POOL_LIMIT)
     assert await pools.find(pool, tenant, "one") is None
     await sync(pool, tenant, new("one"))
     await pools.archive(pool, tenant, "one")
     refused = await sync(pool, tenant, new("one"), most=2)
-    assert refused == NotSynced("one", PoolRefusal.POOL_LIMIT)
+    assert refused == SyncRefusal("one", PoolRefusal.POOL_LIMIT)

@@ -7,15 +7,15 @@ from core.dispatch.job import JobStatus
 from core.shared.tsid import made_at
 from storage.access import keys
 from storage.dispatch import stats
-from storage.dispatch.stats import Outcomes
+from storage.dispatch.stats import OutcomeCounts
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.queries import Q
-from tests.support.dispatch import Jobs
+from tests.support.dispatch import JobFactory
 
 
-async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: Jobs) -> None:
-    others = Jobs(jobs.pool, await keys.create_tenant(jobs.pool, "other"), 1)
+async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: JobFactory) -> None:
+    others = JobFactory(jobs.pool, await keys.create_tenant(jobs.pool, "other"), 1)
     await others.fail(await others.post())
     first, second, third, _ = [await jobs.post() for _ in range(4)]
     await jobs.put(first, JobStatus.COMPLETED, "done")
@@ -27,12 +27,12 @@ async def test_the_last_minutes_are_counted_by_when_jobs_were_made(jobs: Jobs) -
             jobs.pool, jobs.tenant, made_at(since), made_at(lately), most
         )
 
-    assert await counted(first, third) == {1: (Outcomes(2, 1), Outcomes(1, 0))}
-    assert await counted(second, second) == {1: (Outcomes(1, 1), Outcomes(1, 1))}
-    assert await counted(first, first, most=2) == {1: (Outcomes(1, 0), Outcomes(1, 0))}
+    assert await counted(first, third) == {1: (OutcomeCounts(2, 1), OutcomeCounts(1, 0))}
+    assert await counted(second, second) == {1: (OutcomeCounts(1, 1), OutcomeCounts(1, 1))}
+    assert await counted(first, first, most=2) == {1: (OutcomeCounts(1, 0), OutcomeCounts(1, 0))}
 
 
-async def test_open_warnings_are_counted_by_severity(jobs: Jobs) -> None:
+async def test_open_warnings_are_counted_by_severity(jobs: JobFactory) -> None:
     for source, severity in (("a", Severity.ERROR), ("b", Severity.ERROR), ("c", Severity.INFO)):
         last = await warnings.warn(
             jobs.pool,
@@ -45,8 +45,8 @@ async def test_open_warnings_are_counted_by_severity(jobs: Jobs) -> None:
     assert await warnings.count_open(jobs.pool, jobs.tenant + 1) == {}
 
 
-async def test_a_count_reads_so_many_whatever_they_are(jobs: Jobs) -> None:
-    others = Jobs(jobs.pool, await keys.create_tenant(jobs.pool, "other"), 1)
+async def test_a_count_reads_so_many_whatever_they_are(jobs: JobFactory) -> None:
+    others = JobFactory(jobs.pool, await keys.create_tenant(jobs.pool, "other"), 1)
     await others.post()
     await jobs.post()
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.dispatch.job import GroupKey, JobKey
-from core.dispatch.job_actions import Verb
+from core.dispatch.job_actions import JobAction
 from storage.dispatch import job_actions, job_queue, jobs, subscriptions
 from storage.postgres.pool import Pool
 from tests.support.dispatch_queue import BAD, FAILED, POOL, claim, claimed, field, finish, store
@@ -36,7 +36,7 @@ class TestTarget:
             *(await job_queue.read_groups(pool, POOL, [group], 10))[group],
         ]
         await job_queue.mark_pending(pool, [key])
-        found += await job_queue.again(pool, POOL, 0, 10)
+        found += await job_queue.unclaimed(pool, POOL, 0, 10)
         assert [one.target for one in found] == [NEW] * 4
         (shown,) = await jobs.read_many(pool, key.tenant, [key.job_id])
         assert shown.target_url == NEW
@@ -52,7 +52,7 @@ class TestTarget:
         await pool.execute("update dispatch_jobs set status = 'ERROR', standing = 'error'")
         (shown,) = await jobs.read_many(pool, key.tenant, [key.job_id])
         assert shown.target_url == NEW
-        await job_actions.apply(pool, key.tenant, Verb.REQUEUE, [key.job_id])
+        await job_actions.apply(pool, key.tenant, JobAction.REQUEUE, [key.job_id])
         (job,) = await claimed(pool, key)
         assert job.target_url == NEW
 

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.attempt import Step
+from core.dispatch.attempt import JobTransition
 from core.dispatch.job import GroupKey, JobKey, JobStatus, Mode
-from core.dispatch.subscription import Refusal, Subscription
+from core.dispatch.subscription import Subscription, SubscriptionRefusal
 from storage.access import keys
 from storage.dispatch import groups, job_queue, pools, subscription_moves
 from storage.dispatch import subscriptions as store
-from storage.dispatch.groups import GroupPlace
-from storage.dispatch.job_queue import Result
+from storage.dispatch.groups import PoolGroupKey
+from storage.dispatch.job_queue import JobResult
 from storage.dispatch.pools import NewPool, PoolRow
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.postgres.queries import Q
-from tests.support.dispatch import Jobs
+from tests.support.dispatch import JobFactory
 from tests.support.subscriptions import subscription
 
 OLD = 1
 GRACE = 15.0
-DONE = Step(status=JobStatus.COMPLETED, attempt_count=1, attempt_number=1)
+DONE = JobTransition(status=JobStatus.COMPLETED, attempt_count=1, attempt_number=1)
 
 
 @pytest.fixture
@@ -33,12 +33,12 @@ async def pool(database: str) -> AsyncIterator[Pool]:
 
 
 @pytest.fixture
-async def jobs(pool: Pool) -> Jobs:
-    return Jobs(pool, await keys.create_tenant(pool, "acme"), OLD)
+async def jobs(pool: Pool) -> JobFactory:
+    return JobFactory(pool, await keys.create_tenant(pool, "acme"), OLD)
 
 
 @pytest.fixture
-async def new(pool: Pool, jobs: Jobs) -> int:
+async def new(pool: Pool, jobs: JobFactory) -> int:
     made = await pools.create(
         pool, jobs.tenant, NewPool(pool_id="dpl_new", code="new", name="New"), 20
     )
@@ -47,13 +47,15 @@ async def new(pool: Pool, jobs: Jobs) -> int:
 
 
 @pytest.fixture
-async def orders(jobs: Jobs) -> Subscription:
+async def orders(jobs: JobFactory) -> Subscription:
     made = await store.create(jobs.pool, subscription(jobs.tenant), b"secret")
     assert isinstance(made, Subscription)
     return made
 
 
-async def wanted(jobs: Jobs, orders: Subscription, group: str = "orders:g", **fields: Any) -> str:
+async def wanted(
+    jobs: JobFactory, orders: Subscription, group: str = "orders:g", **fields: Any
+) -> str:
     """A job of the subscription."""
     job_id = await jobs.grouped(group, **fields)
     await jobs.pool.execute(
@@ -64,18 +66,20 @@ async def wanted(jobs: Jobs, orders: Subscription, group: str = "orders:g", **fi
     return job_id
 
 
-async def move(jobs: Jobs, orders: Subscription, pool_no: int) -> Refusal | Subscription:
+async def move(
+    jobs: JobFactory, orders: Subscription, pool_no: int
+) -> SubscriptionRefusal | Subscription:
     return await store.change(
         jobs.pool, jobs.tenant, orders.code, lambda held: replace(held, pool_no=pool_no)
     )
 
 
-async def claim(jobs: Jobs, pool_no: int, *ids: str) -> list[str]:
+async def claim(jobs: JobFactory, pool_no: int, *ids: str) -> list[str]:
     keys = [JobKey(jobs.tenant, job_id) for job_id in ids]
     return [one.job_id for one in await job_queue.claim(jobs.pool, pool_no, keys, "me", GRACE)]
 
 
-async def where(jobs: Jobs, job_id: str) -> int:
+async def where(jobs: JobFactory, job_id: str) -> int:
     found: int = await jobs.pool.fetchval(
         "select pool_no from dispatch_jobs where job_id = $1", job_id
     )
@@ -83,7 +87,7 @@ async def where(jobs: Jobs, job_id: str) -> int:
 
 
 async def test_nothing_newer_passes_what_waited_in_the_old_pool(
-    jobs: Jobs, orders: Subscription, new: int
+    jobs: JobFactory, orders: Subscription, new: int
 ) -> None:
     first, second = [await wanted(jobs, orders) for _ in range(2)]
     assert isinstance(await move(jobs, orders, new), Subscription)
@@ -91,12 +95,12 @@ async def test_nothing_newer_passes_what_waited_in_the_old_pool(
     assert await claim(jobs, OLD, first, second) == []
     assert await claim(jobs, new, third, second) == []
     assert await claim(jobs, new, first) == [first]
-    again = await job_queue.again(jobs.pool, new, 0, 10)
+    again = await job_queue.unclaimed(jobs.pool, new, 0, 10)
     assert [one.job_id for one in again] == [second], "the new pool finds it by itself"
 
 
 async def test_what_is_being_sent_goes_along_and_is_ended_by_whoever_sends_it(
-    jobs: Jobs, orders: Subscription, new: int
+    jobs: JobFactory, orders: Subscription, new: int
 ) -> None:
     first, second = [await wanted(jobs, orders) for _ in range(2)]
     assert await claim(jobs, OLD, first) == [first]
@@ -104,12 +108,12 @@ async def test_what_is_being_sent_goes_along_and_is_ended_by_whoever_sends_it(
     assert await jobs.status(first) == ("IN_PROGRESS", "again")
     assert await claim(jobs, new, first, second) == []
     key = JobKey(jobs.tenant, first)
-    assert await job_queue.finish(jobs.pool, [Result(key, 1, DONE, None)]) == {key: 0.0}
+    assert await job_queue.finish(jobs.pool, [JobResult(key, 1, DONE, None)]) == {key: 0.0}
     assert await claim(jobs, new, second) == [second]
 
 
 async def test_what_failed_blocks_in_the_new_pool(
-    jobs: Jobs, orders: Subscription, new: int
+    jobs: JobFactory, orders: Subscription, new: int
 ) -> None:
     failed, behind = [await wanted(jobs, orders) for _ in range(2)]
     await jobs.fail(failed)
@@ -120,7 +124,7 @@ async def test_what_failed_blocks_in_the_new_pool(
 
 
 async def test_only_what_keeps_an_order_and_is_its_own_goes(
-    jobs: Jobs, orders: Subscription, new: int
+    jobs: JobFactory, orders: Subscription, new: int
 ) -> None:
     at_once = await wanted(jobs, orders, mode=Mode.IMMEDIATE)
     done = await wanted(jobs, orders)
@@ -134,13 +138,13 @@ async def test_only_what_keeps_an_order_and_is_its_own_goes(
 
 
 async def test_what_people_hold_back_stays_held_back(
-    jobs: Jobs, orders: Subscription, new: int
+    jobs: JobFactory, orders: Subscription, new: int
 ) -> None:
     waiting = await wanted(jobs, orders, group="orders:held")
     shared = await wanted(jobs, orders, group="orders:shared")
     await jobs.grouped("orders:shared")  # of nobody's subscription
     for group in ("orders:held", "orders:shared", "orders:empty", "ordersx", "other:held"):
-        place = GroupPlace(OLD, group)
+        place = PoolGroupKey(OLD, group)
         await groups.park(jobs.pool, jobs.tenant, place, "why", "me")
     await move(jobs, orders, new)
     names = {"orders:held", "orders:shared", "orders:empty"}
@@ -152,11 +156,11 @@ async def test_what_people_hold_back_stays_held_back(
 
 
 async def test_more_than_fits_into_one_transaction_stays(
-    jobs: Jobs, orders: Subscription, new: int, monkeypatch: pytest.MonkeyPatch
+    jobs: JobFactory, orders: Subscription, new: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscription_moves, "MOST_MOVED", 3)
+    monkeypatch.setattr(subscription_moves, "MAX_MOVED", 3)
     ids = [await wanted(jobs, orders) for _ in range(4)]
-    assert await move(jobs, orders, new) is Refusal.TOO_MANY_JOBS
+    assert await move(jobs, orders, new) is SubscriptionRefusal.TOO_MANY_JOBS
     found = await store.read(jobs.pool, jobs.tenant, orders.code)
     assert found is not None
     assert found.pool_no == OLD
@@ -166,7 +170,7 @@ async def test_more_than_fits_into_one_transaction_stays(
 
 @pytest.mark.parametrize("query", ["count_ordered_jobs", "move_ordered_jobs"])
 async def test_other_tenants_jobs_are_not_read(
-    jobs: Jobs, orders: Subscription, new: int, query: str
+    jobs: JobFactory, orders: Subscription, new: int, query: str
 ) -> None:
     other = await keys.create_tenant(jobs.pool, "other")
     await jobs.pool.execute(

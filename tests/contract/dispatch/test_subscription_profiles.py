@@ -2,22 +2,24 @@
 
 import asyncio
 
-from core.dispatch.claim import Profile
+from core.dispatch.claim import DeliveryProfile
 from core.dispatch.subscription import Subscription, SubscriptionStatus
 from storage.dispatch import subscriptions, webhook_secrets
 from storage.dispatch.subscriptions import SubscriptionKey
 from storage.postgres.pool import Pool
-from tests.support.subscriptions import made
+from tests.support.subscriptions import stored_subscription
 
 
 async def test_deliveries_are_signed_with_all_live_secrets_newest_first(
     pool: Pool, tenant: int, other: int
 ) -> None:
-    await made(pool, tenant, headers={"X-A": "b"}, auth={"type": "bearer", "token": "t"})
+    await stored_subscription(
+        pool, tenant, headers={"X-A": "b"}, auth={"type": "bearer", "token": "t"}
+    )
     key, gone = SubscriptionKey(tenant, "sub_orders"), SubscriptionKey(other, "sub_orders")
     found = await subscriptions.profiles(pool, [key, gone])
     assert found == {
-        key: Profile(
+        key: DeliveryProfile(
             version=1,
             target="http://127.0.0.1:9/hook",
             secrets=(b"secret",),
@@ -36,7 +38,7 @@ async def test_deliveries_are_signed_with_all_live_secrets_newest_first(
 
 
 async def test_a_secret_that_is_replaced_often_does_not_pile_up(pool: Pool, tenant: int) -> None:
-    await made(pool, tenant)
+    await stored_subscription(pool, tenant)
     for number in range(8):
         live = await webhook_secrets.rotate(pool, tenant, "sub_orders", b"%d" % number, 3600)
     assert live is not None
@@ -61,7 +63,7 @@ async def test_a_tenants_own_secret_is_made_when_it_is_first_needed(
     assert all(found == several[0] for found in several)
     ours, theirs = several[0][keys[0]], several[0][keys[1]]
     assert len(ours.secrets) == 1
-    assert len(ours.secrets[0]) == webhook_secrets.SIZE
+    assert len(ours.secrets[0]) == webhook_secrets.SECRET_BYTES
     assert ours.secrets != theirs.secrets
     assert (ours.version, ours.headers, ours.auth) == (0, {}, None)
     await webhook_secrets.rotate(pool, tenant, "", b"next", 60)
@@ -73,7 +75,7 @@ async def test_a_tenants_own_secret_is_made_when_it_is_first_needed(
 async def test_failing_counts_from_the_first_failure_until_a_success(
     pool: Pool, tenant: int, other: int
 ) -> None:
-    await made(pool, tenant)
+    await stored_subscription(pool, tenant)
     key, gone = SubscriptionKey(tenant, "sub_orders"), SubscriptionKey(other, "sub_orders")
     assert await subscriptions.mark_failing(pool, [key, gone]) == {key: 0.0}
     await pool.execute("update subscriptions set failing_since = now() - interval '1 hour'")

@@ -5,18 +5,29 @@ from dataclasses import replace
 
 import asyncpg
 
-from core.dispatch.subscription import Binding, Refusal, Subscription, SubscriptionStatus
+from core.dispatch.subscription import (
+    Binding,
+    Subscription,
+    SubscriptionRefusal,
+    SubscriptionStatus,
+)
 from services.dispatch import declarations
-from services.dispatch.declarations import Declaration, NotSynced, Synced
+from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
 from storage.dispatch import pools, subscriptions, webhook_secrets
 from storage.postgres.pool import Pool
-from tests.support.subscriptions import CREATED, SHIPPED, made, slow_pool, subscription
+from tests.support.subscriptions import (
+    CREATED,
+    SHIPPED,
+    slow_pool,
+    stored_subscription,
+    subscription,
+)
 
 
 async def sync(
     pool: Pool, tenant: int, *wanted: Subscription, remove: bool = False, rehearse: bool = False
-) -> Synced | NotSynced:
-    wish = Declaration(application="shop", remove=remove, is_rehearsal=rehearse)
+) -> SyncResult | SyncRefusal:
+    wish = DeclarationOptions(application="shop", remove=remove, is_dry_run=rehearse)
     return await declarations.sync_subscriptions(pool, tenant, wish, wanted)
 
 
@@ -24,37 +35,37 @@ async def test_an_application_declares_its_subscriptions(pool: Pool, tenant: int
     several = (Binding(SHIPPED), Binding(CREATED))
     one, two = subscription(tenant, "one"), subscription(tenant, "two", bindings=several)
     rehearsed = await sync(pool, tenant, one, two, rehearse=True)
-    assert rehearsed == Synced(created=["one", "two"])
+    assert rehearsed == SyncResult(created=["one", "two"])
     assert await subscriptions.read(pool, tenant, "one") is None
     assert await sync(pool, tenant, one, two) == rehearsed
     await subscriptions.pause(pool, tenant, "one")
     other_target = replace(two, subscription_id="sub_new", target="https://example.org/b")
     done = await sync(pool, tenant, one, other_target)
-    assert done == Synced(updated=["two"], unchanged=["one"])
+    assert done == SyncResult(updated=["two"], unchanged=["one"])
     found = await subscriptions.read(pool, tenant, "two")
     assert found is not None
     assert (found.subscription_id, found.target) == ("sub_two", "https://example.org/b")
     paused = await subscriptions.read(pool, tenant, "one")
     assert paused is not None
     assert paused.status is SubscriptionStatus.PAUSED
-    await made(pool, tenant, "by-hand")
+    await stored_subscription(pool, tenant, "by-hand")
     done = await sync(pool, tenant, one, remove=True)
-    assert done == Synced(unchanged=["one"], removed=["two"])
+    assert done == SyncResult(unchanged=["one"], removed=["two"])
     assert await subscriptions.read(pool, tenant, "by-hand") is not None
 
 
 async def test_a_declaration_that_cannot_be_met_changes_nothing(pool: Pool, tenant: int) -> None:
     slow = await slow_pool(pool, tenant)
-    await made(pool, tenant, "by-hand")
+    await stored_subscription(pool, tenant, "by-hand")
     one = subscription(tenant, "one", pool_no=slow.pool_no)
     refused = await sync(pool, tenant, one, subscription(tenant, "by-hand"))
-    assert refused == NotSynced("by-hand", Refusal.CODE_EXISTS)
+    assert refused == SyncRefusal("by-hand", SubscriptionRefusal.CODE_EXISTS)
     assert await subscriptions.read(pool, tenant, "one") is None
     await pools.archive(pool, tenant, "slow")
-    assert await sync(pool, tenant, one) == NotSynced("one", Refusal.POOL_ARCHIVED)
+    assert await sync(pool, tenant, one) == SyncRefusal("one", SubscriptionRefusal.POOL_ARCHIVED)
     fine = replace(one, pool_no=1)
     await sync(pool, tenant, fine)
-    assert await sync(pool, tenant, one) == NotSynced("one", Refusal.POOL_ARCHIVED)
+    assert await sync(pool, tenant, one) == SyncRefusal("one", SubscriptionRefusal.POOL_ARCHIVED)
 
 
 async def test_every_change_is_told_once_it_is_committed(
@@ -69,7 +80,7 @@ async def test_every_change_is_told_once_it_is_committed(
             return await heard.get()
 
     try:
-        await made(pool, tenant)
+        await stored_subscription(pool, tenant)
         assert await told() == f"subscriptions {tenant}"
         for work in (
             subscriptions.pause(pool, tenant, "orders"),

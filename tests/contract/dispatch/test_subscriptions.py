@@ -11,18 +11,24 @@ from core.dispatch.job import ANCHOR, Mode
 from core.dispatch.subscription import (
     Binding,
     ConfigEntry,
-    Refusal,
     Signature,
     Subscription,
+    SubscriptionRefusal,
     SubscriptionSource,
     SubscriptionStatus,
-    candidates,
+    candidate_patterns,
 )
 from storage.dispatch import pools, subscriptions, webhook_secrets
 from storage.dispatch.pools import PoolRow
 from storage.dispatch.subscriptions import SubscriptionFilter
 from storage.postgres.pool import Pool
-from tests.support.subscriptions import CREATED, SHIPPED, made, slow_pool, subscription
+from tests.support.subscriptions import (
+    CREATED,
+    SHIPPED,
+    slow_pool,
+    stored_subscription,
+    subscription,
+)
 
 
 async def test_a_subscription_comes_back_whole(pool: Pool, tenant: int, other: int) -> None:
@@ -64,10 +70,10 @@ async def test_a_subscription_comes_back_whole(pool: Pool, tenant: int, other: i
 
 
 async def test_codes_are_taken_within_a_tenant_only(pool: Pool, tenant: int, other: int) -> None:
-    await made(pool, tenant)
+    await stored_subscription(pool, tenant)
     again = replace(subscription(tenant), subscription_id="sub_2")
-    assert await subscriptions.create(pool, again, b"s") is Refusal.CODE_EXISTS
-    await made(pool, other)
+    assert await subscriptions.create(pool, again, b"s") is SubscriptionRefusal.CODE_EXISTS
+    await stored_subscription(pool, other)
 
 
 async def test_events_go_to_the_tenants_subscriptions_and_to_the_anchors(
@@ -81,10 +87,12 @@ async def test_events_go_to_the_tenants_subscriptions_and_to_the_anchors(
         (other, "theirs", CREATED),
         (ANCHOR, "anchors", "*:*:*:*"),
     ):
-        await made(pool, owner, code, bindings=(Binding(pattern), Binding("crm:a:b:c")))
+        await stored_subscription(
+            pool, owner, code, bindings=(Binding(pattern), Binding("crm:a:b:c"))
+        )
 
     async def taking(owner: int, type_: str) -> list[str]:
-        found = await subscriptions.matching(pool, owner, candidates(type_))
+        found = await subscriptions.matching(pool, owner, candidate_patterns(type_))
         return sorted(one.code for one in found)
 
     assert await taking(tenant, CREATED) == ["anchors", "everything", "exact", "segments"]
@@ -102,7 +110,7 @@ async def test_events_go_to_the_tenants_subscriptions_and_to_the_anchors(
 
 
 async def test_only_what_deliveries_feel_raises_the_version(pool: Pool, tenant: int) -> None:
-    await made(pool, tenant)
+    await stored_subscription(pool, tenant)
 
     async def version_after(**fields: Any) -> int:
         changed = await subscriptions.change(
@@ -126,9 +134,12 @@ async def test_only_what_deliveries_feel_raises_the_version(pool: Pool, tenant: 
 
 
 async def test_what_is_not_there_cannot_change(pool: Pool, tenant: int, other: int) -> None:
-    await made(pool, tenant)
+    await stored_subscription(pool, tenant)
     for owner in (other, ANCHOR):
-        assert await subscriptions.pause(pool, owner, "orders") is Refusal.SUBSCRIPTION_NOT_FOUND
+        assert (
+            await subscriptions.pause(pool, owner, "orders")
+            is SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND
+        )
         assert await subscriptions.drop(pool, owner, "sub_orders") is None
         assert await webhook_secrets.rotate(pool, owner, "sub_orders", b"n", 0) is None
     found = await subscriptions.read(pool, tenant, "orders")
@@ -138,12 +149,12 @@ async def test_what_is_not_there_cannot_change(pool: Pool, tenant: int, other: i
 
 async def test_nothing_leads_to_an_archived_pool(pool: Pool, tenant: int) -> None:
     slow = await slow_pool(pool, tenant)
-    await made(pool, tenant, pool_no=slow.pool_no)
+    await stored_subscription(pool, tenant, pool_no=slow.pool_no)
     await subscriptions.pause(pool, tenant, "orders")
     assert isinstance(await pools.archive(pool, tenant, "slow"), PoolRow)
-    assert await subscriptions.resume(pool, tenant, "orders") is Refusal.POOL_ARCHIVED
+    assert await subscriptions.resume(pool, tenant, "orders") is SubscriptionRefusal.POOL_ARCHIVED
     wish = subscription(tenant, "second", pool_no=slow.pool_no)
-    assert await subscriptions.create(pool, wish, b"s") is Refusal.POOL_ARCHIVED
+    assert await subscriptions.create(pool, wish, b"s") is SubscriptionRefusal.POOL_ARCHIVED
     renamed = await subscriptions.change(
         pool, tenant, "orders", lambda held: replace(held, name="Paused still")
     )
@@ -165,10 +176,12 @@ async def test_subscriptions_are_listed_by_code_and_filtered(
     pool: Pool, tenant: int, other: int
 ) -> None:
     slow = await slow_pool(pool, tenant)
-    await made(pool, tenant, "c-3", bindings=(Binding("*"),))
-    await made(pool, tenant, "a-1", source=SubscriptionSource.UI)
-    await made(pool, tenant, "b-2", pool_no=slow.pool_no, bindings=(Binding(SHIPPED),))
-    await made(pool, other, "theirs")
+    await stored_subscription(pool, tenant, "c-3", bindings=(Binding("*"),))
+    await stored_subscription(pool, tenant, "a-1", source=SubscriptionSource.UI)
+    await stored_subscription(
+        pool, tenant, "b-2", pool_no=slow.pool_no, bindings=(Binding(SHIPPED),)
+    )
+    await stored_subscription(pool, other, "theirs")
     await subscriptions.pause(pool, tenant, "a-1")
 
     async def listed(after: str = "", limit: int = 9, **chosen: Any) -> list[str]:
@@ -184,7 +197,7 @@ async def test_subscriptions_are_listed_by_code_and_filtered(
     assert await listed(status=SubscriptionStatus.PAUSED) == ["a-1"]
     assert await listed(source=SubscriptionSource.UI) == ["a-1"]
     assert await listed(pool_nos=[slow.pool_no]) == ["b-2"]
-    assert await listed(patterns=candidates(SHIPPED)) == ["b-2", "c-3"]
+    assert await listed(patterns=candidate_patterns(SHIPPED)) == ["b-2", "c-3"]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from core.events import event_type as rules
 from core.events.event_type import (
-    Refusal,
+    EventTypeRefusal,
     SchemaType,
     TypeSource,
     TypeStatus,
@@ -21,14 +21,14 @@ from core.events.event_type import (
 from storage.access import keys
 from storage.events import event_type_sync, event_types
 from storage.events.event_type_sync import (
-    Declaration,
     DeclaredType,
     DeclaredVersion,
-    Synced,
-    SyncRefused,
-    print_of,
+    EventTypeDeclaration,
+    EventTypeSyncRefusal,
+    EventTypeSyncResult,
+    fingerprint_of,
 )
-from storage.events.event_types import Draft, EventType, NewEventType, TypeChange
+from storage.events.event_types import EventType, NewEventType, TypeChange, VersionDraft
 from storage.postgres.change_notifications import CHANNEL
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 
@@ -70,7 +70,7 @@ def version(
     number: Version = V10, status: VersionStatus | None = None, text: str = "{}", *, fresh: bool
 ) -> DeclaredVersion:
     kind, mime_type = SchemaType.JSON_SCHEMA, "application/json"
-    draft = Draft(
+    draft = VersionDraft(
         version=number,
         mime_type=mime_type,
         schema_type=kind,
@@ -79,9 +79,9 @@ def version(
         digest=text.encode(),
         weight=1,
     )
-    made_of = print_of(kind, mime_type, text)
+    made_of = fingerprint_of(kind, mime_type, text)
     return DeclaredVersion(
-        version=number, status=status, print=made_of, draft=draft if fresh else None
+        version=number, status=status, fingerprint=made_of, draft=draft if fresh else None
     )
 
 
@@ -99,9 +99,9 @@ def declared(
 def sync(pool: Pool, tenant: int) -> Sync:
     async def make_so(
         *types: DeclaredType, removes: bool = False, is_rehearsal: bool = False
-    ) -> SyncRefused | Synced:
-        declaration = Declaration(
-            application="shop", types=types, removes=removes, is_rehearsal=is_rehearsal
+    ) -> EventTypeSyncRefusal | EventTypeSyncResult:
+        declaration = EventTypeDeclaration(
+            application="shop", types=types, removes=removes, is_dry_run=is_rehearsal
         )
         return await event_type_sync.sync(pool, tenant, declaration)
 
@@ -118,15 +118,19 @@ async def test_a_declaration_is_made_so_and_then_nothing_is_left_to_do(
     pool: Pool, tenant: int, sync: Sync
 ) -> None:
     first = declared(version(V10, OLD, fresh=True), version(V11, CURRENT, text="true", fresh=True))
-    assert await sync(first, declared(code=SHIPPED)) == Synced(created=[CREATED, SHIPPED])
+    assert await sync(first, declared(code=SHIPPED)) == EventTypeSyncResult(
+        created=[CREATED, SHIPPED]
+    )
     found = await read(pool, tenant)
     assert found.source is TypeSource.CODE
-    assert found.life.versions == {V10: OLD, V11: CURRENT}
+    assert found.lifecycle.versions == {V10: OLD, V11: CURRENT}
     assert await event_types.schema_text(pool, tenant, CREATED, V11) == "true"
     again = declared(
         version(V10, OLD, fresh=False), version(V11, CURRENT, text="true", fresh=False)
     )
-    assert await sync(declared(code=SHIPPED), again) == Synced(unchanged=[CREATED, SHIPPED])
+    assert await sync(declared(code=SHIPPED), again) == EventTypeSyncResult(
+        unchanged=[CREATED, SHIPPED]
+    )
     assert await read(pool, tenant) == found
 
 
@@ -136,36 +140,38 @@ async def test_words_and_schemas_change_and_what_is_not_said_stays(
     await sync(declared(version(fresh=True), description="once"))
     await event_types.change(pool, tenant, CREATED, TypeChange(validation=Validation.WARN))
     changed = await sync(declared(version(text="true", fresh=True), name="Other"))
-    assert changed == Synced(updated=[CREATED])
+    assert changed == EventTypeSyncResult(updated=[CREATED])
     found = await read(pool, tenant)
     assert (found.name, found.description, found.validation) == ("Other", None, Validation.WARN)
     assert await event_types.schema_text(pool, tenant, CREATED, V10) == "true"
-    assert await sync(declared(name="Other")) == Synced(unchanged=[CREATED])
+    assert await sync(declared(name="Other")) == EventTypeSyncResult(unchanged=[CREATED])
     strict = declared(name="Other", validation=Validation.ENFORCE)
-    assert await sync(strict) == Synced(updated=[CREATED])
+    assert await sync(strict) == EventTypeSyncResult(updated=[CREATED])
     assert (await read(pool, tenant)).validation is Validation.ENFORCE
     assert await sync(declared(version(V10, CURRENT, "true", fresh=False), name="Other"))
-    assert (await read(pool, tenant)).life.versions == {V10: CURRENT}
+    assert (await read(pool, tenant)).lifecycle.versions == {V10: CURRENT}
 
 
 async def test_one_refusal_and_nothing_has_changed(pool: Pool, tenant: int, sync: Sync) -> None:
     await sync(declared(version(V10, CURRENT, fresh=True)))
     other = declared(version(text="true", fresh=True))
     refused = await sync(declared(code="shop:a:b:c"), other, declared(code=SHIPPED))
-    assert refused == SyncRefused(CREATED, Refusal.INVALID_STATUS, V10)
+    assert refused == EventTypeSyncRefusal(CREATED, EventTypeRefusal.INVALID_STATUS, V10)
     assert await event_types.read(pool, tenant, "shop:a:b:c") is None
     scoped = declared(client_scoped=True)
-    assert await sync(scoped) == SyncRefused(CREATED, Refusal.SCOPE_IS_FIXED)
+    assert await sync(scoped) == EventTypeSyncRefusal(CREATED, EventTypeRefusal.SCOPE_IS_FIXED)
     # It was the same when it was looked at, and is not any more.
     stale = declared(version(text="true", fresh=False), code=SHIPPED)
-    assert await sync(stale) == SyncRefused(SHIPPED, Refusal.CHANGED_MEANWHILE)
+    assert await sync(stale) == EventTypeSyncRefusal(SHIPPED, EventTypeRefusal.CHANGED_MEANWHILE)
     await event_types.move_version(pool, tenant, CREATED, V10, rules.deprecate)
     await event_types.archive(pool, tenant, CREATED, rules.refuse_archive)
-    assert await sync(declared()) == SyncRefused(CREATED, Refusal.ALREADY_ARCHIVED)
+    assert await sync(declared()) == EventTypeSyncRefusal(
+        CREATED, EventTypeRefusal.ALREADY_ARCHIVED
+    )
 
 
 async def test_a_rehearsal_says_all_and_does_nothing(pool: Pool, tenant: int, sync: Sync) -> None:
-    assert await sync(declared(), is_rehearsal=True) == Synced(created=[CREATED])
+    assert await sync(declared(), is_dry_run=True) == EventTypeSyncResult(created=[CREATED])
     assert await event_types.read(pool, tenant, CREATED) is None
 
 
@@ -181,12 +187,12 @@ async def test_what_is_declared_no_more_goes_if_that_was_asked_for(
         declared(version(V10, OLD, fresh=True), code="shop:a:b:old"),
         declared(version(V10, CURRENT, fresh=True), code="shop:a:b:used"),
     )
-    assert await sync(declared()) == Synced(created=[CREATED])
-    assert await sync(declared(), removes=True) == Synced(
+    assert await sync(declared()) == EventTypeSyncResult(created=[CREATED])
+    assert await sync(declared(), removes=True) == EventTypeSyncResult(
         unchanged=[CREATED],
         removed=["shop:a:b:draft"],
         archived=["shop:a:b:old"],
-        kept={"shop:a:b:used": Refusal.VERSIONS_NOT_DEPRECATED},
+        kept={"shop:a:b:used": EventTypeRefusal.VERSIONS_NOT_DEPRECATED},
     )
     assert (await read(pool, tenant, "shop:a:b:old")).status is TypeStatus.ARCHIVED
     for owner, code in ((tenant, "shop:a:b:by-hand"), (tenant, "crm:a:b:draft")):
@@ -222,7 +228,7 @@ async def test_every_change_is_told_and_nothing_else_is(
         await sync(declared(version(V10, CURRENT, fresh=True)))
         assert await heard() == 1
         await sync(declared(version(V10, CURRENT, fresh=False)))
-        await sync(declared(code=SHIPPED), is_rehearsal=True)
+        await sync(declared(code=SHIPPED), is_dry_run=True)
         await sync(declared(client_scoped=True))
         assert await heard() == 0
         await event_types.create(pool, tenant, new_type(SHIPPED))

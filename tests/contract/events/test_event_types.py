@@ -9,7 +9,7 @@ import pytest
 
 from core.events import event_type as rules
 from core.events.event_type import (
-    Refusal,
+    EventTypeRefusal,
     SchemaType,
     TypeSource,
     TypeStatus,
@@ -19,7 +19,7 @@ from core.events.event_type import (
 )
 from storage.access import keys
 from storage.events import event_types, schemas
-from storage.events.event_types import Draft, EventType, NewEventType, TypeChange, TypeFilter
+from storage.events.event_types import EventType, NewEventType, TypeChange, TypeFilter, VersionDraft
 from storage.events.schemas import SchemaDraft, SchemaFilter
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 
@@ -58,8 +58,8 @@ def new_type(code: str = CODE, number: int = 1) -> NewEventType:
     )
 
 
-def draft(version: Version = V10, text: str = "{}", compiled: bytes | None = None) -> Draft:
-    return Draft(
+def draft(version: Version = V10, text: str = "{}", compiled: bytes | None = None) -> VersionDraft:
+    return VersionDraft(
         version=version,
         mime_type="application/json",
         schema_type=SchemaType.JSON_SCHEMA,
@@ -110,7 +110,7 @@ async def test_versions_take_their_steps_as_the_rules_decide(pool: Pool, tenant:
         )
         assert isinstance(added, EventType)
     again = await event_types.put_version(pool, tenant, CODE, draft(), rules.refuse_version)
-    assert again is Refusal.VERSION_EXISTS
+    assert again is EventTypeRefusal.VERSION_EXISTS
     for version in (V10, V11):
         moved = await event_types.move_version(pool, tenant, CODE, version, rules.finalise)
         assert isinstance(moved, EventType)
@@ -119,9 +119,9 @@ async def test_versions_take_their_steps_as_the_rules_decide(pool: Pool, tenant:
         V11: VersionStatus.CURRENT,
     }
     refused = await event_types.archive(pool, tenant, CODE, rules.refuse_archive)
-    assert refused is Refusal.VERSIONS_NOT_DEPRECATED
+    assert refused is EventTypeRefusal.VERSIONS_NOT_DEPRECATED
     refused = await event_types.drop(pool, tenant, CODE, rules.refuse_delete)
-    assert refused is Refusal.CANNOT_DELETE
+    assert refused is EventTypeRefusal.CANNOT_DELETE
     await event_types.move_version(pool, tenant, CODE, V11, rules.deprecate)
     archived = await event_types.archive(pool, tenant, "evt_1", rules.refuse_archive)
     assert isinstance(archived, EventType)
@@ -140,7 +140,7 @@ async def test_what_is_not_there_cannot_change(pool: Pool, tenant: int, other: i
             await event_types.archive(pool, owner, name, rules.refuse_archive),
             await event_types.drop(pool, owner, name, rules.refuse_delete),
         ]
-        assert missing == [Refusal.EVENT_TYPE_NOT_FOUND] * 4
+        assert missing == [EventTypeRefusal.EVENT_TYPE_NOT_FOUND] * 4
     assert (await read(pool, tenant)).status is TypeStatus.CURRENT
 
 

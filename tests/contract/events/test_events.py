@@ -184,7 +184,7 @@ async def test_one_of_two_who_store_the_same_at_once_wins(database: str, conn: C
         await _until_waiting(conn)
         assert not loser.done()
         await transaction.commit()
-        assert (await loser) == events.Flushed()
+        assert (await loser) == events.FlushResult()
         assert await events.known(other, [two]) == {EventKey(1, two.event_id): one}
         assert len(await stored_jobs(conn)) == 1
     finally:
@@ -314,7 +314,7 @@ async def test_events_are_found_by_what_is_known_of_them(
 
 
 async def test_a_listing_goes_page_by_page_and_tells_sizes(pool: Pool, shelf: list[Event]) -> None:
-    seen: list[events.Listed] = []
+    seen: list[events.ListedEvent] = []
     while page := (
         await events.page(pool, 1, EventFilter(), seen[-1].event.event_id if seen else None, 2)
     ).items:
@@ -328,11 +328,11 @@ async def test_a_listing_goes_page_by_page_and_tells_sizes(pool: Pool, shelf: li
 async def test_a_look_reads_so_many_and_tells_where_it_ended(
     pool: Pool, shelf: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_scan, "LOOKS", 2)
+    monkeypatch.setattr(bounded_scan, "SCAN_LIMIT", 2)
 
     async def look(before: str | None, **chosen: Any) -> tuple[list[str], str | None]:
         found = await events.page(pool, 1, EventFilter(**chosen), before, 10)
-        return [one.event.event_id for one in found.items], found.looked_to
+        return [one.event.event_id for one in found.items], found.scanned_to
 
     ids = [one.event_id for one in shelf]
     assert await look(None, source="a") == ([], ids[3])

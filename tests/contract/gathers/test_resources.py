@@ -5,17 +5,24 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from core.gathers.gather import Ask, Asked, ReplyBy, Resource, encode_asked, spec_of
+from core.gathers.gather import (
+    GatherSpec,
+    Question,
+    ReplyBy,
+    Resource,
+    encode_gather_spec,
+    wait_spec_of,
+)
 from core.shared.address import Address
-from core.waits.messages import Accept, Cancel, Message, Offer, Register
+from core.waits.messages import Accept, Cancel, Offer, Register, WaitMessage
 from core.waits.spec import Source, encode_spec
 from core.waits.state import PENDING, Wait
 from core.waits.strategy import Outcome
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from storage.access import keys
 from storage.gathers import resources
 from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection, open_pool
-from storage.waits.flush import NEW, Change, Journal
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
 from tests.support.shards import address, register
 
 WHOLE = Resource(
@@ -113,39 +120,39 @@ async def test_each_tenant_has_its_own(pool: Pool, tenant: int) -> None:
 # Gathers that wait.
 
 
-def asked(*names: str) -> Asked:
+def asked(*names: str) -> GatherSpec:
     inline = Resource(url="http://inline.example")
     body = msgspec.Raw(b'{"a":  1.10}')
-    asks = [Ask(name=name, inline=inline, body=body) for name in names]
-    return Asked(asks=tuple(asks), context=msgspec.Raw(b'{"n": 1}'), journals=True, trace="t")
+    asks = [Question(name=name, inline=inline, body=body) for name in names]
+    return GatherSpec(asks=tuple(asks), context=msgspec.Raw(b'{"n": 1}'), journals=True, trace="t")
 
 
 def begin(where: Address, timeout: float = 10.0) -> Register:
-    spec = encode_spec(spec_of([Ask(name=name) for name in NAMES], timeout))
+    spec = encode_spec(wait_spec_of([Question(name=name) for name in NAMES], timeout))
     return Register(
         address=where,
         turn_id="r",
         node_id="gather",
         spec=spec,
-        asked=encode_asked(asked(*NAMES)),
+        asked=encode_gather_spec(asked(*NAMES)),
     )
 
 
-async def said(conn: Connection, wait: Wait | None, message: Message, age: float = 0.0) -> Wait:
+async def said(conn: Connection, wait: Wait | None, message: WaitMessage, age: float = 0.0) -> Wait:
     """One turn, stored; `age` seconds ago by the database's clock."""
     now: float = await conn.fetchval("select extract(epoch from now())::float8")
-    decision = take(wait, message, now - age)
+    decision = apply(wait, message, now - age)
     assert decision.wait is not None
-    change = Change(
+    change = WaitChange(
         message.address.key,
         1,
-        NEW if wait is None else wait.version,
+        NO_VERSION if wait is None else wait.version,
         decision.wait,
         list(decision.entries),
         list(decision.parked),
-        list(decision.unparked),
+        list(decision.taken_from_inbox),
     )
-    assert await Journal("test", 3600.0).flush(conn, [change]) == {message.address.key}
+    assert await FlushWriter("test", 3600.0).flush(conn, [change]) == {message.address.key}
     return decision.wait
 
 
@@ -160,17 +167,17 @@ async def test_a_gather_that_waits_is_found_and_so_is_what_it_asked(
     assert found.expires_at == wait.expires_at
     assert found.marks == dict(zip(NAMES, wait.marks, strict=True))
     assert (found.marks["one"], found.marks["two"].at > 0) == (PENDING, True)
-    again = await resources.read_asked(pool, where)
+    again = await resources.read_gather_spec(pool, where)
     assert again is not None
-    assert encode_asked(again) == encode_asked(asked(*NAMES))
+    assert encode_gather_spec(again) == encode_gather_spec(asked(*NAMES))
 
 
 async def test_what_is_no_gather_has_asked_nothing(pool: Pool, conn: Connection) -> None:
     where = address()
     wait = await said(conn, None, register(where, {"events": [{"name": "one"}, {"name": "two"}]}))
-    assert await resources.read_asked(pool, where) is None
+    assert await resources.read_gather_spec(pool, where) is None
     await said(conn, wait, answer(where, "one"))
-    assert await resources.read_asked(pool, where) is None
+    assert await resources.read_gather_spec(pool, where) is None
 
 
 async def test_only_gathers_that_somebody_may_have_forgotten_are_found(
@@ -206,7 +213,7 @@ async def test_a_gather_stays_on_its_page_while_it_is_promised_answered_and_ende
     """Its index names nothing that an update changes: else each answer would be a new row there."""
     where = address()
     wait = await said(conn, None, begin(where))
-    steps: list[Message] = [Accept(address=where, turn_id="a", event="one")]
+    steps: list[WaitMessage] = [Accept(address=where, turn_id="a", event="one")]
     for message in (*steps, *(answer(where, name) for name in NAMES)):
         wait = await said(conn, wait, message)
     assert wait.ending is not None

@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from host.postgres import embedded
-from host.postgres.account import Account, choose_account, run, spawn
+from host.postgres.account import ServerAccount, choose_account, run, spawn
 from host.postgres.embedded import EmbeddedPostgresError
 from host.postgres.memory import shared_buffers
-from host.postgres.paths import Place
+from host.postgres.paths import ServerPaths
 from tests.support.postgres import BareServer, execute
 
 AS_ROOT = os.geteuid() == 0
@@ -287,7 +287,7 @@ def test_a_missing_wheel_is_named(new_dir: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_server_started_by_hand_is_neither_adopted_nor_doubled(data_dir: Path) -> None:
-    place, postgres = Place.at(data_dir), embedded._binaries() / "postgres"
+    place, postgres = ServerPaths.at(data_dir), embedded._binaries() / "postgres"
     program = [str(postgres), "-D", str(place.pgdata), "-h", "", "-k", str(place.socket_dir)]
     with place.appended_log() as log:
         spawn(choose_account(place, postgres), program, log=log, keep=[])
@@ -304,7 +304,7 @@ def test_a_server_started_by_hand_is_neither_adopted_nor_doubled(data_dir: Path)
 @pytest.mark.skipif(not AS_ROOT, reason="an ordinary user's server needs no other account")
 def test_root_serves_its_own_data_from_a_user_namespace(data_dir: Path) -> None:
     """The way out where root cannot become `nobody`; the owner of the data decides."""
-    if run(Account("namespace", 65534, 65534), ["/bin/true"], timeout=10).returncode != 0:
+    if run(ServerAccount("namespace", 65534, 65534), ["/bin/true"], timeout=10).returncode != 0:
         pytest.skip("this machine forbids user namespaces")
     for path in (data_dir / "postgres").rglob("*"):
         os.chown(path, 0, 0)

@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from core.kafka.message import Record
-from core.waits.outgoing import outgoing_of
+from core.kafka.message import KafkaMessage
+from core.waits.outgoing import completion_events
 from core.waits.spec import decode_spec
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from storage.access import keys
 from storage.kafka import dead_letters, named_topics, outbox
-from storage.kafka.dead_letters import LetterFilter
+from storage.kafka.dead_letters import DeadLetterFilter
 from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection, open_pool
 from storage.postgres.queries import Q
 from storage.waits import waits
-from storage.waits.flush import NEW, Change, Journal
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
 from tests.support.shards import address, api, kafka, register
 
 NOW = 1_800_000_000.0
@@ -35,8 +35,8 @@ async def conn(database: str) -> AsyncIterator[Connection]:
     await connection.close()
 
 
-def letter(offset: int, value: bytes | None = b"\x00{", topic: str = "orders") -> Record:
-    return Record(
+def letter(offset: int, value: bytes | None = b"\x00{", topic: str = "orders") -> KafkaMessage:
+    return KafkaMessage(
         topic=topic,
         partition=1,
         offset=offset,
@@ -47,8 +47,8 @@ def letter(offset: int, value: bytes | None = b"\x00{", topic: str = "orders") -
 
 
 async def test_a_dead_letter_comes_back_whole(pool: Pool) -> None:
-    await dead_letters.bury(pool, 1, [(letter(5), "not JSON\x00"), (letter(6, None), "empty")])
-    found = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
+    await dead_letters.add(pool, 1, [(letter(5), "not JSON\x00"), (letter(6, None), "empty")])
+    found = (await dead_letters.page(pool, 1, DeadLetterFilter(), None, 10)).items
     assert [one.offset for one in found] == [6, 5]
     (whole,) = await dead_letters.read(pool, 1, [found[1].letter_id])
     assert whole.record == letter(5)
@@ -58,35 +58,35 @@ async def test_a_dead_letter_comes_back_whole(pool: Pool) -> None:
 
 async def test_a_record_of_a_topic_that_was_made_again_is_no_repetition(pool: Pool) -> None:
     """Offsets begin anew there: another record has the place of one that was handled long ago."""
-    await dead_letters.bury(pool, 1, [(letter(5), "first")])
-    (one,) = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
-    await dead_letters.settle(pool, 1, [one.letter_id])
+    await dead_letters.add(pool, 1, [(letter(5), "first")])
+    (one,) = (await dead_letters.page(pool, 1, DeadLetterFilter(), None, 10)).items
+    await dead_letters.mark_redriven(pool, 1, [one.letter_id])
     other = letter(5, b"another")
-    await dead_letters.bury(pool, 1, [(other, "second")])
-    (now,) = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
+    await dead_letters.add(pool, 1, [(other, "second")])
+    (now,) = (await dead_letters.page(pool, 1, DeadLetterFilter(), None, 10)).items
     (whole,) = await dead_letters.read(pool, 1, [now.letter_id])
     assert (whole.record, whole.error, whole.attempts) == (other, "second", 1)
 
 
 async def test_the_same_record_is_buried_once_and_its_attempts_count(pool: Pool) -> None:
     for error in ("first", "second"):
-        await dead_letters.bury(pool, 1, [(letter(5), error)])
-    (one,) = (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items
+        await dead_letters.add(pool, 1, [(letter(5), error)])
+    (one,) = (await dead_letters.page(pool, 1, DeadLetterFilter(), None, 10)).items
     assert (one.error, one.attempts) == ("second", 2)
-    await dead_letters.fail(pool, 1, [(one.letter_id, "third")])
-    await dead_letters.settle(pool, 1, [one.letter_id])
-    await dead_letters.bury(pool, 1, [(letter(5), "delivered again")])
-    assert (await dead_letters.page(pool, 1, LetterFilter(), None, 10)).items == []
-    (done,) = (await dead_letters.page(pool, 1, LetterFilter(redriven=True), None, 10)).items
+    await dead_letters.mark_failed(pool, 1, [(one.letter_id, "third")])
+    await dead_letters.mark_redriven(pool, 1, [one.letter_id])
+    await dead_letters.add(pool, 1, [(letter(5), "delivered again")])
+    assert (await dead_letters.page(pool, 1, DeadLetterFilter(), None, 10)).items == []
+    (done,) = (await dead_letters.page(pool, 1, DeadLetterFilter(redriven=True), None, 10)).items
     assert (done.error, done.attempts) == ("third", 3)
     assert await dead_letters.count(pool, 1) == {}
 
 
 async def test_letters_are_found_by_topic_and_error_and_forgotten(pool: Pool) -> None:
-    await dead_letters.bury(pool, 1, [(letter(1), "bad JSON"), (letter(1, topic="x"), "refused")])
+    await dead_letters.add(pool, 1, [(letter(1), "bad JSON"), (letter(1, topic="x"), "refused")])
     assert await dead_letters.count(pool, 1) == {"orders": 1, "x": 1}
     assert await dead_letters.count(pool, 2) == {}
-    for chosen in (LetterFilter(topic="x"), LetterFilter(error="REFUSED")):
+    for chosen in (DeadLetterFilter(topic="x"), DeadLetterFilter(error="REFUSED")):
         (one,) = (await dead_letters.page(pool, 1, chosen, None, 10)).items
         assert one.topic == "x"
     assert await dead_letters.delete(pool, 1, one.letter_id)
@@ -96,36 +96,36 @@ async def test_letters_are_found_by_topic_and_error_and_forgotten(pool: Pool) ->
 
 
 async def test_letters_to_try_again_come_oldest_first_with_their_weight(pool: Pool) -> None:
-    await dead_letters.bury(pool, 1, [(letter(n, b"x" * n), "boom") for n in range(4)])
-    await dead_letters.bury(pool, 2, [(letter(9), "boom")])
-    found = (await dead_letters.upcoming(pool, 1, LetterFilter(), 0, 3)).items
+    await dead_letters.add(pool, 1, [(letter(n, b"x" * n), "boom") for n in range(4)])
+    await dead_letters.add(pool, 2, [(letter(9), "boom")])
+    found = (await dead_letters.upcoming(pool, 1, DeadLetterFilter(), 0, 3)).items
     assert [one.size for one in found] == [0, 1, 2]
     ids = [one.letter_id for one in found]
-    assert await dead_letters.count_upcoming(pool, 1, LetterFilter(), ids[0]) == 3
-    await dead_letters.settle(pool, 1, ids[1:])
-    assert await dead_letters.count_upcoming(pool, 1, LetterFilter(), ids[0]) == 1
-    assert await dead_letters.count_upcoming(pool, 1, LetterFilter(topic="x"), 0) == 0
-    weighed = await dead_letters.weigh(pool, 1, [*reversed(ids), 10**9])
+    assert await dead_letters.count_upcoming(pool, 1, DeadLetterFilter(), ids[0]) == 3
+    await dead_letters.mark_redriven(pool, 1, ids[1:])
+    assert await dead_letters.count_upcoming(pool, 1, DeadLetterFilter(), ids[0]) == 1
+    assert await dead_letters.count_upcoming(pool, 1, DeadLetterFilter(topic="x"), 0) == 0
+    weighed = await dead_letters.read_sizes(pool, 1, [*reversed(ids), 10**9])
     assert [one.letter_id for one in weighed] == ids  # the settled ones too
-    assert await dead_letters.weigh(pool, 2, ids) == []
+    assert await dead_letters.read_sizes(pool, 2, ids) == []
 
 
 async def test_an_end_and_its_event_are_one_write(pool: Pool, conn: Connection) -> None:
     message = register(address())
     spec = replace(decode_spec(message.spec), publish="done")
-    wait = take(None, message, NOW).wait
+    wait = apply(None, message, NOW).wait
     assert wait is not None
     wait = replace(wait, spec=spec)
-    key, journal = wait.address.key, Journal("a", 60.0)
-    one = take(wait, api(wait.address), NOW).wait
-    assert outgoing_of(wait, one) == ()
-    two = take(one, kafka(wait.address), NOW).wait
-    outgoing = list(outgoing_of(one, two))
-    assert outgoing_of(two, two) == ()
-    stale = Change(key, 1, 7, two, outgoing=outgoing)
+    key, journal = wait.address.key, FlushWriter("a", 60.0)
+    one = apply(wait, api(wait.address), NOW).wait
+    assert completion_events(wait, one) == ()
+    two = apply(one, kafka(wait.address), NOW).wait
+    outgoing = list(completion_events(one, two))
+    assert completion_events(two, two) == ()
+    stale = WaitChange(key, 1, 7, two, outgoing=outgoing)
     assert await journal.flush(conn, [stale]) == set()
     assert (await outbox.backlog(pool)).rows == 0  # the row lost, so did its event
-    await journal.flush(conn, [Change(key, 1, NEW, two, outgoing=outgoing)])
+    await journal.flush(conn, [WaitChange(key, 1, NO_VERSION, two, outgoing=outgoing)])
     (row,) = await outbox.upcoming(conn, 0, 10)
     assert (row.topic, row.record_key, row.wait_key) == ("done", wait.address.scoped_id, key)
     assert row.event_type == "muster.correlation.completed"

@@ -5,25 +5,34 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.errors import UnavailableError
-from core.waits.messages import Judged, Message, Offer, Reason, RefusalKind, Refused, Reply, Verdict
-from serve_app.kafka.redrive import Choice, InboxStore, Redrive, Round
-from services.kafka.ingest import Means
+from core.waits.messages import (
+    Offer,
+    OfferReply,
+    Reason,
+    RefusalKind,
+    RefusedReply,
+    Reply,
+    Verdict,
+    WaitMessage,
+)
+from serve_app.kafka.redrive import InboxStore, Redrive, RedriveRound, RedriveSelection
+from services.kafka.ingest import IngestDeps
 from services.shared.database import Database
 from services.shared.listings import Listings
-from services.waits.correlation_resolver import Addressing
-from services.waits.id_fields import Profiles
+from services.waits.correlation_resolver import CorrelationResolver
+from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys
 from storage.kafka import dead_letters
-from storage.kafka.dead_letters import Letter, LetterFilter
+from storage.kafka.dead_letters import DeadLetter, DeadLetterFilter
 from storage.postgres import bounded_scan
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits
 
 IDS = b'{"execution_id":"e","correlation_id":"c"}'
-BUSY = Refused(kind=RefusalKind.OVERLOADED, detail="later")
-BROKEN = Refused(kind=RefusalKind.BROKEN, detail="cannot be")
+BUSY = RefusedReply(kind=RefusalKind.OVERLOADED, detail="later")
+BROKEN = RefusedReply(kind=RefusalKind.BROKEN, detail="cannot be")
 
 
 @dataclass
@@ -37,45 +46,49 @@ class World:
 
     def redrive(self, patience: float = 10.0, max_bytes: int = 1_000) -> Redrive:
         database = Database(self.pool, 10.0)
-        profiles = Profiles(database.asker(keys.list_profiles), database.asker(keys.create_profile))
-        means = Means(
-            addressing=Addressing(profiles, database.asker(waits.load)),
+        profiles = IdFieldRegistry(
+            database.bind(keys.list_profiles), database.bind(keys.create_profile)
+        )
+        deps = IngestDeps(
+            addressing=CorrelationResolver(profiles, database.bind(waits.load)),
             send_many=self._take,
             store=InboxStore(database, 60.0),
             now=lambda: 1_800_000_000.0,
             chance=lambda: 0.0,
-            mint=lambda: "me",
+            new_turn_id=lambda: "me",
         )
         listings = Listings(database, 4, 10.0)
-        return Redrive(means, database, listings, max_bytes, patience)
+        return Redrive(deps, database, listings, max_bytes, patience)
 
-    async def _take(self, messages: list[Message]) -> list[Reply]:
+    async def _take(self, messages: list[WaitMessage]) -> list[Reply]:
         self.offers += [message for message in messages if isinstance(message, Offer)]
-        matched = Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED)
+        matched = OfferReply(verdict=Verdict.MATCHED, reason=Reason.EXPECTED)
         return [self.answer or matched for _ in messages]
 
     async def bury(self, *values: bytes | None, error: str = "boom") -> list[int]:
         after = await self._ids()
         start = len(after)
         records = [
-            Record(topic="orders", partition=0, offset=start + index, value=value)
+            KafkaMessage(topic="orders", partition=0, offset=start + index, value=value)
             for index, value in enumerate(values)
         ]
-        await dead_letters.bury(self.pool, self.tenant, [(one, error) for one in records])
+        await dead_letters.add(self.pool, self.tenant, [(one, error) for one in records])
         return [one for one in await self._ids() if one not in after]
 
     async def _ids(self) -> list[int]:
         rows = await self.pool.fetch("select letter_id from dead_letters order by letter_id")
         return [row[0] for row in rows]
 
-    async def letter(self, letter_id: int) -> Letter:
+    async def letter(self, letter_id: int) -> DeadLetter:
         (one,) = await dead_letters.read(self.pool, self.tenant, [letter_id])
         return one
 
-    async def all_rounds(self, limit: int, chosen: LetterFilter | None = None) -> list[Round]:
+    async def all_rounds(
+        self, limit: int, chosen: DeadLetterFilter | None = None
+    ) -> list[RedriveRound]:
         redrive, after, rounds = self.redrive(), 0, []
         while True:
-            choice = Choice(filter=chosen or LetterFilter(), after=after, limit=limit)
+            choice = RedriveSelection(filter=chosen or DeadLetterFilter(), after=after, limit=limit)
             done = await redrive.run(self.tenant, choice)
             rounds.append(done)
             after = done.selected.reached
@@ -92,7 +105,7 @@ async def world(database: str) -> AsyncIterator[World]:
 
 async def test_what_is_handled_is_settled_under_its_own_event_id(world: World) -> None:
     (letter_id,) = await world.bury(IDS)
-    done = await world.redrive().run(world.tenant, Choice(ids=(letter_id,)))
+    done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert (done.settled, done.failures) == ((letter_id,), ())
     assert [offer.event_id for offer in world.offers] == ["kafka/orders/0/0"]
     assert (await world.letter(letter_id)).settled
@@ -102,7 +115,7 @@ async def test_what_is_settled_is_not_offered_again(world: World) -> None:
     (letter_id,) = await world.bury(IDS)
     redrive = world.redrive()
     for _ in range(2):
-        done = await redrive.run(world.tenant, Choice(ids=(letter_id,)))
+        done = await redrive.run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert (done.settled, done.settled_before, len(world.offers)) == ((), (letter_id,), 1)
 
 
@@ -110,7 +123,7 @@ async def test_what_fails_again_keeps_its_record_and_counts(world: World) -> Non
     world.answer = BROKEN
     (letter_id,) = await world.bury(IDS)
     for attempts in (2, 3):
-        done = await world.redrive().run(world.tenant, Choice(ids=(letter_id,)))
+        done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
         assert [error for _, error in done.failures] == ["broken: cannot be"]
         letter = await world.letter(letter_id)
         assert (letter.attempts, letter.error) == (attempts, "broken: cannot be")
@@ -120,16 +133,18 @@ async def test_what_fails_again_keeps_its_record_and_counts(world: World) -> Non
 
 async def test_a_letter_that_is_still_too_large_fails_without_being_offered(world: World) -> None:
     (letter_id,) = await world.bury(b"x" * 1_001)
-    done = await world.redrive().run(world.tenant, Choice(ids=(letter_id,)))
+    done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert "MUSTER_MAX_BODY" in done.failures[0][1]
-    done = await world.redrive(max_bytes=2_000).run(world.tenant, Choice(ids=(letter_id,)))
+    done = await world.redrive(max_bytes=2_000).run(
+        world.tenant, RedriveSelection(ids=(letter_id,))
+    )
     assert (done.settled, done.done.unplaced) == ((letter_id,), 1)  # bytes without ids
 
 
 async def test_an_event_without_ids_goes_to_the_inbox_once(world: World) -> None:
     for _ in range(2):
         (letter_id,) = await world.bury(b"{}")
-        done = await world.redrive().run(world.tenant, Choice(ids=(letter_id,)))
+        done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
         assert done.done.unplaced == 1
         await dead_letters.delete(world.pool, world.tenant, letter_id)
     assert await world.pool.fetchval("select count(*) from event_inbox") == 1
@@ -153,18 +168,18 @@ async def test_a_round_ends_exactly_with_the_last(world: World) -> None:
 async def test_what_a_filter_seldom_means_is_found_look_by_look(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_scan, "LOOKS", 3)
+    monkeypatch.setattr(bounded_scan, "SCAN_LIMIT", 3)
     first = await world.bury(b"{}", error="rare")
     await world.bury(*[b"{}"] * 9, error="common")
     last = await world.bury(b"{}", error="rare")
-    rounds = await world.all_rounds(10, LetterFilter(error="rare"))
+    rounds = await world.all_rounds(10, DeadLetterFilter(error="rare"))
     assert [one.settled for one in rounds] == [tuple(first), (), (), tuple(last)]
 
 
 async def test_letters_that_are_larger_than_a_round_are_tried_one_by_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded_scan, "LOOKS", 2)
+    monkeypatch.setattr(bounded_scan, "SCAN_LIMIT", 2)
     ids = await world.bury(*[b"x" * (5 * 1024 * 1024)] * 3)
     rounds = await world.all_rounds(10)
     assert [one.selected.ids for one in rounds] == [(one,) for one in ids]
@@ -174,11 +189,11 @@ async def test_filters_choose_and_other_tenants_are_left_alone(world: World) -> 
     ids = await world.bury(b"{}", b"{}", error="odd 50%_")
     await world.bury(b"{}", error="even")
     redrive = world.redrive()
-    elsewhere = await redrive.run(world.tenant + 1, Choice())
+    elsewhere = await redrive.run(world.tenant + 1, RedriveSelection())
     assert elsewhere.selected.ids == ()
-    named = await redrive.run(world.tenant + 1, Choice(ids=tuple(ids)))
+    named = await redrive.run(world.tenant + 1, RedriveSelection(ids=tuple(ids)))
     assert (named.selected.ids, named.selected.unknown) == ((), tuple(ids))
-    chosen = Choice(filter=LetterFilter(topic="orders", error="ODD 50%_"))
+    chosen = RedriveSelection(filter=DeadLetterFilter(topic="orders", error="ODD 50%_"))
     assert (await redrive.run(world.tenant, chosen)).settled == tuple(ids)
 
 
@@ -186,17 +201,17 @@ async def test_shards_that_are_behind_end_the_wait_and_lose_nothing(world: World
     world.answer = BUSY
     (letter_id,) = await world.bury(IDS)
     with pytest.raises(UnavailableError):
-        await world.redrive(patience=0.3).run(world.tenant, Choice(ids=(letter_id,)))
+        await world.redrive(patience=0.3).run(world.tenant, RedriveSelection(ids=(letter_id,)))
     letter = await world.letter(letter_id)
     assert (letter.settled, letter.attempts) == (False, 1)
     world.answer = None
-    done = await world.redrive().run(world.tenant, Choice(ids=(letter_id,)))
+    done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert done.settled == (letter_id,)
 
 
 async def test_what_was_deleted_meanwhile_is_not_buried_anew(world: World) -> None:
     (letter_id,) = await world.bury(IDS)
     await world.pool.execute("delete from dead_letters")
-    done = await world.redrive().run(world.tenant, Choice(ids=(letter_id,)))
+    done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert done.selected.unknown == (letter_id,)
     assert await world.pool.fetchval("select count(*) from dead_letters") == 0

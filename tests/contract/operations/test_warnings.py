@@ -7,7 +7,7 @@ import pytest
 
 from storage.access import keys
 from storage.operations import warnings
-from storage.operations.warnings import NewWarning, Severity, Warned, WarningFilter
+from storage.operations.warnings import NewWarning, Severity, WarningFilter, WarningRow
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 
 
@@ -38,7 +38,7 @@ def new(tenant: int, **fields: Any) -> NewWarning:
     return NewWarning(tenant=tenant, **usual | fields)
 
 
-async def listed(pool: Pool, tenant: int, **chosen: Any) -> list[Warned]:
+async def listed(pool: Pool, tenant: int, **chosen: Any) -> list[WarningRow]:
     return await warnings.page(pool, tenant, WarningFilter(**chosen), None, 100)
 
 
@@ -60,7 +60,7 @@ async def test_the_same_again_is_the_same_warning(pool: Pool, tenant: int, other
     (warned,) = [one for one in await listed(pool, tenant) if one.warning_id == first]
     assert (warned.count, warned.severity) == (2, Severity.ERROR)
     assert warned.message.startswith("more\ufffd!")
-    assert len(warned.message) == warnings.LONGEST_MESSAGE
+    assert len(warned.message) == warnings.MAX_MESSAGE_CHARS
     assert warned.first_at <= warned.last_at
 
 

@@ -8,23 +8,23 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.events.cloud_event import Birth, read_binary, read_event
+from core.events.cloud_event import EventStamp, read_binary, read_event
 from core.events.event import Event
-from core.kafka.message import Record, arrival_of
+from core.kafka.message import KafkaMessage, read_message
 from core.shared.address import Address
 from core.shared.errors import InvalidError
 from core.shared.tsid import IdMaker
 from core.waits.config import WaitConfig
-from core.waits.correlation_ids import ids_of
-from core.waits.incoming_event import Arrival, offer_of, unplaced
+from core.waits.correlation_ids import find_ids
+from core.waits.incoming_event import IncomingEvent, offer_of, unaddressed_event
 from core.waits.spec import IdFields, encode_spec
-from core.waits.state import Parked
-from core.waits.transitions import take
+from core.waits.state import ParkedEvent
+from core.waits.transitions import apply
 from storage.access import keys
 from storage.events.event_store import EventStore
 from storage.kafka import dead_letters
 from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection, open_pool
-from storage.waits.flush import NEW, Change, Journal, park
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange, write_parked
 from tests.support.hostile_input import RAW, TEXTS, VALUES, as_json, nearly
 from tests.support.shards import address, api, register
 from tests.unit.core.test_hostile_events import CLOUD_EVENT, MEDIA_TYPES
@@ -85,7 +85,7 @@ async def pool(database: str) -> AsyncIterator[Pool]:
 
 
 async def test_any_accepted_event_is_stored(database: str) -> None:
-    birth = Birth(tenant=1, now=NOW, new_id=new_id)
+    birth = EventStamp(tenant=1, now=NOW, new_id=new_id)
     bodies = examples(nearly(CLOUD_EVENT).map(as_json))
     sure = {"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "s"}
     binary = examples(
@@ -104,7 +104,7 @@ async def test_any_accepted_event_is_stored(database: str) -> None:
         store.close()
 
 
-def _records() -> list[Record]:
+def _records() -> list[KafkaMessage]:
     values = RAW | VALUES.map(as_json) | nearly(CLOUD_EVENT).map(as_json) | st.none()
     texts = TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass"))
     named = st.sampled_from(["content-type", "X-Correlation-Id", "X-Execution-Id", "ce_id"])
@@ -114,7 +114,7 @@ def _records() -> list[Record]:
     types = MEDIA_TYPES.map(lambda text: text.encode("utf-8", "surrogatepass"))
     found = examples(st.tuples(values, headers, types, st.none() | RAW))
     return [
-        Record(
+        KafkaMessage(
             topic="orders",
             partition=0,
             offset=offset,
@@ -128,30 +128,30 @@ def _records() -> list[Record]:
 
 async def test_any_kafka_record_is_stored(conn: Connection) -> None:
     """As an offer to its wait, in the inbox, or as a dead letter."""
-    journal = Journal("test", TTL)
+    journal = FlushWriter("test", TTL)
     for record in _records():
-        found = arrival_of(record)
-        if not isinstance(found, Arrival):
-            await dead_letters.bury(conn, 1, [(record, found.error)])
+        found = read_message(record)
+        if not isinstance(found, IncomingEvent):
+            await dead_letters.add(conn, 1, [(record, found.error)])
             continue
-        parked = unplaced(1, found, f"turn-{record.offset}", NOW)
-        await park(conn, [(b"", parked)], TTL)
+        parked = unaddressed_event(1, found, f"turn-{record.offset}", NOW)
+        await write_parked(conn, [(b"", parked)], TTL)
         for change in _changes(found, record.offset):
             await journal.flush(conn, [change])
-        await dead_letters.bury(conn, 1, [(record, "given up")])
+        await dead_letters.add(conn, 1, [(record, "given up")])
     assert await conn.fetchval("select count(*) from dead_letters") > EXAMPLES / 2
 
 
-def _changes(arrival: Arrival, number: int) -> list[Change]:
-    ids = ids_of({**arrival.headers, "x-execution-id": f"e-{number}"}, arrival.body)
+def _changes(arrival: IncomingEvent, number: int) -> list[WaitChange]:
+    ids = find_ids({**arrival.headers, "x-execution-id": f"e-{number}"}, arrival.body)
     if not isinstance(ids, list):
         return []
-    changes: list[Change] = []
+    changes: list[WaitChange] = []
     for one in ids:
         where = Address(1, one.execution_id, one.correlation_id)
-        decision = take(None, offer_of(where, one.fields, arrival, f"turn-{number}"), NOW)
-        parked: list[Parked] = list(decision.parked)
-        changes.append(Change(where.key, 1, NEW, None, [], parked, []))
+        decision = apply(None, offer_of(where, one.fields, arrival, f"turn-{number}"), NOW)
+        parked: list[ParkedEvent] = list(decision.parked)
+        changes.append(WaitChange(where.key, 1, NO_VERSION, None, [], parked, []))
     return changes
 
 
@@ -161,17 +161,17 @@ async def test_any_accepted_configuration_is_stored(conn: Connection, pool: Pool
         lambda data=data: WaitConfig.model_validate(data)  # type: ignore[misc]
         for data in (*examples(CONFIGS), CONFIG | {"apiCall": ODD_CALL})
     ]
-    journal = Journal("test", TTL)
+    journal = FlushWriter("test", TTL)
     profiles: set[IdFields] = set()
     for config in accepted(reads, ValidationError):
         where, spec = address(), config.to_spec()
         message = register(where)
-        opened = take(None, type(message)(**_fields(message) | {"spec": encode_spec(spec)}), NOW)
+        opened = apply(None, type(message)(**_fields(message) | {"spec": encode_spec(spec)}), NOW)
         assert opened.wait is not None
-        change = Change(where.key, 1, NEW, opened.wait, list(opened.entries), [], [])
+        change = WaitChange(where.key, 1, NO_VERSION, opened.wait, list(opened.entries), [], [])
         assert await journal.flush(conn, [change]) == {where.key}
         profiles |= {event.ids for event in spec.events}
-        take(opened.wait, api(where), NOW + 1)
+        apply(opened.wait, api(where), NOW + 1)
     for fields in profiles:
         await keys.create_profile(pool, 1, fields)
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.shared.errors import UnavailableError
 from core.shared.tsid import MAKERS, made_at
-from services.shared.ids import IdLeases, Ids
+from services.shared.ids import IdGenerator, IdLeases
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.id_numbers import lease_maker, release_maker, renew_maker
 from storage.postgres.pool import PoolOptions, open_pool
@@ -57,7 +57,7 @@ async def test_makers_of_one_database_never_make_the_same(database: str) -> None
     try:
         stopped = DatabaseClock(lambda: 0.0, time.time)
         await stopped.sync(pool)
-        makers = [Ids(IdLeases(pool, "test"), stopped.now) for _ in range(3)]
+        makers = [IdGenerator(IdLeases(pool, "test"), stopped.now) for _ in range(3)]
         for maker in makers:
             await maker.start()
         made = {make() for _ in range(100) for make in makers}
@@ -72,7 +72,7 @@ async def test_makers_of_one_database_never_make_the_same(database: str) -> None
 async def test_a_database_without_tables_is_waited_for(database: str) -> None:
     pool = await open_pool(PoolOptions(dsn=database, name="test"))
     await pool.execute("alter table id_maker_leases rename to not_yet")
-    ids = Ids(IdLeases(pool, "test"), time.time)
+    ids = IdGenerator(IdLeases(pool, "test"), time.time)
     try:
         await ids.start()
         with pytest.raises(UnavailableError):
@@ -85,7 +85,7 @@ async def test_a_database_without_tables_is_waited_for(database: str) -> None:
         pool.terminate()
 
 
-async def until_able(ids: Ids) -> str:
+async def until_able(ids: IdGenerator) -> str:
     while True:
         try:
             return ids()

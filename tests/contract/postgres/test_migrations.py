@@ -6,7 +6,7 @@ from core.access.permissions import Permission
 from core.waits.spec import encode_spec
 from core.waits.state import Wait
 from core.waits.strategy import Outcome
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from storage.postgres.migrate import migrate, pending
 from storage.postgres.migration_files import known
 from storage.postgres.queries import Q
@@ -52,8 +52,8 @@ async def test_waits_of_the_first_schema_go_on_in_the_newest(bare_server: BareSe
         for wait in old:
             found = loaded[wait.address.key]
             assert found == wait
-            one = take(found, api(wait.address), NOW + 1).wait
-            two = take(one, kafka(wait.address), NOW + 2).wait
+            one = apply(found, api(wait.address), NOW + 1).wait
+            two = apply(one, kafka(wait.address), NOW + 2).wait
             assert two is not None
             assert two.outcomes["api_response"] is Outcome.RECEIVED
             assert two.ending is not None
@@ -82,7 +82,7 @@ async def test_a_key_that_allowed_everything_still_does(bare_server: BareServer)
 
 
 async def _written(conn: asyncpg.Connection) -> Wait:
-    wait = take(None, register(address()), NOW).wait
+    wait = apply(None, register(address()), NOW).wait
     assert wait is not None
     await conn.execute(
         OLD_ROW,

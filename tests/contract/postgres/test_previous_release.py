@@ -5,11 +5,11 @@ import time
 import asyncpg
 import pytest
 
-from core.waits.messages import Judged, Verdict
+from core.waits.messages import OfferReply, Verdict
 from core.waits.spec import encode_spec
-from core.waits.state import Decision, Parked, Wait
+from core.waits.state import Decision, ParkedEvent, Wait
 from core.waits.strategy import Status
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from host.postgres.embedded import EmbeddedServer
 from storage.waits import waits
 from storage.waits.wait_rows import json_of
@@ -51,18 +51,18 @@ async def test_both_work_on_one_wait_in_turns(database: str) -> None:
     """The old one opens it, the new one takes an event, the old one reads and ends it."""
     conn = await asyncpg.connect(database)
     async with running_shard(database) as shard:
-        wait = take(None, register(address()), time.time()).wait
+        wait = apply(None, register(address()), time.time()).wait
         assert wait is not None
         key = wait.address.key
         kept = await conn.fetch(OLD["flush"], [_spec(wait)], [_opened(wait)], [], [], [], [], "old")
         assert [row[0] for row in kept] == [key]
         reply = await ask(shard, api(wait.address))
-        assert isinstance(reply, Judged)
+        assert isinstance(reply, OfferReply)
         assert reply.verdict is Verdict.MATCHED
         (row,) = await conn.fetch(OLD["load_waits"], [key])
         assert (row["version"], row["log_length"]) == (2, 1)
         one = (await waits.load_waits(conn, [key]))[key]
-        two = take(one, kafka(wait.address), time.time())
+        two = apply(one, kafka(wait.address), time.time())
         assert two.wait is not None
         assert two.wait.status is Status.COMPLETED
         saved = _saved(two.wait, seen=one.version)
@@ -76,7 +76,7 @@ async def test_what_one_of_them_parks_the_other_finds(database: str) -> None:
     conn = await asyncpg.connect(database)
     async with running_shard(database) as shard:
         old, new = address(), address()
-        (parked,) = take(None, api(old), time.time()).parked
+        (parked,) = apply(None, api(old), time.time()).parked
         await conn.execute(OLD["park"], [_parked(old.key, parked)], 60.0)
         await ask(shard, register(old))
         (row,) = await conn.fetch(OLD["load_waits"], [old.key])
@@ -87,7 +87,7 @@ async def test_what_one_of_them_parks_the_other_finds(database: str) -> None:
     await conn.close()
 
 
-def _parked(key: bytes, event: Parked) -> tuple[object, ...]:
+def _parked(key: bytes, event: ParkedEvent) -> tuple[object, ...]:
     return (
         key,
         event.event_id,

@@ -10,10 +10,10 @@ import pytest
 
 from core.waits.messages import Register
 from core.waits.state import Wait
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from storage.postgres.pool import Connection, PoolOptions, open_connection
 from storage.postgres.queries import Q
-from storage.waits.flush import NEW, Change, Journal
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
 from tests.support.shards import address, api, register
 
 NOW = 1_800_000_000.0
@@ -247,7 +247,7 @@ async def writer(database: str) -> AsyncIterator[Connection]:
 
 async def test_a_flush_reads_what_it_changes(writer: Connection) -> None:
     messages = [register(address()) for _ in range(3000)]
-    new = [Change(m.address.key, 1, NEW, opened(m)) for m in messages]
+    new = [WaitChange(m.address.key, 1, NO_VERSION, opened(m)) for m in messages]
     assert len(await flush(writer, new)) == len(new)
     async with writer.transaction():
         assert len(await flush(writer, [change(messages[0], opened(messages[0]))])) == 1
@@ -258,19 +258,19 @@ async def test_a_flush_reads_what_it_changes(writer: Connection) -> None:
     assert fetched == 1
 
 
-async def flush(conn: Connection, changes: list[Change]) -> set[bytes]:
-    return await Journal("a", 3600.0).flush(conn, changes)
+async def flush(conn: Connection, changes: list[WaitChange]) -> set[bytes]:
+    return await FlushWriter("a", 3600.0).flush(conn, changes)
 
 
 def opened(message: Register) -> Wait:
-    wait = take(None, message, NOW).wait
+    wait = apply(None, message, NOW).wait
     assert wait is not None
     return wait
 
 
-def change(message: Register, wait: Wait) -> Change:
+def change(message: Register, wait: Wait) -> WaitChange:
     """The first event of a wait."""
-    decision = take(wait, api(message.address), NOW)
-    return Change(
+    decision = apply(wait, api(message.address), NOW)
+    return WaitChange(
         message.address.key, 1, wait.version, decision.wait, list(decision.entries), [], ["early"]
     )

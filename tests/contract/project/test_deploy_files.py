@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.operations.haproxy_command import LONGEST_PATH
+from cli.operations.haproxy_command import MAX_PATH_BYTES
 from core.shared.errors import InvalidError
-from host.paths import Places
+from host.paths import InstancePaths
 from host.proxy.haproxy import LAUNCHER
-from host.proxy.haproxy_limits import MOST_CONNECTIONS
+from host.proxy.haproxy_limits import MAX_CONNECTIONS
 from host.ray import flags
-from host.ray.flags import ServeFront
+from host.ray.flags import ProxySetup
 
 ROOT = Path(__file__).parents[3]
 
@@ -84,14 +84,14 @@ def test_haproxy_of_a_cluster_is_the_guarded_one() -> None:
     """All that Ray would put into a folder for everybody lies in the one that is written for it."""
     given = environment()
     folder = Path("/home/muster/muster-front")
-    front = ServeFront(folder / LAUNCHER, 1, range(2, 3))
-    own = flags._front_flags(Places(Path("/d"), Path("/run/muster")), front)
+    front = ProxySetup(folder / LAUNCHER, 1, range(2, 3))
+    own = flags._front_flags(InstancePaths(Path("/d"), Path("/run/muster")), front)
     named = {name: text for name, text in own.items() if text.startswith("/")}
     assert len(named) == 6
     for name, text in named.items():
         assert given[name] == text.replace("/run/muster/h", str(folder))
-    assert int(given["RAY_SERVE_HAPROXY_MAXCONN"]) == MOST_CONNECTIONS
-    assert len(str(folder)) <= LONGEST_PATH
+    assert int(given["RAY_SERVE_HAPROXY_MAXCONN"]) == MAX_CONNECTIONS
+    assert len(str(folder)) <= MAX_PATH_BYTES
 
 
 def test_ray_of_a_cluster_serves_no_metrics_and_wants_its_token() -> None:

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from core.dispatch.attempt import pause_after
-from core.dispatch.claim import Profile
+from core.dispatch.claim import DeliveryProfile
 from core.dispatch.envelope import body_of, headers_of
-from core.dispatch.signature import read_secret, show_secret, sign_standard
+from core.dispatch.signature import format_secret, parse_secret, sign_standard
 from core.dispatch.subscription import Signature
-from core.events.cloud_event import Birth, read_binary
+from core.events.cloud_event import EventStamp, read_binary
 from tests.support.deliveries import delivery
 
 PAGE = (Path(__file__).parents[3] / "docs/how-to/receive-webhooks.md").read_text()
 LIBRARY, BY_HAND, CLASSIC = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-NEW, OLD = map(read_secret, re.findall(r"`(whsec_\S+)`", PAGE))
+NEW, OLD = map(parse_secret, re.findall(r"`(whsec_\S+)`", PAGE))
 Check = Callable[[str, dict[str, str], bytes], bool]
 
 
@@ -35,10 +35,10 @@ def test_the_request_is_one_of_ours_and_verifies() -> None:
         [NEW, OLD], headers["webhook-id"].upper(), int(headers["webhook-timestamp"]), body
     )
     assert signed["webhook-signature"] in PAGE
-    ours = headers_of(delivery(), Profile(secrets=(NEW,)), body, "application/json", 1.0)
+    ours = headers_of(delivery(), DeliveryProfile(secrets=(NEW,)), body, "application/json", 1.0)
     arrives = {"host", "user-agent", "accept", "accept-encoding", "content-length"}
     assert headers.keys() - arrives == {name.lower() for name in ours}
-    assert read_binary(headers, body, Birth(1, 2e9, str)).subject == "order/4711"
+    assert read_binary(headers, body, EventStamp(1, 2e9, str)).subject == "order/4711"
     assert int(headers["content-length"]) == len(body)
 
 
@@ -62,15 +62,15 @@ def test_its_code_verifies_what_we_sign(code: str, form: Signature, secret: byte
     exec(code, names)
     is_genuine = names["is_genuine"]
     body = b'{"n": 1}'
-    profile = Profile(secrets=(NEW, OLD), signature=form)
+    profile = DeliveryProfile(secrets=(NEW, OLD), signature=form)
     sent = headers_of(delivery(), profile, body, "application/json", time.time())
     headers = {name.lower(): value for name, value in sent.items()}
-    assert is_genuine(show_secret(secret), headers, body)
-    assert not is_genuine(show_secret(b"x" * 32), headers, body)
-    assert not is_genuine(show_secret(secret), headers, body + b" ")
+    assert is_genuine(format_secret(secret), headers, body)
+    assert not is_genuine(format_secret(b"x" * 32), headers, body)
+    assert not is_genuine(format_secret(secret), headers, body + b" ")
     if form is Signature.STANDARD:
         old = headers_of(delivery(), profile, body, None, time.time() - 1_000)
-        assert not is_genuine(show_secret(secret), {k.lower(): v for k, v in old.items()}, body)
+        assert not is_genuine(format_secret(secret), {k.lower(): v for k, v in old.items()}, body)
 
 
 def test_its_ladder_is_ours() -> None:

@@ -8,24 +8,24 @@ import pytest
 from msgspec.structs import replace
 
 from core.shared.address import Address
-from core.waits.inbox import Unregistered
+from core.waits.inbox import UnregisteredAddress
 from core.waits.messages import Reason, Verdict
 from core.waits.spec import Source
 from core.waits.state import Decision, Wait
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from storage.postgres.pool import Connection, PoolOptions, open_connection, open_pool
 from storage.waits import flush as journal
 from storage.waits import inbox, waits
-from storage.waits.flush import NEW, Change, Journal, park
-from storage.waits.waits import ELSEWHERE_LIMIT, Loaded, LoadRequest
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange, write_parked
+from storage.waits.waits import ELSEWHERE_LIMIT, LoadedWait, LoadRequest
 from tests.support.shards import address, api, kafka, register
 
 NOW = 1_800_000_000.0
 TTL = 3600.0
 
 
-async def flush(conn: Connection, changes: list[Change], owner: str, ttl: float) -> set[bytes]:
-    return await Journal(owner, ttl).flush(conn, changes)
+async def flush(conn: Connection, changes: list[WaitChange], owner: str, ttl: float) -> set[bytes]:
+    return await FlushWriter(owner, ttl).flush(conn, changes)
 
 
 @pytest.fixture
@@ -35,26 +35,26 @@ async def conn(database: str) -> AsyncIterator[Connection]:
     await connection.close()
 
 
-def change(before: Wait | None, decision: Decision, key: bytes) -> Change:
-    return Change(
+def change(before: Wait | None, decision: Decision, key: bytes) -> WaitChange:
+    return WaitChange(
         key,
         1,
-        NEW if before is None else before.version,
+        NO_VERSION if before is None else before.version,
         decision.wait if decision.wait is not before else None,
         list(decision.entries),
         list(decision.parked),
-        list(decision.unparked),
+        list(decision.taken_from_inbox),
     )
 
 
-async def load(conn: Connection, where: Address, *, has_event: bool = False) -> Loaded:
+async def load(conn: Connection, where: Address, *, has_event: bool = False) -> LoadedWait:
     asked = LoadRequest(where.key, where.tenant, has_event)
     return (await waits.load(conn, [asked]))[where.key]
 
 
 async def opened(conn: Connection) -> Wait:
     message = register(address())
-    decision = take(None, message, NOW)
+    decision = apply(None, message, NOW)
     assert decision.wait is not None
     kept = await flush(conn, [change(None, decision, message.address.key)], "a", TTL)
     assert kept == {message.address.key}
@@ -63,7 +63,7 @@ async def opened(conn: Connection) -> Wait:
 
 async def test_a_wait_comes_back_as_it_was_written(conn: Connection) -> None:
     wait = await opened(conn)
-    first = take(wait, api(wait.address, b'{"n":1}'), NOW + 1.25)
+    first = apply(wait, api(wait.address, b'{"n":1}'), NOW + 1.25)
     await flush(conn, [change(wait, first, wait.address.key)], "a", TTL)
     assert await waits.load_waits(conn, [wait.address.key]) == {wait.address.key: first.wait}
 
@@ -71,7 +71,7 @@ async def test_a_wait_comes_back_as_it_was_written(conn: Connection) -> None:
 async def test_a_stale_write_changes_nothing_and_leaves_no_log(conn: Connection) -> None:
     wait = await opened(conn)
     key = wait.address.key
-    winner, loser = take(wait, api(wait.address), NOW), take(wait, kafka(wait.address), NOW)
+    winner, loser = apply(wait, api(wait.address), NOW), apply(wait, kafka(wait.address), NOW)
     assert await flush(conn, [change(wait, winner, key)], "a", TTL) == {key}
     assert await flush(conn, [change(wait, loser, key)], "b", TTL) == set()
     assert await waits.load_waits(conn, [key]) == {key: winner.wait}
@@ -80,11 +80,11 @@ async def test_a_stale_write_changes_nothing_and_leaves_no_log(conn: Connection)
 
 async def test_one_lost_row_does_not_hold_back_the_others(conn: Connection) -> None:
     lost, fine = await opened(conn), await opened(conn)
-    moved = take(lost, api(lost.address), NOW)
+    moved = apply(lost, api(lost.address), NOW)
     await flush(conn, [change(lost, moved, lost.address.key)], "a", TTL)
     both = [
-        change(lost, take(lost, kafka(lost.address), NOW), lost.address.key),
-        change(fine, take(fine, kafka(fine.address), NOW), fine.address.key),
+        change(lost, apply(lost, kafka(lost.address), NOW), lost.address.key),
+        change(fine, apply(fine, kafka(fine.address), NOW), fine.address.key),
     ]
     assert await flush(conn, both, "b", TTL) == {fine.address.key}
 
@@ -92,7 +92,7 @@ async def test_one_lost_row_does_not_hold_back_the_others(conn: Connection) -> N
 async def test_a_node_waits_once_per_execution(conn: Connection) -> None:
     wait = await opened(conn)
     other = register(address(wait.address.execution_id), node_id=wait.node_id)
-    decision = take(None, other, NOW)
+    decision = apply(None, other, NOW)
     assert await flush(conn, [change(None, decision, other.address.key)], "b", TTL) == set()
     found = await waits.correlation_of_node(conn, other.address, wait.node_id)
     assert found == wait.address.correlation_id
@@ -100,9 +100,9 @@ async def test_a_node_waits_once_per_execution(conn: Connection) -> None:
 
 async def test_completion_and_resume_are_one_write(conn: Connection) -> None:
     wait = await opened(conn)
-    one = take(wait, api(wait.address), NOW).wait
+    one = apply(wait, api(wait.address), NOW).wait
     assert one is not None
-    two = take(one, kafka(wait.address), NOW + 2)
+    two = apply(one, kafka(wait.address), NOW + 2)
     assert two.wait is not None
     folded = change(wait, two, wait.address.key)
     await flush(conn, [folded], "shard-7@host:1", TTL)
@@ -118,13 +118,13 @@ async def test_completion_and_resume_are_one_write(conn: Connection) -> None:
 async def test_early_events_are_parked_loaded_and_taken_up(conn: Connection) -> None:
     where = address()
     event = api(where, b'{"early":true}')
-    parked = take(None, event, NOW)
+    parked = apply(None, event, NOW)
     for _ in range(2):  # delivered twice, kept once
         await flush(conn, [change(None, parked, where.key)], "a", 10**9)
     loaded = await load(conn, where)
     assert loaded.sizes == {event.event_id: len(event.payload)}
     early = tuple((await waits.load_early(conn, [where.key]))[where.key])
-    decision = take(None, register(where), NOW, Unregistered(early=early))
+    decision = apply(None, register(where), NOW, UnregisteredAddress(early=early))
     await flush(conn, [change(None, decision, where.key)], "a", 10**9)
     assert await conn.fetchval("select count(*) from event_inbox") == 0
     assert await conn.fetchval("select kind from wait_state_events") == "received"
@@ -184,8 +184,8 @@ async def test_a_registration_does_not_ask_who_else_waits(conn: Connection) -> N
 async def test_a_mismatched_event_reaches_its_own_wait_if_that_comes(conn: Connection) -> None:
     wait = await opened(conn)
     stranger = address(correlation=wait.address.correlation_id)
-    found = Unregistered(elsewhere=wait.address.execution_id)
-    refused = take(None, api(stranger), NOW, found)
+    found = UnregisteredAddress(elsewhere=wait.address.execution_id)
+    refused = apply(None, api(stranger), NOW, found)
     assert refused.parked[0].reason is Reason.EXECUTION_MISMATCH
     await flush(conn, [change(None, refused, stranger.key)], "a", 10**9)
     early = await waits.load_early(conn, [stranger.key])
@@ -195,10 +195,10 @@ async def test_a_mismatched_event_reaches_its_own_wait_if_that_comes(conn: Conne
 async def test_ending_a_wait_stays_on_its_page(conn: Connection) -> None:
     """An update that touched an index would bloat all four of them."""
     wait = await opened(conn)
-    done = take(wait, api(wait.address), NOW)
+    done = apply(wait, api(wait.address), NOW)
     assert done.wait is not None
     await flush(conn, [change(wait, done, wait.address.key)], "a", TTL)
-    last = take(done.wait, kafka(wait.address), NOW)
+    last = apply(done.wait, kafka(wait.address), NOW)
     await flush(conn, [change(done.wait, last, wait.address.key)], "a", TTL)
     await conn.execute("select pg_stat_force_next_flush()")
     row = await conn.fetchrow(
@@ -211,7 +211,7 @@ async def test_ending_a_wait_stays_on_its_page(conn: Connection) -> None:
 
 async def test_text_that_postgres_cannot_hold_is_an_error_of_that_flush(conn: Connection) -> None:
     where = address()
-    decision = take(None, api(where, event_id="nul\x00inside"), NOW)
+    decision = apply(None, api(where, event_id="nul\x00inside"), NOW)
     with pytest.raises(asyncpg.PostgresError):
         await flush(conn, [change(None, decision, where.key)], "a", TTL)
 
@@ -221,7 +221,7 @@ async def test_a_long_log_is_read_in_pages_that_fit(database: str, conn: Connect
     wait = await opened(conn)
     key = wait.address.key
     for _ in range(6):
-        decision = take(wait, api(wait.address, b"x" * 1_000), NOW)
+        decision = apply(wait, api(wait.address, b"x" * 1_000), NOW)
         assert decision.wait is not None
         await flush(conn, [change(wait, decision, key)], "a", TTL)
         wait = decision.wait
@@ -240,10 +240,10 @@ async def test_a_long_log_is_read_in_pages_that_fit(database: str, conn: Connect
 async def test_a_spec_is_kept_once_and_as_long_as_a_wait_has_it(
     database: str, conn: Connection
 ) -> None:
-    journal = Journal("a", TTL)
+    journal = FlushWriter("a", TTL)
     now: float = await conn.fetchval("select extract(epoch from now())::float8")
     for days_ago in (30.0, 0.0):
-        decision = take(None, register(address()), now - days_ago * 86_400)
+        decision = apply(None, register(address()), now - days_ago * 86_400)
         assert decision.wait is not None
         await journal.flush(conn, [change(None, decision, decision.wait.address.key)])
     pool = await open_pool(PoolOptions(dsn=database, name="test"))
@@ -262,13 +262,13 @@ async def test_a_late_event_sent_again_is_logged_once(conn: Connection) -> None:
     wait = await opened(conn)
     key = wait.address.key
     for event in (api(wait.address), kafka(wait.address)):
-        decision = take(wait, event, NOW)
+        decision = apply(wait, event, NOW)
         assert decision.wait is not None
         await flush(conn, [change(wait, decision, key)], "a", TTL)
         wait = decision.wait
     late = api(wait.address, event_id="api/s/late")
     for _ in range(2):
-        decision = take(wait, late, NOW)
+        decision = apply(wait, late, NOW)
         assert decision.wait is not None
         await flush(conn, [change(wait, decision, key)], "a", TTL)
         wait = decision.wait
@@ -279,8 +279,8 @@ async def test_a_late_event_sent_again_is_logged_once(conn: Connection) -> None:
 async def test_two_copies_of_an_early_event_in_one_flush_are_kept_once(conn: Connection) -> None:
     where = address()
     event = api(where, event_id="api/s/twice")
-    one, two = take(None, event, NOW), take(None, event, NOW + 1)
-    both = Change(where.key, 1, NEW, None, [], [*one.parked, *two.parked], [])
+    one, two = apply(None, event, NOW), apply(None, event, NOW + 1)
+    both = WaitChange(where.key, 1, NO_VERSION, None, [], [*one.parked, *two.parked], [])
     await flush(conn, [both], "a", 10**9)
     assert await conn.fetchval("select count(*) from event_inbox") == 1
 
@@ -291,8 +291,8 @@ async def test_an_explanation_looks_at_a_bounded_part_of_the_inbox(
     """What others sent under the same correlation id costs no more the more it is."""
     mine = address()
     others = [address(correlation=mine.correlation_id) for _ in range(3 * inbox.NEAR_LIMIT)]
-    events = [(where.key, take(None, api(where), NOW).parked[0]) for where in [mine, *others]]
-    await park(conn, events, 10**9)
+    events = [(where.key, apply(None, api(where), NOW).parked[0]) for where in [mine, *others]]
+    await write_parked(conn, events, 10**9)
     pool = await open_pool(PoolOptions(dsn=database, name="test"))
     async with pool.acquire() as reader, reader.transaction():
         near = await inbox.near_misses(reader, mine, limit=10_000)
@@ -309,7 +309,7 @@ async def test_to_park_one_more_event_reads_no_payload(conn: Connection) -> None
     """A payload of this size is kept beside its row, and only who takes it up reads it."""
     where = address()
     event = api(where, os.urandom(100_000))
-    await flush(conn, [change(None, take(None, event, NOW), where.key)], "a", 10**9)
+    await flush(conn, [change(None, apply(None, event, NOW), where.key)], "a", 10**9)
     touched = """select coalesce(sum(idx_tup_fetch), 0) from pg_stat_xact_all_tables
                   where relid =
                         (select reltoastrelid from pg_class where relname = 'event_inbox')"""
@@ -329,8 +329,8 @@ async def test_early_events_are_read_up_to_a_bound(
     """As many as older settings or another owner let in: the oldest come first, the rest stays."""
     monkeypatch.setattr(waits, "EARLY_BYTES", 2_500)
     where = address()
-    events = [take(None, api(where, b"x" * 1_000, event_id=f"e{n}"), NOW + n) for n in range(6)]
-    await park(conn, [(where.key, one.parked[0]) for one in events], 10**9)
+    events = [apply(None, api(where, b"x" * 1_000, event_id=f"e{n}"), NOW + n) for n in range(6)]
+    await write_parked(conn, [(where.key, one.parked[0]) for one in events], 10**9)
     early = (await waits.load_early(conn, [where.key]))[where.key]
     assert [event.event_id for event in early] == ["e0", "e1", "e2"]
     monkeypatch.setattr(waits, "EARLY_EVENTS", 2)
@@ -347,9 +347,9 @@ async def test_of_what_one_correlation_refused_so_much_is_kept(
     monkeypatch.setattr(journal, "REFUSED_BYTES", 10_000)
 
     async def refuse(where: Address, payload: bytes, key: bytes) -> None:
-        (early,) = take(None, api(where, payload), NOW).parked
+        (early,) = apply(None, api(where, payload), NOW).parked
         refused = replace(early, verdict=Verdict.REJECTED, reason=Reason.LABEL_NOT_EXPECTED)
-        await park(conn, [(key, refused)], TTL)
+        await write_parked(conn, [(key, refused)], TTL)
 
     async def kept(key: bytes) -> int:
         found: int = await conn.fetchval(

@@ -8,19 +8,19 @@ from collections.abc import Callable
 import pytest
 
 from core.dispatch.job import Mode
-from core.dispatch.job_actions import Verb
-from tests.support.pool_at_work import OK, Arrival, busiest, deferred, numbers
-from tests.support.town import Stories, Town
+from core.dispatch.job_actions import JobAction
+from tests.support.pool_at_work import OK, ReceivedRequest, busiest, deferred, numbers
+from tests.support.runner import ScenarioRunner, Scenarios
 
 pytestmark = pytest.mark.timeout(120)
 
-story = Stories()
+story = Scenarios()
 BLOCK, NEXT = Mode.BLOCK_ON_ERROR, Mode.NEXT_ON_ERROR
 
 
-async def test_a_rate_is_kept_used_and_changed(town: Town) -> None:
+async def test_a_rate_is_kept_used_and_changed(runner: ScenarioRunner) -> None:
     """Without company, because here times matter."""
-    shop = await town.shop("rated", rate_limit=600, concurrency=50)
+    shop = await runner.open_tenant("rated", rate_limit=600, concurrency=50)
     async with shop.working() as actor:
         await shop.post([0], actor)
         await shop.done()
@@ -39,7 +39,7 @@ async def test_a_rate_is_kept_used_and_changed(town: Town) -> None:
         assert shop.hooks.most[shop.path] == 5
         shop.hooks.most.clear()
         await shop.change(concurrency=2)
-        await shop.until(lambda: actor._dispatcher.terms.concurrency == 2)
+        await shop.until(lambda: actor._dispatcher.limits.concurrency == 2)
         await shop.post(range(300, 320), actor)
         await shop.done()
         assert shop.hooks.most[shop.path] == 2
@@ -50,8 +50,10 @@ async def test_a_rate_is_kept_used_and_changed(town: Town) -> None:
 
 
 @story
-async def a_broken_target_is_left_alone_and_tried_by_the_first_of_its_group(town: Town) -> None:
-    shop = await town.shop("broken", concurrency=10)
+async def a_broken_target_is_left_alone_and_tried_by_the_first_of_its_group(
+    runner: ScenarioRunner,
+) -> None:
+    shop = await runner.open_tenant("broken", concurrency=10)
     shop.answers(lambda _: (500, {}))
     async with shop.working() as actor:
         await shop.post(range(10), actor, max_retries=100)
@@ -83,8 +85,8 @@ async def a_broken_target_is_left_alone_and_tried_by_the_first_of_its_group(town
 
 
 @story
-async def an_owner_dies_and_what_it_had_is_sent_again(town: Town) -> None:
-    shop = await town.shop("orphans", concurrency=10)
+async def an_owner_dies_and_what_it_had_is_sent_again(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("orphans", concurrency=10)
     shop.hooks.takes[shop.path] = 30.0
     async with shop.working() as first:
         await shop.post(range(5), first)
@@ -114,8 +116,8 @@ async def an_owner_dies_and_what_it_had_is_sent_again(town: Town) -> None:
 
 
 @story
-async def everything_is_delivered_once_with_its_attempt(town: Town) -> None:
-    shop = await town.shop("plain", concurrency=20)
+async def everything_is_delivered_once_with_its_attempt(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("plain", concurrency=20)
     found = await shop.post(range(50))  # nobody tells the pool
     async with shop.working() as actor:
         told = await shop.post(range(50, 300), actor)
@@ -142,8 +144,8 @@ async def everything_is_delivered_once_with_its_attempt(town: Town) -> None:
 
 
 @story
-async def a_send_that_raises_is_a_failed_attempt(town: Town) -> None:
-    shop = await town.shop("raising")
+async def a_send_that_raises_is_a_failed_attempt(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("raising")
     async with shop.working() as actor:
 
         async def crash(_: object) -> None:
@@ -168,11 +170,11 @@ async def a_send_that_raises_is_a_failed_attempt(town: Town) -> None:
 # Order.
 
 
-def unreliable(seed: int) -> Callable[[Arrival], tuple[int, object]]:
+def unreliable(seed: int) -> Callable[[ReceivedRequest], tuple[int, object]]:
     """Defers a third of all jobs once or twice."""
     chance, left = random.Random(seed), {}
 
-    def answer(arrival: Arrival) -> tuple[int, object]:
+    def answer(arrival: ReceivedRequest) -> tuple[int, object]:
         patience = left.setdefault(arrival.job_id, chance.choice([0, 0, 0, 0, 1, 2]))
         left[arrival.job_id] = patience - 1
         return OK if patience <= 0 else deferred()
@@ -181,8 +183,8 @@ def unreliable(seed: int) -> Callable[[Arrival], tuple[int, object]]:
 
 
 @story
-async def groups_that_block_keep_their_order(town: Town) -> None:
-    shop = await town.shop("blocking", concurrency=20)
+async def groups_that_block_keep_their_order(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("blocking", concurrency=20)
     shop.answers(unreliable(1))
     async with shop.working() as actor:
         for group in range(12):
@@ -198,8 +200,8 @@ async def groups_that_block_keep_their_order(town: Town) -> None:
 
 
 @story
-async def groups_that_do_not_block_are_tried_in_order(town: Town) -> None:
-    shop = await town.shop("passing", concurrency=20)
+async def groups_that_do_not_block_are_tried_in_order(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("passing", concurrency=20)
     shop.answers(unreliable(2))
     async with shop.working() as actor:
         for group in range(12):
@@ -213,8 +215,10 @@ async def groups_that_do_not_block_are_tried_in_order(town: Town) -> None:
 
 
 @story
-async def a_board_smaller_than_the_backlog_and_a_group_larger_than_its_share(town: Town) -> None:
-    shop = await town.shop("crowded", concurrency=20)
+async def a_board_smaller_than_the_backlog_and_a_group_larger_than_its_share(
+    runner: ScenarioRunner,
+) -> None:
+    shop = await runner.open_tenant("crowded", concurrency=20)
     await shop.post(range(300), message_group="large", mode=BLOCK)
     for group in range(5):
         first = 1_000 * (group + 1)
@@ -231,8 +235,8 @@ async def a_board_smaller_than_the_backlog_and_a_group_larger_than_its_share(tow
 
 
 @story
-async def two_owners_send_nothing_twice_and_keep_the_order(town: Town) -> None:
-    shop = await town.shop("twins", concurrency=10)
+async def two_owners_send_nothing_twice_and_keep_the_order(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("twins", concurrency=10)
     shop.hooks.takes[shop.path] = 0.005
     async with shop.working() as first, shop.working() as second:
         for at in range(0, 200, 20):
@@ -254,8 +258,8 @@ async def two_owners_send_nothing_twice_and_keep_the_order(town: Town) -> None:
 
 
 @story
-async def jobs_come_not_before_their_time_and_not_after_it(town: Town) -> None:
-    shop = await town.shop("timed")
+async def jobs_come_not_before_their_time_and_not_after_it(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("timed")
     async with shop.working() as actor:
         now: float = await shop.database.fetchval("select extract(epoch from now())::float8")
         began = time.monotonic()
@@ -274,8 +278,8 @@ async def jobs_come_not_before_their_time_and_not_after_it(town: Town) -> None:
 
 
 @story
-async def what_is_past_its_time_ends_behind_a_job_that_blocks(town: Town) -> None:
-    shop = await town.shop("expiring")
+async def what_is_past_its_time_ends_behind_a_job_that_blocks(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("expiring")
     shop.answers(lambda arrival: (400, {}) if arrival.number == 1 else (200, {}))
     async with shop.working() as actor:
         now: float = await shop.database.fetchval("select extract(epoch from now())::float8")
@@ -290,15 +294,17 @@ async def what_is_past_its_time_ends_behind_a_job_that_blocks(town: Town) -> Non
         assert await shop.status(failing) == "ERROR"
         assert await shop.status(last) == "QUEUED", "what blocks still blocks"
         assert (await actor.report())["stats"]["expired"] == 1
-        await shop.do(Verb.IGNORE, failing)
+        await shop.do(JobAction.IGNORE, failing)
         await shop.done(10)
         assert numbers(shop.came) == [1, 3]
         assert await shop.attempts(late) == []
 
 
 @story
-async def a_head_that_waits_to_be_tried_again_does_not_outlive_its_time(town: Town) -> None:
-    shop = await town.shop("impatient")
+async def a_head_that_waits_to_be_tried_again_does_not_outlive_its_time(
+    runner: ScenarioRunner,
+) -> None:
+    shop = await runner.open_tenant("impatient")
     shop.answers(lambda arrival: deferred(60) if arrival.number == 1 else (200, {}))
     async with shop.working() as actor:
         now: float = await shop.database.fetchval("select extract(epoch from now())::float8")
@@ -313,8 +319,8 @@ async def a_head_that_waits_to_be_tried_again_does_not_outlive_its_time(town: To
 
 
 @story
-async def a_target_has_so_many_and_others_go_past_it(town: Town) -> None:
-    shop = await town.shop("narrow", concurrency=10)
+async def a_target_has_so_many_and_others_go_past_it(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("narrow", concurrency=10)
     shop.hooks.takes |= {shop.path: 0.2, "narrow-other": 0.2}
     async with shop.working(target_limit=2) as actor:
         await shop.post(range(10), actor)
@@ -326,5 +332,5 @@ async def a_target_has_so_many_and_others_go_past_it(town: Town) -> None:
 
 
 @pytest.mark.parametrize("name", story)
-async def test_story(town: Town, name: str) -> None:
-    await town.play(story)[name]
+async def test_story(runner: ScenarioRunner, name: str) -> None:
+    await runner.play(story)[name]

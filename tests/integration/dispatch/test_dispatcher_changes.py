@@ -8,26 +8,28 @@ import pytest
 
 from actors.dispatch.pool_actor import DispatchActor
 from core.dispatch.job import GroupKey, Mode
-from core.dispatch.job_actions import Verb
+from core.dispatch.job_actions import JobAction
 from core.dispatch.subscription import Subscription
 from storage.dispatch import groups, pools, subscriptions, webhook_secrets
-from storage.dispatch.groups import GroupPlace
+from storage.dispatch.groups import PoolGroupKey
 from storage.dispatch.pools import NewPool, PoolRow
-from tests.support.pool_at_work import OK, Shop, numbers, working
+from tests.support.pool_at_work import OK, PoolTenant, numbers, running_pool
+from tests.support.runner import ScenarioRunner, Scenarios
 from tests.support.subscriptions import subscription
-from tests.support.town import Stories, Town
 
 pytestmark = pytest.mark.timeout(120)
 
-story = Stories()
+story = Scenarios()
 BLOCK = Mode.BLOCK_ON_ERROR
 
 # Groups and pools.
 
 
 @story
-async def a_failed_job_holds_its_group_until_a_person_has_seen_to_it(town: Town) -> None:
-    shop = await town.shop("stuck", concurrency=10)
+async def a_failed_job_holds_its_group_until_a_person_has_seen_to_it(
+    runner: ScenarioRunner,
+) -> None:
+    shop = await runner.open_tenant("stuck", concurrency=10)
     shop.answers(lambda one: (400, {}) if one.number in (0, 100) else OK)
     async with shop.working() as actor:
         first = await shop.post(range(3), actor, message_group="g", mode=BLOCK)
@@ -38,8 +40,8 @@ async def a_failed_job_holds_its_group_until_a_person_has_seen_to_it(town: Town)
         assert sorted(numbers(shop.came)) == [0, 100, 200, 201, 202]
         assert (await actor.report())["stats"]["blocked_groups"] == 2
         shop.answers(lambda _: OK)
-        await shop.do(Verb.REQUEUE, first[0])
-        await shop.do(Verb.IGNORE, second[0])
+        await shop.do(JobAction.REQUEUE, first[0])
+        await shop.do(JobAction.IGNORE, second[0])
         await actor.refresh()
         await shop.until(lambda: len(shop.came) == 10, 15)
         assert await shop.status(second[0]) == "ERROR"
@@ -49,9 +51,9 @@ async def a_failed_job_holds_its_group_until_a_person_has_seen_to_it(town: Town)
 
 
 @story
-async def a_parked_group_waits_and_others_do_not(town: Town) -> None:
-    shop = await town.shop("parked")
-    place = GroupPlace(shop.pool_no, "g")
+async def a_parked_group_waits_and_others_do_not(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("parked")
+    place = PoolGroupKey(shop.pool_no, "g")
     await groups.park(shop.database, shop.tenant, place, "looking into it", "me")
     async with shop.working() as actor:
         await actor.refresh()
@@ -60,7 +62,7 @@ async def a_parked_group_waits_and_others_do_not(town: Town) -> None:
         await shop.until(lambda: len(shop.came) == 5)
         await asyncio.sleep(1.0)
         assert numbers(shop.came) == list(range(100, 105))
-        assert actor._dispatcher.board.knows(GroupKey(shop.tenant, "g"))
+        assert actor._dispatcher.scheduler.knows(GroupKey(shop.tenant, "g"))
         assert await groups.unpark(shop.database, shop.tenant, place)
         await actor.refresh()
         await shop.done(10)
@@ -68,11 +70,11 @@ async def a_parked_group_waits_and_others_do_not(town: Town) -> None:
 
 
 @story
-async def a_suspended_pool_waits(town: Town) -> None:
-    shop = await town.shop("suspended")
+async def a_suspended_pool_waits(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("suspended")
     async with shop.working() as actor:
         await shop.change(status="SUSPENDED")
-        await shop.until(lambda: not actor._dispatcher.terms.is_active)
+        await shop.until(lambda: not actor._dispatcher.limits.is_active)
         await shop.post(range(5), actor)
         await asyncio.sleep(1.0)
         assert shop.came == []
@@ -82,8 +84,8 @@ async def a_suspended_pool_waits(town: Town) -> None:
 
 
 @story
-async def a_subscription_that_moves_takes_its_order_along(town: Town) -> None:
-    shop = await town.shop("leaving")
+async def a_subscription_that_moves_takes_its_order_along(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("leaving")
     away = await pools.create(
         shop.database, shop.tenant, NewPool(pool_id="dpl_to", code="arriving", name="To"), 1_000
     )
@@ -91,7 +93,7 @@ async def a_subscription_that_moves_takes_its_order_along(town: Town) -> None:
     target = shop.hooks.url(shop.path)
     terms = {"pool_no": shop.pool_no, "pool_code": shop.row.code, "target": target}
     made = await subscriptions.create(
-        shop.database, subscription(shop.tenant, **terms), webhook_secrets.make()
+        shop.database, subscription(shop.tenant, **terms), webhook_secrets.new_secret()
     )
     assert isinstance(made, Subscription)
     await shop.change(status="SUSPENDED")
@@ -106,7 +108,10 @@ async def a_subscription_that_moves_takes_its_order_along(town: Town) -> None:
         )
         await to.refresh()
 
-    async with shop.working() as old, working(shop.dsn, away.pool_no, dispatch_poll=0.5) as new:
+    async with (
+        shop.working() as old,
+        running_pool(shop.dsn, away.pool_no, dispatch_poll=0.5) as new,
+    ):
         await post(range(5), old, shop.pool_no)
         moved = await subscriptions.change(
             shop.database, shop.tenant, made.code, lambda held: replace(held, pool_no=away.pool_no)
@@ -120,7 +125,7 @@ async def a_subscription_that_moves_takes_its_order_along(town: Town) -> None:
 # Secrets and targets.
 
 
-async def signatures(shop: Shop, subscription_id: str) -> int:
+async def signatures(shop: PoolTenant, subscription_id: str) -> int:
     """Send one more; by how many secrets it is signed."""
     before = len(shop.came)
     now: float = await shop.database.fetchval("select extract(epoch from now())::float8")
@@ -135,30 +140,32 @@ async def signatures(shop: Shop, subscription_id: str) -> int:
 
 
 @story
-async def secrets_are_replaced_at_once(town: Town) -> None:
-    shop = await town.shop("signed")
+async def secrets_are_replaced_at_once(runner: ScenarioRunner) -> None:
+    shop = await runner.open_tenant("signed")
     terms = {"pool_no": shop.pool_no, "pool_code": shop.row.code}
     terms["target"] = shop.hooks.url(shop.path)
     made = await subscriptions.create(
-        shop.database, subscription(shop.tenant, **terms), webhook_secrets.make()
+        shop.database, subscription(shop.tenant, **terms), webhook_secrets.new_secret()
     )
     assert isinstance(made, Subscription)
     async with shop.working():
         for name in (made.subscription_id, webhook_secrets.OWN):
             assert await signatures(shop, name) == 1
             await webhook_secrets.rotate(
-                shop.database, shop.tenant, name, webhook_secrets.make(), 3_600
+                shop.database, shop.tenant, name, webhook_secrets.new_secret(), 3_600
             )
             assert await signatures(shop, name) == 2
 
 
 @story
-async def what_waits_for_a_target_that_is_replaced_goes_to_the_new_one(town: Town) -> None:
-    shop = await town.shop("moved")
+async def what_waits_for_a_target_that_is_replaced_goes_to_the_new_one(
+    runner: ScenarioRunner,
+) -> None:
+    shop = await runner.open_tenant("moved")
     old, new = shop.hooks.url(shop.path), shop.hooks.url("moved-new", "localhost")
     terms = {"pool_no": shop.pool_no, "pool_code": shop.row.code, "target": old}
     wish = subscription(shop.tenant, headers={"X-Key": "old"}, **terms)
-    await subscriptions.create(shop.database, wish, webhook_secrets.make())
+    await subscriptions.create(shop.database, wish, webhook_secrets.new_secret())
     shop.answers(lambda _: (500, {}))
     async with shop.working() as actor:
         waits = await shop.post(range(20), max_retries=20)
@@ -186,5 +193,5 @@ async def what_waits_for_a_target_that_is_replaced_goes_to_the_new_one(town: Tow
 
 
 @pytest.mark.parametrize("name", story)
-async def test_story(town: Town, name: str) -> None:
-    await town.play(story)[name]
+async def test_story(runner: ScenarioRunner, name: str) -> None:
+    await runner.play(story)[name]

@@ -11,22 +11,22 @@ from core.dispatch.job import Mode
 from storage.dispatch import job_queue
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from tests.support.pool_at_work import Shop, numbers, receiving_hooks
+from tests.support.pool_at_work import PoolTenant, numbers, webhook_receiver
 from tests.support.postgres import BareServer
 
 pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-async def shop(bare_server: BareServer) -> AsyncIterator[Shop]:
+async def shop(bare_server: BareServer) -> AsyncIterator[PoolTenant]:
     await migrate(bare_server.dsn)
     pool: Pool = await open_pool(PoolOptions(dsn=bare_server.dsn, name="test"))
-    async with receiving_hooks() as hooks:
-        yield await Shop.open(bare_server.dsn, pool, hooks, "shop", concurrency=20)
+    async with webhook_receiver() as hooks:
+        yield await PoolTenant.open(bare_server.dsn, pool, hooks, "shop", concurrency=20)
     pool.terminate()
 
 
-async def test_postgres_restarted_in_the_middle(shop: Shop, bare_server: BareServer) -> None:
+async def test_postgres_restarted_in_the_middle(shop: PoolTenant, bare_server: BareServer) -> None:
     shop.hooks.takes[shop.path] = 0.02
     # So short a time-out that what was taken without our knowing is soon free again.
     fields = {"timeout_seconds": 1}
@@ -64,7 +64,7 @@ async def test_postgres_restarted_in_the_middle(shop: Shop, bare_server: BareSer
     assert {one.job_id for one in shop.came} == set(ids.values())
 
 
-async def back(shop: Shop) -> None:
+async def back(shop: PoolTenant) -> None:
     async def answers() -> bool:
         try:
             await shop.statuses()
@@ -76,7 +76,7 @@ async def back(shop: Shop) -> None:
 
 
 async def test_a_pool_that_starts_while_postgres_is_away_delivers_when_it_is_back(
-    shop: Shop, bare_server: BareServer
+    shop: PoolTenant, bare_server: BareServer
 ) -> None:
     ids = await shop.post(range(20))
     key = (await job_queue.scan(shop.database, shop.pool_no, 0, 1))[0].key
@@ -91,6 +91,6 @@ async def test_a_pool_that_starts_while_postgres_is_away_delivers_when_it_is_bac
     assert {json.loads(one.body)["n"] for one in shop.came} == set(range(20))
 
 
-async def run(shop: Shop) -> None:
+async def run(shop: PoolTenant) -> None:
     async with shop.working():
         await shop.done(20)

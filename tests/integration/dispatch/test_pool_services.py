@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors.dispatch.pool_services import Bureau
-from actors.dispatch.subscription_health import FEWEST
+from actors.dispatch.pool_services import PoolServices
+from actors.dispatch.subscription_health import MIN_FAILURES
 from actors.dispatch.system_events import SUBSCRIPTION_DISABLED
 from actors.runtime.directory import Directory
-from core.dispatch.attempt import ErrorType, Result, Sent, Step
-from core.dispatch.claim import Claimed
+from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, ErrorType, JobTransition
+from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobStatus, Kind
 from core.dispatch.subscription import Binding, Subscription, SubscriptionStatus
 from core.shared.config import Config
@@ -25,8 +25,10 @@ from storage.postgres.pool import Pool, PoolOptions, open_pool
 from tests.support.subscriptions import subscription
 
 PATIENCE = 0.2
-BAD = Sent(status=Result.SERVER_ERROR, error_type=ErrorType.TRANSIENT, counts_as_failure=True)
-FAILED = Step(status=JobStatus.ERROR, attempt_count=3, attempt_number=3, error="HTTP 500")
+BAD = DeliveryAttempt(
+    status=AttemptStatus.SERVER_ERROR, error_type=ErrorType.TRANSIENT, counts_as_failure=True
+)
+FAILED = JobTransition(status=JobStatus.ERROR, attempt_count=3, attempt_number=3, error="HTTP 500")
 
 
 class NoPools(Directory):
@@ -43,8 +45,8 @@ async def pool(database: str) -> AsyncIterator[Pool]:
     await opened.close()
 
 
-def delivery(tenant: int, subscription_id: str) -> Claimed:
-    return Claimed(
+def delivery(tenant: int, subscription_id: str) -> ClaimedJob:
+    return ClaimedJob(
         tenant=tenant,
         job_id="job",
         send_no=1,
@@ -73,16 +75,16 @@ async def test_one_that_only_fails_is_paused_and_told_of(database: str, pool: Po
         await subscriptions.create(pool, one, b"secret" * 6)
     config = Config(dsn=database, disable_after=PATIENCE)
     clock = DatabaseClock(time.monotonic, time.time)
-    async with Bureau(config, pool, clock, NoPools(config)) as bureau:
-        running = asyncio.create_task(bureau.run_forever())
-        for _ in range(FEWEST):
-            bureau.heard(delivery(tenant, ill.subscription_id), FAILED, BAD)
+    async with PoolServices(config, pool, clock, NoPools(config)) as services:
+        running = asyncio.create_task(services.run_forever())
+        for _ in range(MIN_FAILURES):
+            services.job_finished(delivery(tenant, ill.subscription_id), FAILED, BAD)
         async with asyncio.timeout(20):
             while (
                 await subscriptions.read(pool, tenant, "ill")
             ).status is SubscriptionStatus.ACTIVE:  # type: ignore[union-attr]
                 await asyncio.sleep(PATIENCE)
-                bureau.heard(delivery(tenant, ill.subscription_id), FAILED, BAD)
+                services.job_finished(delivery(tenant, ill.subscription_id), FAILED, BAD)
             rows: list[Any] = []
             while len(rows) < 2:
                 await asyncio.sleep(0.1)
@@ -105,16 +107,16 @@ async def test_what_is_paused_already_is_not_told_of(database: str, pool: Pool) 
     await subscriptions.mark_failing(pool, [(tenant, "sub_ill")])
     config = Config(dsn=database)
     clock = DatabaseClock(time.monotonic, time.time)
-    async with Bureau(config, pool, clock, NoPools(config)) as bureau:
+    async with PoolServices(config, pool, clock, NoPools(config)) as services:
         await subscriptions.pause(pool, tenant, "ill")
-        await bureau._disable((tenant, "sub_ill"), "it fails", None)
+        await services._disable((tenant, "sub_ill"), "it fails", None)
         assert await pool.fetchval("select count(*) from events") == 0
         resumed = await subscriptions.resume(pool, tenant, "ill")
         assert isinstance(resumed, Subscription)
         await subscriptions.mark_failing(pool, [(tenant, "sub_ill")])
-        await bureau._disable((tenant, "sub_ill"), "410", resumed.version - 1)
+        await services._disable((tenant, "sub_ill"), "410", resumed.version - 1)
         assert await is_active(pool, tenant)
-        await bureau._disable((tenant, "sub_ill"), "410", resumed.version)
+        await services._disable((tenant, "sub_ill"), "410", resumed.version)
         assert not await is_active(pool, tenant)
     told = await pool.fetch("select convert_from(data, 'UTF8') as data from events")
     assert ["410" in row["data"] for row in told] == [True]

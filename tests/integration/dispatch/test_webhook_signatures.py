@@ -10,11 +10,11 @@ from urllib.parse import unquote
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from core.dispatch.claim import Claimed, Profile
-from core.dispatch.signature import show_secret
+from core.dispatch.claim import ClaimedJob, DeliveryProfile
+from core.dispatch.signature import format_secret
 from core.dispatch.subscription import Signature
-from core.events.cloud_event import Birth, read_binary
-from core.shared.call_policy import LOOPBACK, Destinations
+from core.events.cloud_event import EventStamp, read_binary
+from core.shared.call_policy import LOOPBACK, CallPolicy
 from handlers.http.webhooks import Webhooks
 from tests.support.deliveries import EVENT, delivery, task
 from tests.support.servers import CLIENTS, LARGEST, OK, replying, serving
@@ -27,14 +27,14 @@ Arrived = tuple[dict[str, str], bytes]
 
 @pytest.fixture(params=CLIENTS)
 async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
-    async with request.param(Destinations(LOOPBACK), LARGEST) as caller:
+    async with request.param(CallPolicy(LOOPBACK), LARGEST) as caller:
         yield Webhooks(caller, time.time)
 
 
-async def arrived(webhooks: Webhooks, job: Claimed, profile: Profile) -> Arrived:
+async def arrived(webhooks: Webhooks, job: ClaimedJob, profile: DeliveryProfile) -> Arrived:
     """The headers, in lower case and each once, and the body."""
     async with serving(replying(OK)) as server:
-        moved = Claimed(**{f: getattr(job, f) for f in job.__struct_fields__} | _to(server.url))
+        moved = ClaimedJob(**{f: getattr(job, f) for f in job.__struct_fields__} | _to(server.url))
         assert (await webhooks.send(moved, profile)).code == 200
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
     lines = [line.partition(": ") for line in head.decode("ascii").split("\r\n")[1:]]
@@ -57,20 +57,22 @@ JOBS = {
 
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
-async def test_while_a_secret_is_replaced_either_verifies(webhooks: Webhooks, job: Claimed) -> None:
-    headers, body = await arrived(webhooks, job, Profile(secrets=(NEW, OLD)))
+async def test_while_a_secret_is_replaced_either_verifies(
+    webhooks: Webhooks, job: ClaimedJob
+) -> None:
+    headers, body = await arrived(webhooks, job, DeliveryProfile(secrets=(NEW, OLD)))
     for secret in (OLD, NEW):
-        Webhook(show_secret(secret)).verify(body, headers, json_parse=False)
+        Webhook(format_secret(secret)).verify(body, headers, json_parse=False)
     for wrong in (OTHER, b"s"):
         with pytest.raises(WebhookVerificationError):
-            Webhook(show_secret(wrong)).verify(body, headers, json_parse=False)
+            Webhook(format_secret(wrong)).verify(body, headers, json_parse=False)
     with pytest.raises(WebhookVerificationError):
-        Webhook(show_secret(NEW)).verify(body + b" ", headers, json_parse=False)
+        Webhook(format_secret(NEW)).verify(body + b" ", headers, json_parse=False)
     assert headers["webhook-id"] == job.job_id
 
 
 async def test_the_message_is_the_same_each_time_and_its_time_is_not(webhooks: Webhooks) -> None:
-    profile = Profile(secrets=(NEW,))
+    profile = DeliveryProfile(secrets=(NEW,))
     first, body = await arrived(webhooks, delivery(), profile)
     again, same = await arrived(webhooks, delivery(attempt_count=1, send_no=4), profile)
     assert body == same
@@ -81,7 +83,7 @@ async def test_the_message_is_the_same_each_time_and_its_time_is_not(webhooks: W
 
 
 async def test_the_classic_form_verified_by_hand(webhooks: Webhooks) -> None:
-    profile = Profile(secrets=(NEW, OLD), signature=Signature.CLASSIC)
+    profile = DeliveryProfile(secrets=(NEW, OLD), signature=Signature.CLASSIC)
     headers, body = await arrived(webhooks, JOBS["in an envelope"], profile)
     at = headers["x-flowcatalyst-timestamp"]
     expected = hmac.new(OLD, at.encode() + body, hashlib.sha256).hexdigest()
@@ -98,8 +100,8 @@ async def test_what_arrives_is_a_cloud_event(webhooks: Webhooks) -> None:
         type=EVENT.type, source="/Läden/7", time=EVENT.time, subject="Größe 7", extensions={"n": 1}
     )
     job = delivery(event=event, subject="Größe 7")
-    headers, body = await arrived(webhooks, job, Profile())
-    read = read_binary(headers, body, Birth(1, time.time(), str))
+    headers, body = await arrived(webhooks, job, DeliveryProfile())
+    read = read_binary(headers, body, EventStamp(1, time.time(), str))
     assert (read.source, read.subject, read.time) == ("/Läden/7", "Größe 7", EVENT.time)
     assert read.extensions == {"n": "1"}
     assert unquote(headers["x-muster-subject"]) == "Größe 7"
@@ -107,7 +109,7 @@ async def test_what_arrives_is_a_cloud_event(webhooks: Webhooks) -> None:
 
 
 async def test_headers_and_credentials_are_added_and_ours_stay_ours(webhooks: Webhooks) -> None:
-    profile = Profile(
+    profile = DeliveryProfile(
         secrets=(NEW,),
         headers={
             "X-Own": "caf\u00e9",
@@ -122,7 +124,7 @@ async def test_headers_and_credentials_are_added_and_ours_stay_ours(webhooks: We
         auth={"type": "basic", "username": "Ann", "password": "secret"},
     )
     headers, body = await arrived(webhooks, delivery(), profile)
-    Webhook(show_secret(NEW)).verify(body, headers)
+    Webhook(format_secret(NEW)).verify(body, headers)
     assert headers["x-own"] == "caf%C3%A9"
     assert headers["x-split"] == "a%0D%0AX-Smuggled: b"
     assert headers["authorization"] == "Basic QW5uOnNlY3JldA=="
@@ -131,5 +133,5 @@ async def test_headers_and_credentials_are_added_and_ours_stay_ours(webhooks: We
     assert headers["host"].startswith("127.0.0.1:")
     assert not {"x-smuggled", "transfer-encoding", "connection"} & headers.keys()
     bearer = {"type": "bearer", "token": "t0ken"}
-    headers, _ = await arrived(webhooks, task(auth=bearer), Profile(secrets=(NEW,)))
+    headers, _ = await arrived(webhooks, task(auth=bearer), DeliveryProfile(secrets=(NEW,)))
     assert headers["authorization"] == "Bearer t0ken"

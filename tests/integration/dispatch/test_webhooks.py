@@ -13,23 +13,23 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.attempt import BODY_CHARS, ErrorType, Result, Sent
-from core.dispatch.claim import Profile
-from core.shared.call_policy import LOOPBACK, Destinations
-from handlers.http.fast_client import QuickCalls
-from handlers.http.webhooks import KEEP, Webhooks
+from core.dispatch.attempt import MAX_BODY_CHARS, AttemptStatus, DeliveryAttempt, ErrorType
+from core.dispatch.claim import DeliveryProfile
+from core.shared.call_policy import LOOPBACK, CallPolicy
+from handlers.http.fast_client import FastHttpClient
+from handlers.http.webhooks import MAX_ANSWER_BYTES, Webhooks
 from tests.integration.http.test_client_failures import secured
 from tests.support.deliveries import delivery
 from tests.support.servers import CLIENTS, LARGEST, OK, Server, Streams, replying, serving
 
 pytestmark = pytest.mark.timeout(60)
 
-PROFILE = Profile(secrets=(b"s" * 32,))
+PROFILE = DeliveryProfile(secrets=(b"s" * 32,))
 
 
 @pytest.fixture(params=CLIENTS)
 async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
-    async with request.param(Destinations(LOOPBACK), LARGEST) as caller:
+    async with request.param(CallPolicy(LOOPBACK), LARGEST) as caller:
         yield Webhooks(caller, time.time)
 
 
@@ -39,7 +39,7 @@ def answer(status: int, body: bytes = b"", **headers: str) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-async def sent_to(webhooks: Webhooks, raw: bytes, **fields: Any) -> Sent:
+async def sent_to(webhooks: Webhooks, raw: bytes, **fields: Any) -> DeliveryAttempt:
     async with serving(replying(raw)) as server:
         sent = await webhooks.send(delivery(server.url, **fields), PROFILE)
         assert len(server.requests) == 1
@@ -54,7 +54,7 @@ async def test_a_delivery_arrives_and_its_answer_is_kept(webhooks: Webhooks) -> 
     payload = b'{ "total": 12.50,\n "note": "\xc3\xa4" }'
     async with serving(replying(answer(201, b"thanks"))) as server:
         sent = await webhooks.send(delivery(server.url, payload=payload), PROFILE)
-    assert (sent.status, sent.code, sent.body) == (Result.SUCCESS, 201, "thanks")
+    assert (sent.status, sent.code, sent.body) == (AttemptStatus.SUCCESS, 201, "thanks")
     assert (sent.error, sent.error_type, sent.delay) == (None, None, None)
     assert before <= sent.began_at <= time.time()
     assert 0 < sent.seconds < 5
@@ -79,7 +79,7 @@ async def test_any_bytes_arrive_as_they_are(webhooks: Webhooks, payload: bytes) 
 async def test_an_event_without_data_is_a_request_without_body(webhooks: Webhooks) -> None:
     async with serving(replying(OK)) as server:
         sent = await webhooks.send(delivery(server.url, payload=None), PROFILE)
-    assert sent.status is Result.SUCCESS
+    assert sent.status is AttemptStatus.SUCCESS
     head, _, body = server.requests[0].lower().partition(b"\r\n\r\n")
     assert body == b""
     assert b"content-length: 0" in head
@@ -88,21 +88,26 @@ async def test_an_event_without_data_is_a_request_without_body(webhooks: Webhook
 
 
 ANSWERS = [
-    (answer(200), Result.SUCCESS, None, None),
-    (answer(204), Result.SUCCESS, None, None),
-    (answer(200, b'{"ack": false, "delaySeconds": 7}'), Result.DEFERRED, None, 7.0),
-    (answer(302, location="http://127.0.0.1:9/"), Result.CLIENT_ERROR, ErrorType.PERMANENT, None),
-    (answer(400, b"no"), Result.CLIENT_ERROR, ErrorType.PERMANENT, None),
-    (answer(404), Result.CLIENT_ERROR, ErrorType.PERMANENT, None),
-    (answer(408), Result.CLIENT_ERROR, ErrorType.TRANSIENT, None),
-    (answer(410), Result.CLIENT_ERROR, ErrorType.PERMANENT, None),
-    (answer(429), Result.DEFERRED, None, 30.0),
-    (answer(429, Retry_After="9"), Result.DEFERRED, None, 9.0),
-    (answer(429, retry_after="9"), Result.DEFERRED, None, 9.0),
-    (answer(500, b"oops"), Result.SERVER_ERROR, ErrorType.TRANSIENT, None),
-    (answer(503), Result.SERVER_ERROR, ErrorType.TRANSIENT, None),
-    (answer(503, Retry_After="9"), Result.DEFERRED, None, 9.0),
-    (answer(999), Result.SERVER_ERROR, ErrorType.TRANSIENT, None),
+    (answer(200), AttemptStatus.SUCCESS, None, None),
+    (answer(204), AttemptStatus.SUCCESS, None, None),
+    (answer(200, b'{"ack": false, "delaySeconds": 7}'), AttemptStatus.DEFERRED, None, 7.0),
+    (
+        answer(302, location="http://127.0.0.1:9/"),
+        AttemptStatus.CLIENT_ERROR,
+        ErrorType.PERMANENT,
+        None,
+    ),
+    (answer(400, b"no"), AttemptStatus.CLIENT_ERROR, ErrorType.PERMANENT, None),
+    (answer(404), AttemptStatus.CLIENT_ERROR, ErrorType.PERMANENT, None),
+    (answer(408), AttemptStatus.CLIENT_ERROR, ErrorType.TRANSIENT, None),
+    (answer(410), AttemptStatus.CLIENT_ERROR, ErrorType.PERMANENT, None),
+    (answer(429), AttemptStatus.DEFERRED, None, 30.0),
+    (answer(429, Retry_After="9"), AttemptStatus.DEFERRED, None, 9.0),
+    (answer(429, retry_after="9"), AttemptStatus.DEFERRED, None, 9.0),
+    (answer(500, b"oops"), AttemptStatus.SERVER_ERROR, ErrorType.TRANSIENT, None),
+    (answer(503), AttemptStatus.SERVER_ERROR, ErrorType.TRANSIENT, None),
+    (answer(503, Retry_After="9"), AttemptStatus.DEFERRED, None, 9.0),
+    (answer(999), AttemptStatus.SERVER_ERROR, ErrorType.TRANSIENT, None),
 ]
 
 
@@ -110,7 +115,7 @@ ANSWERS = [
 async def test_what_an_answer_means(
     webhooks: Webhooks,
     raw: bytes,
-    status: Result,
+    status: AttemptStatus,
     error_type: ErrorType | None,
     delay: float | None,
 ) -> None:
@@ -123,7 +128,7 @@ async def test_what_an_answer_means(
 async def test_an_answer_may_name_the_time_to_come_again(webhooks: Webhooks) -> None:
     raw = answer(429, Retry_After=formatdate(time.time() + 100, usegmt=True))
     sent = await sent_to(webhooks, raw)
-    assert sent.status is Result.DEFERRED
+    assert sent.status is AttemptStatus.DEFERRED
     assert sent.delay == pytest.approx(100, abs=5)
 
 
@@ -162,8 +167,10 @@ async def test_a_huge_answer_is_cut(webhooks: Webhooks, status: int, is_declared
 
     async with serving(behave) as server:
         sent = await webhooks.send(delivery(server.url), PROFILE)
-        assert sent.status is (Result.SUCCESS if status == 200 else Result.SERVER_ERROR)
-        assert (sent.code, sent.body) == (status, "ä" * BODY_CHARS)
+        assert sent.status is (
+            AttemptStatus.SUCCESS if status == 200 else AttemptStatus.SERVER_ERROR
+        )
+        assert (sent.code, sent.body) == (status, "ä" * MAX_BODY_CHARS)
         again = await webhooks.send(delivery(server.url), PROFILE)
         assert again.code == status
     assert written < 50_000_000, "the rest is not read"
@@ -171,10 +178,10 @@ async def test_a_huge_answer_is_cut(webhooks: Webhooks, status: int, is_declared
 
 
 async def test_as_much_as_is_looked_at_leaves_the_connection_in_use(webhooks: Webhooks) -> None:
-    async with serving(replying(answer(200, b"y" * KEEP))) as server:
+    async with serving(replying(answer(200, b"y" * MAX_ANSWER_BYTES))) as server:
         for _ in range(2):
             sent = await webhooks.send(delivery(server.url), PROFILE)
-            assert sent.body == "y" * BODY_CHARS
+            assert sent.body == "y" * MAX_BODY_CHARS
     assert server.connections == 1
 
 
@@ -187,7 +194,7 @@ async def test_an_answer_that_grows_when_it_is_unpacked_is_cut(webhooks: Webhook
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (sent.status, sent.body) == (Result.SUCCESS, "z" * BODY_CHARS)
+    assert (sent.status, sent.body) == (AttemptStatus.SUCCESS, "z" * MAX_BODY_CHARS)
     assert most < 10_000_000
 
 
@@ -200,7 +207,7 @@ async def test_a_slow_answer_in_time_is_one(webhooks: Webhooks) -> None:
 
     async with serving(behave) as server:
         sent = await webhooks.send(delivery(server.url, timeout_seconds=5), PROFILE)
-    assert sent.status is Result.SUCCESS
+    assert sent.status is AttemptStatus.SUCCESS
     assert 0.3 <= sent.seconds < 3
 
 
@@ -229,7 +236,7 @@ async def test_an_answer_that_does_not_end_ends_in_time(
     async with serving(behave) as server:
         sent = await webhooks.send(delivery(server.url, timeout_seconds=1), PROFILE)
         await asyncio.wait_for(gone.wait(), 5)  # the connection is given up, not kept
-    assert (sent.status, sent.error_type) == (Result.TIMEOUT, ErrorType.TRANSIENT)
+    assert (sent.status, sent.error_type) == (AttemptStatus.TIMEOUT, ErrorType.TRANSIENT)
     assert (sent.error, sent.code) == ("no answer within 1 s", None)
     assert sent.counts_as_failure
     assert 0.9 <= sent.seconds < 3
@@ -240,7 +247,7 @@ async def test_no_connection_in_time(
     webhooks: Webhooks, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     """A full queue of connections: the system answers nothing at all."""
-    monkeypatch.setattr("handlers.http.webhooks.LONGEST_CONNECT", 1.5)
+    monkeypatch.setattr("handlers.http.webhooks.MAX_CONNECT_SECONDS", 1.5)
     with socket.socket() as full, contextlib.ExitStack() as waiting:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -251,7 +258,7 @@ async def test_no_connection_in_time(
             one.connect_ex(("127.0.0.1", port))
         job = delivery(f"http://127.0.0.1:{port}/", timeout_seconds=seconds)
         sent = await webhooks.send(job, PROFILE)
-    assert (sent.status, sent.error_type) == (Result.TIMEOUT, ErrorType.TRANSIENT)
+    assert (sent.status, sent.error_type) == (AttemptStatus.TIMEOUT, ErrorType.TRANSIENT)
     if seconds == 30:
         assert sent.error == "no connection within 1.5 s"
     assert 0.9 <= sent.seconds < 3
@@ -265,7 +272,7 @@ async def test_nobody_is_there(webhooks: Webhooks) -> None:
         free.bind(("127.0.0.1", 0))
         job = delivery(f"http://127.0.0.1:{free.getsockname()[1]}/")
         sent = await webhooks.send(job, PROFILE)
-    assert (sent.status, sent.error_type) == (Result.CONNECTION_ERROR, ErrorType.TRANSIENT)
+    assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
     assert sent.error == "no connection: it is refused or unreachable"
     assert sent.counts_as_failure
 
@@ -279,7 +286,7 @@ async def test_a_connection_that_is_closed_early(webhooks: Webhooks, part: bytes
 
     async with serving(behave) as server:
         sent = await webhooks.send(delivery(server.url), PROFILE)
-    assert (sent.status, sent.error_type) == (Result.CONNECTION_ERROR, ErrorType.TRANSIENT)
+    assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
     assert sent.error == "the connection was closed before the answer"
     assert len(server.requests) == 1, "trying again is decided elsewhere"
 
@@ -287,7 +294,7 @@ async def test_a_connection_that_is_closed_early(webhooks: Webhooks, part: bytes
 @pytest.mark.parametrize("raw", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"HTTP/1.1 what\r\n\r\n"])
 async def test_what_is_no_answer_may_be_one_later(webhooks: Webhooks, raw: bytes) -> None:
     sent = await sent_to(webhooks, raw)
-    assert (sent.status, sent.error_type) == (Result.CONNECTION_ERROR, ErrorType.TRANSIENT)
+    assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
     assert (sent.error or "").startswith("the call cannot be made: ")
 
 
@@ -297,7 +304,7 @@ async def test_a_certificate_that_nobody_known_has_signed(
     async with serving(replying(OK), ssl=secured(tmp_path)) as server:
         job = delivery(server.url.replace("http:", "https:"))
         sent = await webhooks.send(job, PROFILE)
-    assert (sent.status, sent.error_type) == (Result.CONNECTION_ERROR, ErrorType.TRANSIENT)
+    assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
     assert sent.error == "the server's certificate is not to be trusted"
     assert server.requests == []
 
@@ -309,17 +316,17 @@ async def test_a_certificate_that_somebody_known_has_signed(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     async with (
         serving(replying(OK), ssl=context) as server,
-        QuickCalls(Destinations(LOOPBACK), LARGEST) as caller,
+        FastHttpClient(CallPolicy(LOOPBACK), LARGEST) as caller,
     ):
         job = delivery(server.url.replace("http:", "https:"))
         sent = await Webhooks(caller, time.time).send(job, PROFILE)
-    assert sent.status is Result.SUCCESS
+    assert sent.status is AttemptStatus.SUCCESS
 
 
 async def test_loopback_has_to_be_allowed() -> None:
     async with (
         serving(replying(OK)) as server,
-        QuickCalls(Destinations(), LARGEST) as caller,
+        FastHttpClient(CallPolicy(), LARGEST) as caller,
     ):
         sent = await Webhooks(caller, time.time).send(delivery(server.url), PROFILE)
     assert (sent.permanent, sent.error) == (True, "127.0.0.1 may not be called")

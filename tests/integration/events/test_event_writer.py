@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from core.dispatch.event_job import EventJob
-from core.dispatch.job import Pointer
+from core.dispatch.job import JobRef
 from core.dispatch.subscription import Subscription
 from core.events.event import Event
 from core.shared.tsid import IdMaker
 from services.events.writer import EventWriter
 from storage.events.event_store import EventStore
-from storage.events.events import Flushed
+from storage.events.events import FlushResult
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import PoolOptions
 from tests.support.happenings import NOW, event, subscription
@@ -32,7 +32,7 @@ class Forgetful(EventStore):
 
     losses = 1
 
-    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> Flushed:
+    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> FlushResult:
         flushed = await super().flush(events, jobs)
         if self.losses:
             self.losses -= 1
@@ -43,10 +43,10 @@ class Forgetful(EventStore):
 @asynccontextmanager
 async def a_writer(
     dsn: str, maker: int = 0, store: EventStore | None = None
-) -> AsyncIterator[tuple[EventWriter, list[Pointer]]]:
-    told: list[Pointer] = []
+) -> AsyncIterator[tuple[EventWriter, list[JobRef]]]:
+    told: list[JobRef] = []
 
-    async def hand_over(jobs: Mapping[int, Sequence[Pointer]]) -> None:
+    async def hand_over(jobs: Mapping[int, Sequence[JobRef]]) -> None:
         told.extend(one for pointers in jobs.values() for one in pointers)
 
     writer = EventWriter(

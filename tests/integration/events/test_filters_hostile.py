@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from core.events.event import Event
-from handlers.filters.cel import BUDGET, Filter, compile_filter
+from handlers.filters.cel import MAX_EVALUATION_NS, Filter, compile_filter
 
 # Twice what was reckoned with: other processes share these cores.
-MOST_SECONDS = 2 * BUDGET / 1e9
+MOST_SECONDS = 2 * MAX_EVALUATION_NS / 1e9
 
 
 def repeated(piece: str, size: int) -> str:
@@ -96,7 +96,7 @@ def seconds(compiled: Filter, payload: str) -> float:
     gc.disable()  # which has much more to look at here than in a process that serves
     try:
         began = time.thread_time()
-        compiled.judge(one)
+        compiled.evaluate(one)
         return time.thread_time() - began
     finally:
         gc.enable()

@@ -14,10 +14,10 @@ import pytest
 from core.events.event_type import SchemaType
 from core.shared.errors import OverloadedError, UnavailableError
 from handlers.schemas import validator as module
-from handlers.schemas.interface import MOST_SCHEMA, Compiled, Unusable
-from handlers.schemas.sandbox import Examiner, ExaminerDiedError, TooLongError
-from handlers.schemas.sandbox_protocol import Compile
-from handlers.schemas.validator import CHECK_SECONDS, Checks
+from handlers.schemas.interface import MAX_SCHEMA_BYTES, CompiledSchema, InvalidSchema
+from handlers.schemas.sandbox import CpuTimeExceededError, SandboxDiedError, SchemaSandbox
+from handlers.schemas.sandbox_protocol import CompileTask
+from handlers.schemas.validator import CHECK_SECONDS, SchemaValidator
 
 JSON, XML = "application/json", "application/xml"
 # Tests go on even where the machine has much else to do.
@@ -64,18 +64,18 @@ EASY_XSD = xsd('<xs:element name="a" type="xs:int"/>')
 
 
 @pytest.fixture
-async def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Checks]:
+async def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[SchemaValidator]:
     """With a folder for temporary files that must be empty in the end."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    made = Checks(patience=PATIENCE)
+    made = SchemaValidator(patience=PATIENCE)
     yield made
     made.close()
     assert os.listdir(tmp_path) == []
 
 
-async def compiled(checks: Checks, kind: SchemaType, text: str) -> Compiled:
+async def compiled(checks: SchemaValidator, kind: SchemaType, text: str) -> CompiledSchema:
     outcome = await checks.compile(1, kind, text)
-    assert isinstance(outcome, Compiled), outcome
+    assert isinstance(outcome, CompiledSchema), outcome
     return outcome
 
 
@@ -83,7 +83,7 @@ def processes_of_mine() -> set[int]:
     return {child.pid for child in psutil.Process().children() if child.status() != "zombie"}
 
 
-async def test_each_family_compiles_and_checks(checks: Checks) -> None:
+async def test_each_family_compiles_and_checks(checks: SchemaValidator) -> None:
     schema = await compiled(checks, SchemaType.JSON_SCHEMA, '{"type":"object"}')
     assert await checks.check(1, schema, b"{}", JSON) == []
     assert len(await checks.check(1, schema, b"[]", JSON)) == 1
@@ -99,7 +99,7 @@ async def test_each_family_compiles_and_checks(checks: Checks) -> None:
     assert len(await checks.check(1, message, b'{"b":1}', JSON)) == 1
 
 
-async def test_what_is_quick_needs_no_other_process(checks: Checks) -> None:
+async def test_what_is_quick_needs_no_other_process(checks: SchemaValidator) -> None:
     schema = await compiled(checks, SchemaType.JSON_SCHEMA, '{"items":{"type":"integer"}}')
     before = processes_of_mine()
     for number in range(1000):
@@ -135,25 +135,25 @@ async def test_what_is_quick_needs_no_other_process(checks: Checks) -> None:
     ids=["groups", "option path", "option depth", "options", "nested groups"],
 )
 async def test_a_schema_that_would_never_end_is_refused_in_time(
-    checks: Checks, kind: SchemaType, text: str, told: str
+    checks: SchemaValidator, kind: SchemaType, text: str, told: str
 ) -> None:
     began = time.process_time()
     outcome = await checks.compile(1, kind, text)
-    assert isinstance(outcome, Unusable)
+    assert isinstance(outcome, InvalidSchema)
     assert told in outcome.reason
     assert time.process_time() - began < 1  # whatever it took was taken elsewhere
 
 
 @pytest.mark.parametrize("kind", SchemaType)
 async def test_a_schema_of_ten_megabytes_is_not_even_looked_at(
-    checks: Checks, kind: SchemaType, monkeypatch: pytest.MonkeyPatch
+    checks: SchemaValidator, kind: SchemaType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "Examiner", None)
+    monkeypatch.setattr(module, "SchemaSandbox", None)
     outcome = await checks.compile(1, kind, "x" * 10_000_000)
-    assert outcome == Unusable(f"larger than {MOST_SCHEMA} bytes")
+    assert outcome == InvalidSchema(f"larger than {MAX_SCHEMA_BYTES} bytes")
 
 
-async def test_a_check_that_would_take_years_ends_within_its_time(checks: Checks) -> None:
+async def test_a_check_that_would_take_years_ends_within_its_time(checks: SchemaValidator) -> None:
     schema = await compiled(checks, SchemaType.JSON_SCHEMA, doubling_definitions(60))
     (one,) = await checks.check(1, schema, b"1", JSON)
     assert one.expected == TOO_LONG
@@ -161,14 +161,14 @@ async def test_a_check_that_would_take_years_ends_within_its_time(checks: Checks
     assert await checks.check(1, easy, b"<a>1</a>", XML) == []
 
 
-async def test_a_pattern_that_explodes_is_given_up(checks: Checks) -> None:
+async def test_a_pattern_that_explodes_is_given_up(checks: SchemaValidator) -> None:
     schema = await compiled(checks, SchemaType.XSD, patterned("(a|aa)+b"))
     payload = "<a>" + f"<t>{'a' * 60}</t>" * 1000 + "</a>"
     (one,) = await checks.check(1, schema, payload.encode(), XML)
     assert "too hard" in one.expected
 
 
-async def test_a_schema_that_holds_itself_is_checked_apart(checks: Checks) -> None:
+async def test_a_schema_that_holds_itself_is_checked_apart(checks: SchemaValidator) -> None:
     tree = '{"properties":{"below":{"items":{"$ref":"#"}},"name":{"type":"string"}}}'
     schema = await compiled(checks, SchemaType.JSON_SCHEMA, tree)
     assert schema.weight is None
@@ -177,7 +177,7 @@ async def test_a_schema_that_holds_itself_is_checked_apart(checks: Checks) -> No
     assert one.path == "below[0].name"
 
 
-async def test_one_tenants_slow_schemas_do_not_hold_up_another(checks: Checks) -> None:
+async def test_one_tenants_slow_schemas_do_not_hold_up_another(checks: SchemaValidator) -> None:
     slow = await compiled(checks, SchemaType.JSON_SCHEMA, doubling_definitions(60))
     easy = await compiled(checks, SchemaType.XSD, EASY_XSD)
     hostile = [asyncio.create_task(checks.check(1, slow, b"1", JSON)) for _ in range(3)]
@@ -189,7 +189,7 @@ async def test_one_tenants_slow_schemas_do_not_hold_up_another(checks: Checks) -
         assert one.expected == TOO_LONG
 
 
-async def test_a_process_that_dies_is_replaced_and_nobody_notices(checks: Checks) -> None:
+async def test_a_process_that_dies_is_replaced_and_nobody_notices(checks: SchemaValidator) -> None:
     easy = await compiled(checks, SchemaType.XSD, EASY_XSD)
     before = processes_of_mine()
     assert await checks.check(1, easy, b"<a>1</a>", XML) == []
@@ -201,7 +201,7 @@ async def test_a_process_that_dies_is_replaced_and_nobody_notices(checks: Checks
 
 
 async def test_many_checks_at_once_are_bounded(
-    checks: Checks, monkeypatch: pytest.MonkeyPatch
+    checks: SchemaValidator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     easy = await compiled(checks, SchemaType.XSD, EASY_XSD)
     monkeypatch.setattr(module, "WAITING_LIMIT", 3)
@@ -214,7 +214,7 @@ async def test_many_checks_at_once_are_bounded(
 
 
 async def test_no_tenant_takes_all_the_places(
-    checks: Checks, monkeypatch: pytest.MonkeyPatch
+    checks: SchemaValidator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     easy = await compiled(checks, SchemaType.XSD, EASY_XSD)
     monkeypatch.setattr(module, "TENANT_LIMIT", 2)
@@ -225,7 +225,7 @@ async def test_no_tenant_takes_all_the_places(
     assert [isinstance(one, OverloadedError) for one in found] == [False, False, True, False]
 
 
-async def test_a_closed_one_answers_no_more(checks: Checks) -> None:
+async def test_a_closed_one_answers_no_more(checks: SchemaValidator) -> None:
     easy = await compiled(checks, SchemaType.XSD, EASY_XSD)
     slow = await compiled(checks, SchemaType.JSON_SCHEMA, doubling_definitions(60))
     before = processes_of_mine()
@@ -240,8 +240,8 @@ async def test_a_closed_one_answers_no_more(checks: Checks) -> None:
 
 def test_an_examiner_has_no_secrets_and_little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUSTER_DATABASE_URL", "postgresql://secret")
-    with Examiner() as examiner:
-        examiner.ask(Compile(SchemaType.JSON_SCHEMA, "{}"), 5, PATIENCE)
+    with SchemaSandbox() as examiner:
+        examiner.run(CompileTask(SchemaType.JSON_SCHEMA, "{}"), 5, PATIENCE)
         environment = Path(f"/proc/{examiner.pid}/environ").read_bytes()
         limits = Path(f"/proc/{examiner.pid}/limits").read_text()
         files = {os.readlink(link) for link in Path(f"/proc/{examiner.pid}/fd").iterdir()}
@@ -252,12 +252,12 @@ def test_an_examiner_has_no_secrets_and_little_room(monkeypatch: pytest.MonkeyPa
 
 def test_an_examiner_out_of_memory_is_told_from_one_out_of_time() -> None:
     patterns = {f"p{n}": {"pattern": f"[a-z]{{3000}}{n}"} for n in range(200)}
-    task = Compile(SchemaType.JSON_SCHEMA, json.dumps({"properties": patterns}))
-    with Examiner() as examiner:
-        examiner.ask(Compile(SchemaType.JSON_SCHEMA, "{}"), 5, PATIENCE)
+    task = CompileTask(SchemaType.JSON_SCHEMA, json.dumps({"properties": patterns}))
+    with SchemaSandbox() as examiner:
+        examiner.run(CompileTask(SchemaType.JSON_SCHEMA, "{}"), 5, PATIENCE)
         taken = psutil.Process(examiner.pid).memory_info().vms
         psutil.Process(examiner.pid).rlimit(psutil.RLIMIT_AS, (taken + (1 << 20),) * 2)
-        with pytest.raises(ExaminerDiedError):
-            examiner.ask(task, 5, PATIENCE)
-    with Examiner() as examiner, pytest.raises(TooLongError):
-        examiner.ask(task, 0.01, PATIENCE)
+        with pytest.raises(SandboxDiedError):
+            examiner.run(task, 5, PATIENCE)
+    with SchemaSandbox() as examiner, pytest.raises(CpuTimeExceededError):
+        examiner.run(task, 0.01, PATIENCE)

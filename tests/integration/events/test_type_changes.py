@@ -9,13 +9,13 @@ import pytest
 
 from core.events import event_type as rules
 from core.events.event_type import SchemaType, TypeSource, Validation, Version
-from handlers.schemas.interface import Compiled
-from services.events.validator import Conformity, Standing
-from services.shared.change_listener import Notices
+from handlers.schemas.interface import CompiledSchema
+from services.events.validator import EventValidator, ValidationStatus
+from services.shared.change_listener import ChangeListener
 from storage.access import keys
 from storage.events import event_types
-from storage.events.event_types import Draft, NewEventType, TypeChange
-from storage.postgres.change_notifications import Topic
+from storage.events.event_types import NewEventType, TypeChange, VersionDraft
+from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 
 CODE = "shop:orders:order:created"
@@ -26,24 +26,24 @@ class Elsewhere:
     """A process that holds events against their types, and hears of changes."""
 
     def __init__(self, pool: Pool) -> None:
-        self.conformity = Conformity(
+        self.event_validator = EventValidator(
             partial(event_types.read, pool),
             partial(event_types.compiled, pool),
             allow_unknown=False,
             monotonic=lambda: 0.0,  # nothing is ever too old here
         )
-        self.notices = Notices()
-        self.notices.on(Topic.EVENT_TYPES, self.conformity.clear)
+        self.notices = ChangeListener()
+        self.notices.on_change(ChangeTopic.EVENT_TYPES, self.event_validator.clear)
         self.heard = asyncio.Event()
-        self.notices.on(Topic.EVENT_TYPES, self.heard.set)
+        self.notices.on_change(ChangeTopic.EVENT_TYPES, self.heard.set)
 
     async def told(self) -> None:
         """Wait for the next notice."""
         await asyncio.wait_for(self.heard.wait(), 30)
         self.heard.clear()
 
-    async def standing(self, tenant: int, payload: bytes) -> Standing:
-        return (await self.conformity.check(tenant, CODE, None, None, payload)).standing
+    async def status(self, tenant: int, payload: bytes) -> ValidationStatus:
+        return (await self.event_validator.check(tenant, CODE, None, None, payload)).status
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ async def elsewhere(database: str, pool: Pool) -> AsyncIterator[Elsewhere]:
     yield made
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)
-    made.conformity.close()
+    made.event_validator.close()
 
 
 async def test_each_step_of_a_type_is_seen_elsewhere(pool: Pool, elsewhere: Elsewhere) -> None:
     tenant = await keys.create_tenant(pool, "acme")
     code = rules.parse_code(CODE)
     assert code is not None
-    assert await elsewhere.standing(tenant, b"{}") is Standing.UNKNOWN
+    assert await elsewhere.status(tenant, b"{}") is ValidationStatus.UNKNOWN
     new = NewEventType(
         event_type_id="evt_1",
         code=code,
@@ -80,12 +80,12 @@ async def test_each_step_of_a_type_is_seen_elsewhere(pool: Pool, elsewhere: Else
     )
     await event_types.create(pool, tenant, new)
     await elsewhere.told()
-    assert await elsewhere.standing(tenant, b"{}") is Standing.FINE
+    assert await elsewhere.status(tenant, b"{}") is ValidationStatus.FINE
 
     text = '{"required": ["id"]}'
-    compiled = await elsewhere.conformity.checks.compile(tenant, SchemaType.JSON_SCHEMA, text)
-    assert isinstance(compiled, Compiled)
-    draft = Draft(
+    compiled = await elsewhere.event_validator.checks.compile(tenant, SchemaType.JSON_SCHEMA, text)
+    assert isinstance(compiled, CompiledSchema)
+    draft = VersionDraft(
         version=V10,
         mime_type="application/json",
         schema_type=SchemaType.JSON_SCHEMA,
@@ -100,9 +100,9 @@ async def test_each_step_of_a_type_is_seen_elsewhere(pool: Pool, elsewhere: Else
     began = time.monotonic()
     await elsewhere.told()
     assert time.monotonic() - began < 5
-    assert await elsewhere.standing(tenant, b"{}") is Standing.REFUSED
-    assert await elsewhere.standing(tenant, b'{"id":1}') is Standing.FINE
+    assert await elsewhere.status(tenant, b"{}") is ValidationStatus.REFUSED
+    assert await elsewhere.status(tenant, b'{"id":1}') is ValidationStatus.FINE
 
     await event_types.change(pool, tenant, CODE, TypeChange(validation=Validation.WARN))
     await elsewhere.told()
-    assert await elsewhere.standing(tenant, b"{}") is Standing.WARNED
+    assert await elsewhere.status(tenant, b"{}") is ValidationStatus.WARNED

@@ -10,20 +10,20 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
-from actors.gathers.admission import Bounds
-from actors.gathers.call_pool import Pool
+from actors.gathers.admission import CallPoolLimits
+from actors.gathers.call_pool import CallPool
 from actors.gathers.call_pool_actor import PoolActor
-from actors.runtime.names import pool_of
+from actors.runtime.names import call_pool_name
 from actors.waits.shard import Shard
 from core.access.tokens import CALLBACK, STREAM, verify
-from core.gathers.gather import Ask, Asked, Resource, encode_asked, spec_of
+from core.gathers.gather import GatherSpec, Question, Resource, encode_gather_spec, wait_spec_of
 from core.shared.address import Address
 from core.shared.config import Config
 from core.waits.messages import Accept, Register
 from core.waits.spec import encode_spec
-from handlers.http.client import Answer, Request
+from handlers.http.client import HttpRequest, HttpResponse
 from storage.access import keys
-from storage.encryption.secret_values import encrypt_asked
+from storage.encryption.secret_values import encrypt_gather_spec
 from storage.gathers import resources
 from storage.postgres.pool import PoolOptions, open_pool
 from tests.support.plain_secrets import find_plain
@@ -44,23 +44,25 @@ class Scene:
         shard: Shard,
         database: Any,
         name: str,
-        bounds: Bounds | None = None,
+        bounds: CallPoolLimits | None = None,
     ) -> None:
         self.shard = shard
-        self.sent: list[Request] = []
+        self.sent: list[HttpRequest] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.actor = PoolActor(name, config)
         self.actor._database = database
-        bounds = bounds or Bounds(places=10)
-        self.pool = Pool(self.call, lambda message: ask(shard, message), self.actor._world, bounds)
+        bounds = bounds or CallPoolLimits(places=10)
+        self.pool = CallPool(
+            self.call, lambda message: ask(shard, message), self.actor._environment, bounds
+        )
 
-    async def call(self, request: Request) -> Answer:
+    async def call(self, request: HttpRequest) -> HttpResponse:
         self.sent.append(request)
         await self.may_answer.wait()
-        return Answer(202, b"", "", 0.01)
+        return HttpResponse(202, b"", "", 0.01)
 
-    async def look(self) -> list[Request]:
+    async def look(self) -> list[HttpRequest]:
         """What it calls by itself."""
         self.sent.clear()
         await self.actor._look(self.pool)
@@ -84,7 +86,7 @@ async def scenes(config: Config) -> AsyncIterator[dict[str, Scene]]:
         pools = (f"pool-calls-{index}" for index in range(config.call_pools))
         found = {name: Scene(config, shard, database, name) for name in pools}
         for scene in found.values():
-            await scene.actor._world.clock.sync(database)
+            await scene.actor._environment.clock.sync(database)
         yield found
     await database.close()
     structlog.reset_defaults()
@@ -95,16 +97,16 @@ async def begin(scene: Scene, where: Address, *, journals: bool = False) -> None
     inline = Resource(url="http://inline.example", authorization=f"Bearer {MARKER}")
     body = msgspec.Raw(b'{"own":1}')
     asks = [
-        Ask(name=name, inline=inline, body=body) if name == "inline" else Ask(name=name)
+        Question(name=name, inline=inline, body=body) if name == "inline" else Question(name=name)
         for name in NAMES
     ]
-    asked = Asked(asks=tuple(asks), journals=journals, trace="00-1-2-01")
+    asked = GatherSpec(asks=tuple(asks), journals=journals, trace="00-1-2-01")
     message = Register(
         address=where,
         turn_id="r",
         node_id="gather",
-        spec=encode_spec(spec_of(asks, 20.0)),
-        asked=encode_asked(encrypt_asked(asked, where)),
+        spec=encode_spec(wait_spec_of(asks, 20.0)),
+        asked=encode_gather_spec(encrypt_gather_spec(asked, where)),
     )
     await ask(scene.shard, message)
     await ask(scene.shard, Accept(address=where, turn_id="a", event="promised"))
@@ -126,14 +128,14 @@ async def test_what_nobody_handed_over_is_called_once(
     called = {request.url for requests in sent.values() for request in requests}
     assert called == {"http://registered.example", "http://inline.example"}
     for name in ("registered", "inline"):
-        urls = [request.url for request in sent[pool_of(1, name, config)]]
+        urls = [request.url for request in sent[call_pool_name(1, name, config)]]
         assert f"http://{name}.example" in urls
     for again in scenes.values():
         assert await again.look() == []
     # What a resource has agreed to is in Postgres: another incarnation does not ask again.
     for name, old in scenes.items():
         fresh = Scene(config, old.shard, old.actor._database, name)
-        await fresh.actor._world.clock.sync(old.actor._database)
+        await fresh.actor._environment.clock.sync(old.actor._database)
         assert await fresh.look() == []
 
 
@@ -142,7 +144,7 @@ async def test_a_call_that_was_found_is_the_call_that_would_have_been_made(
     config: Config, scenes: dict[str, Scene], journals: bool
 ) -> None:
     where = address()
-    scene = scenes[pool_of(1, "inline", config)]
+    scene = scenes[call_pool_name(1, "inline", config)]
     await begin(scene, where, journals=journals)
     (request,) = await scene.look()
     told = json.loads(request.body)
@@ -159,7 +161,7 @@ async def test_a_token_that_was_found_again_is_as_good_as_the_first(
     config: Config, scenes: dict[str, Scene]
 ) -> None:
     where = address()
-    scene = scenes[pool_of(1, "registered", config)]
+    scene = scenes[call_pool_name(1, "registered", config)]
     database = scene.actor._database
     await resources.put(database, 1, "registered", Resource(url="http://registered.example"))
     live = await keys.signing_secrets(database, CALLBACK, b"k" * 32)
@@ -169,7 +171,7 @@ async def test_a_token_that_was_found_again_is_as_good_as_the_first(
     place, _, token = url.partition("?token=")
     assert place == "http://muster.example/api/internal/callbacks/registered"
     assert json.loads(sent[0].body)["callbackUrl"] == url
-    now = scene.actor._world.now()
+    now = scene.actor._environment.now()
     assert verify(token, now + config.token_grace + 60, live) is None, "it ends with its wait"
     claims = verify(token, now + config.token_grace, live)
     assert claims is not None
@@ -180,7 +182,7 @@ async def test_a_token_that_was_found_again_is_as_good_as_the_first(
 async def test_a_gather_that_is_being_handed_over_is_left_alone(
     config: Config, scenes: dict[str, Scene]
 ) -> None:
-    scene = scenes[pool_of(1, "inline", config)]
+    scene = scenes[call_pool_name(1, "inline", config)]
     await begin(scene, address())
     await scene.actor._database.execute(
         "update execution_wait_states set created_at = now() - interval '1 second'"
@@ -191,22 +193,22 @@ async def test_a_gather_that_is_being_handed_over_is_left_alone(
 async def test_what_is_cancelled_while_it_is_looked_for_is_not_called(
     config: Config, scenes: dict[str, Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene, where = scenes[pool_of(1, "inline", config)], address()
+    scene, where = scenes[call_pool_name(1, "inline", config)], address()
     await begin(scene, where)
-    read = resources.read_asked
+    read = resources.read_gather_spec
 
-    async def cancelled_meanwhile(pool: Any, found: Address) -> Asked | None:
-        scene.pool.call_off([found.key])
+    async def cancelled_meanwhile(pool: Any, found: Address) -> GatherSpec | None:
+        scene.pool.cancel_calls([found.key])
         return await read(pool, found)
 
-    monkeypatch.setattr(resources, "read_asked", cancelled_meanwhile)
+    monkeypatch.setattr(resources, "read_gather_spec", cancelled_meanwhile)
     assert await scene.look() == []
 
 
 async def test_a_look_asks_for_its_secret_once(
     config: Config, scenes: dict[str, Scene], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = scenes[pool_of(1, "inline", config)]
+    scene = scenes[call_pool_name(1, "inline", config)]
     for _ in range(3):
         await begin(scene, address())
     read, asked = keys.signing_secrets, []
@@ -223,13 +225,13 @@ async def test_a_look_asks_for_its_secret_once(
 async def test_what_there_is_no_room_for_is_found_when_there_is(
     config: Config, scenes: dict[str, Scene]
 ) -> None:
-    name = pool_of(1, "inline", config)
+    name = call_pool_name(1, "inline", config)
     old = scenes[name]
     places = [address() for _ in range(3)]
     for where in places:
         await begin(old, where)
-    narrow = Scene(config, old.shard, old.actor._database, name, Bounds(queue=4))
-    await narrow.actor._world.clock.sync(old.actor._database)
+    narrow = Scene(config, old.shard, old.actor._database, name, CallPoolLimits(queue=4))
+    await narrow.actor._environment.clock.sync(old.actor._database)
     found = []
     for _ in range(3):
         narrow.may_answer.clear()

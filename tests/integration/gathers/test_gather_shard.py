@@ -7,19 +7,19 @@ import asyncpg
 import pytest
 
 from actors.waits.shard import Shard
-from core.gathers.gather import Ask, Asked, encode_asked, spec_of
+from core.gathers.gather import GatherSpec, Question, encode_gather_spec, wait_spec_of
 from core.shared.address import Address
 from core.waits.messages import (
     Abandon,
     Accept,
     Cancel,
-    Judged,
     Offer,
-    Opened,
+    OfferReply,
     RefusalKind,
-    Refused,
+    RefusedReply,
     Register,
-    Standing,
+    RegisterReply,
+    StatusReply,
     Verdict,
 )
 from core.waits.spec import Source, encode_spec
@@ -29,13 +29,13 @@ from tests.support.shards import address, api, ask, register, running_shard
 pytestmark = pytest.mark.timeout(60)
 
 NAMES = ("one", "two", "three")
-ASKED = encode_asked(Asked(asks=tuple(Ask(name=name) for name in NAMES)))
-LEFT = Standing(status=Status.CANCELLED, changed=True)
-STAYS = Standing(status=Status.WAITING, changed=False)
+ASKED = encode_gather_spec(GatherSpec(asks=tuple(Question(name=name) for name in NAMES)))
+LEFT = StatusReply(status=Status.CANCELLED, changed=True)
+STAYS = StatusReply(status=Status.WAITING, changed=False)
 
 
 def begin(where: Address) -> Register:
-    spec = encode_spec(spec_of([Ask(name=name) for name in NAMES], 10.0))
+    spec = encode_spec(wait_spec_of([Question(name=name) for name in NAMES], 10.0))
     return Register(
         address=where, turn_id="r", node_id="gather", spec=spec, fresh=True, asked=ASKED
     )
@@ -62,7 +62,7 @@ def abandon(where: Address, feed: str) -> Abandon:
 
 
 def called_off(shard: Shard) -> list[bytes]:
-    world: Any = shard._world
+    world: Any = shard._environment
     return list(world.called_off)
 
 
@@ -89,13 +89,13 @@ async def aged(dsn: str, seconds: float) -> None:
 async def test_a_gather_is_asked_promised_and_answered(database: str) -> None:
     where = address()
     async with running_shard(database) as shard:
-        assert isinstance(await ask(shard, begin(where)), Opened)
+        assert isinstance(await ask(shard, begin(where)), RegisterReply)
         promised = await ask(shard, accept(where, "one"))
-        assert promised == Standing(status=Status.WAITING, changed=True)
+        assert promised == StatusReply(status=Status.WAITING, changed=True)
         await ask(shard, answer(where, "one"))
         await ask(shard, answer(where, "two", Outcome.REJECTED))
         last = await ask(shard, answer(where, "three", Outcome.TIMED_OUT))
-        assert isinstance(last, Judged)
+        assert isinstance(last, OfferReply)
         assert last.status is Status.COMPLETED
         counted = shard.snapshot()["gathers"]
         assert called_off(shard) == []
@@ -121,8 +121,8 @@ async def test_a_promise_outlives_its_owner(database: str) -> None:
     async with running_shard(database, "new") as new:
         assert await ask(new, accept(where, "one")) == STAYS
         again = await ask(new, accept(where, "two"))
-        assert again == Standing(status=Status.WAITING, changed=True)
-        assert isinstance(await ask(new, answer(where, "one")), Judged)
+        assert again == StatusReply(status=Status.WAITING, changed=True)
+        assert isinstance(await ask(new, answer(where, "one")), OfferReply)
     assert [line[1] for line in await log(database)] == ["asked", "received"]
 
 
@@ -142,18 +142,18 @@ async def test_promise_and_answer_in_one_batch(database: str) -> None:
             [begin(where), accept(where, "one"), answer(where, "one"), accept(where, "one")]
         )
     assert [type(reply).__name__ for reply in replies] == [
-        "Opened",
-        "Standing",
-        "Judged",
-        "Standing",
+        "RegisterReply",
+        "StatusReply",
+        "OfferReply",
+        "StatusReply",
     ]
     assert replies[3] == STAYS
 
 
 async def test_a_promise_to_nobody_is_refused(database: str) -> None:
     async with running_shard(database) as shard:
-        assert isinstance(await ask(shard, accept(address(), "one")), Refused)
-        assert isinstance(await ask(shard, abandon(address(), "replica")), Refused)
+        assert isinstance(await ask(shard, accept(address(), "one")), RefusedReply)
+        assert isinstance(await ask(shard, abandon(address(), "replica")), RefusedReply)
 
 
 async def test_without_readers_a_gather_is_cancelled_and_its_calls_are_called_off(
@@ -166,7 +166,7 @@ async def test_without_readers_a_gather_is_cancelled_and_its_calls_are_called_of
         assert await ask(shard, abandon(where, "replica")) == LEFT
         assert called_off(shard) == [where.key]
         late = await ask(shard, answer(where, "one"))
-        assert isinstance(late, Judged)
+        assert isinstance(late, OfferReply)
         assert (late.verdict, late.status) == (Verdict.LATE, Status.CANCELLED)
         counted = shard.snapshot()["gathers"]
     assert (counted["ended"], counted["late"]) == ({"cancelled": 1}, 1)
@@ -193,7 +193,7 @@ async def test_a_shard_that_came_back_asks_for_patience_until_it_knows_who_reads
     await aged(database, 1.0)  # no two clocks agree to the millisecond
     async with running_shard(database, "new") as new:
         early = await ask(new, abandon(where, "one"))
-        assert isinstance(early, Refused)
+        assert isinstance(early, RefusedReply)
         assert early.kind is RefusalKind.OVERLOADED
         await new.feeds.listen("two", [where.key], [], 0)
         fresh = address()

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core.gathers.gather import State
-from core.shared.call_policy import LOOPBACK, Destinations
-from handlers.http.client import Answer
+from core.shared.call_policy import LOOPBACK, CallPolicy
+from handlers.http.client import HttpResponse
 from handlers.http.guarded_resolver import GuardedResolver
 from tests.support.servers import (
     CLIENTS,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(60)
 
 @pytest.fixture(params=CLIENTS)
 async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    async with request.param(Destinations(LOOPBACK), LARGEST) as opened:
+    async with request.param(CallPolicy(LOOPBACK), LARGEST) as opened:
         yield opened
 
 
@@ -41,7 +41,7 @@ async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
 async def test_a_call_arrives_as_it_was_made(outbound: Client) -> None:
     async with serving(replying(OK)) as server:
         answer = await outbound.call(request(server.url))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpResponse)
     assert (answer.status, answer.body, answer.content_type) == (200, b"{}", "application/json")
     assert 0 < answer.seconds < 5
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
@@ -72,7 +72,7 @@ async def test_a_header_that_is_set_twice_goes_once_as_it_was_set_last(outbound:
 async def test_an_answer_without_a_body_is_empty(outbound: Client, status: str) -> None:
     async with serving(replying(f"HTTP/1.1 {status}\r\n\r\n".encode())) as server:
         answer = await outbound.call(request(server.url))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpResponse)
     assert (answer.status, answer.body) == (int(status[:3]), b"")
 
 
@@ -82,14 +82,14 @@ async def test_a_redirect_is_not_followed(outbound: Client, status: int) -> None
         raw = f"HTTP/1.1 {status} Elsewhere\r\nLocation: {inside.url}\r\nContent-Length: 0\r\n\r\n"
         async with serving(replying(raw.encode())) as server:
             answer = await outbound.call(request(server.url))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpResponse)
     assert (answer.status, inside.connections) == (status, 0)
 
 
 async def test_connections_are_used_again(outbound: Client) -> None:
     async with serving(replying(OK)) as server:
         for _ in range(3):
-            assert isinstance(await outbound.call(request(server.url)), Answer)
+            assert isinstance(await outbound.call(request(server.url)), HttpResponse)
     assert (server.connections, len(server.requests)) == (1, 3)
 
 
@@ -112,7 +112,7 @@ async def test_many_at_once_do_not_wait_for_each_other(outbound: Client) -> None
 
     async with serving(behave) as server:
         answers = await asyncio.gather(*(outbound.call(request(server.url)) for _ in range(20)))
-    assert all(isinstance(answer, Answer) for answer in answers)
+    assert all(isinstance(answer, HttpResponse) for answer in answers)
 
 
 # Too much.
@@ -146,7 +146,7 @@ async def test_the_largest_answer_that_may_be_is_taken_whole(outbound: Client) -
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {LARGEST}\r\n\r\n".encode()
     async with serving(replying(head + body)) as server:
         answer = await outbound.call(request(server.url))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpResponse)
     assert answer.body == body
 
 
@@ -176,13 +176,13 @@ async def test_an_answer_that_was_packed_is_unpacked(outbound: Client) -> None:
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
     async with serving(replying(head.encode() + packed)) as server:
         answer = await outbound.call(request(server.url))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, HttpResponse)
     assert answer.body == b'{"n":1}'
 
 
 async def test_the_system_is_asked_in_threads_of_our_own() -> None:
     """Whoever else uses the loop's threads does not wait for names."""
-    resolver = GuardedResolver(Destinations(LOOPBACK))
+    resolver = GuardedResolver(CallPolicy(LOOPBACK))
     found = await resolver.resolve("localhost", 80, socket.AF_INET)
     assert [(one["host"], one["port"]) for one in found] == [("127.0.0.1", 80)]
     assert any(thread.name.startswith("lookup") for thread in threading.enumerate())

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from core.gathers.gather import State
-from core.shared.call_policy import LOOPBACK, Destinations
-from handlers.http.client import Answer
-from tests.support.secured_kafka import issue_papers
+from core.shared.call_policy import LOOPBACK, CallPolicy
+from handlers.http.client import HttpResponse
+from tests.support.secured_kafka import issue_certificates
 from tests.support.servers import (
     CLIENTS,
     LARGEST,
@@ -22,9 +22,9 @@ from tests.support.servers import (
     Server,
     Streams,
     failed,
-    looking,
     replying,
     request,
+    scripted_lookup,
     serving,
 )
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(60)
 
 @pytest.fixture(params=CLIENTS)
 async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    async with request.param(Destinations(LOOPBACK), LARGEST) as opened:
+    async with request.param(CallPolicy(LOOPBACK), LARGEST) as opened:
         yield opened
 
 
@@ -69,16 +69,16 @@ async def test_a_name_goes_where_it_was_checked_to_lead(
     client: type[Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second look leads elsewhere, and there is none between the check and the connection."""
-    monkeypatch.setattr("handlers.http.guarded_resolver.KEPT", 0.0)
+    monkeypatch.setattr("handlers.http.guarded_resolver.CACHE_SECONDS", 0.0)
     names = {"turns.example": [["127.0.0.2", "127.0.0.1"], ["127.0.0.2"]]}
-    allowed = Destinations(["127.0.0.1/32"])
+    allowed = CallPolicy(["127.0.0.1/32"])
     async with (
         serving(replying(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) as server,
         serving(replying(OK), host="127.0.0.2", port=server.port) as inside,
-        client(allowed, LARGEST, looking(names)) as outbound,
+        client(allowed, LARGEST, scripted_lookup(names)) as outbound,
     ):
         url = f"http://turns.example:{server.port}/"
-        assert isinstance(await outbound.call(request(url)), Answer)
+        assert isinstance(await outbound.call(request(url)), HttpResponse)
         assert len(names["turns.example"]) == 1
         answer = await failed(outbound, url)
         assert names["turns.example"] == []
@@ -143,11 +143,11 @@ async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(outbound:
         closed.set()
 
     async with serving(behave) as server:
-        assert isinstance(await outbound.call(request(server.url)), Answer)
+        assert isinstance(await outbound.call(request(server.url)), HttpResponse)
         await asyncio.wait_for(closed.wait(), 5)
         for _ in range(5):  # on loopback the end is here already; the loop has to look
             await asyncio.sleep(0)
-        assert isinstance(await outbound.call(request(server.url)), Answer)
+        assert isinstance(await outbound.call(request(server.url)), HttpResponse)
     assert server.connections == 2
 
 
@@ -210,9 +210,9 @@ async def test_what_is_no_answer_is_an_error(outbound: Client, raw: bytes) -> No
 
 def secured(folder: Path) -> ssl.SSLContext:
     """A certificate for 127.0.0.1, by an authority of its own: `ca.pem`."""
-    papers = issue_papers(folder)
+    certificates = issue_certificates(folder)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(papers.certificate, papers.key)
+    context.load_cert_chain(certificates.certificate, certificates.key)
     return context
 
 
@@ -233,10 +233,10 @@ async def test_a_certificate_of_a_known_authority_serves_its_own_name_only(
     names = {"other.example": [["127.0.0.1"]]}
     async with (
         serving(replying(OK), ssl=context) as server,
-        client(Destinations(LOOPBACK), LARGEST, looking(names)) as outbound,
+        client(CallPolicy(LOOPBACK), LARGEST, scripted_lookup(names)) as outbound,
     ):
         assert isinstance(
-            await outbound.call(request(server.url.replace("http:", "https:"))), Answer
+            await outbound.call(request(server.url.replace("http:", "https:"))), HttpResponse
         )
         answer = await failed(outbound, f"https://other.example:{server.port}/")
     assert answer.detail == "the server's certificate is not to be trusted"

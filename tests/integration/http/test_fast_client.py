@@ -11,9 +11,9 @@ import pytest
 import uvloop
 
 from core.gathers.gather import State
-from core.shared.call_policy import LOOPBACK, Destinations
-from handlers.http.client import Answer, Failure
-from handlers.http.fast_client import QuickCalls
+from core.shared.call_policy import LOOPBACK, CallPolicy
+from handlers.http.client import HttpFailure, HttpResponse
+from handlers.http.fast_client import FastHttpClient
 from tests.integration.http.test_client_failures import secured
 from tests.support.servers import (
     LARGEST,
@@ -21,9 +21,9 @@ from tests.support.servers import (
     Server,
     Streams,
     failed,
-    looking,
     replying,
     request,
+    scripted_lookup,
     serving,
 )
 
@@ -33,8 +33,8 @@ CLOSED = (State.CONNECTION_CLOSED, "the connection was closed before the answer"
 
 
 @pytest.fixture
-async def quick() -> AsyncIterator[QuickCalls]:
-    async with QuickCalls(Destinations(LOOPBACK), LARGEST) as opened:
+async def quick() -> AsyncIterator[FastHttpClient]:
+    async with FastHttpClient(CallPolicy(LOOPBACK), LARGEST) as opened:
         yield opened
 
 
@@ -52,24 +52,24 @@ def serving_once_each(*, first_only: bool) -> Callable[[Server, Streams], Awaita
 
 
 async def test_a_request_to_a_connection_that_is_just_being_closed_is_sent_anew(
-    quick: QuickCalls,
+    quick: FastHttpClient,
 ) -> None:
     async with serving(serving_once_each(first_only=False)) as server:
         for _ in range(3):
-            assert isinstance(await quick.call(request(server.url)), Answer)
+            assert isinstance(await quick.call(request(server.url)), HttpResponse)
     assert server.connections == 3
     assert len(server.requests) == 5, "the second and the third went twice"
 
 
-async def test_but_only_once(quick: QuickCalls) -> None:
+async def test_but_only_once(quick: FastHttpClient) -> None:
     async with serving(serving_once_each(first_only=True)) as server:
-        assert isinstance(await quick.call(request(server.url)), Answer)
+        assert isinstance(await quick.call(request(server.url)), HttpResponse)
         answer = await failed(quick, server.url)
     assert (answer.state, answer.detail) == CLOSED
     assert (server.connections, len(server.requests)) == (2, 3)
 
 
-async def test_and_not_after_the_first_byte(quick: QuickCalls) -> None:
+async def test_and_not_after_the_first_byte(quick: FastHttpClient) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
         streams[1].write(OK)
@@ -77,13 +77,13 @@ async def test_and_not_after_the_first_byte(quick: QuickCalls) -> None:
         streams[1].write(b"H")
 
     async with serving(behave) as server:
-        assert isinstance(await quick.call(request(server.url)), Answer)
+        assert isinstance(await quick.call(request(server.url)), HttpResponse)
         answer = await failed(quick, server.url)
     assert (answer.state, answer.detail) == CLOSED
     assert (server.connections, len(server.requests)) == (1, 2)
 
 
-async def test_sending_anew_does_not_make_the_call_longer(quick: QuickCalls) -> None:
+async def test_sending_anew_does_not_make_the_call_longer(quick: FastHttpClient) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         is_first = server.connections == 1
         await server.take(streams[0])
@@ -95,14 +95,14 @@ async def test_sending_anew_does_not_make_the_call_longer(quick: QuickCalls) -> 
             await streams[0].read()
 
     async with serving(behave) as server:
-        assert isinstance(await quick.call(request(server.url)), Answer)
+        assert isinstance(await quick.call(request(server.url)), HttpResponse)
         answer = await failed(quick, server.url, total=True, read_timeout=0.8)
     assert (answer.state, answer.detail) == (State.TIMEOUT, "no answer within 0.8 s")
     assert 0.7 < answer.seconds < 1.15
     assert server.connections == 2
 
 
-async def test_the_connection_used_last_is_used_first(quick: QuickCalls) -> None:
+async def test_the_connection_used_last_is_used_first(quick: FastHttpClient) -> None:
     """Two at once need two connections; then one at a time needs one."""
     together = asyncio.Barrier(2)
     served: list[int] = []
@@ -120,7 +120,7 @@ async def test_the_connection_used_last_is_used_first(quick: QuickCalls) -> None
     async with serving(behave) as server:
         await asyncio.gather(*(quick.call(request(server.url)) for _ in range(2)))
         for _ in range(4):
-            assert isinstance(await quick.call(request(server.url)), Answer)
+            assert isinstance(await quick.call(request(server.url)), HttpResponse)
     assert server.connections == 2
     assert len(served) == 4
     assert len(set(served)) == 1
@@ -130,11 +130,11 @@ async def test_each_host_and_port_has_connections_of_its_own() -> None:
     names = {"a.example": [["127.0.0.1"]], "b.example": [["127.0.0.1"]]}
     async with (
         serving(replying(OK)) as server,
-        QuickCalls(Destinations(LOOPBACK), LARGEST, looking(names)) as quick,
+        FastHttpClient(CallPolicy(LOOPBACK), LARGEST, scripted_lookup(names)) as quick,
     ):
         for name in ("a", "b", "a", "b"):
             url = f"http://{name}.example:{server.port}/"
-            assert isinstance(await quick.call(request(url)), Answer)
+            assert isinstance(await quick.call(request(url)), HttpResponse)
     assert server.connections == 2
 
 
@@ -142,10 +142,10 @@ async def test_an_address_that_refuses_is_followed_by_the_next() -> None:
     names = {"two.example": [["127.0.0.3", "127.0.0.1"]]}
     async with (
         serving(replying(OK)) as server,
-        QuickCalls(Destinations(LOOPBACK), LARGEST, looking(names)) as quick,
+        FastHttpClient(CallPolicy(LOOPBACK), LARGEST, scripted_lookup(names)) as quick,
     ):
         url = f"http://two.example:{server.port}/"
-        assert isinstance(await quick.call(request(url)), Answer)
+        assert isinstance(await quick.call(request(url)), HttpResponse)
 
 
 async def test_a_secure_connection_is_used_again(
@@ -155,15 +155,15 @@ async def test_a_secure_connection_is_used_again(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     async with (
         serving(replying(OK), ssl=context) as server,
-        QuickCalls(Destinations(LOOPBACK), LARGEST) as quick,
+        FastHttpClient(CallPolicy(LOOPBACK), LARGEST) as quick,
     ):
         for _ in range(3):
             url = server.url.replace("http:", "https:")
-            assert isinstance(await quick.call(request(url)), Answer)
+            assert isinstance(await quick.call(request(url)), HttpResponse)
     assert (server.connections, len(server.requests)) == (1, 3)
 
 
-async def test_a_handshake_that_is_never_answered_is_no_connection(quick: QuickCalls) -> None:
+async def test_a_handshake_that_is_never_answered_is_no_connection(quick: FastHttpClient) -> None:
     async def behave(_: Server, streams: Streams) -> None:
         await streams[0].read()
 
@@ -178,14 +178,14 @@ async def test_a_name_that_is_looked_up_for_ever_is_no_connection() -> None:
         await asyncio.Event().wait()
         return []
 
-    async with QuickCalls(Destinations(LOOPBACK), LARGEST, look) as quick:  # type: ignore[arg-type]  # it never answers
+    async with FastHttpClient(CallPolicy(LOOPBACK), LARGEST, look) as quick:  # type: ignore[arg-type]  # it never answers
         answer = await failed(quick, "http://slow.example/", connect_timeout=0.2)
         assert (answer.state, answer.detail) == (State.TIMEOUT, "no connection within 0.2 s")
         answer = await failed(quick, "http://slow.example/", read_timeout=0.2, total=True)
         assert (answer.state, answer.detail) == (State.TIMEOUT, "no answer within 0.2 s")
 
 
-async def test_an_answer_that_comes_byte_by_byte(quick: QuickCalls) -> None:
+async def test_an_answer_that_comes_byte_by_byte(quick: FastHttpClient) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         while True:
             await server.take(streams[0])
@@ -197,12 +197,12 @@ async def test_an_answer_that_comes_byte_by_byte(quick: QuickCalls) -> None:
     async with serving(behave) as server:
         for _ in range(2):
             answer = await quick.call(request(server.url))
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, HttpResponse)
             assert answer.body == b"{}"
     assert server.connections == 1
 
 
-async def test_a_user_in_the_address_is_shown_to_the_server(quick: QuickCalls) -> None:
+async def test_a_user_in_the_address_is_shown_to_the_server(quick: FastHttpClient) -> None:
     async with serving(replying(OK)) as server:
         url = server.url.replace("http://", "http://Ann:secret@")
         await quick.call(request(url))
@@ -230,7 +230,7 @@ async def test_the_end_closes_what_is_idle_and_what_is_under_way() -> None:
         gone.release()
 
     async with serving(behave) as server:
-        async with QuickCalls(Destinations(LOOPBACK), LARGEST) as quick:
+        async with FastHttpClient(CallPolicy(LOOPBACK), LARGEST) as quick:
             await quick.call(request(server.url))
             idle = quick._idle.take(("http", "127.0.0.1", server.port))
             assert idle is not None
@@ -238,7 +238,7 @@ async def test_the_end_closes_what_is_idle_and_what_is_under_way() -> None:
             await asyncio.wait_for(asked.wait(), 5)
             quick._idle.put(idle)
         answer = await calling
-        assert isinstance(answer, Failure)
+        assert isinstance(answer, HttpFailure)
         assert (answer.state, answer.detail) == CLOSED
         for _ in range(2):
             await asyncio.wait_for(gone.acquire(), 5)
@@ -249,7 +249,7 @@ async def test_the_end_closes_what_is_idle_and_what_is_under_way() -> None:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_no_connection_is_made_after_the_end(scheme: str) -> None:
     looked, go = asyncio.Event(), asyncio.Event()
-    directory = looking({"a.example": [["127.0.0.1"]]})
+    directory = scripted_lookup({"a.example": [["127.0.0.1"]]})
 
     async def look(host: str, port: int, family: socket.AddressFamily) -> list[object]:
         looked.set()
@@ -257,19 +257,19 @@ async def test_no_connection_is_made_after_the_end(scheme: str) -> None:
         return list(await directory(host, port, family))
 
     async with serving(replying(OK)) as server:
-        async with QuickCalls(Destinations(LOOPBACK), LARGEST, look) as quick:  # type: ignore[arg-type]  # a list of the same
+        async with FastHttpClient(CallPolicy(LOOPBACK), LARGEST, look) as quick:  # type: ignore[arg-type]  # a list of the same
             url = f"{scheme}://a.example:{server.port}/"
             calling = asyncio.create_task(quick.call(request(url)))
             await asyncio.wait_for(looked.wait(), 5)
         go.set()
         answer = await calling
-    assert isinstance(answer, Failure)
-    assert (answer.state, answer.detail, answer.hopeless) == (*CLOSED, False)
+    assert isinstance(answer, HttpFailure)
+    assert (answer.state, answer.detail, answer.permanent) == (*CLOSED, False)
     assert server.requests == []
 
 
 async def test_a_call_that_is_broken_off_while_it_connects_leaves_nothing(
-    quick: QuickCalls,
+    quick: FastHttpClient,
 ) -> None:
     met, gone = asyncio.Event(), asyncio.Event()
 
@@ -292,29 +292,29 @@ async def test_a_call_that_is_broken_off_while_it_connects_leaves_nothing(
 # The loop that pools run on.
 
 
-async def on_the_other_loop(papers: Path, environment: pytest.MonkeyPatch) -> None:
+async def on_the_other_loop(certificates: Path, environment: pytest.MonkeyPatch) -> None:
     """Good and bad calls, one kind after the other."""
-    rubbish, context = replying(b"SSH-2.0\r\n\r\n"), secured(papers)
+    rubbish, context = replying(b"SSH-2.0\r\n\r\n"), secured(certificates)
 
     async def until_the_end(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
         streams[1].write(b"HTTP/1.0 200 OK\r\n\r\nto the end")
         await streams[1].drain()
 
-    async with QuickCalls(Destinations(LOOPBACK), LARGEST) as quick:
+    async with FastHttpClient(CallPolicy(LOOPBACK), LARGEST) as quick:
         async with serving(replying(OK)) as server:
             calls = (quick.call(request(server.url)) for _ in range(200))
-            assert all(isinstance(one, Answer) for one in await asyncio.gather(*calls))
+            assert all(isinstance(one, HttpResponse) for one in await asyncio.gather(*calls))
             opened = server.connections
-            assert isinstance(await quick.call(request(server.url)), Answer)
+            assert isinstance(await quick.call(request(server.url)), HttpResponse)
             assert server.connections == opened
         async with serving(until_the_end) as server:
             answer = await quick.call(request(server.url))
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, HttpResponse)
             assert answer.body == b"to the end"
         async with serving(serving_once_each(first_only=False)) as server:
             for _ in range(2):
-                assert isinstance(await quick.call(request(server.url)), Answer)
+                assert isinstance(await quick.call(request(server.url)), HttpResponse)
         async with serving(rubbish) as server:
             assert (await failed(quick, server.url)).state is State.ERROR
         async with serving(replying(OK), ssl=context) as server:
@@ -328,14 +328,14 @@ async def on_the_other_loop(papers: Path, environment: pytest.MonkeyPatch) -> No
             free.bind(("127.0.0.1", 0))
             answer = await failed(quick, f"http://127.0.0.1:{free.getsockname()[1]}/")
             assert answer.detail == "no connection: it is refused or unreachable"
-    environment.setenv("SSL_CERT_FILE", str(papers / "ca.pem"))
+    environment.setenv("SSL_CERT_FILE", str(certificates / "ca.pem"))
     async with (
         serving(replying(OK), ssl=context) as server,
-        QuickCalls(Destinations(LOOPBACK), LARGEST) as quick,
+        FastHttpClient(CallPolicy(LOOPBACK), LARGEST) as quick,
     ):
         for _ in range(2):
             url = server.url.replace("http:", "https:")
-            assert isinstance(await quick.call(request(url)), Answer)
+            assert isinstance(await quick.call(request(url)), HttpResponse)
         assert server.connections == 1
 
 

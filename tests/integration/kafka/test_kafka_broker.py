@@ -14,16 +14,18 @@ from aiokafka.errors import KafkaError
 from host.errors import HostError
 from host.kafka import apache, mock
 from host.kafka.apache import ApacheOptions
-from host.kafka.broker import Broker, Kind, answers, running, stop
+from host.kafka.broker import Broker, BrokerKind, is_answering, running_broker, stop
 from host.kafka.embedded import Runtime
-from host.ports import usual_port
-from host.processes import find
-from tests.support.kafka import Kafka, OwnKafka, Sent, unique
+from host.ports import stable_port
+from host.processes import find_process
+from tests.support.kafka import Kafka, MessageToProduce, OwnKafka, unique
 
 
 async def test_a_message_comes_back_as_it_was_sent(kafka: Kafka) -> None:
     topic = await kafka.create_topic()
-    sent = Sent(value=b'{"paid":true}', key=b"order-17", headers=[("ce_type", b"paid"), ("x", b"")])
+    sent = MessageToProduce(
+        value=b'{"paid":true}', key=b"order-17", headers=[("ce_type", b"paid"), ("x", b"")]
+    )
     ((partition, offset),) = await kafka.produce(topic, [sent])
     (record,) = await kafka.consume(topic, 1)
     assert (record.partition, record.offset) == (partition, offset) == (partition, 0)
@@ -32,7 +34,9 @@ async def test_a_message_comes_back_as_it_was_sent(kafka: Kafka) -> None:
 
 async def test_many_messages_are_all_there_and_each_key_keeps_its_order(kafka: Kafka) -> None:
     topic = await kafka.create_topic()
-    messages = [Sent(value=b"%d" % number, key=b"%d" % (number % 7)) for number in range(2_000)]
+    messages = [
+        MessageToProduce(value=b"%d" % number, key=b"%d" % (number % 7)) for number in range(2_000)
+    ]
     await kafka.produce(topic, messages)
     records = await kafka.consume(topic, len(messages))
     assert sum((await kafka.end_offsets(topic)).values()) == len(messages)
@@ -51,7 +55,10 @@ async def test_every_compression_can_be_read(kafka: Kafka, codec: str) -> None:
 
 async def test_a_group_reads_on_where_it_committed(kafka: Kafka) -> None:
     topic, group = await kafka.create_topic(partitions=1), unique("group")
-    await kafka.produce(topic, [Sent(value=b"1", partition=0), Sent(value=b"2", partition=0)])
+    await kafka.produce(
+        topic,
+        [MessageToProduce(value=b"1", partition=0), MessageToProduce(value=b"2", partition=0)],
+    )
     first = await _next_of_group(kafka, topic, group)
     assert (first.value, (await kafka.committed(group))[topic, 0]) == (b"1", 1)
     assert (await _next_of_group(kafka, topic, group)).value == b"2"
@@ -88,7 +95,7 @@ async def test_it_keeps_data_offsets_and_address_over_a_restart_and_a_kill(
 
     await own_kafka.kill()
     assert not await own_kafka.answers()
-    assert running(own_kafka.broker.folder) is None
+    assert running_broker(own_kafka.broker.folder) is None
     await own_kafka.start()
     assert own_kafka.bootstrap == address
     values = [record.value for record in await own_kafka.consume(topic, 2)]
@@ -98,7 +105,7 @@ async def test_it_keeps_data_offsets_and_address_over_a_restart_and_a_kill(
 
 async def test_stopped_it_is_gone_and_the_record_with_it(own_kafka: OwnKafka) -> None:
     broker = own_kafka.broker
-    assert running(broker.folder) == broker
+    assert running_broker(broker.folder) == broker
     assert os.getsid(broker.pid) == broker.pid  # a Ctrl-C at the terminal does not reach it
     await own_kafka.stop()
     assert_gone(broker)
@@ -114,28 +121,30 @@ def test_a_taken_port_is_told(kafka_runtime: Runtime | str, tmp_path: Path) -> N
         options = ApacheOptions(port=taken.getsockname()[1])
         with pytest.raises(HostError, match=f"Port {options.port} on 127.0.0.1 is taken"):
             apache.start(tmp_path / "kafka", options, kafka_runtime.java, kafka_runtime.jars)
-    assert running(tmp_path / "kafka") is None
+    assert running_broker(tmp_path / "kafka") is None
 
 
 def test_a_folder_keeps_its_port_as_long_as_it_is_free(tmp_path: Path) -> None:
-    usual = usual_port(tmp_path, apache.PORTS)
-    assert usual == usual_port(tmp_path, apache.PORTS)
+    usual = stable_port(tmp_path, apache.PORTS)
+    assert usual == stable_port(tmp_path, apache.PORTS)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", usual))
         taken.listen()
-        assert usual_port(tmp_path, apache.PORTS) != usual
+        assert stable_port(tmp_path, apache.PORTS) != usual
 
 
 async def test_the_mock_answers_and_says_what_it_lacks(tmp_path: Path) -> None:
     broker = await asyncio.to_thread(mock.start, tmp_path / "mock", reason="there is no Java.")
     try:
-        assert broker.kind is Kind.MOCK
+        assert broker.kind is BrokerKind.MOCK
         assert "because there is no Java." in broker.describe()
         assert "second member" in broker.describe()
-        assert running(broker.folder) == broker
+        assert running_broker(broker.folder) == broker
         standin = Kafka(broker)
         topic = await standin.create_topic()
-        await standin.produce(topic, [Sent(value=b"x", key=b"k", headers=[("h", b"v")])])
+        await standin.produce(
+            topic, [MessageToProduce(value=b"x", key=b"k", headers=[("h", b"v")])]
+        )
         (record,) = await standin.consume(topic, 1)
         assert (record.value, record.key, record.headers) == (b"x", b"k", (("h", b"v"),))
     finally:
@@ -144,10 +153,10 @@ async def test_the_mock_answers_and_says_what_it_lacks(tmp_path: Path) -> None:
 
 
 def assert_gone(broker: Broker) -> None:
-    assert find(broker.process) is None
+    assert find_process(broker.process) is None
     assert not psutil.pid_exists(broker.pid)
-    assert running(broker.folder) is None
-    assert not answers(broker.bootstrap)
+    assert running_broker(broker.folder) is None
+    assert not is_answering(broker.bootstrap)
 
 
 async def _next_of_group(kafka: Kafka, topic: str, group: str) -> Any:

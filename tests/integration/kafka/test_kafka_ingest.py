@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 
 from core.shared.address import Address
-from core.waits.messages import Message, Opened
+from core.waits.messages import RegisterReply, WaitMessage
 from storage.kafka import dead_letters
-from storage.kafka.dead_letters import LetterFilter
+from storage.kafka.dead_letters import DeadLetterFilter
 from storage.postgres.migrate import migrate
 from tests.support.ingest import TENANT, ingesting
-from tests.support.kafka import Kafka, OwnKafka, Sent, unique
+from tests.support.kafka import Kafka, MessageToProduce, OwnKafka, unique
 from tests.support.postgres import BareServer
 from tests.support.shards import address, api, register, running_shard
 
@@ -58,7 +58,7 @@ async def test_events_of_two_topics_and_the_api_meet_in_any_order(
             kafka.bootstrap, database, shard.handle, [orders, parcels], group=unique("g")
         ) as member,
     ):
-        registers: list[Message] = [register(where, config) for where in places]
+        registers: list[WaitMessage] = [register(where, config) for where in places]
         early, late = registers[:20], registers[20:]
         await shard.handle(late)
         await kafka.produce(orders, [event(p, kind="opened") for p in places])  # filtered out
@@ -68,15 +68,15 @@ async def test_events_of_two_topics_and_the_api_meet_in_any_order(
             shard.handle([api(p) for p in places]),
         )
         replies = await shard.handle(early)  # these waits come after their events
-        assert all(isinstance(reply, Opened) for reply in replies)
+        assert all(isinstance(reply, RegisterReply) for reply in replies)
         done = "select count(*) from execution_wait_states where status = 'completed'"
 
         async def all_done() -> bool:
             return await value(database, done) == len(places)
 
         await until("all completed", all_done)
-        assert member.tally.records == 120
-        assert member.tally.verdicts["rejected"] >= 20
+        assert member.counters.records == 120
+        assert member.counters.verdicts["rejected"] >= 20
         kinds = "select count(*) from wait_state_events where kind = 'received'"
         assert await value(database, kinds) == 3 * len(places)
 
@@ -85,10 +85,10 @@ async def test_poison_is_kept_and_the_partition_goes_on(kafka: Kafka, database: 
     topic = await kafka.create_topic(partitions=1)
     where = address()
     messages = [
-        Sent(value=b"{", headers=[("content-type", b"application/json")]),
-        Sent(value=b"{}"),
-        Sent(value=b"\x00\xff", key=b"k", headers=[("h", b"\xfe")]),
-        Sent(value=event(where, n=1)),
+        MessageToProduce(value=b"{", headers=[("content-type", b"application/json")]),
+        MessageToProduce(value=b"{}"),
+        MessageToProduce(value=b"\x00\xff", key=b"k", headers=[("h", b"\xfe")]),
+        MessageToProduce(value=event(where, n=1)),
     ]
     async with (
         running_shard(database) as shard,
@@ -98,10 +98,12 @@ async def test_poison_is_kept_and_the_partition_goes_on(kafka: Kafka, database: 
         await kafka.produce(topic, messages)
 
         async def all_read() -> bool:
-            return member.tally.verdicts["matched"] == 1
+            return member.counters.verdicts["matched"] == 1
 
         await until("the good one is matched", all_read)
-        (letter,) = (await dead_letters.page(member.pool, TENANT, LetterFilter(), None, 10)).items
+        (letter,) = (
+            await dead_letters.page(member.pool, TENANT, DeadLetterFilter(), None, 10)
+        ).items
         assert (letter.offset, "JSON" in letter.error) == (0, True)
         reasons = "select count(*) from event_inbox where reason = 'missing_id'"
         assert await value(database, reasons) == 2
@@ -121,7 +123,7 @@ async def test_offsets_follow_the_rows_and_nothing_is_counted_twice(
         await kafka.produce(topic, [event(where) for where in places])
         started: list[int] = []
 
-        async def halting(messages: list[Message]) -> list[object]:
+        async def halting(messages: list[WaitMessage]) -> list[object]:
             started.append(len(messages))
             replies = await shard.handle(messages)
             await asyncio.sleep(60)  # the rows are there; the answer never is
@@ -148,10 +150,10 @@ async def test_offsets_follow_the_rows_and_nothing_is_counted_twice(
         ) as second:
 
             async def drained() -> bool:
-                return second.tally.records >= 500 and second.lag == 0
+                return second.counters.records >= 500 and second.lag == 0
 
             await until("the second has read all", drained)
-            assert second.tally.verdicts["duplicate"] >= 100
+            assert second.counters.verdicts["duplicate"] >= 100
             assert await value(database, lines) == len(places)
 
             async def committed() -> bool:
@@ -226,4 +228,4 @@ async def test_a_broker_that_restarts_and_a_postgres_that_restarts_lose_nothing(
             return await value(bare_server.dsn, lines) == len(places)
 
         await until("every event is there", all_there, within=60)
-        assert member.tally.dead_letters == 0
+        assert member.counters.dead_letters == 0

@@ -6,11 +6,11 @@ import pytest
 
 from actors.kafka import dead_letter_topic
 from actors.kafka.dead_letter_topic import DeadLetterTopic
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.kafka_config import KafkaConfig
-from core.waits.messages import Message, Reply
+from core.waits.messages import Reply, WaitMessage
 from storage.kafka import dead_letters
-from storage.kafka.dead_letters import LetterFilter
+from storage.kafka.dead_letters import DeadLetterFilter
 from tests.integration.kafka.test_kafka_ingest import TOPIC_CONFIG, event, until, value
 from tests.support.ingest import TENANT, ingesting
 from tests.support.kafka import Kafka, unique
@@ -31,10 +31,12 @@ async def test_a_record_over_the_bound_is_a_dead_letter_and_the_next_one_is_matc
         await kafka.produce(topic, [large, event(where, n=1)], max_request_size=4_000_000)
 
         async def both_are_done() -> bool:
-            return member.tally.verdicts["matched"] == 1 and member.tally.dead_letters == 1
+            return member.counters.verdicts["matched"] == 1 and member.counters.dead_letters == 1
 
         await until("one is buried, the other matched", both_are_done)
-        (letter,) = (await dead_letters.page(member.pool, TENANT, LetterFilter(), None, 10)).items
+        (letter,) = (
+            await dead_letters.page(member.pool, TENANT, DeadLetterFilter(), None, 10)
+        ).items
         assert letter.offset == 0
         assert "MUSTER_MAX_BODY" in letter.error
 
@@ -47,7 +49,7 @@ async def test_while_shards_are_behind_nothing_more_is_read_and_the_member_stays
     released, held = asyncio.Event(), []
     async with running_shard(database) as shard:
 
-        async def slowly(messages: list[Message]) -> list[Reply]:
+        async def slowly(messages: list[WaitMessage]) -> list[Reply]:
             held.append(len(messages))
             await released.wait()
             return await shard.handle(messages)
@@ -58,12 +60,12 @@ async def test_while_shards_are_behind_nothing_more_is_read_and_the_member_stays
         ) as member:
 
             async def paused() -> bool:
-                return member.tally.pauses == 1
+                return member.counters.pauses == 1
 
             await until("reading is paused", paused)
             await asyncio.sleep(12)  # longer than the group waits for a member that is silent
             assert len(held) == 2  # batches under way; the others stay in Kafka
-            rebalances = member.tally.rebalances
+            rebalances = member.counters.rebalances
             released.set()
             kept = "select count(*) from event_inbox"
 
@@ -71,14 +73,14 @@ async def test_while_shards_are_behind_nothing_more_is_read_and_the_member_stays
                 return await value(database, kept) == len(places)
 
             await until("all are stored", all_there)
-            assert member.tally.rebalances == rebalances
-            assert member.tally.records == len(places)
+            assert member.counters.rebalances == rebalances
+            assert member.counters.records == len(places)
 
 
 async def test_a_copy_of_a_dead_letter_says_where_it_was_and_why(kafka: Kafka) -> None:
     dead = await kafka.create_topic(partitions=1)
     config = KafkaConfig(bootstrap=kafka.bootstrap, dead_letter_topic=dead)
-    record = Record(
+    record = KafkaMessage(
         topic="orders", partition=2, offset=71, value=b"\x00{", key=b"k", headers=(("h", b"1"),)
     )
     copies = DeadLetterTopic(config, 1_000_000)
@@ -102,7 +104,7 @@ async def test_a_tombstone_without_a_key_is_copied_and_so_is_the_next(kafka: Kaf
     copies = DeadLetterTopic(
         KafkaConfig(bootstrap=kafka.bootstrap, dead_letter_topic=dead), 1_000_000
     )
-    places = [Record(topic="orders", partition=0, offset=n, value=None) for n in (1, 2)]
+    places = [KafkaMessage(topic="orders", partition=0, offset=n, value=None) for n in (1, 2)]
     try:
         await copies.publish([(record, "no CloudEvent \udcff") for record in places])
     finally:
@@ -122,7 +124,7 @@ async def test_a_copy_that_nobody_takes_holds_up_no_longer_than_its_bound(
     monkeypatch.setattr(dead_letter_topic, "COPY_WITHIN", 0.5)
     config = KafkaConfig(bootstrap=kafka.bootstrap, dead_letter_topic=unique("missing"))
     copies = DeadLetterTopic(config, 1_000_000)
-    record = Record(topic="orders", partition=0, offset=1, value=b"x")
+    record = KafkaMessage(topic="orders", partition=0, offset=1, value=b"x")
     try:
         async with asyncio.timeout(5):  # the client alone would wait ten seconds for each
             await copies.publish([(record, "not JSON")] * 3)

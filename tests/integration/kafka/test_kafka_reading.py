@@ -12,20 +12,20 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from actors.kafka import reader
-from actors.kafka.counters import KafkaTally
+from actors.kafka.counters import IngestCounters
 from actors.kafka.reader import KafkaReader
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.kafka_config import KafkaConfig
 from tests.integration.kafka.test_kafka_ingest import until
-from tests.support.kafka import Kafka, Sent, unique
+from tests.support.kafka import Kafka, MessageToProduce, unique
 
-Handle = Callable[[list[Record]], Awaitable[None]]
+Handle = Callable[[list[KafkaMessage]], Awaitable[None]]
 
 
-class Taken(list[Record]):
+class Taken(list[KafkaMessage]):
     """All that was handed on."""
 
-    async def __call__(self, records: list[Record]) -> None:
+    async def __call__(self, records: list[KafkaMessage]) -> None:
         self.extend(records)
 
     async def until(self, count: int) -> None:
@@ -38,10 +38,10 @@ class Taken(list[Record]):
 @contextlib.asynccontextmanager
 async def reading(
     kafka: Kafka, topic: str, handle: Any, **config: Any
-) -> AsyncIterator[tuple[KafkaReader, KafkaTally]]:
+) -> AsyncIterator[tuple[KafkaReader, IngestCounters]]:
     """A member of a group that gives what it reads to `handle`."""
     options: dict[str, Any] = {"group": unique("g"), **config}
-    tally = KafkaTally()
+    tally = IngestCounters()
     settings = KafkaConfig(bootstrap=kafka.bootstrap, **options)
     reader = KafkaReader(settings, handle, tally, time.monotonic)
     await reader.start()
@@ -74,7 +74,7 @@ async def test_a_read_that_fails_takes_no_records_along(
             return found
 
         monkeypatch.setattr(reader._consumer, "getmany", fails_after_reading)
-        sent = [Sent(value=b"%d" % n, partition=n % 2) for n in range(40)]
+        sent = [MessageToProduce(value=b"%d" % n, partition=n % 2) for n in range(40)]
         await kafka.produce(topic, sent)
         await taken.until(40)
     assert failures == 3
@@ -85,10 +85,14 @@ async def test_headers_named_by_any_bytes_stop_nobody(kafka: Kafka) -> None:
     if not kafka.is_real:
         pytest.skip("the mock keeps no headers")
     topic = await kafka.create_topic(partitions=2)
-    odd = Sent(value=b"odd", key=b"k", headers=[("\udcff\udcfe", b"1"), ("ok", None)])
+    odd = MessageToProduce(value=b"odd", key=b"k", headers=[("\udcff\udcfe", b"1"), ("ok", None)])
     for _ in range(2):
-        await kafka.produce_batch(topic, 0, [Sent(value=b"before"), odd, odd, Sent(value=b"after")])
-    await kafka.produce(topic, [Sent(value=b"other", partition=1)] * 20)
+        await kafka.produce_batch(
+            topic,
+            0,
+            [MessageToProduce(value=b"before"), odd, odd, MessageToProduce(value=b"after")],
+        )
+    await kafka.produce(topic, [MessageToProduce(value=b"other", partition=1)] * 20)
     taken = Taken()
     async with reading(kafka, topic, taken):
         await taken.until(28)
@@ -134,10 +138,10 @@ async def test_a_rebalance_in_a_pause_opens_no_floodgate(
     monkeypatch.setattr(reader, "LET_GO_WITHIN", 0.2)
     monkeypatch.setattr(reader, "PAUSE_AFTER", 0.3)
     topic, group = await kafka.create_topic(partitions=4), unique("g")
-    await kafka.produce(topic, [Sent(value=b"x", partition=n % 4) for n in range(400)])
+    await kafka.produce(topic, [MessageToProduce(value=b"x", partition=n % 4) for n in range(400)])
     under_way = peak = 0
 
-    async def never_done(records: list[Record]) -> None:
+    async def never_done(records: list[KafkaMessage]) -> None:
         nonlocal under_way, peak
         under_way += 1
         peak = max(peak, under_way)
@@ -164,13 +168,13 @@ async def test_a_rebalance_in_a_pause_opens_no_floodgate(
                 return tally.pauses >= 2
 
             await until("the first is paused again", paused_again)
-            assert one.under_way <= reader.UNDER_WAY + 1
-    assert peak <= reader.UNDER_WAY + 1
+            assert one.under_way <= reader.MAX_BATCHES_UNDER_WAY + 1
+    assert peak <= reader.MAX_BATCHES_UNDER_WAY + 1
 
 
 async def test_what_could_not_be_committed_in_time_is_left_to_the_next_owner() -> None:
     """Committed later, after the partition came back, it would undo what others have done."""
-    reader = KafkaReader(KafkaConfig(bootstrap="b:1"), Taken(), KafkaTally(), time.monotonic)
+    reader = KafkaReader(KafkaConfig(bootstrap="b:1"), Taken(), IngestCounters(), time.monotonic)
     place = TopicPartition("t", 0)
     reader._uncommitted[place] = 5
     try:
@@ -184,7 +188,7 @@ async def test_a_batch_that_is_not_stored_is_measured_until_it_is(kafka: Kafka) 
     topic = await kafka.create_topic(partitions=1)
     begun, goes_on = asyncio.Event(), asyncio.Event()
 
-    async def handle(_: list[Record]) -> None:
+    async def handle(_: list[KafkaMessage]) -> None:
         begun.set()
         await goes_on.wait()
 
@@ -212,16 +216,16 @@ async def test_a_topic_that_is_held_waits_in_kafka_while_others_go_on(kafka: Kaf
     taken = Taken()
     async with reading(kafka, held, taken) as (reader, _):
         reader.follow([held, other])
-        await kafka.produce(held, [Sent(value=b"before")])
-        await kafka.produce(other, [Sent(value=b"before")])
+        await kafka.produce(held, [MessageToProduce(value=b"before")])
+        await kafka.produce(other, [MessageToProduce(value=b"before")])
         await taken.until(2)
-        reader.hold([held])
-        await kafka.produce(held, [Sent(value=b"%d" % n) for n in range(5)])
-        await kafka.produce(other, [Sent(value=b"%d" % n) for n in range(20)])
+        reader.pause_topics([held])
+        await kafka.produce(held, [MessageToProduce(value=b"%d" % n) for n in range(5)])
+        await kafka.produce(other, [MessageToProduce(value=b"%d" % n) for n in range(20)])
         await taken.until(22)
         # What was fetched before it was held may come; nothing after that does.
         assert {record.topic for record in taken[2:]} == {other}
         assert {row["topic"] for row in reader.partitions() if row["held"]} == {held}
-        reader.hold([])
+        reader.pause_topics([])
         await taken.until(27)
     assert Counter(record.topic for record in taken) == {held: 6, other: 21}

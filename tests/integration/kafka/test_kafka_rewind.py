@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from cli.kafka.rewind import Move, moves_of
+from cli.kafka.rewind import OffsetMove, plan_moves
 from tests.support.kafka import Kafka, unique
 from tests.support.product import run_cli
 
@@ -101,8 +101,8 @@ async def test_what_was_never_read_is_said(kafka: Kafka, topic: str) -> None:
 
 def test_partitions_without_a_later_record_stay() -> None:
     a, b, c = (TopicPartition("t", number) for number in range(3))
-    assert moves_of({c: 7, a: 5, b: 9}, {a: None, b: 4, c: 8}) == [
-        Move("t", 0, 5, 5),
-        Move("t", 1, 9, 4),
-        Move("t", 2, 7, 7),
+    assert plan_moves({c: 7, a: 5, b: 9}, {a: None, b: 4, c: 8}) == [
+        OffsetMove("t", 0, 5, 5),
+        OffsetMove("t", 1, 9, 4),
+        OffsetMove("t", 2, 7, 7),
     ]

@@ -6,9 +6,9 @@ import logging
 import pytest
 from aiokafka.errors import KafkaError
 
-from actors.kafka.client import make_producer, words_of
+from actors.kafka.client import describe_error, make_producer
 from core.shared.kafka_config import KafkaConfig
-from core.waits.messages import Judged, Message, Reason, Reply, Verdict
+from core.waits.messages import OfferReply, Reason, Reply, Verdict, WaitMessage
 from core.waits.strategy import Status
 from tests.integration.kafka.test_kafka_ingest import event
 from tests.support.ingest import ingesting
@@ -34,9 +34,11 @@ async def test_events_pass_each_door_in_and_out(
     topic = await secured_kafka.create_topic()
     taken = asyncio.Event()
 
-    async def take(messages: list[Message]) -> list[Reply]:
+    async def take(messages: list[WaitMessage]) -> list[Reply]:
         taken.set()
-        matched = Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, status=Status.COMPLETED)
+        matched = OfferReply(
+            verdict=Verdict.MATCHED, reason=Reason.EXPECTED, status=Status.COMPLETED
+        )
         return [matched for _ in messages]
 
     await send_one(secured_kafka.config(door), topic, event(address()))
@@ -65,6 +67,6 @@ async def test_who_cannot_prove_it_stays_outside_and_no_secret_is_told(
     config = secured_kafka.config(door, **changed)
     with pytest.raises((KafkaError, OSError)) as caught:
         await send_one(config, "any", b"x")
-    told = caplog.text + words_of(caught.value) + repr(config)
+    told = caplog.text + describe_error(caught.value) + repr(config)
     assert PASSWORD not in told
     assert "guessed" not in told

@@ -108,13 +108,13 @@ async def test_a_topic_that_is_missing_holds_up_nobody_and_gets_all_when_it_is_t
         assert await told(kafka, there, good) == len(good)  # each of them once
 
         async def is_held() -> bool:
-            return publisher.tally.held_topics == 1
+            return publisher.counters.held_topics == 1
 
         await until("the topic is held", is_held)
         await kafka.create_topic(missing)
         await until_left(database, 0)
         await told(kafka, missing, late)
-        assert publisher.tally.held_topics == 0
+        assert publisher.counters.held_topics == 0
 
 
 async def test_an_event_that_is_too_large_stays_behind_alone(kafka: Kafka, database: str) -> None:
@@ -129,7 +129,7 @@ async def test_an_event_that_is_too_large_stays_behind_alone(kafka: Kafka, datab
             await until_left(database, 1)
             more = await end_waits(shard, topic, 3)
             await until_left(database, 1)
-            assert publisher.tally.refused == 1
+            assert publisher.counters.refused == 1
     await told(kafka, topic, [*before, *after, *more])
 
 
@@ -158,5 +158,5 @@ async def test_large_results_are_told_in_parts(
         places = await end_waits(shard, topic, 6, b'"' + b"x" * 100_000 + b'"')
     async with publishing(kafka, database) as publisher:
         await until_left(database, 0)
-    assert publisher.tally.batches == 3
+    assert publisher.counters.batches == 3
     assert await told(kafka, topic, places) == 6

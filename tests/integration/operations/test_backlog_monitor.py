@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.maintenance.backlog_monitor import DispatchWatch
+from actors.maintenance.backlog_monitor import BacklogMonitor
 from core.dispatch.job import JobStatus, Mode
 from storage.access import keys
 from storage.dispatch import stats
@@ -12,7 +12,7 @@ from storage.dispatch.stats import QueueSize
 from storage.operations import warnings as dispatch_warnings
 from storage.operations.warnings import WarningFilter
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from tests.support.dispatch import Jobs
+from tests.support.dispatch import JobFactory
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ async def pool(database: str) -> AsyncIterator[Pool]:
 
 
 @pytest.fixture
-async def jobs(pool: Pool) -> Jobs:
-    return Jobs(pool, await keys.create_tenant(pool, "acme"), 1)
+async def jobs(pool: Pool) -> JobFactory:
+    return JobFactory(pool, await keys.create_tenant(pool, "acme"), 1)
 
 
-async def pile_up(jobs: Jobs, number: int) -> None:
+async def pile_up(jobs: JobFactory, number: int) -> None:
     await jobs.pool.execute(
         "insert into dispatch_jobs (tenant_id, job_id, pool_no, kind, code, target_url, mode,"
         " sequence, max_retries, timeout_seconds, data_only)"
@@ -38,15 +38,17 @@ async def pile_up(jobs: Jobs, number: int) -> None:
     )
 
 
-async def told(jobs: Jobs, tenant: int | None = None) -> dict[str, str]:
+async def told(jobs: JobFactory, tenant: int | None = None) -> dict[str, str]:
     found = await dispatch_warnings.page(
         jobs.pool, jobs.tenant if tenant is None else tenant, WarningFilter(), None, 100
     )
     return {one.category: one.message for one in found}
 
 
-async def test_a_backlog_and_its_growth_are_told_to_whose_it_is(jobs: Jobs, pool: Pool) -> None:
-    watch = DispatchWatch(pool)
+async def test_a_backlog_and_its_growth_are_told_to_whose_it_is(
+    jobs: JobFactory, pool: Pool
+) -> None:
+    watch = BacklogMonitor(pool)
     other = await keys.create_tenant(pool, "other")
     for number in (900, 40, 40):
         await pile_up(jobs, number)
@@ -66,16 +68,16 @@ async def test_a_backlog_and_its_growth_are_told_to_whose_it_is(jobs: Jobs, pool
     assert again == 2
 
 
-async def test_a_group_that_cannot_go_on_is_named(jobs: Jobs, pool: Pool) -> None:
+async def test_a_group_that_cannot_go_on_is_named(jobs: JobFactory, pool: Pool) -> None:
     await jobs.fail(await jobs.grouped("orders:7"))
     await jobs.fail(await jobs.grouped("passes", Mode.NEXT_ON_ERROR))
     await jobs.fail(await jobs.post())
-    assert await DispatchWatch(pool).check() == 1
+    assert await BacklogMonitor(pool).check() == 1
     assert "orders:7" in (await told(jobs))["GROUP_BLOCKED"]
 
 
-async def test_a_queue_is_counted_by_what_its_jobs_wait_for(jobs: Jobs, pool: Pool) -> None:
-    others = Jobs(pool, await keys.create_tenant(pool, "other"), 1)
+async def test_a_queue_is_counted_by_what_its_jobs_wait_for(jobs: JobFactory, pool: Pool) -> None:
+    others = JobFactory(pool, await keys.create_tenant(pool, "other"), 1)
     await others.post()
     ready, later, taken, done = [await jobs.post() for _ in range(4)]
     await jobs.take(taken)

@@ -8,19 +8,19 @@ import pytest
 
 from actors.maintenance.cleanup import SEEN_AFTER, Sweeper
 from core.dispatch.job import JobStatus
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.address import Address
 from core.shared.config import Config
-from core.waits.messages import Message, Reply
-from core.waits.transitions import take
+from core.waits.messages import Reply, WaitMessage
+from core.waits.transitions import apply
 from storage.access import keys
 from storage.events import events
 from storage.kafka import dead_letters
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from storage.waits.flush import NEW, Change, Journal
-from tests.support.dispatch import NOW, Jobs
+from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
+from tests.support.dispatch import NOW, JobFactory
 from tests.support.happenings import NOW as THEN
 from tests.support.happenings import event, jobs, subscription
 from tests.support.shards import BOTH, address, api, ask, register, running_shard, statuses
@@ -35,25 +35,25 @@ async def pool(database: str) -> AsyncIterator[Pool]:
     pool.terminate()
 
 
-async def nobody(_: list[Message]) -> list[Reply]:
+async def nobody(_: list[WaitMessage]) -> list[Reply]:
     raise AssertionError("nothing is stranded here")
 
 
 async def park(pool: Pool, where: Address) -> None:
     """An event, from an owner that had looked before the registration was committed."""
-    parked = list(take(None, api(where), 1.0).parked)
-    await write(pool, Change(where.key, 1, NEW, None, [], parked, []))
+    parked = list(apply(None, api(where), 1.0).parked)
+    await write(pool, WaitChange(where.key, 1, NO_VERSION, None, [], parked, []))
 
 
 async def open_wait(pool: Pool, where: Address) -> None:
     """A registration, by an owner that had looked before the event was committed."""
-    wait = take(None, register(where, ANY), time.time()).wait
-    await write(pool, Change(where.key, 1, NEW, wait))
+    wait = apply(None, register(where, ANY), time.time()).wait
+    await write(pool, WaitChange(where.key, 1, NO_VERSION, wait))
 
 
-async def write(pool: Pool, change: Change) -> None:
+async def write(pool: Pool, change: WaitChange) -> None:
     async with pool.acquire() as conn:
-        await Journal("another", 10**10).flush(conn, [change])
+        await FlushWriter("another", 10**10).flush(conn, [change])
 
 
 async def test_what_two_owners_let_pass_is_offered_again(database: str, pool: Pool) -> None:
@@ -113,8 +113,8 @@ async def test_what_is_past_its_time_is_forgotten(database: str, pool: Pool) -> 
         )
         await pool.execute("update event_inbox set expires_at = now()")
         for offset in (1, 2):
-            record = Record(topic="t", partition=0, offset=offset, value=b"{")
-            await dead_letters.bury(pool, 1, [(record, "not JSON")])
+            record = KafkaMessage(topic="t", partition=0, offset=offset, value=b"{")
+            await dead_letters.add(pool, 1, [(record, "not JSON")])
         await pool.execute(
             "update dead_letters set failed_at = now() - interval '30 days' where kafka_offset = 1"
         )
@@ -146,7 +146,7 @@ async def test_to_forget_takes_half_of_the_time_at_most(
 async def test_jobs_of_every_tenant_and_old_warnings_go(database: str, pool: Pool) -> None:
     config = Config(dsn=database)
     for slug in ("acme", "other"):
-        work = Jobs(pool, await keys.create_tenant(pool, slug), 1)
+        work = JobFactory(pool, await keys.create_tenant(pool, slug), 1)
         done = await work.post()
         await work.put(done, JobStatus.COMPLETED, "done")
         waiting = await work.post()
@@ -204,7 +204,7 @@ async def test_stranded_events_are_offered_so_many_bytes_at_a_time(
     offered: list[int] = []
     async with running_shard(database) as shard:
 
-        async def offer(messages: list[Message]) -> list[Reply]:
+        async def offer(messages: list[WaitMessage]) -> list[Reply]:
             offered.append(len(messages))
             return await shard.handle(messages)
 

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from services.events.subscription_cache import SubscriptionCache
-from services.shared.change_listener import Notices
+from services.shared.change_listener import ChangeListener
 from storage.access import keys
 from storage.dispatch import subscriptions
 from storage.postgres.migrate import migrate
@@ -42,11 +42,11 @@ class Listener:
     """A process's part: a pool of its own, a cache, and notices that clear it."""
 
     def __init__(self, dsn: str, pool: Pool) -> None:
-        self.notices = Notices(ask_every=0.2)
+        self.notices = ChangeListener(ask_every=0.2)
         self.cache = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
         self.called = asyncio.Event()
-        self.notices.on("subscriptions", self.cache.clear)
-        self.notices.on("subscriptions", self.called.set)
+        self.notices.on_change("subscriptions", self.cache.clear)
+        self.notices.on_change("subscriptions", self.called.set)
         self.running = asyncio.create_task(self.notices.run_forever(dsn))
         self._pool = pool
 
@@ -127,8 +127,8 @@ async def test_a_call_that_fails_does_not_keep_others_from_hearing(
         raise RuntimeError
 
     later = asyncio.Event()
-    one.notices.on("subscriptions", fails)
-    one.notices.on("subscriptions", later.set)
+    one.notices.on_change("subscriptions", fails)
+    one.notices.on_change("subscriptions", later.set)
     await subscriptions.create(pool, subscription(tenant), b"s")
     async with asyncio.timeout(PATIENCE):
         await later.wait()
@@ -137,7 +137,7 @@ async def test_a_call_that_fails_does_not_keep_others_from_hearing(
 
 async def test_a_change_says_whose_it_is(pool: Pool, tenant: int, listen: Listen) -> None:
     one, whose = await listen(), []
-    one.notices.on_tenants("subscriptions", whose.append)
+    one.notices.on_tenant_change("subscriptions", whose.append)
     await subscriptions.create(pool, subscription(tenant), b"s")
     await one.hears()
     await pool.execute("select pg_notify('muster_changes', 'subscriptions')")
@@ -148,7 +148,7 @@ async def test_a_change_says_whose_it_is(pool: Pool, tenant: int, listen: Listen
 async def test_topics_are_told_apart(pool: Pool, listen: Listen) -> None:
     one = await listen()
     pools = asyncio.Event()
-    one.notices.on("pools", pools.set)
+    one.notices.on_change("pools", pools.set)
     await pool.execute("select pg_notify('muster_changes', 'something else')")
     await pool.execute("select pg_notify('muster_changes', 'pools')")
     async with asyncio.timeout(PATIENCE):
@@ -159,8 +159,8 @@ async def test_topics_are_told_apart(pool: Pool, listen: Listen) -> None:
 async def test_a_server_that_is_away_is_waited_for(bare_server: BareServer) -> None:
     await migrate(bare_server.dsn)
     bare_server.stop()
-    notices, called = Notices(), asyncio.Event()
-    notices.on("pools", called.set)
+    notices, called = ChangeListener(), asyncio.Event()
+    notices.on_change("pools", called.set)
     running = asyncio.create_task(notices.run_forever(bare_server.dsn))
     await asyncio.sleep(0)
     bare_server.start()
@@ -238,7 +238,7 @@ async def test_whoever_wants_is_told_that_the_database_was_reached_anew(
     bare_server: BareServer,
 ) -> None:
     await migrate(bare_server.dsn)
-    notices, reached = Notices(), asyncio.Event()
+    notices, reached = ChangeListener(), asyncio.Event()
     notices.on_connect(reached.set)
     running = asyncio.create_task(notices.run_forever(bare_server.dsn))
     for _ in range(2):

@@ -11,7 +11,7 @@ import pytest
 
 from actors.timers.timer_actor import TimerActor
 from core.shared.config import Config
-from core.waits.messages import Judged, Opened, Reply, Verdict
+from core.waits.messages import OfferReply, RegisterReply, Reply, Verdict
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import PoolOptions, open_pool
 from tests.support.moved_clock import disconnect_all, moved_clock
@@ -54,7 +54,7 @@ async def test_what_was_decided_before_the_jump_and_not_stored_is_decided_again(
         parked_at = await pool.fetchval("select extract(epoch from received_at) from event_inbox")
         pool.terminate()
     assert timeout_of(opened, jump) == pytest.approx(60, abs=5)
-    assert [one.verdict for one in judged if isinstance(one, Judged)] == [
+    assert [one.verdict for one in judged if isinstance(one, OfferReply)] == [
         Verdict.MATCHED,
         Verdict.BUFFERED,
         Verdict.MATCHED,
@@ -94,5 +94,5 @@ async def test_the_timer_asks_again_when_a_shard_has_another_time(
 
 def timeout_of(reply: Reply, jump: float) -> float:
     """How long a wait lasts on the clock as it is after the jump."""
-    assert isinstance(reply, Opened)
+    assert isinstance(reply, RegisterReply)
     return reply.expires_at - (time.time() + jump)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from core.waits.messages import Opened
+from core.waits.messages import RegisterReply
 from storage.postgres.migrate import MigrationError, MigrationOptions, migrate, pending
 from storage.postgres.migration_files import Migration, known
 from storage.postgres.pool import PoolOptions, open_connection, open_pool
@@ -75,12 +75,12 @@ async def test_writers_go_on_while_a_migration_waits_for_a_long_reader(database:
                 await progress.until("waits for a lock", times)
                 # Whoever came meanwhile stood behind the migration, and is let pass.
                 async with asyncio.timeout(10):
-                    assert isinstance(await ask(shard, register(address())), Opened)
+                    assert isinstance(await ask(shard, register(address())), RegisterReply)
             assert not running.done()
             assert not await has_column(database)
         assert await running == ["9000_more"]
         assert await has_column(database)
-        assert isinstance(await ask(shard, register(address())), Opened)
+        assert isinstance(await ask(shard, register(address())), RegisterReply)
     assert any("a long report" in line for line in progress)
 
 

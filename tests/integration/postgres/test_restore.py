@@ -11,13 +11,13 @@ from typing import TypeVar
 import asyncpg
 from msgspec.structs import replace
 
-from actors.runtime.actor import mint
+from actors.runtime.actor import new_turn_id
 from actors.timers.timer import Timer
 from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
-from core.waits.messages import Judged, Message, Opened, Verdict
-from services.shared.ids import IdLeases, Ids
+from core.waits.messages import OfferReply, RegisterReply, Verdict, WaitMessage
+from services.shared.ids import IdGenerator, IdLeases
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import PoolOptions, open_pool
 from storage.waits import waits
@@ -57,10 +57,10 @@ async def patient(work: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(0.1)
 
 
-async def judged(shard: Shard, message: Message) -> Judged:
+async def judged(shard: Shard, message: WaitMessage) -> OfferReply:
     async with asyncio.timeout(60):
         reply = await ask(shard, message)
-    assert isinstance(reply, Judged), reply
+    assert isinstance(reply, OfferReply), reply
     return reply
 
 
@@ -77,15 +77,15 @@ async def test_nothing_is_believed_that_the_backup_does_not_have(
         assert (await judged(shard, callback)).verdict is Verdict.MATCHED
         # With a specification that the backup does not have.
         late = register(after, BOTH | {"timeout": 777})
-        assert isinstance(await ask(shard, late), Opened)
+        assert isinstance(await ask(shard, late), RegisterReply)
         assert (await judged(shard, api(after))).verdict is Verdict.MATCHED
         await asyncio.to_thread(backup.restore)
         # Its sender was told so before, and cannot know that it was lost; if it sends it again ...
-        again = await judged(shard, replace(callback, turn_id=mint()))
+        again = await judged(shard, replace(callback, turn_id=new_turn_id()))
         assert again.verdict is Verdict.MATCHED
         # ... and a caller that registers again must find the wait that it was promised.
-        reply = await ask(shard, replace(late, turn_id=mint()))
-        assert isinstance(reply, Opened)
+        reply = await ask(shard, replace(late, turn_id=new_turn_id()))
+        assert isinstance(reply, RegisterReply)
         assert (await judged(shard, kafka(after))).verdict is Verdict.MATCHED
         await _are_stored(dsn, before, after)
 
@@ -109,7 +109,7 @@ async def test_deadlines_that_passed_since_the_backup_fire_again(
         await asyncio.to_thread(backup.take)
         pool = await open_pool(PoolOptions(dsn=dsn, name="test"))
         timer = Timer(
-            Config(dsn=dsn), DeadlineStore(pool), shard.handle, lambda: time.time() + 2, mint
+            Config(dsn=dsn), DeadlineStore(pool), shard.handle, lambda: time.time() + 2, new_turn_id
         )
         for _ in range(2):
             await patient(timer.sweep)
@@ -140,7 +140,7 @@ async def test_who_makes_ids_looks_whether_its_number_is_still_its_own(
     await migrate(dsn)
     await asyncio.to_thread(backup.take)  # before anybody had a number
     pool = await open_pool(PoolOptions(dsn=dsn, name="test"))
-    first, second = (Ids(IdLeases(pool, name), time.time) for name in ("first", "second"))
+    first, second = (IdGenerator(IdLeases(pool, name), time.time) for name in ("first", "second"))
     await first.start()
     await asyncio.to_thread(backup.restore)
     await patient(second.start)

@@ -18,21 +18,29 @@ import msgspec
 import pytest
 
 from actors.waits.shard import Shard
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.address import Address
-from core.waits.messages import Judged, Message, Opened, RefusalKind, Refused, Reply, Verdict
-from services.kafka.ingest import Ingest, Means
-from services.waits.correlation_resolver import Addressing
-from services.waits.id_fields import Profiles
+from core.waits.messages import (
+    OfferReply,
+    RefusalKind,
+    RefusedReply,
+    RegisterReply,
+    Reply,
+    Verdict,
+    WaitMessage,
+)
+from services.kafka.ingest import Ingest, IngestDeps
+from services.waits.correlation_resolver import CorrelationResolver
+from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits
-from storage.waits.flush import Change
+from storage.waits.flush import WaitChange
 from storage.waits.shard_store import ShardStore
 from tests.integration.events.test_event_writer import a_writer
 from tests.support.happenings import event
-from tests.support.ingest import Store
-from tests.support.pool_at_work import Shop, numbers, receiving_hooks
+from tests.support.ingest import IngestTables
+from tests.support.pool_at_work import PoolTenant, numbers, webhook_receiver
 from tests.support.shards import address, api, ask, kafka, register, running_shard
 from tests.support.trouble import read_only, renamed
 
@@ -73,9 +81,9 @@ async def test_a_shard_holds_what_comes_and_stores_it_afterwards(
             await asyncio.sleep(LASTS)
             assert not any(one.done() for one in coming)
         replies = await asyncio.wait_for(asyncio.gather(*coming), SOON)
-        assert all(isinstance(reply, Judged | Opened) for reply in replies)
+        assert all(isinstance(reply, OfferReply | RegisterReply) for reply in replies)
         more = await shard.handle([kafka(where) for where in old])
-        assert all(isinstance(one, Judged) and one.verdict is Verdict.MATCHED for one in more)
+        assert all(isinstance(one, OfferReply) and one.verdict is Verdict.MATCHED for one in more)
         assert shard.snapshot()["rows_refused"] == 0
 
 
@@ -94,19 +102,21 @@ async def test_a_writer_of_events_holds_them(database: str, trouble: Trouble) ->
 def ingest_of(pool: Pool, shard: Shard) -> Ingest:
     """Ingest whose events go to one shard."""
 
-    async def send_many(messages: list[Message]) -> list[Reply]:
+    async def send_many(messages: list[WaitMessage]) -> list[Reply]:
         return await shard.handle(messages)
 
-    profiles = Profiles(partial(keys.list_profiles, pool), partial(keys.create_profile, pool))
-    means = Means(
-        addressing=Addressing(profiles, partial(waits.load, pool)),
+    profiles = IdFieldRegistry(
+        partial(keys.list_profiles, pool), partial(keys.create_profile, pool)
+    )
+    deps = IngestDeps(
+        addressing=CorrelationResolver(profiles, partial(waits.load, pool)),
         send_many=send_many,
-        store=Store(pool),
+        store=IngestTables(pool),
         now=time.time,
         chance=random.random,
-        mint=lambda: uuid.uuid4().hex,
+        new_turn_id=lambda: uuid.uuid4().hex,
     )
-    return Ingest(means, 1_000_000)
+    return Ingest(deps, 1_000_000)
 
 
 @_of([("read-only", read_only), ("table renamed", partial(renamed, table="event_inbox"))])
@@ -114,13 +124,15 @@ async def test_ingest_holds_back_and_buries_nothing(database: str, trouble: Trou
     pool = await open_pool(PoolOptions(dsn=database, name="ingest", max_size=3))
     tenant = await keys.create_tenant(pool, "own")
     async with running_shard(database) as shard:
-        records = [Record(topic="t", partition=0, offset=at, value=_value(at)) for at in range(20)]
+        records = [
+            KafkaMessage(topic="t", partition=0, offset=at, value=_value(at)) for at in range(20)
+        ]
         async with trouble(database):
             handling = asyncio.create_task(ingest_of(pool, shard).handle(tenant, records))
             await asyncio.sleep(LASTS)
             assert not handling.done()
         done = await asyncio.wait_for(handling, SOON)
-    assert (done.records, done.unplaced, done.buried) == (20, 10, [])
+    assert (done.records, done.unplaced, done.dead_letters) == (20, 10, [])
     assert done.verdicts == {"buffered": 10}
     assert await pool.fetchval("select count(*) from dead_letters") == 0
     assert await pool.fetchval("select count(*) from event_inbox") == 20
@@ -136,16 +148,16 @@ async def test_more_events_than_a_log_has_room_for_hold_up_nobody(database: str)
         ingest = ingest_of(pool, shard)
         records = [_record(at, where) for at in range(300)]
         done = await asyncio.wait_for(ingest.handle(1, [*records, _record(300, other)]), 30)
-    assert (done.records, done.buried) == (301, [])
+    assert (done.records, done.dead_letters) == (301, [])
     assert done.verdicts == {"matched": 2, "duplicate": 299}
     assert await pool.fetchval("select max(log_length) from execution_wait_states") == 256
     await pool.close()
 
 
-def _record(at: int, where: Address) -> Record:
+def _record(at: int, where: Address) -> KafkaMessage:
     ids = {"correlation_id": where.correlation_id, "execution_id": where.execution_id}
     value = msgspec.json.encode(ids)
-    return Record(topic="process.completed", partition=0, offset=at, value=value)
+    return KafkaMessage(topic="process.completed", partition=0, offset=at, value=value)
 
 
 def _value(at: int) -> bytes:
@@ -161,8 +173,8 @@ def _value(at: int) -> bytes:
 )
 async def test_what_was_delivered_is_not_sent_again(database: str, trouble: Trouble) -> None:
     pool = await open_pool(PoolOptions(dsn=database, name="test"))
-    async with receiving_hooks() as hooks:
-        shop = await Shop.open(database, pool, hooks, "shop", concurrency=20)
+    async with webhook_receiver() as hooks:
+        shop = await PoolTenant.open(database, pool, hooks, "shop", concurrency=20)
         hooks.takes[shop.path] = 0.5
         async with shop.working() as actor:
             await shop.post(range(20), actor)
@@ -180,7 +192,7 @@ async def test_one_poisoned_row_among_two_thousand_is_found_by_halves(
     sizes: list[int] = []
     flush = ShardStore.flush
 
-    async def counted(self: ShardStore, changes: Sequence[Change]) -> set[bytes]:
+    async def counted(self: ShardStore, changes: Sequence[WaitChange]) -> set[bytes]:
         sizes.append(len(changes))
         return await flush(self, changes)
 
@@ -192,7 +204,7 @@ async def test_one_poisoned_row_among_two_thousand_is_found_by_halves(
         bad = api(places[1_234], content_type="text/pl\x00ain")
         offers = [bad if at == 1_234 else api(where) for at, where in enumerate(places)]
         replies = await shard.handle(offers)
-    refused = [(at, one) for at, one in enumerate(replies) if isinstance(one, Refused)]
+    refused = [(at, one) for at, one in enumerate(replies) if isinstance(one, RefusedReply)]
     assert [(at, one.kind) for at, one in refused] == [(1_234, RefusalKind.BROKEN)]
     assert len(sizes) - before <= 2 * math.ceil(math.log2(2_000)) + 2
 
@@ -210,13 +222,13 @@ async def test_a_row_that_takes_too_long_is_refused_and_holds_up_nobody(database
             replies = await asyncio.wait_for(
                 shard.handle([api(where) for where in [slow, *others]]), 30
             )
-            assert all(isinstance(one, Judged) for one in replies[1:])
-            assert isinstance(replies[0], Refused)
+            assert all(isinstance(one, OfferReply) for one in replies[1:])
+            assert isinstance(replies[0], RefusedReply)
             assert replies[0].kind is RefusalKind.BROKEN
             assert "statement timeout" in replies[0].detail
         await conn.close()
         again = await ask(shard, api(slow))
-    assert isinstance(again, Judged)
+    assert isinstance(again, OfferReply)
     assert again.verdict is Verdict.MATCHED
 
 
@@ -224,7 +236,7 @@ async def test_a_flush_is_bounded_in_bytes(database: str, monkeypatch: pytest.Mo
     weights: list[int] = []
     flush = ShardStore.flush
 
-    async def weighed(self: ShardStore, changes: Sequence[Change]) -> set[bytes]:
+    async def weighed(self: ShardStore, changes: Sequence[WaitChange]) -> set[bytes]:
         lines = [entry for change in changes for entry in change.entries]
         weights.append(sum(len(entry.payload) for entry in lines))
         return await flush(self, changes)
@@ -234,6 +246,6 @@ async def test_a_flush_is_bounded_in_bytes(database: str, monkeypatch: pytest.Mo
     async with running_shard(database) as shard:
         await shard.handle([register(where) for where in places])
         replies = await shard.handle([api(where, b"x" * 1_000_000) for where in places])
-    assert all(isinstance(one, Judged) for one in replies)
+    assert all(isinstance(one, OfferReply) for one in replies)
     assert max(weights) <= 8 * 1024 * 1024
     assert sum(weights) == 30_000_000

@@ -328,8 +328,10 @@ async def test_whoever_listens_hears_of_everything(
     receiver: Receiver, http: aiohttp.ClientSession
 ) -> None:
     told: list[str] = []
-    async with DemoResources(tell=lambda record: told.append(type(record).__name__)) as resources:
+    async with DemoResources(
+        listener=lambda record: told.append(type(record).__name__)
+    ) as resources:
         accepted = await http.post(resources.url_of(1), json=asking(receiver, 0))
         accepted.release()
         await resources.until(lambda seen: seen.callbacks)
-    assert told == ["Call", "Callback"]
+    assert told == ["ResourceCall", "Callback"]

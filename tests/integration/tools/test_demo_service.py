@@ -9,14 +9,14 @@ import pytest
 
 from cli.shell.client import Client, connect
 from cli.shell.instance import Instance
-from tools.demo.waits.scene import Arrival, Via
-from tools.demo.waits.service import Delivery, ExternalService
+from tools.demo.waits.scene import ScriptedEvent, Via
+from tools.demo.waits.service import ExternalService, SentEvent
 
 MUSTER = "http://127.0.0.1:8000"
 CALL = {"execution_id": "e", "correlation_id": "c", "callbackUrl": f"{MUSTER}/cb?token=t"}
 ARRIVALS = (
-    Arrival(via=Via.KAFKA, at=0.02, data={"n": 2}, stranger=True),
-    Arrival(via=Via.CALLBACK, at=0.0, data={"n": 1}, sent_as="once"),
+    ScriptedEvent(via=Via.KAFKA, at=0.02, data={"n": 2}, is_foreign=True),
+    ScriptedEvent(via=Via.CALLBACK, at=0.0, data={"n": 1}, sent_as="once"),
 )
 
 
@@ -49,7 +49,7 @@ async def service(received: Received) -> AsyncIterator[ExternalService]:
 async def test_it_accepts_the_call_and_calls_back_in_order(
     service: ExternalService, received: Received
 ) -> None:
-    told: asyncio.Queue[Delivery] = asyncio.Queue()
+    told: asyncio.Queue[SentEvent] = asyncio.Queue()
     service.plan("e", ARRIVALS, told.put_nowait)
     async with connect(Instance(service.url)) as caller, asyncio.timeout(5):
         assert await caller.post("/process", CALL) is None

@@ -9,8 +9,8 @@ import uvicorn
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from serve_app.limits.load_limiter import Gate
-from serve_app.limits.middleware import PASSAGE, Guard
+from serve_app.limits.load_limiter import LoadLimiter
+from serve_app.limits.middleware import REQUEST_SLOT, LimitsMiddleware
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics
 
@@ -22,14 +22,14 @@ ASK = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer so much to the tenant in the path."""
-    scope[PASSAGE].claim(int(scope["path"].strip("/")))
+    scope[REQUEST_SLOT].claim(int(scope["path"].strip("/")))
     await Response(b"x" * SIZE)(scope, receive, send)
 
 
 @contextlib.asynccontextmanager
-async def serving() -> AsyncIterator[tuple[Gate, int]]:
-    gate = Gate(IngressOptions(answer_budget=BUDGET))
-    guard = Guard(answer, gate=gate, max_body=1_000, metrics=Metrics("r"))
+async def serving() -> AsyncIterator[tuple[LoadLimiter, int]]:
+    gate = LoadLimiter(IngressOptions(answer_budget=BUDGET))
+    guard = LimitsMiddleware(answer, gate=gate, max_body=1_000, metrics=Metrics("r"))
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -69,7 +69,7 @@ class Client:
         self._wire.close()
 
 
-async def until(what: str, held: int, gate: Gate) -> None:
+async def until(what: str, held: int, gate: LoadLimiter) -> None:
     for _ in range(500):
         if gate.answer_bytes == held:
             return

@@ -3,7 +3,15 @@
 import asyncpg
 import pytest
 
-from core.waits.messages import Expire, Judged, Opened, RefusalKind, Refused, Standing, Verdict
+from core.waits.messages import (
+    Expire,
+    OfferReply,
+    RefusalKind,
+    RefusedReply,
+    RegisterReply,
+    StatusReply,
+    Verdict,
+)
 from core.waits.strategy import Status
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits
@@ -39,11 +47,11 @@ async def test_a_new_connection_believes_in_no_spec(database: str, pool: Pool) -
         await ask(shard, register(first))
         await run(database, LOSE)
         await run(database, DISCONNECT)
-        assert isinstance(await ask(shard, register(second)), Opened)
+        assert isinstance(await ask(shard, register(second)), RegisterReply)
         seen = await waits.read(pool, second)
         assert seen is not None
         assert seen.wait.spec.names == ("api_response", "kafka_event")
-        assert isinstance(await ask(shard, api(second)), Judged)
+        assert isinstance(await ask(shard, api(second)), OfferReply)
     pool.terminate()
 
 
@@ -54,16 +62,16 @@ async def test_registering_again_heals_what_events_were_kept_for(database: str, 
     await run(database, LOSE)
     async with running_shard(database) as shard:
         early = await ask(shard, api(where))
-        assert isinstance(early, Judged)
+        assert isinstance(early, OfferReply)
         assert early.verdict is Verdict.BUFFERED, "kept, as if nobody had registered"
         other = await ask(shard, register(where, BOTH | {"timeout": 61}))
-        assert isinstance(other, Refused)
+        assert isinstance(other, RefusedReply)
         assert other.kind is RefusalKind.CONFLICT
         again = await ask(shard, register(where))
-        assert isinstance(again, Opened)
+        assert isinstance(again, RegisterReply)
         assert not again.created
         matched = await ask(shard, kafka(where))
-        assert isinstance(matched, Judged)
+        assert isinstance(matched, OfferReply)
         assert matched.verdict is Verdict.MATCHED
     assert [row["wait_key"] for row in await waits_with_events(pool)] == [where.key]
     pool.terminate()
@@ -85,8 +93,8 @@ async def test_an_event_and_the_registration_in_one_batch_heal_too(database: str
     async with running_shard(database) as shard:
         batch = [api(where), register(where), kafka(where)]
         replies = await shard.handle(list(batch))
-    assert [type(reply) for reply in replies] == [Judged, Opened, Judged]
-    assert isinstance(replies[2], Judged)
+    assert [type(reply) for reply in replies] == [OfferReply, RegisterReply, OfferReply]
+    assert isinstance(replies[2], OfferReply)
     assert replies[2].status is Status.COMPLETED
 
 
@@ -96,7 +104,7 @@ async def test_without_a_spec_a_wait_is_shown_and_ends_at_its_deadline(
     where = address()
     async with running_shard(database) as shard:
         opened = await ask(shard, register(where))
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, RegisterReply)
     await run(database, LOSE)
     seen = await waits.read(pool, where)
     assert seen is not None
@@ -104,9 +112,9 @@ async def test_without_a_spec_a_wait_is_shown_and_ends_at_its_deadline(
     async with running_shard(database) as shard:
         await ask(shard, api(where))
         early = await ask(shard, Expire(address=where, turn_id="t", at=opened.expires_at - 1))
-        assert early == Standing(status=Status.WAITING, changed=False)
+        assert early == StatusReply(status=Status.WAITING, changed=False)
         ended = await ask(shard, Expire(address=where, turn_id="t", at=opened.expires_at))
-        assert ended == Standing(status=Status.TIMEOUT, changed=True)
+        assert ended == StatusReply(status=Status.TIMEOUT, changed=True)
     statuses = await pool.fetch("select status from execution_wait_states")
     assert [row[0] for row in statuses] == ["timeout"]
     pool.terminate()

@@ -5,26 +5,26 @@ import asyncio
 import pytest
 from ray.exceptions import ActorUnavailableError
 
-from actors.messaging.router import Router, _cut
+from actors.messaging.router import Router, _split_by_size
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, UnavailableError
 from core.waits.messages import (
-    Judged,
-    Opened,
+    OfferReply,
     Reason,
     RefusalKind,
-    Refused,
+    RefusedReply,
+    RegisterReply,
     Reply,
     Verdict,
     decode_messages,
-    encode,
+    encode_batch,
 )
 from core.waits.strategy import Status
 from tests.support.shards import address, api
 
 
 def matched() -> Reply:
-    return Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, status=Status.WAITING)
+    return OfferReply(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, status=Status.WAITING)
 
 
 class Target:
@@ -43,7 +43,7 @@ class Target:
             raise ActorUnavailableError("gone", None)
         messages = decode_messages(batch)
         self.batches.append(len(messages))
-        return encode([matched() for _ in messages])
+        return encode_batch([matched() for _ in messages])
 
 
 def router_to(target: Target, **config: float) -> Router:
@@ -67,27 +67,27 @@ async def test_what_gathers_during_a_call_goes_together() -> None:
 async def test_a_caller_that_sends_again_the_moment_it_is_answered_is_not_forgotten() -> None:
     router = router_to(Target(), request_timeout=0.5)
     for _ in range(20):
-        assert isinstance(await router.send(api(address())), Judged)
+        assert isinstance(await router.send(api(address())), OfferReply)
 
 
 async def test_what_is_too_heavy_for_one_parcel_goes_in_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.messaging.router.PARCEL_BYTES", 1_000)
+    monkeypatch.setattr("actors.messaging.router.MAX_REQUEST_BYTES", 1_000)
     target = Target()
     messages = [api(address()) for _ in range(20)]
-    parts = _cut(messages, list(range(20)))
+    parts = _split_by_size(messages, list(range(20)))
     assert len(parts) > 1
     assert [index for part in parts for index in part] == list(range(20))
     replies = await router_to(target).send_many(messages)
-    assert [type(reply) for reply in replies] == [Judged] * 20
+    assert [type(reply) for reply in replies] == [OfferReply] * 20
     assert sum(target.batches) == 20
 
 
 async def test_a_gone_actor_is_asked_again() -> None:
     target = Target()
     target.failures = 3
-    assert isinstance(await router_to(target).send(api(address())), Judged)
+    assert isinstance(await router_to(target).send(api(address())), OfferReply)
 
 
 async def test_an_actor_that_stays_away_is_unavailable_in_bounded_time() -> None:
@@ -106,7 +106,7 @@ async def test_a_silent_actor_is_unavailable_and_what_was_never_sent_did_not_hap
     )
     assert all(isinstance(result, UnavailableError) for result in results)
     target.open.set()
-    assert isinstance(await router.send(api(address())), Judged)
+    assert isinstance(await router.send(api(address())), OfferReply)
     # The first call was under way; those that waited behind it were dropped with their callers.
     assert sum(target.batches) <= 6
 
@@ -123,7 +123,7 @@ async def test_a_full_queue_refuses_at_once() -> None:
     with pytest.raises(OverloadedError):
         await router.send(api(address()))
     many = await router.send_many([api(address()), api(address())])
-    assert all(isinstance(r, Refused) and r.kind is RefusalKind.OVERLOADED for r in many)
+    assert all(isinstance(r, RefusedReply) and r.kind is RefusalKind.OVERLOADED for r in many)
     await asyncio.gather(*first, *queued, return_exceptions=True)
 
 
@@ -131,5 +131,5 @@ async def test_answers_keep_the_order_of_the_messages() -> None:
     target = Target()
     replies = await router_to(target).send_many([api(address()) for _ in range(2_500)])
     assert len(replies) == 2_500
-    assert not any(isinstance(reply, Opened) for reply in replies)
+    assert not any(isinstance(reply, RegisterReply) for reply in replies)
     assert max(target.batches) <= 2_500

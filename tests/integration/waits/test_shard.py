@@ -9,12 +9,12 @@ import pytest
 from core.waits.messages import (
     Cancel,
     Expire,
-    Judged,
-    Opened,
+    OfferReply,
     Reason,
     RefusalKind,
-    Refused,
-    Standing,
+    RefusedReply,
+    RegisterReply,
+    StatusReply,
     Verdict,
 )
 from core.waits.strategy import Status
@@ -37,11 +37,11 @@ async def rows(dsn: str, query: str) -> list[asyncpg.Record]:
 async def test_both_orders_complete_once(database: str, order: tuple[Any, Any]) -> None:
     where = address()
     async with running_shard(database) as shard:
-        assert isinstance(await ask(shard, register(where)), Opened)
+        assert isinstance(await ask(shard, register(where)), RegisterReply)
         first = await ask(shard, order[0](where))
         second = await ask(shard, order[1](where))
-    assert isinstance(first, Judged)
-    assert isinstance(second, Judged)
+    assert isinstance(first, OfferReply)
+    assert isinstance(second, OfferReply)
     assert (first.status, second.status) == (Status.WAITING, Status.COMPLETED)
 
 
@@ -50,8 +50,8 @@ async def test_twenty_at_once_one_matches(database: str) -> None:
     async with running_shard(database) as shard:
         await ask(shard, register(where))
         replies = await asyncio.gather(*(ask(shard, api(where)) for _ in range(20)))
-        assert isinstance(await ask(shard, kafka(where)), Judged)
-    verdicts = [reply.verdict for reply in replies if isinstance(reply, Judged)]
+        assert isinstance(await ask(shard, kafka(where)), OfferReply)
+    verdicts = [reply.verdict for reply in replies if isinstance(reply, OfferReply)]
     assert verdicts.count(Verdict.MATCHED) == 1
     assert verdicts.count(Verdict.DUPLICATE) == 19
 
@@ -65,7 +65,7 @@ async def test_a_repeated_delivery_changes_nothing(database: str) -> None:
         again = await ask(shard, event)
         resent = await ask(shard, api(where, event_id=event.event_id))
     assert again == first
-    assert isinstance(resent, Judged)
+    assert isinstance(resent, OfferReply)
     assert resent.verdict is Verdict.DUPLICATE
     assert len(await rows(database, "select from wait_state_events")) == 1
 
@@ -80,7 +80,7 @@ async def test_two_owners_of_one_key_are_slow_not_wrong(database: str) -> None:
         await ask(old, register(where))
         await ask(new, api(where))  # moves the row on behind the old owner's back
         late_owner = await ask(old, kafka(where))
-        assert isinstance(late_owner, Judged)
+        assert isinstance(late_owner, OfferReply)
         assert late_owner.status is Status.COMPLETED
         assert old.snapshot()["conflicts"] == 1
     done = await rows(database, "select status, version from execution_wait_states")
@@ -92,7 +92,7 @@ async def test_both_owners_registering_leaves_one_wait(database: str) -> None:
     message = register(where)
     async with running_shard(database) as one, running_shard(database) as two:
         replies = await asyncio.gather(ask(one, message), ask(two, message))
-    assert all(isinstance(reply, Opened) and reply.created for reply in replies)
+    assert all(isinstance(reply, RegisterReply) and reply.created for reply in replies)
     assert len(await rows(database, "select from execution_wait_states")) == 1
 
 
@@ -100,12 +100,12 @@ async def test_early_events_need_no_hint(database: str) -> None:
     where = address()
     async with running_shard(database) as shard:
         early = await ask(shard, api(where))
-        assert isinstance(early, Judged)
+        assert isinstance(early, OfferReply)
         assert early.verdict is Verdict.BUFFERED
         opened = await ask(shard, register(where))
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, RegisterReply)
         last = await ask(shard, kafka(where))
-        assert isinstance(last, Judged)
+        assert isinstance(last, OfferReply)
         assert last.status is Status.COMPLETED
     assert await rows(database, "select from event_inbox") == []
 
@@ -114,7 +114,7 @@ async def test_event_and_registration_in_one_batch(database: str) -> None:
     where = address()
     async with running_shard(database) as shard:
         replies = await shard.handle([api(where), kafka(where), register(where)])
-    assert isinstance(replies[2], Opened)
+    assert isinstance(replies[2], RegisterReply)
     assert replies[2].status is Status.COMPLETED
     assert await rows(database, "select from event_inbox") == []
     assert len(await rows(database, "select from wait_state_events")) == 2
@@ -126,7 +126,7 @@ async def test_an_event_for_another_execution_is_refused_with_both_values(databa
     async with running_shard(database) as shard:
         await ask(shard, register(waiting))
         reply = await ask(shard, api(stranger))
-    assert isinstance(reply, Judged)
+    assert isinstance(reply, OfferReply)
     assert (reply.verdict, reply.reason) == (Verdict.REJECTED, Reason.EXECUTION_MISMATCH)
     assert reply.clause is not None
     assert (reply.clause.expected, reply.clause.actual) == (
@@ -143,7 +143,7 @@ async def test_late_events_are_logged_as_late(database: str) -> None:
         await ask(shard, register(where, BOTH | {"aggregationStrategy": "any"}))
         await ask(shard, api(where))
         reply = await ask(shard, kafka(where))
-    assert isinstance(reply, Judged)
+    assert isinstance(reply, OfferReply)
     assert reply.verdict is Verdict.LATE
     kinds = await rows(database, "select kind from wait_state_events order by seq")
     assert [row["kind"] for row in kinds] == ["received", "late"]
@@ -153,11 +153,11 @@ async def test_a_deadline_ends_it_and_a_second_firing_does_not(database: str) ->
     where = address()
     async with running_shard(database) as shard:
         opened = await ask(shard, register(where, BOTH | {"timeout": 5}))
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, RegisterReply)
         expire = Expire(address=where, turn_id="t", at=opened.expires_at)
         first, second = await ask(shard, expire), await ask(shard, expire)
-    assert first == Standing(status=Status.TIMEOUT, changed=True)
-    assert second == Standing(status=Status.TIMEOUT, changed=False)
+    assert first == StatusReply(status=Status.TIMEOUT, changed=True)
+    assert second == StatusReply(status=Status.TIMEOUT, changed=False)
 
 
 async def test_cancel_and_what_does_not_exist(database: str) -> None:
@@ -166,9 +166,9 @@ async def test_cancel_and_what_does_not_exist(database: str) -> None:
         unknown = await ask(shard, Cancel(address=where, turn_id="t"))
         await ask(shard, register(where))
         done = await ask(shard, Cancel(address=where, turn_id="t"))
-    assert isinstance(unknown, Refused)
+    assert isinstance(unknown, RefusedReply)
     assert unknown.kind is RefusalKind.UNKNOWN
-    assert done == Standing(status=Status.CANCELLED, changed=True)
+    assert done == StatusReply(status=Status.CANCELLED, changed=True)
 
 
 async def test_a_node_taken_by_another_correlation_is_a_conflict(database: str) -> None:
@@ -177,7 +177,7 @@ async def test_a_node_taken_by_another_correlation_is_a_conflict(database: str) 
     async with running_shard(database) as shard:
         await ask(shard, register(first, node_id="pay"))
         reply = await ask(shard, register(second, node_id="pay"))
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, RefusedReply)
     assert (reply.kind, reply.existing) == (RefusalKind.CONFLICT, first.correlation_id)
 
 
@@ -187,9 +187,9 @@ async def test_another_configuration_for_the_same_ids_is_a_conflict(database: st
         await ask(shard, register(where))
         same = await ask(shard, register(where))
         other = await ask(shard, register(where, BOTH | {"timeout": 61}))
-    assert isinstance(same, Opened)
+    assert isinstance(same, RegisterReply)
     assert not same.created
-    assert isinstance(other, Refused)
+    assert isinstance(other, RefusedReply)
     assert other.kind is RefusalKind.CONFLICT
 
 
@@ -197,17 +197,17 @@ async def test_memory_is_bounded_and_passivated_waits_come_back(database: str) -
     places = [address() for _ in range(200)]
     async with running_shard(database, hot_limit=50, idle_after=3600.0) as shard:
         await shard.handle([register(where) for where in places])
-        shard.rest()
+        shard.passivate()
         assert shard.snapshot()["hot"] <= 50
         await shard.handle([api(where) for where in places])
         replies = await shard.handle([kafka(where) for where in places])
-    assert all(isinstance(r, Judged) and r.status is Status.COMPLETED for r in replies)
+    assert all(isinstance(r, OfferReply) and r.status is Status.COMPLETED for r in replies)
 
 
 async def test_too_much_at_once_is_refused_not_queued(database: str) -> None:
     async with running_shard(database, pending_limit=10) as shard:
         replies = await shard.handle([api(address()) for _ in range(11)])
-    assert all(isinstance(r, Refused) and r.kind is RefusalKind.OVERLOADED for r in replies)
+    assert all(isinstance(r, RefusedReply) and r.kind is RefusalKind.OVERLOADED for r in replies)
 
 
 async def test_a_full_log_refuses_what_would_only_be_noted(database: str) -> None:
@@ -217,10 +217,10 @@ async def test_a_full_log_refuses_what_would_only_be_noted(database: str) -> Non
         replies = [await ask(shard, api(where)) for _ in range(5)]
         counts = await ask(shard, kafka(where))
         late = await ask(shard, kafka(where))
-    assert [type(reply).__name__ for reply in replies] == ["Judged"] * 3 + ["Refused"] * 2
-    assert isinstance(counts, Judged)
+    assert [type(reply).__name__ for reply in replies] == ["OfferReply"] * 3 + ["RefusedReply"] * 2
+    assert isinstance(counts, OfferReply)
     assert (counts.verdict, counts.status) == (Verdict.MATCHED, Status.COMPLETED)
-    assert isinstance(late, Refused)
+    assert isinstance(late, RefusedReply)
 
 
 async def test_an_event_that_postgres_refuses_does_not_hold_up_its_batch(database: str) -> None:
@@ -228,10 +228,10 @@ async def test_an_event_that_postgres_refuses_does_not_hold_up_its_batch(databas
     async with running_shard(database) as shard:
         replies = await shard.handle([api(bad, event_id="nul\x00"), register(good)])
         again = await ask(shard, api(good))
-    assert isinstance(replies[0], Refused)
+    assert isinstance(replies[0], RefusedReply)
     assert replies[0].kind is RefusalKind.BROKEN
-    assert isinstance(replies[1], Opened)
-    assert isinstance(again, Judged)
+    assert isinstance(replies[1], RegisterReply)
+    assert isinstance(again, OfferReply)
 
 
 async def test_postgres_restarted_in_the_middle_loses_nothing(bare_server: BareServer) -> None:
@@ -245,7 +245,7 @@ async def test_postgres_restarted_in_the_middle_loses_nothing(bare_server: BareS
         more = [asyncio.create_task(ask(shard, kafka(where))) for where in places]
         await asyncio.to_thread(bare_server.start)
         replies = await asyncio.gather(*loads, *more)
-    assert all(isinstance(reply, Judged) for reply in replies)
+    assert all(isinstance(reply, OfferReply) for reply in replies)
     done = await rows(
         bare_server.dsn, "select status, count(*) from execution_wait_states group by 1"
     )
@@ -272,11 +272,11 @@ async def test_early_events_are_bounded_and_refused_with_a_reason(database: str)
         replies = [await ask(shard, api(where, event_id=f"e{n}")) for n in range(8)]
         again = await ask(shard, api(where, event_id="e0"))
         opened = await ask(shard, register(where))
-    verdicts = [reply.reason for reply in replies if isinstance(reply, Judged)]
+    verdicts = [reply.reason for reply in replies if isinstance(reply, OfferReply)]
     assert verdicts == [Reason.NO_WAIT_YET] * 3 + [Reason.TOO_MANY_EARLY] * 5
-    assert isinstance(again, Judged)
+    assert isinstance(again, OfferReply)
     assert again.verdict is Verdict.BUFFERED, "it is kept already"
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, RegisterReply)
     noted = await rows(
         database, "select event_id, octet_length(payload) from event_inbox order by 1"
     )
@@ -293,9 +293,9 @@ async def test_an_early_event_that_was_refused_is_kept_when_there_is_room(databa
         await rows(database, "delete from event_inbox where event_id = 'first'")
         reply = await ask(shard, api(where, b'{"n":2}', event_id="second"))
         opened = await ask(shard, register(where, BOTH | {"aggregationStrategy": "any"}))
-    assert isinstance(reply, Judged)
+    assert isinstance(reply, OfferReply)
     assert reply.verdict is Verdict.BUFFERED
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, RegisterReply)
     assert opened.status is Status.COMPLETED
     (line,) = await rows(database, "select payload from wait_state_events")
     assert line[0] == b'{"n":2}'
@@ -310,8 +310,8 @@ async def test_early_events_of_many_large_waits_are_read_in_parts(database: str)
         await ask(shard, kafka(places[0]))
         batch = [*map(register, places), *map(kafka, places)]
         replies = await shard.handle(list(batch))
-    assert all(isinstance(reply, Opened) for reply in replies[:6])
-    assert all(isinstance(reply, Judged) for reply in replies[6:])
+    assert all(isinstance(reply, RegisterReply) for reply in replies[:6])
+    assert all(isinstance(reply, OfferReply) for reply in replies[6:])
     ended = await rows(database, "select status from execution_wait_states")
     assert [row[0] for row in ended] == ["completed"] * 6
 
@@ -323,9 +323,9 @@ async def test_an_event_and_its_registration_may_meet_early_events_in_memory(dat
         await ask(shard, kafka(where, event_id="stored"))
         batch = [api(where, event_id="unsaved"), register(where), api(where, event_id="later")]
         _, opened, later = await shard.handle(list(batch))
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, RegisterReply)
     assert opened.status is Status.COMPLETED
-    assert isinstance(later, Judged)
+    assert isinstance(later, OfferReply)
     assert later.verdict is Verdict.LATE
     assert await rows(database, "select from event_inbox") == []
     ids = await rows(database, "select event_id from wait_state_events order by seq")
@@ -338,6 +338,6 @@ async def test_an_ended_wait_that_refuses_for_its_full_log_leaves_memory(databas
         await ask(shard, register(where, BOTH | {"aggregationStrategy": "any"}))
         replies = [await ask(shard, api(where)) for _ in range(6)]
         assert shard.snapshot()["hot"] == 0
-    refused = [reply for reply in replies if isinstance(reply, Refused)]
+    refused = [reply for reply in replies if isinstance(reply, RefusedReply)]
     assert {reply.kind for reply in refused} == {RefusalKind.FULL}
     assert {reply.verdict for reply in refused} == {Verdict.LATE}

@@ -10,7 +10,13 @@ from dataclasses import replace
 import pytest
 
 from actors.messaging import shard_socket as module
-from actors.messaging.shard_socket import Endpoint, Exchange, Line, LineFailedError, LineLostError
+from actors.messaging.shard_socket import (
+    BatchConnection,
+    BatchFailedError,
+    BatchServer,
+    ConnectionLostError,
+    Endpoint,
+)
 
 HOST = "127.0.0.1"
 
@@ -35,24 +41,26 @@ class Actor:
 
 
 @contextlib.asynccontextmanager
-async def lines(actor: Actor, count: int = 1) -> AsyncIterator[tuple[Endpoint, list[Line]]]:
-    exchange = Exchange(actor.take)
+async def lines(
+    actor: Actor, count: int = 1
+) -> AsyncIterator[tuple[Endpoint, list[BatchConnection]]]:
+    exchange = BatchServer(actor.take)
     endpoint = await exchange.listen(HOST)
-    opened = [await Line.open(endpoint) for _ in range(count)]
+    opened = [await BatchConnection.open(endpoint) for _ in range(count)]
     try:
         yield endpoint, opened
     finally:
-        for line in opened:
-            line.close()
+        for connection in opened:
+            connection.close()
         exchange.close()
 
 
 async def test_calls_are_answered_and_may_overtake_each_other() -> None:
     actor = Actor()
     actor.open.clear()
-    async with lines(actor) as (_, [line]):
-        slow = asyncio.create_task(line.call(b"slow"))
-        assert await line.call(b"abc") == b"cba"
+    async with lines(actor) as (_, [connection]):
+        slow = asyncio.create_task(connection.call(b"slow"))
+        assert await connection.call(b"abc") == b"cba"
         assert not slow.done()
         actor.open.set()
         assert await slow == b"wols"
@@ -60,15 +68,15 @@ async def test_calls_are_answered_and_may_overtake_each_other() -> None:
 
 async def test_a_large_batch_and_an_empty_one_arrive_whole() -> None:
     large = bytes(range(256)) * 40_000
-    async with lines(Actor()) as (_, [line]):
-        assert await line.call(large) == large[::-1]
-        assert await line.call(b"") == b""
+    async with lines(Actor()) as (_, [connection]):
+        assert await connection.call(large) == large[::-1]
+        assert await connection.call(b"") == b""
 
 
 async def test_a_path_that_is_gone_is_noticed_by_the_socket() -> None:
-    async with lines(Actor()) as (_, [line]):
-        assert line._transport is not None
-        held = line._transport.get_extra_info("socket")
+    async with lines(Actor()) as (_, [connection]):
+        assert connection._transport is not None
+        held = connection._transport.get_extra_info("socket")
         assert held.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert held.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 20_000
 
@@ -76,41 +84,43 @@ async def test_a_path_that_is_gone_is_noticed_by_the_socket() -> None:
 async def test_many_callers_at_once_each_get_their_own_answer() -> None:
     async with lines(Actor(), 3) as (_, opened):
         sent = [
-            (line, f"{number}-{n}".encode())
-            for number, line in enumerate(opened)
+            (connection, f"{number}-{n}".encode())
+            for number, connection in enumerate(opened)
             for n in range(200)
         ]
-        answers = await asyncio.gather(*(line.call(batch) for line, batch in sent))
+        answers = await asyncio.gather(*(connection.call(batch) for connection, batch in sent))
     assert answers == [batch[::-1] for _, batch in sent]
 
 
 async def test_what_the_actor_cannot_do_fails_that_call_alone() -> None:
-    async with lines(Actor()) as (_, [line]):
-        with pytest.raises(LineFailedError, match="ValueError: no"):
-            await line.call(b"bad")
-        assert await line.call(b"abc") == b"cba"
+    async with lines(Actor()) as (_, [connection]):
+        with pytest.raises(BatchFailedError, match="ValueError: no"):
+            await connection.call(b"bad")
+        assert await connection.call(b"abc") == b"cba"
 
 
 async def test_a_closed_line_fails_who_waits_and_who_comes_later() -> None:
     actor = Actor()
     actor.open.clear()
-    async with lines(actor) as (_, [line]):
-        waiting = asyncio.create_task(line.call(b"slow"))
+    async with lines(actor) as (_, [connection]):
+        waiting = asyncio.create_task(connection.call(b"slow"))
         await asyncio.wait_for(actor.asked.wait(), 5)
-        line.close()
-        with pytest.raises(LineLostError):
+        connection.close()
+        with pytest.raises(ConnectionLostError):
             await waiting
-        assert line.lost
-        with pytest.raises(LineLostError):
-            await line.call(b"abc")
+        assert connection.is_lost
+        with pytest.raises(ConnectionLostError):
+            await connection.call(b"abc")
 
 
 async def test_a_stranger_is_hung_up_on_and_nothing_is_taken() -> None:
     actor = Actor()
     async with lines(actor) as (endpoint, _):
-        line = await Line.open(replace(endpoint, secret=b"x" * len(endpoint.secret)))
-        with pytest.raises(LineLostError):
-            await line.call(b"abc")
+        connection = await BatchConnection.open(
+            replace(endpoint, secret=b"x" * len(endpoint.secret))
+        )
+        with pytest.raises(ConnectionLostError):
+            await connection.call(b"abc")
     assert actor.taken == []
 
 
@@ -152,9 +162,9 @@ async def test_a_caller_sends_no_secret_to_whoever_listens_there() -> None:
     secret = b"s" * 32
     async with await asyncio.start_server(listen, HOST, 0) as server:
         port = server.sockets[0].getsockname()[1]
-        line = await Line.open(Endpoint(HOST, port, secret))
-        with pytest.raises(LineLostError):
-            await line.call(b"abc")
+        connection = await BatchConnection.open(Endpoint(HOST, port, secret))
+        with pytest.raises(ConnectionLostError):
+            await connection.call(b"abc")
     assert bytes(heard) == hmac.digest(secret, b"c" * 32, "sha256")
 
 
@@ -168,16 +178,16 @@ async def test_an_end_without_a_challenge_is_no_line(monkeypatch: pytest.MonkeyP
         await reader.read()
         writer.close()
 
-    for behaviour, error in ((hang_up, LineLostError), (be_silent, TimeoutError)):
+    for behaviour, error in ((hang_up, ConnectionLostError), (be_silent, TimeoutError)):
         async with await asyncio.start_server(behaviour, HOST, 0) as server:
             port = server.sockets[0].getsockname()[1]
             with pytest.raises(error):
-                await Line.open(Endpoint(HOST, port, b"s" * 32))
+                await BatchConnection.open(Endpoint(HOST, port, b"s" * 32))
 
 
 async def test_who_does_not_say_who_it_is_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GREET_WITHIN", 0.05)
-    async with lines(Actor()) as (endpoint, [line]):
+    async with lines(Actor()) as (endpoint, [connection]):
         reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
         await reader.readexactly(32)
         writer.write(b"hello")
@@ -185,7 +195,7 @@ async def test_who_does_not_say_who_it_is_is_hung_up_on(monkeypatch: pytest.Monk
             assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
         # The one who did is still there.
-        assert await line.call(b"abc") == b"cba"
+        assert await connection.call(b"abc") == b"cba"
 
 
 async def test_a_greeting_in_pieces_is_a_greeting() -> None:
@@ -213,11 +223,11 @@ async def test_a_frame_that_cannot_be_is_the_end_of_the_line() -> None:
 async def test_a_batch_that_no_frame_can_carry_fails_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_MOST_BYTES", 10)
-    async with lines(Actor()) as (_, [line]):
-        with pytest.raises(LineFailedError):
-            await line.call(b"12345678901")
-        assert await line.call(b"abc") == b"cba"
+    monkeypatch.setattr(module, "_MAX_FRAME_BYTES", 10)
+    async with lines(Actor()) as (_, [connection]):
+        with pytest.raises(BatchFailedError):
+            await connection.call(b"12345678901")
+        assert await connection.call(b"abc") == b"cba"
 
 
 def test_the_secret_is_not_shown() -> None:
@@ -228,4 +238,4 @@ async def test_nobody_there_is_an_error_of_the_system() -> None:
     async with lines(Actor()) as (endpoint, _):
         pass
     with pytest.raises(ConnectionRefusedError):
-        await Line.open(Endpoint(HOST, 1, endpoint.secret))
+        await BatchConnection.open(Endpoint(HOST, 1, endpoint.secret))

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from actors.messaging.change_watch import Watch
+from actors.messaging.change_watch import ChangeWatch
 from actors.waits.shard import Shard
 from cli.shell.sse import EventDecoder
-from core.gathers.gather import Ask, Asked, Resource, encode_asked, spec_of
+from core.gathers.gather import GatherSpec, Question, Resource, encode_gather_spec, wait_spec_of
 from core.shared.address import Address
 from core.shared.config import Config
 from core.waits.messages import Abandon, Offer, Register, Reply
 from core.waits.spec import Source, encode_spec
 from core.waits.strategy import Outcome
-from serve_app.streams.formats import WAIT_STORY, gather_story
-from serve_app.streams.hub import READ_AHEAD, Hub, Leaving
+from serve_app.streams.formats import WAIT_FORMAT, gather_format
+from serve_app.streams.hub import READ_AHEAD_BYTES, DisconnectPolicy, StreamHub
 from serve_app.streams.sse import FROM_START
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import Pool, PoolOptions, open_pool
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(60)
 
 NAMES = ("one", "two", "three")
 INLINE = Resource(url="http://one.example", headers={"X-Key": "s3cr3t"})
-ASKED = Asked(asks=tuple(Ask(name=name, inline=INLINE) for name in NAMES))
+ASKED = GatherSpec(asks=tuple(Question(name=name, inline=INLINE) for name in NAMES))
 FEED = "replica"
 
 
@@ -43,8 +43,8 @@ class Door:
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextlib.asynccontextmanager
-    async def watch(self, where: Address) -> AsyncIterator[Watch]:
-        watch = Watch()
+    async def watch(self, where: Address) -> AsyncIterator[ChangeWatch]:
+        watch = ChangeWatch()
 
         async def listen() -> None:
             added = [where.key]
@@ -68,11 +68,11 @@ class Door:
 
 
 @contextlib.asynccontextmanager
-async def opened(dsn: str) -> AsyncIterator[tuple[Door, Hub]]:
+async def opened(dsn: str) -> AsyncIterator[tuple[Door, StreamHub]]:
     async with running_shard(dsn, log_limit=1_000) as shard:
         pool = await open_pool(PoolOptions(dsn=dsn, name="test"))
         door = Door(Config(dsn=dsn, request_timeout=2.0), pool, shard)
-        hub = Hub(door, heartbeat=0.5)  # type: ignore[arg-type]
+        hub = StreamHub(door, heartbeat=0.5)  # type: ignore[arg-type]
         try:
             yield door, hub
         finally:
@@ -85,9 +85,9 @@ def begin(where: Address) -> Register:
         address=where,
         turn_id="r",
         node_id="gather",
-        spec=encode_spec(spec_of(ASKED.asks, 60.0)),
+        spec=encode_spec(wait_spec_of(ASKED.asks, 60.0)),
         fresh=True,
-        asked=encode_asked(ASKED),
+        asked=encode_gather_spec(ASKED),
     )
 
 
@@ -104,12 +104,12 @@ def answer(where: Address, name: str, outcome: Outcome, payload: bytes = b"{}") 
 
 
 async def read(
-    hub: Hub, where: Address, cursor: int = FROM_START, pause: float = 0.0
+    hub: StreamHub, where: Address, cursor: int = FROM_START, pause: float = 0.0
 ) -> list[tuple[str, str]]:
     """The events of a gather's stream, to its end."""
     decoder, seen = EventDecoder(), []
     async with (
-        hub.open(where, gather_story(ASKED), Leaving(0.2)) as channel,
+        hub.open(where, gather_format(ASKED), DisconnectPolicy(0.2)) as channel,
         contextlib.aclosing(channel.frames(cursor)) as frames,
     ):
         async for chunk in frames:
@@ -140,7 +140,7 @@ async def test_many_readers_see_one_gather_from_its_first_answer_to_its_summary(
 async def test_answers_larger_than_what_is_remembered_reach_a_slow_reader_as_well(
     database: str,
 ) -> None:
-    where, large = address(), b'"' + b"x" * READ_AHEAD + b'"'
+    where, large = address(), b'"' + b"x" * READ_AHEAD_BYTES + b'"'
     async with opened(database) as (door, hub):
         await ask(door.shard, begin(where))
         quick = asyncio.create_task(read(hub, where))
@@ -152,17 +152,17 @@ async def test_answers_larger_than_what_is_remembered_reach_a_slow_reader_as_wel
 
 
 async def test_an_end_with_a_page_of_late_lines_behind_it_is_an_end(database: str) -> None:
-    where, large = address(), b'"' + b"x" * (READ_AHEAD // 4) + b'"'
+    where, large = address(), b'"' + b"x" * (READ_AHEAD_BYTES // 4) + b'"'
     async with opened(database) as (door, hub):
         await ask(door.shard, register(where))
         await ask(door.shard, api(where, large))
         await ask(door.shard, kafka(where))
         for number in range(12):
             await ask(door.shard, api(where, large, event_id=f"late-{number}"))
-        page = await waits.read_log(door.pool, where.key, 2, READ_AHEAD)
+        page = await waits.read_log(door.pool, where.key, 2, READ_AHEAD_BYTES)
         assert page.more
         for cursor in (FROM_START, 1, 2):
-            async with hub.open(where, WAIT_STORY) as channel:
+            async with hub.open(where, WAIT_FORMAT) as channel:
                 text = b"".join([chunk async for chunk in channel.frames(cursor)])
             assert text.count(b"\nevent: ended\n") == 1
             assert b"late" not in text
@@ -172,7 +172,7 @@ async def test_a_gather_that_is_left_is_cancelled(database: str) -> None:
     where = address()
     async with opened(database) as (door, hub):
         await ask(door.shard, begin(where))
-        async with hub.open(where, gather_story(ASKED), Leaving(0.2)):
+        async with hub.open(where, gather_format(ASKED), DisconnectPolicy(0.2)):
             assert hub.readers == 1
         await asyncio.wait_for(door.left.wait(), 10)
         assert await read(hub, where) == [("2", "summary")]

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.runtime.actor import mint
+from actors.runtime.actor import new_turn_id
 from actors.timers.timer import Timer
 from actors.waits.shard import Shard
 from core.shared.config import Config
 from core.shared.errors import UnavailableError
-from core.waits.messages import Message, Opened, Reply
+from core.waits.messages import RegisterReply, Reply, WaitMessage
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits.deadlines import DeadlineStore
@@ -30,7 +30,7 @@ async def reading(dsn: str) -> AsyncIterator[tuple[Pool, DatabaseClock]]:
 
 
 def timer_on(dsn: str, pool: Pool, shard: Shard, now: float) -> Timer:
-    return Timer(Config(dsn=dsn), DeadlineStore(pool), shard.handle, lambda: now, mint)
+    return Timer(Config(dsn=dsn), DeadlineStore(pool), shard.handle, lambda: now, new_turn_id)
 
 
 async def test_only_what_is_due_fires(database: str) -> None:
@@ -49,7 +49,7 @@ async def test_only_what_is_due_fires(database: str) -> None:
 async def test_a_new_timer_picks_up_what_the_old_one_had_not_fired(database: str) -> None:
     async with running_shard(database) as shard, reading(database) as (pool, clock):
         opened = await ask(shard, register(address(), BOTH | {"timeout": 2}))
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, RegisterReply)
         first = timer_on(database, pool, shard, clock.now())
         await first.start()
         await first.sweep()  # writes its mark, then dies
@@ -80,13 +80,13 @@ async def test_a_shard_that_is_away_is_asked_again(database: str) -> None:
         await ask(shard, register(address(), BOTH | {"timeout": 1}))
         answers: list[bool] = [False, True]
 
-        async def flaky(messages: list[Message]) -> list[Reply]:
+        async def flaky(messages: list[WaitMessage]) -> list[Reply]:
             if not answers.pop(0):
                 raise UnavailableError("away")
             return await shard.handle(messages)
 
         now = [clock.now() + 2]
-        timer = Timer(Config(dsn=database), DeadlineStore(pool), flaky, lambda: now[0], mint)
+        timer = Timer(Config(dsn=database), DeadlineStore(pool), flaky, lambda: now[0], new_turn_id)
         await timer.start()
         timer.tick()
         await timer.settled()
@@ -157,7 +157,9 @@ async def test_more_waits_than_a_page_that_share_a_deadline_all_fire(database: s
             pages = [page async for page in store.due_between(0.0, clock.now() + 3)]
         assert [len(page) for page in pages] == [10, 10, 5]
         assert len({due.address for page in pages for due in page}) == 25
-        timer = Timer(Config(dsn=database), store, shard.handle, lambda: clock.now() + 3, mint)
+        timer = Timer(
+            Config(dsn=database), store, shard.handle, lambda: clock.now() + 3, new_turn_id
+        )
         await timer.start()
         timer.tick()
         await timer.settled()
@@ -180,6 +182,6 @@ async def test_deadlines_made_after_the_clock_was_put_back_are_found_by_a_new_ti
         await behind.settled()
         assert await statuses(pool) == {"timeout": 1}
         await behind.sweep()
-        mark = await DeadlineStore(pool).read_mark()
+        mark = await DeadlineStore(pool).read_watermark()
         assert mark is not None
         assert mark < clock.now() + 301

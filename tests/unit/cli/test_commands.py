@@ -10,7 +10,7 @@ import pytest
 
 from cli.commands import COMMANDS
 from cli.kafka.command import COMMANDS as KAFKA_COMMANDS
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 
 OPENED = {
     "waitStateId": "e:c",
@@ -33,7 +33,7 @@ WAIT = {
 CALLBACKS = "POST /api/internal/callbacks/external-service"
 
 
-def body_of(muster: Muster) -> object:
+def body_of(muster: FakeMuster) -> object:
     return json.loads(muster.requests[-1].content)
 
 
@@ -59,7 +59,7 @@ main()
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
-def test_the_first_page_of_help_lists_every_command(muster: Muster) -> None:
+def test_the_first_page_of_help_lists_every_command(muster: FakeMuster) -> None:
     shown = muster.run("--help")
     assert shown.exit_code == 0
     for entry in COMMANDS:
@@ -78,7 +78,7 @@ def test_the_first_page_of_help_lists_every_command(muster: Muster) -> None:
     ],
     ids=" ".join,
 )
-def test_every_command_has_help_with_an_example(words: list[str], muster: Muster) -> None:
+def test_every_command_has_help_with_an_example(words: list[str], muster: FakeMuster) -> None:
     shown = muster.run(*words, "--help")
     assert shown.exit_code == 0, shown.output
     assert "Example" in shown.stdout
@@ -88,7 +88,7 @@ def test_every_command_has_help_with_an_example(words: list[str], muster: Muster
 @pytest.mark.parametrize(
     "config", ['{"timeout": 5}', '{"type": "wait_events", "data": {"timeout": 5}}']
 )
-def test_register_takes_the_data_block_and_the_whole_node(config: str, muster: Muster) -> None:
+def test_register_takes_the_data_block_and_the_whole_node(config: str, muster: FakeMuster) -> None:
     muster.answers["POST /api/wait-states"] = httpx.Response(201, json=OPENED)
     run = muster.run("wait", "register", config, "--execution", "e", "--node", "n", "--key", "k")
     assert run.exit_code == 0, run.output
@@ -100,14 +100,14 @@ def test_register_takes_the_data_block_and_the_whole_node(config: str, muster: M
     assert f"{OPENED['callbackUrl']}\n" in run.stdout, "the URL may not be broken over lines"
 
 
-def test_register_reads_standard_input(muster: Muster) -> None:
+def test_register_reads_standard_input(muster: FakeMuster) -> None:
     muster.answers["POST /api/wait-states"] = httpx.Response(201, json=OPENED)
     run = muster.run("wait", "register", "-", "--json", stdin='{"timeout": 5}')
     assert json.loads(run.stdout) == OPENED
     assert body_of(muster) == {"data": {"timeout": 5}}
 
 
-def test_show_says_what_came_and_asks_the_server_to_wait(muster: Muster) -> None:
+def test_show_says_what_came_and_asks_the_server_to_wait(muster: FakeMuster) -> None:
     muster.answers["GET /api/wait-states/e/c"] = WAIT
     run = muster.run("wait", "show", "e", "c", "--wait", "30s")
     assert run.exit_code == 0, run.output
@@ -116,7 +116,7 @@ def test_show_says_what_came_and_asks_the_server_to_wait(muster: Muster) -> None
     assert '{"ü": 1}' in run.stdout
 
 
-def test_list_sends_its_filters_and_tells_of_more(muster: Muster) -> None:
+def test_list_sends_its_filters_and_tells_of_more(muster: FakeMuster) -> None:
     muster.answers["GET /api/wait-states"] = {"items": [WAIT | OPENED], "nextCursor": "abc"}
     run = muster.run("wait", "list", "--status", "waiting", "--older-than", "15m", "--limit", "7")
     assert run.exit_code == 0, run.output
@@ -128,7 +128,7 @@ def test_list_sends_its_filters_and_tells_of_more(muster: Muster) -> None:
     assert "--cursor abc" in run.stdout
 
 
-def test_explain_tells_the_near_misses(muster: Muster) -> None:
+def test_explain_tells_the_near_misses(muster: FakeMuster) -> None:
     muster.answers["GET /api/wait-states/e/c/explain"] = {
         "summary": "waiting: strategy all has 0 of 1",
         "events": {"kafka_event": "not here yet"},
@@ -141,7 +141,7 @@ def test_explain_tells_the_near_misses(muster: Muster) -> None:
     assert "kafka t x: expected 1, got 2" in run.stdout
 
 
-def test_cancel_of_an_ended_wait_fails_with_the_server_s_sentence(muster: Muster) -> None:
+def test_cancel_of_an_ended_wait_fails_with_the_server_s_sentence(muster: FakeMuster) -> None:
     problem = httpx.Response(409, json={"detail": "e:c has ended as completed"})
     muster.answers["DELETE /api/wait-states/e/c"] = problem
     run = muster.run("wait", "cancel", "e", "c")
@@ -153,7 +153,7 @@ def test_cancel_of_an_ended_wait_fails_with_the_server_s_sentence(muster: Muster
     ("verdict", "code"),
     [("matched", 0), ("buffered", 0), ("duplicate", 0), ("late", 1), ("rejected", 1)],
 )
-def test_send_ends_as_the_verdict_says(verdict: str, code: int, muster: Muster) -> None:
+def test_send_ends_as_the_verdict_says(verdict: str, code: int, muster: FakeMuster) -> None:
     muster.answers[CALLBACKS] = {"verdict": verdict, "reason": "r", "detail": "because"}
     run = muster.run("send", "e", "c", "--data", '{"a": 1}', "--event-id", "7")
     assert run.exit_code == code
@@ -167,7 +167,7 @@ def test_send_ends_as_the_verdict_says(verdict: str, code: int, muster: Muster) 
     assert body_of(muster) == {"a": 1}
 
 
-def test_send_with_a_token_shows_no_key(muster: Muster) -> None:
+def test_send_with_a_token_shows_no_key(muster: FakeMuster) -> None:
     muster.answers[CALLBACKS] = {"verdict": "matched"}
     run = muster.run("send", "e", "c", "--token", "signed", "--key", "mk_a_b")
     assert run.exit_code == 0
@@ -175,12 +175,12 @@ def test_send_with_a_token_shows_no_key(muster: Muster) -> None:
     assert muster.requests[0].headers["X-Callback-Token"] == "signed"
 
 
-def test_send_with_a_topic_is_a_kafka_event(muster: Muster) -> None:
+def test_send_with_a_topic_is_a_kafka_event(muster: FakeMuster) -> None:
     muster.answers["POST /api/internal/events/process.completed"] = {"verdict": "matched"}
     assert muster.run("send", "e", "c", "--topic", "process.completed").exit_code == 0
 
 
-def test_ids_that_no_header_can_carry_go_into_the_body(muster: Muster) -> None:
+def test_ids_that_no_header_can_carry_go_into_the_body(muster: FakeMuster) -> None:
     muster.answers[CALLBACKS] = {"verdict": "matched"}
     assert muster.run("send", "größe", "c", "--data", '{"a": 1}').exit_code == 0
     assert "X-Execution-Id" not in muster.requests[0].headers
@@ -203,7 +203,7 @@ def test_ids_that_no_header_can_carry_go_into_the_body(muster: Muster) -> None:
     ],
 )
 def test_what_cannot_be_right_is_said_before_anything_is_sent(
-    words: list[str], told: str, muster: Muster
+    words: list[str], told: str, muster: FakeMuster
 ) -> None:
     run = muster.run(*words)
     assert run.exit_code == 2
@@ -211,12 +211,12 @@ def test_what_cannot_be_right_is_said_before_anything_is_sent(
     assert not muster.requests
 
 
-def test_an_unknown_permission_or_status_names_those_that_exist(muster: Muster) -> None:
+def test_an_unknown_permission_or_status_names_those_that_exist(muster: FakeMuster) -> None:
     assert muster.run("keys", "create", "n", "--allow", "everything").exit_code == 2
     assert "completed" in muster.run("wait", "list", "--status", "done").stderr
 
 
-def test_a_new_key_is_alone_on_standard_output(muster: Muster) -> None:
+def test_a_new_key_is_alone_on_standard_output(muster: FakeMuster) -> None:
     muster.answers["POST /api/keys"] = httpx.Response(201, json={"key": "mk_a_b", "prefix": "a"})
     run = muster.run("keys", "create", "ci", "--allow", "waits:read", "--expires-in", "30d")
     assert run.stdout == "mk_a_b\n"
@@ -228,14 +228,14 @@ def test_a_new_key_is_alone_on_standard_output(muster: Muster) -> None:
     }
 
 
-def test_revoking_a_key_that_is_not_there_fails(muster: Muster) -> None:
+def test_revoking_a_key_that_is_not_there_fails(muster: FakeMuster) -> None:
     muster.answers["DELETE /api/keys/zz"] = httpx.Response(404, json={"detail": "key zz"})
     run = muster.run("keys", "revoke", "zz")
     assert run.exit_code == 1
     assert "There is no key zz" in run.stderr
 
 
-def test_quotas_are_listed_with_a_bar_for_what_is_used(muster: Muster) -> None:
+def test_quotas_are_listed_with_a_bar_for_what_is_used(muster: FakeMuster) -> None:
     day = {"resetsAt": "2030-01-01T00:00:00Z", "own": False}
     muster.answers["GET /api/quotas"] = {
         "items": [
@@ -258,12 +258,12 @@ def test_quotas_are_listed_with_a_bar_for_what_is_used(muster: Muster) -> None:
     assert json.loads(muster.run("quotas", "list", "--json").stdout)["items"][0]["used"] == 500
 
 
-def test_a_quota_must_be_one_that_there_is(muster: Muster) -> None:
+def test_a_quota_must_be_one_that_there_is(muster: FakeMuster) -> None:
     assert muster.run("quotas", "set", "acme", "nonsense", "5").exit_code == 2
     assert muster.run("quotas", "set", "acme", "keys", "-5").exit_code == 2
 
 
-def test_keys_are_listed_without_secrets(muster: Muster) -> None:
+def test_keys_are_listed_without_secrets(muster: FakeMuster) -> None:
     key = {
         "prefix": "ab12",
         "name": "ci",
@@ -278,7 +278,7 @@ def test_keys_are_listed_without_secrets(muster: Muster) -> None:
     assert "revoked" in shown
 
 
-def test_tail_ends_with_the_result(muster: Muster) -> None:
+def test_tail_ends_with_the_result(muster: FakeMuster) -> None:
     log = (
         'event: received\nid: 1\ndata: {"event": "api_response", "source": "api", '
         '"at": "2030-01-01T00:00:00.5Z", "data": {"a": 1}}\n\n'
@@ -295,14 +295,14 @@ def test_tail_ends_with_the_result(muster: Muster) -> None:
     assert run.exit_code == 1
 
 
-def test_migrate_without_a_database_says_what_to_do(muster: Muster, tmp_path: Path) -> None:
+def test_migrate_without_a_database_says_what_to_do(muster: FakeMuster, tmp_path: Path) -> None:
     run = muster.run("migrate", "--data-dir", str(tmp_path / "nothing"))
     assert run.exit_code == 1
     assert "--database-url" in run.stderr
 
 
 def test_config_names_the_variable_at_fault(
-    muster: Muster, monkeypatch: pytest.MonkeyPatch
+    muster: FakeMuster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MUSTER_PORT", "0")
     run = muster.run("config")
@@ -311,7 +311,7 @@ def test_config_names_the_variable_at_fault(
 
 
 def test_config_shows_every_setting_and_its_source(
-    muster: Muster, monkeypatch: pytest.MonkeyPatch
+    muster: FakeMuster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MUSTER_PORT", "9100")
     monkeypatch.setenv("MUSTER_DATABASE_URL", "postgresql://u:verysecret@h/d")
@@ -322,5 +322,5 @@ def test_config_shows_every_setting_and_its_source(
     assert "verysecret" not in run.stdout
 
 
-def test_the_version_is_told(muster: Muster) -> None:
+def test_the_version_is_told(muster: FakeMuster) -> None:
     assert muster.run("--version").stdout.startswith("muster ")

@@ -8,15 +8,15 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.events.cloud_event import Birth, read_batch, read_binary, read_event
-from core.events.cloud_event_data import Data, from_base64, from_body, from_json
-from core.events.event import EXTENSION_LENGTH, MOST_EXTENSIONS, Event
-from core.kafka.message import STRUCTURED, Record, Undecodable, arrival_of
+from core.events.cloud_event import EventStamp, read_batch, read_binary, read_event
+from core.events.cloud_event_data import EventData, from_base64, from_body, from_json
+from core.events.event import EXTENSION_LENGTH, MAX_EXTENSIONS, Event
+from core.kafka.message import STRUCTURED, KafkaMessage, UndecodableMessage, read_message
 from core.shared.address import Address
 from core.shared.errors import InvalidError
-from core.waits.correlation_ids import ids_of
-from core.waits.incoming_event import Arrival, offer_of, unplaced
-from core.waits.messages import decode_messages, encode
+from core.waits.correlation_ids import find_ids
+from core.waits.incoming_event import IncomingEvent, offer_of, unaddressed_event
+from core.waits.messages import decode_messages, encode_batch
 from tests.support.hostile_input import (
     RAW,
     TEXTS,
@@ -28,7 +28,7 @@ from tests.support.hostile_input import (
 )
 
 NOW = 1_750_000_000.0
-BIRTH = Birth(tenant=1, now=NOW, new_id=lambda: "evt_1")
+BIRTH = EventStamp(tenant=1, now=NOW, new_id=lambda: "evt_1")
 CLOUD_EVENT: dict[str, Any] = {
     "specversion": "1.0",
     "id": "1",
@@ -59,7 +59,7 @@ def assert_sound(event: Event) -> None:
     texts += [text for text in event.extensions.values() if isinstance(text, str)]
     texts += list(event.extensions)
     assert all(is_storable(text) and len(text) <= EXTENSION_LENGTH for text in texts)
-    assert len(event.extensions) <= MOST_EXTENSIONS
+    assert len(event.extensions) <= MAX_EXTENSIONS
     assert 0 <= event.time <= NOW + 86_400
     assert msgspec.json.decode(msgspec.json.encode(event), type=Event) == event
     if event.data is not None and event.is_json:
@@ -150,30 +150,30 @@ def test_any_kafka_record(
 ) -> None:
     declared = ("Content-Type", media_type.encode("utf-8", "surrogatepass"))
     for some in (headers, [declared, *headers]):
-        record = Record(
+        record = KafkaMessage(
             topic="orders", partition=0, offset=7, value=value, key=key, headers=tuple(some)
         )
-        found = arrival_of(record)
-        if isinstance(found, Undecodable):
+        found = read_message(record)
+        if isinstance(found, UndecodableMessage):
             assert len(found.error) < 2_000
         else:
             _assert_sound_arrival(found)
 
 
-def _assert_sound_arrival(arrival: Arrival) -> None:
+def _assert_sound_arrival(arrival: IncomingEvent) -> None:
     assert is_storable(arrival.content_type)
     assert len(arrival.content_type) <= 255, "a media type that fills a row"
-    ids = ids_of(arrival.headers, arrival.body)
+    ids = find_ids(arrival.headers, arrival.body)
     if not isinstance(ids, list):
         assert is_storable(ids.name)
-        assert unplaced(1, arrival, "turn", NOW).payload == arrival.raw
+        assert unaddressed_event(1, arrival, "turn", NOW).payload == arrival.raw
         return
     for one in ids:
         assert is_storable(one.execution_id)
         assert is_storable(one.correlation_id)
         where = Address(1, one.execution_id, one.correlation_id)
         offer = offer_of(where, one.fields, arrival, "turn")
-        assert decode_messages(encode([offer])) == [offer]
+        assert decode_messages(encode_batch([offer])) == [offer]
 
 
 @MANY
@@ -192,5 +192,5 @@ def test_any_data(member: bytes, declared: str | None, structured: bool) -> None
             found = read()
         except InvalidError:
             continue
-        assert isinstance(found, Data)
+        assert isinstance(found, EventData)
         assert found.content is None or isinstance(found.content, bytes)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.access.tokens import Holder, sign, verify
+from core.access.tokens import TokenHolder, sign, verify
 from core.shared.address import Address
 from core.shared.errors import InvalidError
 from core.shared.json_path import MISSING, find, parse_path, without, without_path
@@ -92,4 +92,4 @@ def test_a_token_that_was_damaged(raw: bytes) -> None:
         # The last character has bits that mean nothing; nothing else may differ.
         assert found is None or token[:-1] == whole[:-1]
     else:
-        assert found == Holder(Address(1, "e", "c"), "payer")
+        assert found == TokenHolder(Address(1, "e", "c"), "payer")

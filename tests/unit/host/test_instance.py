@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from host.client import running
-from host.detach import spawn_detached, tail
+from host.client import running_instance
+from host.detach import last_lines, spawn_detached
 from host.errors import HostError
 from host.instance import (
-    Instance,
-    Stage,
+    HostInstance,
+    HostStage,
     is_locked,
     read_instance,
     sole_host,
     write_instance,
     write_private,
 )
-from host.lifecycle import down, sweep
-from host.paths import Places, places_of
-from host.processes import Mark
+from host.lifecycle import down, end_leftovers
+from host.paths import InstancePaths, instance_paths
+from host.processes import ProcessIdentity
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
-    places = places_of(tmp_path)
+    places = instance_paths(tmp_path)
     write_instance(places, _instance(places))
     assert read_instance(places) == _instance(places)
 
@@ -39,14 +39,14 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", '{"pid": 1}', "[]"])
 def test_a_damaged_file_counts_as_none(tmp_path: Path, text: str) -> None:
-    places = places_of(tmp_path)
+    places = instance_paths(tmp_path)
     places.instance.write_text(text)
     assert read_instance(places) is None
-    assert sweep(places) == 0
+    assert end_leftovers(places) == 0
 
 
 def test_a_second_host_is_told_who_the_first_is(tmp_path: Path) -> None:
-    places = places_of(tmp_path)
+    places = instance_paths(tmp_path)
     write_instance(places, _instance(places))
     with sole_host(places):
         assert is_locked(places)
@@ -59,12 +59,13 @@ def test_a_second_host_is_told_who_the_first_is(tmp_path: Path) -> None:
 
 
 def test_the_lock_ends_with_the_process_that_held_it(tmp_path: Path) -> None:
-    places = places_of(tmp_path)
+    places = instance_paths(tmp_path)
     code = (
         "import os, pathlib\n"
         "from host.instance import sole_host\n"
-        "from host.paths import places_of\n"
-        f"with sole_host(places_of(pathlib.Path({str(tmp_path)!r}))): os.kill(os.getpid(), 9)\n"
+        "from host.paths import instance_paths\n"
+        f"paths = instance_paths(pathlib.Path({str(tmp_path)!r}))\n"
+        "with sole_host(paths): os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=False, timeout=30)
     assert places.lock.exists()
@@ -77,21 +78,21 @@ def test_down_says_so_when_nothing_runs(tmp_path: Path) -> None:
 
 
 def test_a_number_that_another_process_has_by_now_is_left_alone(tmp_path: Path) -> None:
-    places = places_of(tmp_path)
+    places = instance_paths(tmp_path)
     with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as child:
-        stale = Mark(pid=child.pid, born="another-boot/1", name="raylet")
+        stale = ProcessIdentity(pid=child.pid, born="another-boot/1", name="raylet")
         write_instance(places, _instance(places).model_copy(update={"processes": (stale,)}))
-        assert sweep(places) == 0
+        assert end_leftovers(places) == 0
         assert child.poll() is None
         assert read_instance(places) is None
         child.kill()
 
 
 def test_only_a_living_host_counts_as_running(tmp_path: Path) -> None:
-    places = places_of(tmp_path)
+    places = instance_paths(tmp_path)
     write_instance(places, _instance(places))
     with pytest.raises(HostError, match="Nothing runs on"):
-        running(tmp_path)
+        running_instance(tmp_path)
 
 
 def test_a_background_host_that_fails_shows_its_last_lines(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_background_host_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_background_host_does_not_touch_the_log_of_a_running_one(tmp_path: Path) -> None:
-    places = places_of(tmp_path)
+    places = instance_paths(tmp_path)
     places.log.write_text("precious")
     with sole_host(places), pytest.raises(HostError, match="already runs"):
         spawn_detached(["true"], tmp_path)
@@ -116,14 +117,14 @@ def test_a_background_host_does_not_touch_the_log_of_a_running_one(tmp_path: Pat
 
 def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("\n".join(str(number) for number in range(100)))
-    assert tail(tmp_path / "log", 2) == "98\n99"
-    assert tail(tmp_path / "none") == ""
+    assert last_lines(tmp_path / "log", 2) == "98\n99"
+    assert last_lines(tmp_path / "none") == ""
 
 
-def _instance(places: Places) -> Instance:
-    return Instance(
-        host=Mark(pid=1, born="an-earlier-boot/1"),
-        stage=Stage.UP,
+def _instance(places: InstancePaths) -> HostInstance:
+    return HostInstance(
+        host=ProcessIdentity(pid=1, born="an-earlier-boot/1"),
+        stage=HostStage.UP,
         url="http://127.0.0.1:8000",
         port=8000,
         started_at=datetime(2026, 1, 1, tzinfo=UTC),

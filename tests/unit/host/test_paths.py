@@ -4,22 +4,28 @@ from pathlib import Path
 import pytest
 
 from host.errors import HostError
-from host.paths import Places, discard_run_dir, places_of, prepare_data_dir, prepare_run_dir
+from host.paths import (
+    InstancePaths,
+    discard_run_dir,
+    instance_paths,
+    prepare_data_dir,
+    prepare_run_dir,
+)
 
 
 def test_one_folder_has_one_set_of_places_however_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data")
     named = {tmp_path / "data", tmp_path / "link", tmp_path / "data" / ".." / "data"}
-    assert len({places_of(path) for path in named}) == 1
+    assert len({instance_paths(path) for path in named}) == 1
 
 
 def test_two_folders_never_share_a_run_folder(tmp_path: Path) -> None:
-    assert places_of(tmp_path / "a").run_dir != places_of(tmp_path / "b").run_dir
+    assert instance_paths(tmp_path / "a").run_dir != instance_paths(tmp_path / "b").run_dir
 
 
 def test_sockets_below_the_run_folder_fit_the_kernels_limit() -> None:
-    places = places_of(Path("/a/very/long/folder" * 20))
+    places = instance_paths(Path("/a/very/long/folder" * 20))
     node_id = "f" * 56
     longest = max(
         places.haproxy / node_id / "metrics.sock.1234567.tmp",
@@ -32,7 +38,7 @@ def test_sockets_below_the_run_folder_fit_the_kernels_limit() -> None:
 def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HostError, match=r"^Cannot write to the data folder .*--data-dir\.$"):
-        prepare_data_dir(places_of(tmp_path / "file" / "data"))
+        prepare_data_dir(instance_paths(tmp_path / "file" / "data"))
 
 
 def test_the_run_folder_is_closed_to_others(tmp_path: Path) -> None:
@@ -72,5 +78,5 @@ def test_the_logs_outlive_the_run_folder(tmp_path: Path) -> None:
         assert (places.kept_logs / "raylet.out").read_text() == text
 
 
-def _places(tmp_path: Path) -> Places:
-    return Places(tmp_path / "data", tmp_path / "run")
+def _places(tmp_path: Path) -> InstancePaths:
+    return InstancePaths(tmp_path / "data", tmp_path / "run")

@@ -8,43 +8,49 @@ from pathlib import Path
 
 import psutil
 
-from host.processes import Mark, end_all, find, find_in, mark_of
+from host.processes import (
+    ProcessIdentity,
+    find_process,
+    find_processes_in,
+    identify_process,
+    terminate_all,
+)
 
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); "
 
 
 def test_a_marked_process_is_found_again(tmp_path: Path) -> None:
     with _sleeper(tmp_path) as child:
-        mark = mark_of(child.pid)
+        mark = identify_process(child.pid)
         assert mark is not None
-        found = find(Mark.model_validate_json(mark.model_dump_json()))
+        found = find_process(ProcessIdentity.model_validate_json(mark.model_dump_json()))
         assert found is not None
         assert found.pid == child.pid
 
 
 def test_another_process_with_the_same_number_is_not_taken_for_it(tmp_path: Path) -> None:
     with _sleeper(tmp_path) as child:
-        mark = mark_of(child.pid)
+        mark = identify_process(child.pid)
         assert mark is not None
         for other in ("0", mark.born + "1", "another-boot/" + mark.born.partition("/")[2]):
-            assert find(mark.model_copy(update={"born": other})) is None
+            assert find_process(mark.model_copy(update={"born": other})) is None
 
 
 def test_an_ended_process_is_not_found(tmp_path: Path) -> None:
     with _sleeper(tmp_path) as child:
-        mark = mark_of(child.pid)
+        mark = identify_process(child.pid)
         assert mark is not None
-    assert find(mark) is None
-    assert mark_of(child.pid) is None
+    assert find_process(mark) is None
+    assert identify_process(child.pid) is None
 
 
 def test_a_zombie_counts_as_ended(tmp_path: Path) -> None:
     with _sleeper(tmp_path) as child:
-        mark = mark_of(child.pid)
+        mark = identify_process(child.pid)
         assert mark is not None
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert find(mark) is None
+        assert find_process(mark) is None
 
 
 def test_processes_are_known_by_the_folder_they_work_in(tmp_path: Path) -> None:
@@ -52,16 +58,16 @@ def test_processes_are_known_by_the_folder_they_work_in(tmp_path: Path) -> None:
     run.mkdir()
     other.mkdir()
     with _sleeper(run) as mine, _sleeper(other):
-        assert [process.pid for process in find_in(run)] == [mine.pid]
+        assert [process.pid for process in find_processes_in(run)] == [mine.pid]
         run.rmdir()
-        assert [process.pid for process in find_in(run)] == [mine.pid]
+        assert [process.pid for process in find_processes_in(run)] == [mine.pid]
 
 
 def test_this_process_is_never_found(tmp_path: Path) -> None:
     before = Path.cwd()
     os.chdir(tmp_path)
     try:
-        assert find_in(tmp_path) == []
+        assert find_processes_in(tmp_path) == []
     finally:
         os.chdir(before)
 
@@ -72,12 +78,12 @@ def test_what_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
         started = time.monotonic()
 
         def look() -> list[psutil.Process]:
-            found = find_in(tmp_path)
+            found = find_processes_in(tmp_path)
             for process in found:
                 ending[process.pid] = time.monotonic() - started
             return found
 
-        assert end_all(look, grace=0.5) == []
+        assert terminate_all(look, grace=0.5) == []
         assert ending[willing.pid] < 0.5 <= ending[stubborn.pid]
 
 
@@ -87,10 +93,10 @@ def test_what_is_started_meanwhile_is_ended_too(tmp_path: Path) -> None:
 
         def look() -> list[psutil.Process]:
             wanted = next(rounds, [late.pid])
-            return [process for process in find_in(tmp_path) if process.pid in wanted]
+            return [process for process in find_processes_in(tmp_path) if process.pid in wanted]
 
-        assert end_all(look, grace=0.2) == []
-        assert not find_in(tmp_path)
+        assert terminate_all(look, grace=0.2) == []
+        assert not find_processes_in(tmp_path)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ with signals.stop_on_signals(lambda: print("killed", flush=True)) as held:
 
 def test_a_held_signal_is_heeded_when_the_block_is_done() -> None:
     steps = []
-    with pytest.raises(StopRequested), stop_on_signals(_never) as held, held.hold():  # noqa: PT012
+    with pytest.raises(StopRequested), stop_on_signals(_never) as held, held.defer():  # noqa: PT012
         _send(signal.SIGTERM)
         steps.append("done")
     assert steps == ["done"]

@@ -6,10 +6,10 @@ from typing import Any
 
 from core.shared.address import Address
 from core.waits.config import WaitConfig
-from core.waits.messages import Cancel, Expire, Message, Offer, Register, Reply
+from core.waits.messages import Cancel, Expire, Offer, Register, Reply, WaitMessage
 from core.waits.spec import Source, WaitSpec, encode_spec
-from core.waits.state import Entry, Parked, Wait
-from core.waits.transitions import take
+from core.waits.state import ParkedEvent, Wait, WaitLogEntry
+from core.waits.transitions import apply
 
 ADDRESS = Address(7, "run", "order")
 OPENED = 1_700_000_000.0
@@ -23,13 +23,13 @@ BOTH = spec_of(apiCall={"url": "u"}, kafkaEvent={"topic": "orders"}, timeout=60)
 
 
 @dataclass
-class Story:
+class WaitHistory:
     """One correlation through its turns."""
 
     spec: WaitSpec = BOTH
     wait: Wait | None = None
-    entries: list[Entry] = field(default_factory=list)
-    parked: list[Parked] = field(default_factory=list)
+    entries: list[WaitLogEntry] = field(default_factory=list)
+    parked: list[ParkedEvent] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -43,20 +43,20 @@ class Story:
         assert self.wait is not None
         return self.wait
 
-    def callback(self, name: str, payload: bytes = b"{}", service: str = "bank") -> "Story":
+    def callback(self, name: str, payload: bytes = b"{}", service: str = "bank") -> "WaitHistory":
         return self._offer(Source.API, service, name, payload)
 
-    def event(self, name: str, payload: bytes = b"{}", topic: str = "orders") -> "Story":
+    def event(self, name: str, payload: bytes = b"{}", topic: str = "orders") -> "WaitHistory":
         return self._offer(Source.KAFKA, topic, name, payload)
 
-    def expire(self, after: float) -> "Story":
+    def expire(self, after: float) -> "WaitHistory":
         at = OPENED + after
         return self._turn(Expire(address=ADDRESS, turn_id="x", at=at), at)
 
-    def cancel(self) -> "Story":
+    def cancel(self) -> "WaitHistory":
         return self._turn(Cancel(address=ADDRESS, turn_id="c"), OPENED + 1)
 
-    def _offer(self, source: Source, label: str, name: str, payload: bytes) -> "Story":
+    def _offer(self, source: Source, label: str, name: str, payload: bytes) -> "WaitHistory":
         offer = Offer(
             address=ADDRESS,
             turn_id=name,
@@ -67,8 +67,8 @@ class Story:
         )
         return self._turn(offer, OPENED + 1 + len(self.entries))
 
-    def _turn(self, message: Message, now: float) -> "Story":
-        decision = take(self.wait, message, now)
+    def _turn(self, message: WaitMessage, now: float) -> "WaitHistory":
+        decision = apply(self.wait, message, now)
         self.wait = decision.wait
         self.entries += decision.entries
         self.parked += decision.parked

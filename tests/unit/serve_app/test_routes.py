@@ -9,7 +9,7 @@ from core.access.permissions import Permission
 from core.access.tokens import CALLBACK, STREAM
 from core.shared.config import Config
 from serve_app.api import Api, create_app
-from serve_app.http.openapi import permit_of
+from serve_app.http.openapi import requirement_of
 from serve_app.http.permissions import RequiresOrToken
 
 PUBLIC = {
@@ -54,11 +54,11 @@ def test_there_are_no_other_kinds_of_route() -> None:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.methods} {route.path}")
 def test_every_route_names_a_permission_or_is_on_the_public_list(route: APIRoute) -> None:
-    assert (permit_of(route) is None) == (route.path in PUBLIC)
+    assert (requirement_of(route) is None) == (route.path in PUBLIC)
 
 
 def test_every_permission_opens_something() -> None:
-    permits = [permit for route in ROUTES if (permit := permit_of(route))]
+    permits = [permit for route in ROUTES if (permit := requirement_of(route))]
     assert {permit.permission for permit in permits} == set(Permission)
 
 
@@ -66,7 +66,7 @@ def test_a_token_opens_what_it_is_for_only() -> None:
     opened = {
         route.path: permit.purpose
         for route in ROUTES
-        if isinstance(permit := permit_of(route), RequiresOrToken)
+        if isinstance(permit := requirement_of(route), RequiresOrToken)
     }
     assert opened == {
         "/api/internal/callbacks/{service}": CALLBACK,
@@ -78,7 +78,7 @@ def test_a_token_opens_what_it_is_for_only() -> None:
 
 def test_writing_needs_a_permission_to_write() -> None:
     for route in ROUTES:
-        permit = permit_of(route)
+        permit = requirement_of(route)
         if permit is not None and route.methods != {"GET"}:
             assert permit.permission.endswith(":write"), route.path
 

@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from core.access.denial import Denial
-from telemetry.denials import EVERY, MANY, MOST_KEYS, MOST_SOURCES, Denials
+from telemetry.denials import LOG_EVERY, MANY, MAX_KEYS, MAX_SOURCES, Denials
 
 UNKNOWN = Denial("unknown_key")
 
@@ -39,14 +39,14 @@ def test_a_source_gets_a_line_a_second_with_the_count(denials: Denials, clock: C
     with capture_logs() as lines:
         for _ in range(500):
             denials.note(UNKNOWN, "10.0.0.1")
-        denials.tell_rest()
+        denials.flush_log()
         assert [line["count"] for line in lines] == [1]
-        clock.now += EVERY
+        clock.now += LOG_EVERY
         denials.note(UNKNOWN, "10.0.0.1")
         assert [line["count"] for line in lines] == [1, 500]
         denials.note(UNKNOWN, "10.0.0.1")
-        clock.now += EVERY
-        denials.tell_rest()
+        clock.now += LOG_EVERY
+        denials.flush_log()
     assert [line["count"] for line in lines] == [1, 500, 1]
     told = {"event": "request.denied", "reason": "unknown_key", "source": "10.0.0.1"}
     assert told.items() <= lines[0].items()
@@ -57,13 +57,13 @@ def test_a_flood_of_sources_is_told_as_one(denials: Denials, clock: Clock) -> No
     with capture_logs() as lines:
         for number in range(10_000):
             denials.note(UNKNOWN, f"source-{number}")
-        assert len(lines) == MOST_SOURCES + 1
+        assert len(lines) == MAX_SOURCES + 1
         assert lines[-1]["source"] == MANY
-        clock.now += EVERY
-        denials.tell_rest()
-        assert lines[-1]["count"] == 10_000 - MOST_SOURCES - 1
-        clock.now += EVERY
-        denials.tell_rest()
+        clock.now += LOG_EVERY
+        denials.flush_log()
+        assert lines[-1]["count"] == 10_000 - MAX_SOURCES - 1
+        clock.now += LOG_EVERY
+        denials.flush_log()
     assert not denials._lines, "what is quiet is forgotten"
 
 
@@ -80,10 +80,10 @@ def test_a_key_is_named_in_the_log_and_to_its_own_tenant(denials: Denials) -> No
 
 
 def test_keys_that_are_counted_apart_have_a_bound(denials: Denials) -> None:
-    for number in range(MOST_KEYS + 50):
+    for number in range(MAX_KEYS + 50):
         denials.note(Denial("permission", f"k{number}", 7), "s")
     own = counted(denials, 7)
     assert own["muster_key_denied_total", MANY, "permission"] == 50
     for tenant in range(5_000):
         denials.note(Denial("permission", "k", tenant + 100), "s")
-    assert len(denials._keys) == 2 * MOST_KEYS
+    assert len(denials._keys) == 2 * MAX_KEYS

@@ -1,7 +1,7 @@
-from telemetry.http_metrics import BOUNDS, HttpTally, cumulative
+from telemetry.http_metrics import BOUNDS, HttpMetrics, cumulative
 
 
-def samples(tally: HttpTally) -> dict[tuple[str, str], float]:
+def samples(tally: HttpMetrics) -> dict[tuple[str, str], float]:
     return {
         (sample.name, sample.labels.get("le") or sample.labels.get("status", "")): sample.value
         for family in tally.collect()
@@ -10,7 +10,7 @@ def samples(tally: HttpTally) -> dict[tuple[str, str], float]:
 
 
 def test_times_fall_into_the_bucket_of_the_next_bound() -> None:
-    tally = HttpTally("r1")
+    tally = HttpMetrics("r1")
     for seconds in (BOUNDS[0], BOUNDS[0] + 0.001, 11.0):
         tally.observe("POST", "/x", 200, seconds)
     tally.observe("POST", "/x", 429, 0.001)
@@ -25,7 +25,7 @@ def test_times_fall_into_the_bucket_of_the_next_bound() -> None:
 
 
 def test_what_was_held_open_has_no_time() -> None:
-    tally = HttpTally("r1")
+    tally = HttpMetrics("r1")
     tally.observe("GET", "/stream", 200, None)
     assert samples(tally)["muster_http_request_seconds_count", ""] == 0
 

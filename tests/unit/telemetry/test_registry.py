@@ -3,8 +3,8 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.waits.counters import FLUSH_BOUNDS as COUNTED_BOUNDS
-from actors.waits.counters import Tally
-from telemetry.registry import FLUSH_BOUNDS, Metrics, Snapshot
+from actors.waits.counters import ShardCounters
+from telemetry.registry import FLUSH_BOUNDS, Metrics, MetricsSnapshot
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -13,7 +13,7 @@ def shard(name: str, **stats: Any) -> dict[str, Any]:
     return {"name": name, "kind": "shard", "alive": True, "restarts": 2, "stats": stats}
 
 
-def page(snapshot: Snapshot, metrics: Metrics | None = None) -> Series:
+def page(snapshot: MetricsSnapshot, metrics: Metrics | None = None) -> Series:
     text = (metrics or Metrics("r1")).render(snapshot, requests=3, streams=4).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -28,7 +28,7 @@ def value(series: Series, name: str, **labels: str) -> float:
 
 def test_each_number_of_a_shard_has_its_series() -> None:
     series = page(
-        Snapshot(
+        MetricsSnapshot(
             actors=(shard("shard-0", hot=5, pending=1, registered=9, late=2, ended_timeout=3),)
         )
     )
@@ -42,10 +42,10 @@ def test_each_number_of_a_shard_has_its_series() -> None:
 
 
 def test_flush_times_become_a_cumulative_histogram() -> None:
-    tally = Tally()
+    tally = ShardCounters()
     for seconds in (0.0005, 0.002, 0.002, 9.0):
         tally.flush(rows=10, seconds=seconds)
-    series = page(Snapshot(actors=(shard("shard-0", **tally.snapshot()),)))
+    series = page(MetricsSnapshot(actors=(shard("shard-0", **tally.snapshot()),)))
     name = "muster_flush_seconds_bucket"
     assert value(series, name, shard="shard-0", le="0.001") == 1
     assert value(series, name, shard="shard-0", le="0.0025") == 3
@@ -61,18 +61,18 @@ def test_shards_count_flushes_by_the_bounds_that_are_published() -> None:
 
 def test_every_count_of_a_shard_is_published() -> None:
     """A counter that is added to the tally must not be forgotten here."""
-    counted = {name: 1 for name in Tally().snapshot() if name != "flush_seconds_buckets"}
-    series = page(Snapshot(actors=(shard("shard-0", **counted),)))
-    empty = page(Snapshot(actors=(shard("shard-0"),)))
+    counted = {name: 1 for name in ShardCounters().snapshot() if name != "flush_seconds_buckets"}
+    series = page(MetricsSnapshot(actors=(shard("shard-0", **counted),)))
+    empty = page(MetricsSnapshot(actors=(shard("shard-0"),)))
     changed = {key for key, number in series.items() if number != empty.get(key)}
     for name in counted:
-        alone = page(Snapshot(actors=(shard("shard-0", **{name: 1}),)))
+        alone = page(MetricsSnapshot(actors=(shard("shard-0", **{name: 1}),)))
         assert any(alone[key] != empty[key] for key in changed), name
 
 
 def test_waits_and_inbox_come_from_the_census() -> None:
     series = page(
-        Snapshot(waits={"waiting": 4, "timeout": 1}, inbox={("buffered", "no_wait_yet"): 6})
+        MetricsSnapshot(waits={"waiting": 4, "timeout": 1}, inbox={("buffered", "no_wait_yet"): 6})
     )
     assert value(series, "muster_active_waits") == 4
     assert value(series, "muster_waits", status="timeout") == 1
@@ -80,7 +80,7 @@ def test_waits_and_inbox_come_from_the_census() -> None:
 
 
 def test_what_could_not_be_read_is_left_out_and_not_told_as_zero() -> None:
-    assert not any(name == "muster_active_waits" for name, _ in page(Snapshot()))
+    assert not any(name == "muster_active_waits" for name, _ in page(MetricsSnapshot()))
 
 
 def test_requests_are_counted_by_route_and_status_with_the_replica_named() -> None:
@@ -88,8 +88,8 @@ def test_requests_are_counted_by_route_and_status_with_the_replica_named() -> No
     for _ in range(2):
         metrics.http.observe("POST", "/x", 200, 0.004)
     metrics.http.observe("GET", "/stream", 200, None)
-    metrics.shed()
-    series = page(Snapshot(), metrics)
+    metrics.count_shed()
+    series = page(MetricsSnapshot(), metrics)
     labels = {"replica": "r9", "method": "POST", "route": "/x", "status": "200"}
     assert value(series, "muster_http_requests_total", **labels) == 2
     assert value(series, "muster_http_request_seconds_count", replica="r9", route="/x") == 2
@@ -103,6 +103,6 @@ def test_what_filters_said_is_told_as_it_is_counted() -> None:
     metrics, counts = Metrics("ingress-1"), {"passes": 0, "failed": 0}
     metrics.events.filtered = counts
     counts["failed"] += 2
-    page = metrics.render(Snapshot(), requests=0, streams=0).decode()
+    page = metrics.render(MetricsSnapshot(), requests=0, streams=0).decode()
     assert 'muster_events_filtered_total{judgement="failed",replica="ingress-1"} 2.0' in page
     assert 'muster_events_filtered_total{judgement="passes",replica="ingress-1"} 0.0' in page

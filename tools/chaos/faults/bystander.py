@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from cli.shell.client import Client, UnreachableError
-from cli.shell.problems import ProblemError
-from tools.chaos.fault import Scene
+from cli.shell.problems import ProblemResponseError
+from tools.chaos.fault import FaultRun
 from tools.chaos.probe import register_once
 
 _PAUSE = 0.05
-_PATIENCE = 10.0
-SLOWER = 3
+_TIMEOUT = 10.0
+MAX_SLOWDOWN = 3
 """Times what it takes without the fault."""
-ALWAYS_ALLOWED = 0.5
+ALLOWED_SECONDS = 0.5
 """Seconds, however fast it is without."""
-MAY_FAIL = 0.02
+MAX_FAILURE_SHARE = 0.02
 
 
 @dataclass(slots=True)
-class Served:
+class BystanderStats:
     """What a bystander met."""
 
     latencies: list[float] = field(default_factory=list)
@@ -31,7 +31,7 @@ class Served:
     @property
     def median(self) -> float:
         """How long half of the answers took at most."""
-        return statistics.median(self.latencies) if self.latencies else _PATIENCE
+        return statistics.median(self.latencies) if self.latencies else _TIMEOUT
 
     @property
     def failed(self) -> float:
@@ -39,9 +39,9 @@ class Served:
         return len(self.refused) / max(1, len(self.refused) + len(self.latencies))
 
 
-async def look_around(client: Client, seconds: float) -> Served:
+async def sample_service(client: Client, seconds: float) -> BystanderStats:
     """Ask again and again for so long."""
-    served = Served()
+    served = BystanderStats()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         await _ask(client, served)
@@ -49,9 +49,9 @@ async def look_around(client: Client, seconds: float) -> Served:
 
 
 @contextlib.asynccontextmanager
-async def bystander(client: Client) -> AsyncIterator[Served]:
+async def bystander(client: Client) -> AsyncIterator[BystanderStats]:
     """Ask again and again for as long as the block lasts."""
-    served = Served()
+    served = BystanderStats()
 
     async def go_on() -> None:
         while True:
@@ -66,15 +66,15 @@ async def bystander(client: Client) -> AsyncIterator[Served]:
             await task
 
 
-def check_served(scene: Scene, during: Served, without: Served) -> None:
+def check_bystander(scene: FaultRun, during: BystanderStats, without: BystanderStats) -> None:
     """Others must hardly notice: neither refused, nor much slower."""
     scene.check(
         "others are served meanwhile",
-        during.failed <= MAY_FAIL and bool(during.latencies),
+        during.failed <= MAX_FAILURE_SHARE and bool(during.latencies),
         f"{len(during.latencies)} times, {len(during.refused)} times not"
         + (f" ({during.refused[0]})" if during.refused else ""),
     )
-    bound = max(ALWAYS_ALLOWED, SLOWER * without.median)
+    bound = max(ALLOWED_SECONDS, MAX_SLOWDOWN * without.median)
     scene.check(
         "as soon as without it",
         during.median <= bound,
@@ -83,12 +83,12 @@ def check_served(scene: Scene, during: Served, without: Served) -> None:
     )
 
 
-async def _ask(client: Client, served: Served) -> None:
+async def _ask(client: Client, served: BystanderStats) -> None:
     began = time.monotonic()
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             await register_once(client)
-    except (TimeoutError, UnreachableError, ProblemError) as error:
+    except (TimeoutError, UnreachableError, ProblemResponseError) as error:
         served.refused.append(str(error) or "no answer")
     else:
         served.latencies.append(time.monotonic() - began)

@@ -16,16 +16,16 @@ import msgspec
 import uvloop
 
 from cli.shell.errors import CommandError
-from tools.chaos.ack_log import Ledger, ack_of
-from tools.chaos.scenario import Door, Shape, Step, Story
+from tools.chaos.ack_log import AckLog, make_ack
+from tools.chaos.scenario import ChaosScenario, RequestChannel, ScenarioShape, ScenarioStep
 
 _TICK = 0.002
-_LINGER = 15.0  # seconds for answers that are still under way at the end
-_AGAIN = 0.1  # seconds until a broken connection is opened anew
+_DRAIN_WITHIN = 15.0  # seconds for answers that are still under way at the end
+_RECONNECT_AFTER = 0.1  # seconds until a broken connection is opened anew
 _HEAD_END = b"\r\n\r\n"
 
 
-class Order(msgspec.Struct, kw_only=True):
+class FloodOrder(msgspec.Struct, kw_only=True):
     """What to send where."""
 
     host: str
@@ -39,7 +39,7 @@ class Order(msgspec.Struct, kw_only=True):
     """Requests a second; None sends the next one when the last is answered."""
 
 
-class Outcome(msgspec.Struct, kw_only=True):
+class FloodResult(msgspec.Struct, kw_only=True):
     """What came back."""
 
     seconds: float
@@ -79,7 +79,7 @@ class Outcome(msgspec.Struct, kw_only=True):
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
 
 
-async def pour(order: Order) -> Outcome:
+async def run_flood(order: FloodOrder) -> FloodResult:
     """Run an order in a process of its own: a busy generator must not measure itself."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -88,7 +88,7 @@ async def pour(order: Order) -> Outcome:
         stdin=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(order.seconds + _LINGER + 60):
+        async with asyncio.timeout(order.seconds + _DRAIN_WITHIN + 60):
             await process.communicate(msgspec.json.encode(order))
     finally:
         if process.returncode is None:
@@ -96,21 +96,21 @@ async def pour(order: Order) -> Outcome:
             await process.wait()
     if process.returncode:
         raise CommandError("The flood broke off: its last words are above.")
-    return msgspec.json.decode(_outcome_file(order).read_bytes(), type=Outcome)
+    return msgspec.json.decode(_result_file(order).read_bytes(), type=FloodResult)
 
 
-def request_of(order: Order, number: int) -> tuple[Story, Step, bytes]:
+def build_request(order: FloodOrder, number: int) -> tuple[ChaosScenario, ScenarioStep, bytes]:
     """Every second request registers a wait; the one after it is its callback."""
     name = f"{order.run}-{number // 2}"
-    story = Story(
-        execution_id=f"flood-{name}", correlation_id=f"f-{name}", shape=Shape.ALL, waves=()
+    story = ChaosScenario(
+        execution_id=f"flood-{name}", correlation_id=f"f-{name}", shape=ScenarioShape.ALL, waves=()
     )
     if number % 2 == 0:
-        step, path = Step(Door.REGISTER), "/api/wait-states"
+        step, path = ScenarioStep(RequestChannel.REGISTER), "/api/wait-states"
         headers: dict[str, str] = {}
         body = json.dumps(story.registration()).encode()
     else:
-        step = Step(Door.API, f"{name}-a")
+        step = ScenarioStep(RequestChannel.API, f"{name}-a")
         path, headers, body = story.event_request(step)
     lines = [
         f"POST {path} HTTP/1.1",
@@ -123,7 +123,7 @@ def request_of(order: Order, number: int) -> tuple[Story, Step, bytes]:
     return story, step, "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def split_answer(data: bytes) -> tuple[int, bytes, bytes] | None:
+def split_response(data: bytes) -> tuple[int, bytes, bytes] | None:
     """Status, head in lower case and body, once the whole answer is there."""
     end = data.find(_HEAD_END)
     if end < 0:
@@ -140,18 +140,18 @@ def split_answer(data: bytes) -> tuple[int, bytes, bytes] | None:
 class Flood:
     """An order under way."""
 
-    def __init__(self, order: Order, ledger: Ledger) -> None:
+    def __init__(self, order: FloodOrder, ledger: AckLog) -> None:
         self.order = order
-        self.outcome = Outcome(seconds=order.seconds)
+        self.outcome = FloodResult(seconds=order.seconds)
         self.over = False
         self._ledger = ledger
         self._number = 0
         self._began = 0.0
-        self._idle: list[Lane] = []
-        self._under_way: set[Lane] = set()
+        self._idle: list[FloodConnection] = []
+        self._under_way: set[FloodConnection] = set()
         self._opening: set[asyncio.Future[None]] = set()
 
-    async def __call__(self) -> Outcome:
+    async def __call__(self) -> FloodResult:
         """Open every connection, then begin."""
         for _ in range(self.order.connections):
             await self._open()
@@ -161,7 +161,7 @@ class Flood:
         else:
             await self._at_rate(self.order.rate)
         self.over = True
-        deadline = time.monotonic() + _LINGER
+        deadline = time.monotonic() + _DRAIN_WITHIN
         while self._under_way and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_TICK)
         self.outcome.broken += len(self._under_way)
@@ -184,34 +184,34 @@ class Flood:
                     self.outcome.offered += 1
                     self.outcome.held_back += 1
 
-    def answered(self, lane: "Lane", answer: tuple[int, bytes, bytes]) -> None:
+    def answered(self, connection: "FloodConnection", answer: tuple[int, bytes, bytes]) -> None:
         """Note the answer; the connection is free for the next request."""
         status, head, body = answer
         outcome = self.outcome
         outcome.answers[status] = outcome.answers.get(status, 0) + 1
         now = time.monotonic()
         if status < 300:
-            outcome.latencies.append(now - lane.sent_at)
-            self._ledger.note(ack_of(*lane.asked, json.loads(body), now - self._began))
+            outcome.latencies.append(now - connection.sent_at)
+            self._ledger.note(make_ack(*connection.in_flight, json.loads(body), now - self._began))
         elif b"\r\nretry-after:" not in head:
             outcome.bare += 1
-        self._under_way.discard(lane)
+        self._under_way.discard(connection)
         if self.over:
             return
         if self.order.rate is None:
-            self._send(lane)
+            self._send(connection)
         else:
-            self._idle.append(lane)
+            self._idle.append(connection)
 
-    def broken(self, lane: "Lane") -> None:
+    def broken(self, connection: "FloodConnection") -> None:
         """A connection is gone, perhaps with a request."""
-        if lane in self._under_way:
+        if connection in self._under_way:
             self.outcome.broken += 1
-            self._under_way.discard(lane)
-        elif lane in self._idle:
-            self._idle.remove(lane)
+            self._under_way.discard(connection)
+        elif connection in self._idle:
+            self._idle.remove(connection)
         if not self.over:
-            asyncio.get_running_loop().call_later(_AGAIN, self._reopen)
+            asyncio.get_running_loop().call_later(_RECONNECT_AFTER, self._reopen)
 
     def _reopen(self) -> None:
         task = asyncio.ensure_future(self._open())
@@ -221,28 +221,30 @@ class Flood:
     def _opened(self, task: "asyncio.Future[None]") -> None:
         self._opening.discard(task)
         if not task.cancelled() and isinstance(task.exception(), OSError) and not self.over:
-            asyncio.get_running_loop().call_later(_AGAIN, self._reopen)
+            asyncio.get_running_loop().call_later(_RECONNECT_AFTER, self._reopen)
 
     async def _open(self) -> None:
         loop, order = asyncio.get_running_loop(), self.order
-        _, lane = await loop.create_connection(lambda: Lane(self), order.host, order.port)
-        self._idle.append(lane)
+        _, connection = await loop.create_connection(
+            lambda: FloodConnection(self), order.host, order.port
+        )
+        self._idle.append(connection)
 
-    def _send(self, lane: "Lane") -> None:
-        *asked, raw = request_of(self.order, self._number)
-        lane.asked = cast("tuple[Story, Step]", tuple(asked))
+    def _send(self, connection: "FloodConnection") -> None:
+        *in_flight, raw = build_request(self.order, self._number)
+        connection.in_flight = cast("tuple[ChaosScenario, ScenarioStep]", tuple(in_flight))
         self._number += 1
         self.outcome.offered += 1
-        self._under_way.add(lane)
-        lane.sent_at = time.monotonic()
-        lane.transport.write(raw)
+        self._under_way.add(connection)
+        connection.sent_at = time.monotonic()
+        connection.transport.write(raw)
 
 
-class Lane(asyncio.Protocol):
+class FloodConnection(asyncio.Protocol):
     """A connection with at most one request under way."""
 
     transport: asyncio.Transport
-    asked: tuple[Story, Step]
+    in_flight: tuple[ChaosScenario, ScenarioStep]
     sent_at: float
 
     def __init__(self, flood: Flood) -> None:
@@ -256,7 +258,7 @@ class Lane(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Gather until the answer is whole."""
         self._data += data
-        answer = split_answer(self._data)
+        answer = split_response(self._data)
         if answer is not None:
             self._data = b""
             self._flood.answered(self, answer)
@@ -268,20 +270,20 @@ class Lane(asyncio.Protocol):
 
 def main() -> None:
     """Read the order, carry it out, tell the outcome."""
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    ledger = Ledger.create(Path(order.ledger))
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=FloodOrder)
+    ledger = AckLog.create(Path(order.ledger))
 
-    async def run() -> Outcome:
+    async def run() -> FloodResult:
         return await Flood(order, ledger)()
 
     try:
         outcome: Any = uvloop.run(run())
     finally:
         ledger.close()
-    _outcome_file(order).write_bytes(msgspec.json.encode(outcome))
+    _result_file(order).write_bytes(msgspec.json.encode(outcome))
 
 
-def _outcome_file(order: Order) -> Path:
+def _result_file(order: FloodOrder) -> Path:
     return Path(order.ledger).with_suffix(".outcome.json")
 
 

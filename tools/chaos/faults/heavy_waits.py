@@ -10,30 +10,30 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from cli.shell.client import Client, UnreachableError, wait_path
-from cli.shell.problems import ProblemError
-from tools.chaos.fault import Blow, Fault, Scene, Strike
-from tools.chaos.faults.bystander import Served, bystander, check_served, look_around
-from tools.chaos.faults.memory import MEGABYTE, watched_memory
-from tools.chaos.scenario import LONG, SERVICE
+from cli.shell.problems import ProblemResponseError
+from tools.chaos.fault import Disruption, Fault, FaultRun, InjectFault
+from tools.chaos.faults.bystander import BystanderStats, bystander, check_bystander, sample_service
+from tools.chaos.faults.memory import MEGABYTE, watch_memory
+from tools.chaos.scenario import LONG_TIMEOUT, SERVICE
 
-MAY_GROW = 256 * MEGABYTE
-ANSWERED_WITHIN = 10.0
+MAX_MEMORY_GROWTH = 256 * MEGABYTE
+MAX_ANSWER_SECONDS = 10.0
 """Seconds that a request about a wait that is too large may take."""
-_AT_ONCE = 16
-_PATIENCE = 30.0
+_MAX_CONCURRENT = 16
+_TIMEOUT = 30.0
 _LARGE = 1_000_000  # bytes; a body may have 1 MB
 _EARLY = 100_000
 _EVENTS = 100  # as many as a wait may expect
 _OVERSIZE_FLAWS = frozenset({429, 500, 502, 503, 504})
-Ids = tuple[str, str]
+CorrelationIds = tuple[str, str]
 
 
-class Answers:
+class ResponseStats:
     """What a crowd of requests met: statuses, and the longest that one of them took."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
         self.statuses: Counter[int] = Counter()
         self.verdicts: Counter[str] = Counter()
         self.longest = 0.0
@@ -50,21 +50,23 @@ class Answers:
                 await self._slots.acquire()
                 group.create_task(self._note(send))
 
-    async def register(self, ids: Ids, data: dict[str, Any]) -> None:
+    async def register(self, ids: CorrelationIds, data: dict[str, Any]) -> None:
         """Register a wait."""
         body = {"executionId": ids[0], "correlationId": ids[1], "nodeId": "wait", "data": data}
         await self.send_all([lambda: self._client.post("/api/wait-states", body)])
 
-    async def read(self, ids: Ids) -> None:
+    async def read(self, ids: CorrelationIds) -> None:
         """Read a wait with its result."""
         await self.send_all([lambda: self._client.get(wait_path(*ids))])
 
-    def event(self, ids: Ids, name: str, body: bytes) -> Callable[[], Awaitable[Any]]:
+    def event(self, ids: CorrelationIds, name: str, body: bytes) -> Callable[[], Awaitable[Any]]:
         """A callback, to be sent."""
         headers = {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1], "X-Event-Id": name}
         return lambda: self._client.post(f"/api/internal/callbacks/{SERVICE}", body, headers)
 
-    def named_event(self, ids: Ids, name: str, body: bytes) -> Callable[[], Awaitable[Any]]:
+    def named_event(
+        self, ids: CorrelationIds, name: str, body: bytes
+    ) -> Callable[[], Awaitable[Any]]:
         """A callback of the service of this name, to be sent."""
         headers = {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1], "X-Event-Id": name}
         return lambda: self._client.post(f"/api/internal/callbacks/{name}", body, headers)
@@ -72,9 +74,9 @@ class Answers:
     async def _note(self, send: Callable[[], Awaitable[Any]]) -> None:
         began = time.monotonic()
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 reply = await send()
-        except ProblemError as problem:
+        except ProblemResponseError as problem:
             self.statuses[problem.status] += 1
         except (TimeoutError, UnreachableError):
             self.statuses[0] += 1
@@ -87,7 +89,7 @@ class Answers:
             self._slots.release()
 
 
-async def hot_correlation(scene: Scene, answers: Answers) -> None:
+async def hot_correlation(scene: FaultRun, answers: ResponseStats) -> None:
     """One correlation whose status goes on changing after its wait has ended."""
     ids = _ids(scene, "hot")
     await answers.register(ids, _wait())
@@ -98,7 +100,7 @@ async def hot_correlation(scene: Scene, answers: Answers) -> None:
     await answers.read(ids)
 
 
-async def early_flood(scene: Scene, answers: Answers) -> None:
+async def early_flood(scene: FaultRun, answers: ResponseStats) -> None:
     """One pair of ids that nobody has registered, by mistake the same for all events."""
     ids, body = _ids(scene, "early"), b'"%s"' % (b"x" * _EARLY)
     await answers.send_all(
@@ -108,39 +110,45 @@ async def early_flood(scene: Scene, answers: Answers) -> None:
     await answers.read(ids)
 
 
-async def large_specs(scene: Scene, answers: Answers) -> None:
+async def large_specs(scene: FaultRun, answers: ResponseStats) -> None:
     """Registrations of a megabyte, made of as many objects as that can hold."""
     for number in range(scene.times):
         # Each with something of its own: nobody may remember only one of them.
         body = {"items": [[]] * (_LARGE // 4), "number": number}
         call = {"url": "http://127.0.0.1:9/process", "body": body}
-        await answers.register(_ids(scene, f"spec-{number}"), {"apiCall": call, "timeout": LONG})
+        await answers.register(
+            _ids(scene, f"spec-{number}"), {"apiCall": call, "timeout": LONG_TIMEOUT}
+        )
 
 
-async def large_results(scene: Scene, answers: Answers) -> None:
+async def large_results(scene: FaultRun, answers: ResponseStats) -> None:
     """A wait for a hundred events of a megabyte, which is then read again and again."""
     ids, body = _ids(scene, "result"), b'"%s"' % (b"x" * (_LARGE - 2_000))
     names = [f"part-{number}" for number in range(_EVENTS)]
-    await answers.register(ids, {"events": [{"name": name} for name in names], "timeout": LONG})
+    await answers.register(
+        ids, {"events": [{"name": name} for name in names], "timeout": LONG_TIMEOUT}
+    )
     await answers.send_all(answers.named_event(ids, name, body) for name in names)
     for _ in range(scene.times):
         await answers.read(ids)
 
 
-def _heavy(attack: Callable[[Scene, Answers], Awaitable[None]], what: str) -> Strike:
+def _heavy_fault(
+    attack: Callable[[FaultRun, ResponseStats], Awaitable[None]], what: str
+) -> InjectFault:
     """A fault that does this, while a bystander looks on."""
 
-    async def strike(scene: Scene) -> None:
+    async def inject(scene: FaultRun) -> None:
         quiet = scene.seconds / 6
-        before = await look_around(scene.client, quiet)
-        answers = Answers(scene.client)
-        async with watched_memory(scene.local.run_dir) as memory:
+        before = await sample_service(scene.client, quiet)
+        answers = ResponseStats(scene.client)
+        async with watch_memory(scene.local.run_dir) as memory:
             async with bystander(scene.client) as during:
                 at = scene.elapsed
                 await attack(scene, answers)
-            after = await look_around(scene.client, quiet)
-        scene.note(Blow(f"{what.format(scene.times)}: {_told(answers)}", at))
-        check_served(scene, during, max(before, after, key=_median))
+            after = await sample_service(scene.client, quiet)
+        scene.note(Disruption(f"{what.format(scene.times)}: {_describe(answers)}", at))
+        check_bystander(scene, during, max(before, after, key=_median))
         scene.check(
             "what is too much is refused in words",
             not answers.bad,
@@ -148,56 +156,56 @@ def _heavy(attack: Callable[[Scene, Answers], Awaitable[None]], what: str) -> St
         )
         scene.check(
             "every answer comes in time",
-            answers.longest <= ANSWERED_WITHIN,
-            f"{answers.longest:.1f} s at most; the bound is {ANSWERED_WITHIN:g} s",
+            answers.longest <= MAX_ANSWER_SECONDS,
+            f"{answers.longest:.1f} s at most; the bound is {MAX_ANSWER_SECONDS:g} s",
         )
-        scene.check("memory is bounded", *memory.within(MAY_GROW))
+        scene.check("memory is bounded", *memory.within(MAX_MEMORY_GROWTH))
 
-    return strike
+    return inject
 
 
-def _median(served: Served) -> float:
+def _median(served: BystanderStats) -> float:
     return served.median
 
 
-def _told(answers: Answers) -> str:
+def _describe(answers: ResponseStats) -> str:
     statuses = ", ".join(f"{count:,} by {status}" for status, count in answers.statuses.items())
     verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in answers.verdicts.items())
     return f"{statuses}; {verdicts or 'no verdicts'}"
 
 
-def _ids(scene: Scene, name: str) -> Ids:
+def _ids(scene: FaultRun, name: str) -> CorrelationIds:
     run = scene.drill.plan.run
     return f"heavy-{run}-{name}", f"h-{run}-{name}"
 
 
 def _wait() -> dict[str, Any]:
-    return {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": LONG}
+    return {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": LONG_TIMEOUT}
 
 
 HEAVY_WAITS = (
     Fault(
         name="hot-correlation",
         summary="Ten thousand events for one correlation, long after its wait has ended.",
-        strike=_heavy(hot_correlation, "{:,} events for one correlation"),
+        inject=_heavy_fault(hot_correlation, "{:,} events for one correlation"),
         times=10_000,
     ),
     Fault(
         name="early-flood",
         summary="A thousand large events for one pair of ids, then its wait is registered.",
-        strike=_heavy(early_flood, "{:,} early events of 100 kB"),
+        inject=_heavy_fault(early_flood, "{:,} early events of 100 kB"),
         times=1_000,
     ),
     Fault(
         name="large-specs",
         summary="Registrations of a megabyte each.",
-        strike=_heavy(large_specs, "{:,} registrations of 1 MB"),
+        inject=_heavy_fault(large_specs, "{:,} registrations of 1 MB"),
         times=50,
     ),
     Fault(
         name="large-results",
         summary="A wait that gathers a hundred events of a megabyte, read again and again.",
-        strike=_heavy(large_results, "100 events of 1 MB, read {:,} times"),
+        inject=_heavy_fault(large_results, "100 events of 1 MB, read {:,} times"),
         times=10,
     ),
 )

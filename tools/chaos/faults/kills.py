@@ -6,30 +6,38 @@ from collections import Counter
 
 import psutil
 
-from tools.chaos.fault import Blow, Fault, Scene, Strike
-from tools.chaos.faults.victims import Kind, Victim, victims
-from tools.chaos.probe import fires_again, reports_again, shards_of, writes_again
+from tools.chaos.fault import Disruption, Fault, FaultRun, InjectFault
+from tools.chaos.faults.victims import Victim, VictimKind, find_victims
+from tools.chaos.probe import count_shards, wait_for_actors, wait_for_deadlines, wait_for_writes
 
 _BETWEEN = (0.2, 1.5)  # seconds of peace
 _DOUBLE = 0.2  # how often two processes go at once
 _BACK_WITHIN = 90.0
 _THERE_WITHIN = 10.0
 # Callers do not notice when these are gone: that they are back, the supervisor has to say.
-_BEHIND = frozenset({Kind.SUPERVISOR, Kind.POOL, Kind.DISPATCH, Kind.KAFKA_INGEST, Kind.RELAY})
+_BEHIND = frozenset(
+    {
+        VictimKind.SUPERVISOR,
+        VictimKind.POOL,
+        VictimKind.DISPATCH,
+        VictimKind.KAFKA_INGEST,
+        VictimKind.RELAY,
+    }
+)
 _PROBES_PER_SHARD = 4
 
 
-def killer_of(*kinds: Kind) -> Strike:
+def kill_fault(*kinds: VictimKind) -> InjectFault:
     """A fault that kills processes of these kinds."""
 
-    async def strike(scene: Scene) -> None:
+    async def inject(scene: FaultRun) -> None:
         wanted = frozenset(kinds)
-        probes = _PROBES_PER_SHARD * max(1, await shards_of(scene.client))
-        killed: Counter[Kind] = Counter()
+        probes = _PROBES_PER_SHARD * max(1, await count_shards(scene.client))
+        killed: Counter[VictimKind] = Counter()
         seen = time.monotonic()
         while killed.total() < scene.times:
-            await asyncio.sleep(scene.chance.uniform(*_BETWEEN))
-            doomed = choose(scene, wanted, scene.times - killed.total())
+            await asyncio.sleep(scene.rng.uniform(*_BETWEEN))
+            doomed = choose_victims(scene, wanted, scene.times - killed.total())
             if not doomed:  # it is just being started anew
                 if time.monotonic() - seen < (_BACK_WITHIN if killed else _THERE_WITHIN):
                     continue
@@ -39,25 +47,25 @@ def killer_of(*kinds: Kind) -> Strike:
                 return
             seen = time.monotonic()
             killed.update(victim.kind for victim in doomed)
-            scene.share = killed.total() / scene.times
+            scene.progress = killed.total() / scene.times
 
-    return strike
+    return inject
 
 
-def choose(scene: Scene, wanted: frozenset[Kind], most: int) -> list[Victim]:
+def choose_victims(scene: FaultRun, wanted: frozenset[VictimKind], most: int) -> list[Victim]:
     """One process, now and then two, each kind as likely as any other."""
-    found = victims(scene.local.run_dir, wanted)
-    chance = scene.chance
+    found = find_victims(scene.local.run_dir, wanted)
+    rng = scene.rng
     doomed: list[Victim] = []
-    count = min(most, 2 if chance.random() < _DOUBLE else 1)
+    count = min(most, 2 if rng.random() < _DOUBLE else 1)
     while found and len(doomed) < count:
-        kind = chance.choice(sorted({victim.kind for victim in found}))
-        doomed.append(chance.choice([victim for victim in found if victim.kind is kind]))
+        kind = rng.choice(sorted({victim.kind for victim in found}))
+        doomed.append(rng.choice([victim for victim in found if victim.kind is kind]))
         found.remove(doomed[-1])
     return doomed
 
 
-async def _kill(scene: Scene, doomed: list[Victim], probes: int) -> bool:
+async def _kill(scene: FaultRun, doomed: list[Victim], probes: int) -> bool:
     """Kill and wait; False if it never served again."""
     at, began = scene.elapsed, time.monotonic()
     for victim in doomed:
@@ -70,49 +78,49 @@ async def _kill(scene: Scene, doomed: list[Victim], probes: int) -> bool:
         async with asyncio.timeout(_BACK_WITHIN):
             await _served(scene, doomed, probes)
     except TimeoutError:
-        scene.note(Blow(what, at))
+        scene.note(Disruption(what, at))
         scene.check("serves again", False, f"not within {_BACK_WITHIN:.0f} s after {what}")
         return False
-    scene.note(Blow(what, at, time.monotonic() - began))
+    scene.note(Disruption(what, at, time.monotonic() - began))
     return True
 
 
-async def _served(scene: Scene, doomed: list[Victim], probes: int) -> None:
+async def _served(scene: FaultRun, doomed: list[Victim], probes: int) -> None:
     """Until callers have everything back that these processes do for them."""
     kinds = {victim.kind for victim in doomed}
-    await writes_again(scene.client, probes)
-    if Kind.TIMER in kinds:
-        await fires_again(scene.client)
+    await wait_for_writes(scene.client, probes)
+    if VictimKind.TIMER in kinds:
+        await wait_for_deadlines(scene.client)
     if kinds & _BEHIND:
-        await reports_again(scene.client, {victim.process.pid for victim in doomed})
+        await wait_for_actors(scene.client, {victim.process.pid for victim in doomed})
 
 
 KILLS = (
     Fault(
         name="kills",
         summary="kill -9 of random processes: every actor, the ingress, Serve, HAProxy.",
-        strike=killer_of(*Kind),
+        inject=kill_fault(*VictimKind),
         times=50,
     ),
     *(
         Fault(
             name=f"kill-{kind}",
             summary=f"kill -9 of {who}.",
-            strike=killer_of(kind),
+            inject=kill_fault(kind),
             times=10,
         )
         for kind, who in (
-            (Kind.SHARD, "the actors that host the correlations"),
-            (Kind.TIMER, "the actor that fires deadlines"),
-            (Kind.SUPERVISOR, "the actor that looks after the others"),
-            (Kind.POOL, "the actors that call resources for gathers"),
-            (Kind.DISPATCH, "the actors that deliver webhooks"),
-            (Kind.KAFKA_INGEST, "the actors that read Kafka"),
-            (Kind.RELAY, "the actor that publishes to Kafka"),
-            (Kind.INGRESS, "the HTTP replicas"),
-            (Kind.CONTROLLER, "Serve's controller"),
-            (Kind.PROXY, "Serve's proxies, one of which looks after HAProxy"),
-            (Kind.HAPROXY, "HAProxy, the front door"),
+            (VictimKind.SHARD, "the actors that host the correlations"),
+            (VictimKind.TIMER, "the actor that fires deadlines"),
+            (VictimKind.SUPERVISOR, "the actor that looks after the others"),
+            (VictimKind.POOL, "the actors that call resources for gathers"),
+            (VictimKind.DISPATCH, "the actors that deliver webhooks"),
+            (VictimKind.KAFKA_INGEST, "the actors that read Kafka"),
+            (VictimKind.RELAY, "the actor that publishes to Kafka"),
+            (VictimKind.INGRESS, "the HTTP replicas"),
+            (VictimKind.CONTROLLER, "Serve's controller"),
+            (VictimKind.PROXY, "Serve's proxies, one of which looks after HAProxy"),
+            (VictimKind.HAPROXY, "HAProxy, the front door"),
         )
     ),
 )

@@ -8,30 +8,30 @@ from pathlib import Path
 
 import psutil
 
-from host.processes import GONE, find_in
-from tools.chaos.faults.victims import kind_of
+from host.processes import PROCESS_GONE, find_processes_in
+from tools.chaos.faults.victims import victim_kind
 
 _EVERY = 0.25
 MEGABYTE = 1024 * 1024
 
 
 @dataclass(slots=True)
-class Memory:
+class MemoryUsage:
     """Resident bytes by process: at first sight, and at most."""
 
     first: dict[int, int] = field(default_factory=dict)
-    most: dict[int, int] = field(default_factory=dict)
+    peak: dict[int, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
 
-    def see(self, pid: int, name: str, size: int) -> None:
+    def add_sample(self, pid: int, name: str, size: int) -> None:
         """Note one look at one process."""
         self.names[pid] = name
         self.first.setdefault(pid, size)
-        self.most[pid] = max(self.most.get(pid, 0), size)
+        self.peak[pid] = max(self.peak.get(pid, 0), size)
 
     def growth(self) -> list[tuple[str, int]]:
         """By how much each process grew at most, the greediest first."""
-        grown = [(self.names[pid], most - self.first[pid]) for pid, most in self.most.items()]
+        grown = [(self.names[pid], most - self.first[pid]) for pid, most in self.peak.items()]
         return sorted(grown, key=lambda pair: -pair[1])
 
     def within(self, bound: int) -> tuple[bool, str]:
@@ -43,11 +43,11 @@ class Memory:
 
 
 @contextlib.asynccontextmanager
-async def watched_memory(run_dir: Path) -> AsyncIterator[Memory]:
+async def watch_memory(run_dir: Path) -> AsyncIterator[MemoryUsage]:
     """Look at every process of the instance again and again for as long as the block lasts."""
-    memory = Memory()
-    processes = [process for process in find_in(run_dir) if kind_of(process.name())]
-    look_at(memory, processes)
+    memory = MemoryUsage()
+    processes = [process for process in find_processes_in(run_dir) if victim_kind(process.name())]
+    sample_memory(memory, processes)
     task = asyncio.create_task(_watch(memory, processes))
     try:
         yield memory
@@ -57,15 +57,15 @@ async def watched_memory(run_dir: Path) -> AsyncIterator[Memory]:
             await task
 
 
-def look_at(memory: Memory, processes: list[psutil.Process]) -> None:
+def sample_memory(memory: MemoryUsage, processes: list[psutil.Process]) -> None:
     """One look at each of them; one that is gone takes no memory."""
     for process in processes:
-        with contextlib.suppress(*GONE):
-            name = kind_of(process.name())
-            memory.see(process.pid, str(name), process.memory_info().rss)
+        with contextlib.suppress(*PROCESS_GONE):
+            name = victim_kind(process.name())
+            memory.add_sample(process.pid, str(name), process.memory_info().rss)
 
 
-async def _watch(memory: Memory, processes: list[psutil.Process]) -> None:
+async def _watch(memory: MemoryUsage, processes: list[psutil.Process]) -> None:
     while True:
         await asyncio.sleep(_EVERY)
-        look_at(memory, processes)
+        sample_memory(memory, processes)

@@ -12,28 +12,28 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from cli.shell.client import Client, UnreachableError
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from core.access.permissions import ALL_PERMISSIONS
 from storage.access import keys
 from storage.postgres.pool import PoolOptions, open_pool
-from tools.chaos.fault import Blow, Fault, Scene
-from tools.chaos.faults.noisy_tenant import Kind, Noise, noisy_tenant
-from tools.chaos.scenario import LONG, SERVICE
+from tools.chaos.fault import Disruption, Fault, FaultRun
+from tools.chaos.faults.noisy_tenant import Noise, NoiseKind, noisy_tenant
+from tools.chaos.scenario import LONG_TIMEOUT, SERVICE
 
-SLOWER = 3
+MAX_SLOWDOWN = 3
 """Times the 99th percentile alone."""
-ALWAYS_ALLOWED = 0.5
+ALLOWED_SECONDS = 0.5
 """Seconds, however fast it is alone."""
-MAY_FAIL = 0.01
+MAX_FAILURE_SHARE = 0.01
 WINDOWS = 2
 _CALLERS = 4
 _PAUSE = 0.01
-_PATIENCE = 10.0
-Request: TypeAlias = Callable[[], Awaitable[Any]]
+_TIMEOUT = 10.0
+TimedRequest: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 @dataclass(slots=True)
-class Window:
+class LatencyWindow:
     """What a quiet tenant met in some seconds."""
 
     latencies: list[float] = field(default_factory=list)
@@ -43,12 +43,12 @@ class Window:
     def p99(self) -> float:
         """The latency that 99 of 100 requests did not exceed."""
         ordered = sorted(self.latencies)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] if ordered else _PATIENCE
+        return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] if ordered else _TIMEOUT
 
 
-async def timed(client: Client, seconds: float) -> Window:
+async def measure_latency(client: Client, seconds: float) -> LatencyWindow:
     """Register waits and call back, a few at a time, for so long."""
-    window, until = Window(), time.monotonic() + seconds
+    window, until = LatencyWindow(), time.monotonic() + seconds
 
     async def go_on() -> None:
         while time.monotonic() < until:
@@ -61,11 +61,11 @@ async def timed(client: Client, seconds: float) -> Window:
 
 
 @dataclass(slots=True)
-class Compared:
+class NeighbourComparison:
     """Windows alone and beside the noisy tenant."""
 
-    alone: list[Window] = field(default_factory=list)
-    beside: list[Window] = field(default_factory=list)
+    alone: list[LatencyWindow] = field(default_factory=list)
+    beside: list[LatencyWindow] = field(default_factory=list)
 
     @property
     def p99_alone(self) -> float:
@@ -80,7 +80,7 @@ class Compared:
     @property
     def bound(self) -> float:
         """What the noisy tenant may make of it."""
-        return max(ALWAYS_ALLOWED, SLOWER * self.p99_alone)
+        return max(ALLOWED_SECONDS, MAX_SLOWDOWN * self.p99_alone)
 
     @property
     def refused(self) -> list[str]:
@@ -91,7 +91,7 @@ class Compared:
     def holds(self) -> bool:
         """Whether the quiet tenant hardly notices."""
         count = sum(len(w.latencies) for w in self.beside) + len(self.refused)
-        return self.p99_beside <= self.bound and len(self.refused) <= MAY_FAIL * count
+        return self.p99_beside <= self.bound and len(self.refused) <= MAX_FAILURE_SHARE * count
 
     def __str__(self) -> str:
         refused = self.refused
@@ -102,19 +102,19 @@ class Compared:
         )
 
 
-async def compare_tenants(client: Client, noise: Noise, seconds: float) -> Compared:
+async def compare_tenants(client: Client, noise: Noise, seconds: float) -> NeighbourComparison:
     """Time a quiet tenant alone and beside this noise, so long altogether."""
-    found, each = Compared(), seconds / (2 * WINDOWS)
-    found.alone.append(await timed(client, each))
+    found, each = NeighbourComparison(), seconds / (2 * WINDOWS)
+    found.alone.append(await measure_latency(client, each))
     async with noisy_tenant(noise):
         for _ in range(WINDOWS):
-            found.beside.append(await timed(client, each))
+            found.beside.append(await measure_latency(client, each))
     for _ in range(WINDOWS - 1):
-        found.alone.append(await timed(client, each))
+        found.alone.append(await measure_latency(client, each))
     return found
 
 
-async def new_tenant(dsn: str) -> str:
+async def create_tenant_key(dsn: str) -> str:
     """The admin key of a tenant that nobody has used."""
     pool = await open_pool(PoolOptions(dsn=dsn, name="chaos", max_size=1))
     try:
@@ -130,33 +130,33 @@ async def new_tenant(dsn: str) -> str:
         await pool.close()
 
 
-async def neighbour(scene: Scene) -> None:
+async def neighbour(scene: FaultRun) -> None:
     """One shared thing after another."""
-    key = await new_tenant(scene.local.dsn)
-    for number, kind in enumerate(Kind):
-        scene.share = number / len(Kind)
+    key = await create_tenant_key(scene.local.dsn)
+    for number, kind in enumerate(NoiseKind):
+        scene.progress = number / len(NoiseKind)
         noise = Noise(url=scene.local.url, key=key, kind=kind)
         at = scene.elapsed
         found = await compare_tenants(scene.client, noise, scene.seconds)
-        scene.note(Blow(f"another tenant takes all {kind}", at))
+        scene.note(Disruption(f"another tenant takes all {kind}", at))
         scene.check(f"{kind} of one tenant are not felt by others", found.holds, str(found))
 
 
-def _requests(client: Client) -> Iterator[Request]:
+def _requests(client: Client) -> Iterator[TimedRequest]:
     name = secrets.token_hex(8)
     ids = {"executionId": f"quiet-{name}", "correlationId": f"q-{name}"}
-    data = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": LONG}
+    data = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": LONG_TIMEOUT}
     headers = {"X-Execution-Id": ids["executionId"], "X-Correlation-Id": ids["correlationId"]}
     yield lambda: client.post("/api/wait-states", {**ids, "nodeId": "wait", "data": data})
     yield lambda: client.post(f"/api/internal/callbacks/{SERVICE}", {"ok": True}, headers)
 
 
-async def _time(request: Request, window: Window) -> None:
+async def _time(request: TimedRequest, window: LatencyWindow) -> None:
     began = time.monotonic()
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             await request()
-    except (TimeoutError, UnreachableError, ProblemError) as error:
+    except (TimeoutError, UnreachableError, ProblemResponseError) as error:
         window.refused.append(str(error) or "no answer")
     else:
         window.latencies.append(time.monotonic() - began)
@@ -166,7 +166,7 @@ NEIGHBOUR = (
     Fault(
         name="noisy-neighbour",
         summary="Another tenant takes all it can get of each shared thing, one after another.",
-        strike=neighbour,
+        inject=neighbour,
         seconds=20.0,
     ),
 )

@@ -24,8 +24,8 @@ import msgspec
 import uvloop
 
 from cli.shell.errors import CommandError
-from tools.chaos.fault import Local
-from tools.chaos.faults.flood import split_answer
+from tools.chaos.fault import LocalInstance
+from tools.chaos.faults.flood import split_response
 from tools.chaos.faults.slow_bodies import SlowClients, slow_clients
 from tools.chaos.scenario import SERVICE
 
@@ -38,7 +38,7 @@ _BATCH = 500
 _WAIT = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": 900}
 
 
-class Kind(StrEnum):
+class NoiseKind(StrEnum):
     """What it takes."""
 
     REQUESTS = "requests"
@@ -54,10 +54,10 @@ class Noise(msgspec.Struct, kw_only=True):
 
     url: str
     key: str
-    kind: Kind
+    kind: NoiseKind
 
 
-class Heard(msgspec.Struct, kw_only=True):
+class NoiseResult(msgspec.Struct, kw_only=True):
     """What came of it: answers by status, 0 for connections that broke."""
 
     answers: dict[int, int]
@@ -69,9 +69,9 @@ class Heard(msgspec.Struct, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def noisy_tenant(noise: Noise) -> AsyncIterator[list[Heard]]:
+async def noisy_tenant(noise: Noise) -> AsyncIterator[list[NoiseResult]]:
     """Make noise for as long as the block lasts; afterwards the list has what was heard."""
-    heard: list[Heard] = []
+    heard: list[NoiseResult] = []
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -91,7 +91,7 @@ async def noisy_tenant(noise: Noise) -> AsyncIterator[list[Heard]]:
         yield heard
         to.close()
         async with asyncio.timeout(_ENDS_WITHIN):
-            heard.append(msgspec.json.decode(await back.readline(), type=Heard))
+            heard.append(msgspec.json.decode(await back.readline(), type=NoiseResult))
             await process.wait()
     finally:
         if process.returncode is None:
@@ -173,7 +173,7 @@ async def _answer(
 ) -> int:
     writer.write(request)
     data = b""
-    while (answer := split_answer(data)) is None:
+    while (answer := split_response(data)) is None:
         piece = await reader.read(65_536)
         if not piece:
             raise EOFError
@@ -229,41 +229,41 @@ async def _streams(caller: _Caller) -> list[Awaitable[None]]:
 async def _work(noise: Noise, caller: _Caller) -> list[Awaitable[None]]:
     """What is to be done at once."""
     match noise.kind:
-        case Kind.REQUESTS:
+        case NoiseKind.REQUESTS:
             return [caller.go_on(_register_and_call_back(caller, 10)) for _ in range(48)]
-        case Kind.BODIES:
+        case NoiseKind.BODIES:
             return [caller.go_on(_register_and_call_back(caller, _PAD)) for _ in range(16)]
-        case Kind.STREAMS:
+        case NoiseKind.STREAMS:
             return await _streams(caller)
-        case Kind.PENDING:
+        case NoiseKind.PENDING:
             return [caller.go_on(_batches(caller)) for _ in range(4)]
-        case Kind.LISTINGS:
+        case NoiseKind.LISTINGS:
             return [caller.go_on(_pages(caller)) for _ in range(24)]
-        case Kind.SLOW_BODIES:
+        case NoiseKind.SLOW_BODIES:
             return [_hold_bodies(noise)]
 
 
 async def _hold_bodies(noise: Noise) -> None:
     """Bodies of a megabyte each that are announced and do not come."""
     nowhere = Path()
-    local = Local(noise.url, noise.key, "", nowhere, nowhere, embedded=False)
+    local = LocalInstance(noise.url, noise.key, "", nowhere, nowhere, embedded=False)
     kinds = (SlowClients.stops_in_the_body_with_a_key, SlowClients.drips_a_body)
     async with slow_clients(local, 120, kinds):
         await asyncio.Event().wait()
 
 
-async def _in_full_swing(kind: Kind, answers: Counter[int]) -> None:
+async def _in_full_swing(kind: NoiseKind, answers: Counter[int]) -> None:
     """Return once the noise is what it will be: its beginning is another noise."""
-    enough = _STREAMS if kind is Kind.STREAMS else 1
+    enough = _STREAMS if kind is NoiseKind.STREAMS else 1
     deadline = time.monotonic() + _SWING
     await asyncio.sleep(_SETTLE)
-    while kind is not Kind.SLOW_BODIES and answers.total() < enough:
+    while kind is not NoiseKind.SLOW_BODIES and answers.total() < enough:
         if time.monotonic() > deadline:
             return
         await asyncio.sleep(_SETTLE / 10)
 
 
-async def _run(noise: Noise, until: Callable[[], Awaitable[object]]) -> Heard:
+async def _run(noise: Noise, until: Callable[[], Awaitable[object]]) -> NoiseResult:
     answers: Counter[int] = Counter()
     work = await _work(noise, _Caller(noise, answers))
     tasks = [asyncio.ensure_future(one) for one in work]
@@ -273,14 +273,14 @@ async def _run(noise: Noise, until: Callable[[], Awaitable[object]]) -> Heard:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    return Heard(answers=dict(answers))
+    return NoiseResult(answers=dict(answers))
 
 
 def main() -> None:
     """Read what to do, do it until there is nothing more to read, tell what was heard."""
     noise = msgspec.json.decode(sys.stdin.buffer.readline(), type=Noise)
 
-    async def run() -> Heard:
+    async def run() -> NoiseResult:
         return await _run(noise, lambda: asyncio.to_thread(sys.stdin.buffer.read))
 
     print(msgspec.json.encode(uvloop.run(run())).decode(), flush=True)

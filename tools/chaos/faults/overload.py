@@ -2,43 +2,45 @@
 
 from urllib.parse import urlsplit
 
-from tools.chaos.ack_log import read_ledger
-from tools.chaos.fault import Blow, Fault, Scene
-from tools.chaos.faults.flood import Order, Outcome, pour
-from tools.chaos.faults.memory import MEGABYTE, watched_memory
+from tools.chaos.ack_log import read_ack_log
+from tools.chaos.fault import Disruption, Fault, FaultRun
+from tools.chaos.faults.flood import FloodOrder, FloodResult, run_flood
+from tools.chaos.faults.memory import MEGABYTE, watch_memory
 
-TIMES = 10
+OVERLOAD_FACTOR = 10
 _PEAK_SECONDS = 4.0  # at most; half of the flood's own
 _FEW, _MANY = 64, 3_000  # connections; HAProxy has room for 4096
 _EXPECTED = {200, 201, 429, 503}
-MAY_GROW = 256 * MEGABYTE
-TOO_MUCH = 1.5  # times the peak that must have been heard
-SLOWER = 10  # times the 99th percentile at the peak
-ALWAYS_ALLOWED = 2.0  # seconds, however fast it is at the peak
+MAX_MEMORY_GROWTH = 256 * MEGABYTE
+MIN_HEARD_FACTOR = 1.5  # times the peak that must have been heard
+MAX_SLOWDOWN = 10  # times the 99th percentile at the peak
+ALLOWED_SECONDS = 2.0  # seconds, however fast it is at the peak
 
 
-async def overload(scene: Scene) -> None:
+async def overload(scene: FaultRun) -> None:
     """Measure the peak, offer ten times as much, then look whether all is as before."""
     peak_seconds = min(_PEAK_SECONDS, scene.seconds / 2)
-    before = await _pour(scene, "before", peak_seconds, _FEW)
-    scene.note(Blow(f"peak: {_told(before)}", scene.elapsed))
-    async with watched_memory(scene.local.run_dir) as memory:
-        flood = await _pour(scene, "flood", scene.seconds, _MANY, before.rate * TIMES)
-        scene.note(Blow(f"flood: {_told(flood)}", scene.elapsed))
-    after = await _pour(scene, "after", peak_seconds, _FEW)
-    scene.note(Blow(f"after: {_told(after)}", scene.elapsed))
-    _judge(scene, before, flood, after)
-    scene.check("memory is bounded", *memory.within(MAY_GROW))
+    before = await _flood_instance(scene, "before", peak_seconds, _FEW)
+    scene.note(Disruption(f"peak: {_describe(before)}", scene.elapsed))
+    async with watch_memory(scene.local.run_dir) as memory:
+        flood = await _flood_instance(
+            scene, "flood", scene.seconds, _MANY, before.rate * OVERLOAD_FACTOR
+        )
+        scene.note(Disruption(f"flood: {_describe(flood)}", scene.elapsed))
+    after = await _flood_instance(scene, "after", peak_seconds, _FEW)
+    scene.note(Disruption(f"after: {_describe(after)}", scene.elapsed))
+    _check_flood(scene, before, flood, after)
+    scene.check("memory is bounded", *memory.within(MAX_MEMORY_GROWTH))
 
 
-async def _pour(
-    scene: Scene, name: str, seconds: float, connections: int, rate: float | None = None
-) -> Outcome:
+async def _flood_instance(
+    scene: FaultRun, name: str, seconds: float, connections: int, rate: float | None = None
+) -> FloodResult:
     address, plan = urlsplit(scene.local.url), scene.drill.plan
     run = f"{plan.run}-{name}"
     ledger = plan.folder / f"{run}.jsonl"
-    outcome = await pour(
-        Order(
+    outcome = await run_flood(
+        FloodOrder(
             host=str(address.hostname),
             port=address.port or 80,
             key=scene.local.key,
@@ -50,17 +52,19 @@ async def _pour(
         )
     )
     # From here on the account asks for what the flood was promised as well.
-    scene.drill.ledger.acks.extend(read_ledger(ledger))
+    scene.drill.ledger.acks.extend(read_ack_log(ledger))
     return outcome
 
 
-def _judge(scene: Scene, before: Outcome, flood: Outcome, after: Outcome) -> None:
+def _check_flood(
+    scene: FaultRun, before: FloodResult, flood: FloodResult, after: FloodResult
+) -> None:
     offered, heard = (n / flood.seconds / before.rate for n in (flood.offered, flood.sent))
     # What finds every connection busy never reaches the instance. It counts as offered, but only
     # what was heard can be too much.
     scene.check(
         "more was offered than it can serve",
-        offered > TIMES * 0.9 and heard > TOO_MUCH,
+        offered > OVERLOAD_FACTOR * 0.9 and heard > MIN_HEARD_FACTOR,
         f"{offered:.1f} times {before.rate:,.0f} a second, of which it heard {heard:.1f}; the "
         f"other {flood.held_back:,} found all {_MANY:,} connections busy",
     )
@@ -72,7 +76,7 @@ def _judge(scene: Scene, before: Outcome, flood: Outcome, after: Outcome) -> Non
     others = {status: n for status, n in flood.answers.items() if status not in _EXPECTED}
     scene.check("nothing else is answered", not others, f"{others or 'no other answer'}")
     p99, at_peak = flood.percentile(0.99), max(o.percentile(0.99) for o in (before, after))
-    bound = max(ALWAYS_ALLOWED, SLOWER * at_peak)
+    bound = max(ALLOWED_SECONDS, MAX_SLOWDOWN * at_peak)
     scene.check(
         "the accepted ones are answered soon",
         p99 <= bound,
@@ -90,7 +94,7 @@ def _judge(scene: Scene, before: Outcome, flood: Outcome, after: Outcome) -> Non
     )
 
 
-def _told(outcome: Outcome) -> str:
+def _describe(outcome: FloodResult) -> str:
     answers = ", ".join(f"{count:,} by {status}" for status, count in outcome.answers.items())
     p50, p99 = (outcome.percentile(share) * 1000 for share in (0.5, 0.99))
     return f"{outcome.rate:,.0f} a second, p50 {p50:.0f} ms, p99 {p99:.0f} ms ({answers})"
@@ -100,7 +104,7 @@ OVERLOAD = (
     Fault(
         name="overload",
         summary="Ten times the measured peak is offered: 429 or 503, and memory stays bounded.",
-        strike=overload,
+        inject=overload,
         seconds=20.0,
     ),
 )

@@ -16,14 +16,14 @@ import psutil
 
 from cli.shell.errors import CommandError
 from host.postgres import embedded
-from host.processes import GONE
-from tools.chaos.fault import Blow, Fault, Scene, Strike
-from tools.chaos.faults.database import check_return, served_again
-from tools.chaos.probe import shards_of
+from host.processes import PROCESS_GONE
+from tools.chaos.fault import Disruption, Fault, FaultRun, InjectFault
+from tools.chaos.faults.database import check_recovery_time, wait_until_served
+from tools.chaos.probe import count_shards
 
 _PROBES_PER_SHARD = 4
 # Seconds for which a request waits, by default: nobody is told of shorter troubles.
-REQUESTS_WAIT = 10.0
+REQUEST_WAIT_SECONDS = 10.0
 _READ_ONLY = "default_transaction_read_only"
 _END_OTHERS = (
     "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -31,28 +31,30 @@ _END_OTHERS = (
 )
 
 
-def _sick(spell: Callable[[Path], AbstractAsyncContextManager[None]], what: str) -> Strike:
+def _database_fault(
+    spell: Callable[[Path], AbstractAsyncContextManager[None]], what: str
+) -> InjectFault:
     """A fault that does this to the database for `seconds`."""
 
-    async def strike(scene: Scene) -> None:
-        probes = _PROBES_PER_SHARD * max(1, await shards_of(scene.client))
-        tally = scene.drill.load.tally
-        refused = tally.refused.total()
+    async def inject(scene: FaultRun) -> None:
+        probes = _PROBES_PER_SHARD * max(1, await count_shards(scene.client))
+        stats = scene.drill.load.stats
+        refused = stats.refused.total()
         before = await _processes(scene)
         async with spell(scene.local.data_dir):
-            scene.note(Blow(f"{what} for {scene.seconds:g} s", scene.elapsed))
+            scene.note(Disruption(f"{what} for {scene.seconds:g} s", scene.elapsed))
             began = time.monotonic()
             while (elapsed := time.monotonic() - began) < scene.seconds:
-                scene.share = elapsed / scene.seconds
+                scene.progress = elapsed / scene.seconds
                 await asyncio.sleep(0.1)
         at, well = scene.elapsed, time.monotonic()
-        if not await served_again(scene, "PostgreSQL is well again", (at, well), probes):
+        if not await wait_until_served(scene, "PostgreSQL is well again", (at, well), probes):
             return
-        check_return(scene, [time.monotonic() - well])
-        refused = tally.refused.total() - refused
-        if scene.seconds > REQUESTS_WAIT:
+        check_recovery_time(scene, [time.monotonic() - well])
+        refused = stats.refused.total() - refused
+        if scene.seconds > REQUEST_WAIT_SECONDS:
             scene.check("callers are told to come back", refused > 0, f"{refused} times")
-        others = dict(tally.unexpected)
+        others = dict(stats.unexpected)
         scene.check("nothing else is answered", not others, f"{others or 'no other answer'}")
         after = await _processes(scene)
         gone = sorted(name for name, pid in before.items() if after.get(name) != pid)
@@ -60,7 +62,7 @@ def _sick(spell: Callable[[Path], AbstractAsyncContextManager[None]], what: str)
             "no actor has to end for it", not gone, f"{', '.join(gone) or 'none'} started again"
         )
 
-    return strike
+    return inject
 
 
 @contextlib.asynccontextmanager
@@ -83,12 +85,12 @@ async def _frozen(data_dir: Path) -> AsyncIterator[None]:
     stopped = [postmaster, *postmaster.children(recursive=True)]
     try:
         for process in stopped:
-            with contextlib.suppress(*GONE):
+            with contextlib.suppress(*PROCESS_GONE):
                 process.suspend()
         yield
     finally:
         for process in stopped:
-            with contextlib.suppress(*GONE):
+            with contextlib.suppress(*PROCESS_GONE):
                 process.resume()
 
 
@@ -104,7 +106,7 @@ async def _in_database(data_dir: Path, *statements: str) -> None:
         await conn.close()
 
 
-async def _processes(scene: Scene) -> dict[str, int]:
+async def _processes(scene: FaultRun) -> dict[str, int]:
     report = await scene.client.get("/api/status")
     return {actor["name"]: actor.get("pid", 0) for actor in report["actors"]}
 
@@ -113,14 +115,14 @@ SICK_DATABASE = (
     Fault(
         name="postgres-read-only",
         summary="PostgreSQL can only be read, as in a failover; serves soon after it is over.",
-        strike=_sick(_read_only, "PostgreSQL is read-only"),
+        inject=_database_fault(_read_only, "PostgreSQL is read-only"),
         seconds=20.0,
         needs_embedded=True,
     ),
     Fault(
         name="postgres-frozen",
         summary="PostgreSQL stands still with all its connections, then goes on.",
-        strike=_sick(_frozen, "PostgreSQL stands still"),
+        inject=_database_fault(_frozen, "PostgreSQL stands still"),
         seconds=20.0,
         needs_embedded=True,
     ),

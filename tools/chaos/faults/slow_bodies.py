@@ -12,14 +12,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tools.chaos.fault import Blow, Fault, Local, Scene
-from tools.chaos.faults.bystander import bystander, check_served, look_around
-from tools.chaos.faults.memory import MEGABYTE, watched_memory
+from tools.chaos.fault import Disruption, Fault, FaultRun, LocalInstance
+from tools.chaos.faults.bystander import bystander, check_bystander, sample_service
+from tools.chaos.faults.memory import MEGABYTE, watch_memory
 from tools.chaos.scenario import SERVICE
 
-DECLARED = 1_000_000
+DECLARED_BYTES = 1_000_000
 """Bytes that each of them announces."""
-MAY_GROW = 128 * MEGABYTE
+MAX_MEMORY_GROWTH = 128 * MEGABYTE
 _SETTLE = 1.0  # seconds in which they all arrive
 _EVERY = 0.5  # seconds from one byte to the next
 _AGAIN = 0.2  # seconds until one that was shut out comes back
@@ -27,25 +27,25 @@ _SOURCES = 100  # addresses 127.0.1.1 and on
 _HANG_UP = struct.pack("ii", 1, 0)
 
 
-async def slow_bodies(scene: Scene) -> None:
+async def slow_bodies(scene: FaultRun) -> None:
     """Crowd the front door with unfinished requests, and watch what others feel."""
-    before = await look_around(scene.client, scene.seconds / 3)
-    async with watched_memory(scene.local.run_dir) as memory:
+    before = await sample_service(scene.client, scene.seconds / 3)
+    async with watch_memory(scene.local.run_dir) as memory:
         async with slow_clients(scene.local, scene.times) as crowd:
-            scene.note(Blow(f"{scene.times} requests that do not end", scene.elapsed))
+            scene.note(Disruption(f"{scene.times} requests that do not end", scene.elapsed))
             await asyncio.sleep(_SETTLE)
             async with bystander(scene.client) as during:
                 await asyncio.sleep(scene.seconds)
-        scene.note(Blow(f"they are gone; {crowd.ended:,} had been shut out", scene.elapsed))
-    check_served(scene, during, before)
-    scene.check("memory is bounded", *memory.within(MAY_GROW))
+        scene.note(Disruption(f"they are gone; {crowd.ended:,} had been shut out", scene.elapsed))
+    check_bystander(scene, during, before)
+    scene.check("memory is bounded", *memory.within(MAX_MEMORY_GROWTH))
 
 
 @dataclass(slots=True)
 class SlowClients:
     """Clients that begin a request and do not end it; one that is shut out begins anew."""
 
-    local: Local
+    local: LocalInstance
     ended: int = 0
     _sockets: set[socket.socket] = field(default_factory=set)
     _sources: "itertools.cycle[int]" = field(
@@ -110,7 +110,7 @@ class SlowClients:
             f"POST /api/internal/callbacks/{SERVICE} HTTP/1.1",
             f"Host: {urlsplit(self.local.url).netloc}",
             "Content-Type: application/json",
-            f"Content-Length: {DECLARED}",
+            f"Content-Length: {DECLARED_BYTES}",
             "X-Execution-Id: slow",
             "X-Correlation-Id: slow",
             *([f"Authorization: Bearer {key}"] if key else []),
@@ -125,8 +125,8 @@ class SlowClients:
             wire.close()
 
 
-Kind = Callable[[SlowClients], Awaitable[None]]
-KINDS: tuple[Kind, ...] = (
+SlowBehaviour = Callable[[SlowClients], Awaitable[None]]
+SLOW_BEHAVIOURS: tuple[SlowBehaviour, ...] = (
     SlowClients.stops_in_the_body,
     SlowClients.stops_in_the_body_with_a_key,
     SlowClients.drips_a_body,
@@ -136,12 +136,12 @@ KINDS: tuple[Kind, ...] = (
 
 @contextlib.asynccontextmanager
 async def slow_clients(
-    local: Local, count: int, kinds: tuple[Kind, ...] = KINDS
+    local: LocalInstance, count: int, kinds: tuple[SlowBehaviour, ...] = SLOW_BEHAVIOURS
 ) -> AsyncIterator[SlowClients]:
     """So many slow clients, of these kinds in turn, for as long as the block lasts."""
     crowd = SlowClients(local)
 
-    async def insist(kind: Kind) -> None:
+    async def insist(kind: SlowBehaviour) -> None:
         while True:
             with contextlib.suppress(OSError):
                 await kind(crowd)
@@ -170,7 +170,7 @@ SLOW_BODIES = (
     Fault(
         name="slow-bodies",
         summary="Unfinished requests, with and without a key: others are served as before.",
-        strike=slow_bodies,
+        inject=slow_bodies,
         times=400,
         seconds=20.0,
     ),

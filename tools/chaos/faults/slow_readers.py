@@ -17,14 +17,14 @@ import httpx
 
 from cli.shell.client import Client, wait_path
 from cli.shell.sse import EventDecoder
-from tools.chaos.fault import Blow, Fault, Local, Scene
-from tools.chaos.faults.memory import MEGABYTE, watched_memory
-from tools.chaos.probe import insist
+from tools.chaos.fault import Disruption, Fault, FaultRun, LocalInstance
+from tools.chaos.faults.memory import MEGABYTE, watch_memory
+from tools.chaos.probe import retry_until_true
 from tools.chaos.scenario import SERVICE
 
-MAY_GROW = 256 * MEGABYTE
-SLOWER = 5  # times the median without them
-ALWAYS_ALLOWED = 1.0  # seconds, however fast it is without
+MAX_MEMORY_GROWTH = 256 * MEGABYTE
+MAX_SLOWDOWN = 5  # times the median without them
+ALLOWED_SECONDS = 1.0  # seconds, however fast it is without
 _GONE_WITHIN = 30.0
 _LINES, _LINE_BYTES = 150, 32_768  # a log that no socket's buffers can swallow
 _BUFFER = 4_096
@@ -38,20 +38,20 @@ _CONFIG = {
 }
 
 
-async def slow_readers(scene: Scene) -> None:
+async def slow_readers(scene: FaultRun) -> None:
     """Crowd the instance with bad readers, and watch what a good one feels."""
     client, run = scene.client, scene.drill.plan.run
     path = await _long_log(client, run)
     before = await _latencies(client, f"{run}-before", scene.seconds / 3)
-    async with watched_memory(scene.local.run_dir) as memory:
+    async with watch_memory(scene.local.run_dir) as memory:
         async with _crowd(scene, path) as crowd:
-            scene.note(Blow(f"{scene.times} bad readers on a long log", scene.elapsed))
+            scene.note(Disruption(f"{scene.times} bad readers on a long log", scene.elapsed))
             # At first they are readers like all others: the kernel's buffers read for them.
             await _latencies(client, f"{run}-settling", scene.seconds / 2)
             during = await _latencies(client, f"{run}-during", scene.seconds)
-        scene.note(Blow(f"they are gone; {crowd.vanished:,} had vanished", scene.elapsed))
+        scene.note(Disruption(f"they are gone; {crowd.vanished:,} had vanished", scene.elapsed))
     await _check_gone(scene)
-    scene.check("memory is bounded", *memory.within(MAY_GROW))
+    scene.check("memory is bounded", *memory.within(MAX_MEMORY_GROWTH))
     after = await _latencies(client, f"{run}-after", scene.seconds / 3)
     _check_latency(scene, during, max(before, after, key=statistics.median))
 
@@ -60,7 +60,7 @@ async def slow_readers(scene: Scene) -> None:
 class _Crowd:
     """Bad readers of one stream."""
 
-    local: Local
+    local: LocalInstance
     path: str
     vanished: int = 0
     _sockets: set[socket.socket] = field(default_factory=set)
@@ -117,7 +117,7 @@ class _Crowd:
 
 
 @contextlib.asynccontextmanager
-async def _crowd(scene: Scene, path: str) -> AsyncIterator[_Crowd]:
+async def _crowd(scene: FaultRun, path: str) -> AsyncIterator[_Crowd]:
     """Bad readers of all kinds for as long as the block lasts."""
     crowd = _Crowd(scene.local, path)
     # One that comes back twice a second is a load as well, and loads have a fault of their own.
@@ -153,15 +153,15 @@ async def _latencies(client: Client, name: str, seconds: float) -> list[float]:
     while not took or time.monotonic() < until:
         ids = await _register(client, f"{name}-{len(took)}")
         began = time.monotonic()
-        await insist(functools.partial(_has_news, client, ids))
+        await retry_until_true(functools.partial(_receives_event, client, ids))
         took.append(time.monotonic() - began)
     return took
 
 
-async def _has_news(client: Client, ids: tuple[str, str]) -> bool:
+async def _receives_event(client: Client, ids: tuple[str, str]) -> bool:
     decoder = EventDecoder()
     headers = {"Accept": "text/event-stream"}
-    async with client.stream(wait_path(*ids, "stream"), headers, quiet=30) as chunks:
+    async with client.stream(wait_path(*ids, "stream"), headers, max_silence=30) as chunks:
         async for chunk in chunks:
             for event in decoder.feed(chunk):
                 if event.kind == "received":
@@ -173,20 +173,20 @@ async def _has_news(client: Client, ids: tuple[str, str]) -> bool:
 async def _register(client: Client, name: str) -> tuple[str, str]:
     ids = f"chaos-{name}", f"c-{name}"
     body = {"executionId": ids[0], "correlationId": ids[1], "nodeId": "wait", "data": _CONFIG}
-    await insist(lambda: client.post("/api/wait-states", body))
+    await retry_until_true(lambda: client.post("/api/wait-states", body))
     return ids
 
 
 async def _send(client: Client, ids: tuple[str, str], event_id: str, text: str) -> None:
     headers = {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1], "X-Event-Id": event_id}
     path = f"/api/internal/callbacks/{SERVICE}"
-    await insist(lambda: client.post(path, {"text": text}, headers))
+    await retry_until_true(lambda: client.post(path, {"text": text}, headers))
 
 
-def _check_latency(scene: Scene, during: list[float], without: list[float]) -> None:
+def _check_latency(scene: FaultRun, during: list[float], without: list[float]) -> None:
     """A machine that others use may slow down meanwhile: so it is asked before and after."""
     usual, felt = statistics.median(without), statistics.median(during)
-    bound = max(ALWAYS_ALLOWED, SLOWER * usual)
+    bound = max(ALLOWED_SECONDS, MAX_SLOWDOWN * usual)
     scene.check(
         "a good reader has its news as soon as without them",
         felt <= bound,
@@ -195,14 +195,14 @@ def _check_latency(scene: Scene, during: list[float], without: list[float]) -> N
     )
 
 
-async def _check_gone(scene: Scene) -> None:
+async def _check_gone(scene: FaultRun) -> None:
     """The server must let go of what nobody reads any more: ask it how many streams it holds."""
     began, receiver = time.monotonic(), scene.drill.receiver
-    held = await _streams_held(scene.local)
+    held = await _count_open_streams(scene.local)
     # The account's own receiver holds some, too.
     while held > receiver.under_way and time.monotonic() - began < _GONE_WITHIN:
         await asyncio.sleep(0.2)
-        held = await _streams_held(scene.local)
+        held = await _count_open_streams(scene.local)
     took = time.monotonic() - began
     seen = (
         f"{held:.0f} held, {receiver.under_way} read by the account, {took:.1f} s after they left"
@@ -210,7 +210,7 @@ async def _check_gone(scene: Scene) -> None:
     scene.check("their streams are given up", held <= receiver.under_way, seen)
 
 
-async def _streams_held(local: Local) -> float:
+async def _count_open_streams(local: LocalInstance) -> float:
     headers = {"Authorization": f"Bearer {local.key}"}
     async with httpx.AsyncClient(base_url=local.url, headers=headers, trust_env=False) as http:
         page = await http.get("/metrics")
@@ -222,7 +222,7 @@ SLOW_READERS = (
     Fault(
         name="slow-readers",
         summary="Streams that nobody reads, or slowly, or whose reader has vanished.",
-        strike=slow_readers,
+        inject=slow_readers,
         times=100,
         seconds=20.0,
     ),

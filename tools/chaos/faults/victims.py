@@ -6,10 +6,10 @@ from pathlib import Path
 
 import psutil
 
-from host.processes import GONE, find_in
+from host.processes import PROCESS_GONE, find_processes_in
 
 
-class Kind(StrEnum):
+class VictimKind(StrEnum):
     """What a process does."""
 
     SHARD = "shard"
@@ -28,18 +28,18 @@ class Kind(StrEnum):
 # By the beginning of the process's title. Ray's own control processes are not among them: on one
 # machine they are the node itself, and the host ends with them by design.
 _TITLES = {
-    "ray::ShardActor": Kind.SHARD,
-    "ray::TimerActor": Kind.TIMER,
-    "ray::SupervisorActor": Kind.SUPERVISOR,
-    "ray::PoolActor": Kind.POOL,
-    "ray::DispatchActor": Kind.DISPATCH,
-    "ray::KafkaIngestActor": Kind.KAFKA_INGEST,
-    "ray::RelayActor": Kind.RELAY,
-    "ray::ServeReplica": Kind.INGRESS,
-    "ray::ServeController": Kind.CONTROLLER,
-    "ray::ProxyActor": Kind.PROXY,
-    "ray::HAProxyManager": Kind.PROXY,
-    "haproxy": Kind.HAPROXY,
+    "ray::ShardActor": VictimKind.SHARD,
+    "ray::TimerActor": VictimKind.TIMER,
+    "ray::SupervisorActor": VictimKind.SUPERVISOR,
+    "ray::PoolActor": VictimKind.POOL,
+    "ray::DispatchActor": VictimKind.DISPATCH,
+    "ray::KafkaIngestActor": VictimKind.KAFKA_INGEST,
+    "ray::RelayActor": VictimKind.RELAY,
+    "ray::ServeReplica": VictimKind.INGRESS,
+    "ray::ServeController": VictimKind.CONTROLLER,
+    "ray::ProxyActor": VictimKind.PROXY,
+    "ray::HAProxyManager": VictimKind.PROXY,
+    "haproxy": VictimKind.HAPROXY,
 }
 
 
@@ -47,7 +47,7 @@ _TITLES = {
 class Victim:
     """A process that may be killed."""
 
-    kind: Kind
+    kind: VictimKind
     process: psutil.Process
 
     def __str__(self) -> str:
@@ -58,18 +58,18 @@ class Victim:
         self.process.kill()
 
 
-def kind_of(title: str) -> Kind | None:
+def victim_kind(title: str) -> VictimKind | None:
     """What a process of this title does; None leaves it alone."""
     return next((kind for begin, kind in _TITLES.items() if title.startswith(begin)), None)
 
 
-def victims(run_dir: Path, kinds: frozenset[Kind]) -> list[Victim]:
+def find_victims(run_dir: Path, kinds: frozenset[VictimKind]) -> list[Victim]:
     """Every process of these kinds that runs now in this instance, and in no other."""
     found: list[Victim] = []
-    for process in find_in(run_dir):
+    for process in find_processes_in(run_dir):
         try:
-            kind = kind_of(process.name())
-        except GONE:
+            kind = victim_kind(process.name())
+        except PROCESS_GONE:
             continue
         if kind in kinds:
             found.append(Victim(kind, process))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.dispatch import job_choice, pools, subscriptions
-from cli.dispatch.parsing import path_of
+from cli.dispatch.parsing import join_path
 from cli.events import event_types
 from cli.shell.client import Client
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from core.dispatch.job import Mode
-from tools.demo.dispatch.receiver import Receiver
+from tools.demo.dispatch.receiver import DemoReceiver
 
 POOL = "muster-demo"
 RATE = 600
@@ -34,7 +34,7 @@ PLACED, MOVED, BILLED = "order:placed", "parcel:moved", "invoice:billed"
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class DemoSubscriber:
     """A subscriber of the demo."""
 
     name: str
@@ -44,17 +44,17 @@ class Role:
     enveloped: bool = False
 
 
-ROLES = (
-    Role("billing", PLACED, Mode.IMMEDIATE),
-    Role("audit", "order:*", Mode.IMMEDIATE, enveloped=True),
-    Role("tracking", MOVED, Mode.BLOCK_ON_ERROR),
-    Role("mailing", MOVED, Mode.NEXT_ON_ERROR),
-    Role("ledger", BILLED, Mode.IMMEDIATE, pool=POOL),
+SUBSCRIBERS = (
+    DemoSubscriber("billing", PLACED, Mode.IMMEDIATE),
+    DemoSubscriber("audit", "order:*", Mode.IMMEDIATE, enveloped=True),
+    DemoSubscriber("tracking", MOVED, Mode.BLOCK_ON_ERROR),
+    DemoSubscriber("mailing", MOVED, Mode.NEXT_ON_ERROR),
+    DemoSubscriber("ledger", BILLED, Mode.IMMEDIATE, pool=POOL),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
+class DemoNames:
     """The subscribers, and how their things are called in Muster."""
 
     run_id: str
@@ -73,18 +73,20 @@ class Cast:
 
 
 @asynccontextmanager
-async def gathered(muster: Client, receiver: Receiver, run_id: str) -> AsyncIterator[Cast]:
+async def demo_subscriptions(
+    muster: Client, receiver: DemoReceiver, run_id: str
+) -> AsyncIterator[DemoNames]:
     """Make a pool, event types and subscriptions for a while; afterwards they are gone."""
-    cast = Cast(run_id=run_id)
+    cast = DemoNames(run_id=run_id)
     try:
         await _open_pool(muster)
         for kind in (PLACED, MOVED, BILLED):
             await _register(muster, cast.type_of(kind), has_schema=kind == PLACED)
-        for role in ROLES:
+        for role in SUBSCRIBERS:
             receiver.secrets[role.name] = [await _subscribe(muster, receiver, cast, role)]
         yield cast
     finally:
-        for role in ROLES:
+        for role in SUBSCRIBERS:
             await _unsubscribe(muster, cast.code_of(role.name))
         for kind in (PLACED, MOVED, BILLED):
             await _forget(muster, cast.type_of(kind), has_schema=kind == PLACED)
@@ -93,8 +95,8 @@ async def gathered(muster: Client, receiver: Receiver, run_id: str) -> AsyncIter
 
 async def _open_pool(muster: Client) -> None:
     terms = {"name": "Muster's demo", "rateLimit": RATE, "concurrency": 5}
-    path = path_of(pools.PATH, POOL)
-    if await if_there(muster.get(path)) is None:
+    path = join_path(pools.PATH, POOL)
+    if await none_if_missing(muster.get(path)) is None:
         await muster.post(pools.PATH, {"code": POOL, **terms})
     else:
         await muster.post(f"{path}/activate", {})
@@ -106,8 +108,8 @@ async def _close_pool(muster: Client) -> None:
     deadline = asyncio.get_running_loop().time() + _PATIENCE
     while True:
         try:
-            await muster.delete(path_of(pools.PATH, POOL))
-        except ProblemError as problem:
+            await muster.delete(join_path(pools.PATH, POOL))
+        except ProblemResponseError as problem:
             if problem.status not in {404, 409}:
                 raise
             is_used = problem.code == "pool_in_use"
@@ -119,22 +121,24 @@ async def _close_pool(muster: Client) -> None:
 
 
 async def _register(muster: Client, code: str, *, has_schema: bool) -> None:
-    await muster.post(event_types.PATH, {"code": code, "name": event_types.name_of(code)})
+    await muster.post(event_types.PATH, {"code": code, "name": event_types.default_type_name(code)})
     if has_schema:
-        schemas = path_of(event_types.PATH, code, "schemas")
+        schemas = join_path(event_types.PATH, code, "schemas")
         await muster.post(schemas, {"version": VERSION, "schema": SCHEMA})
         await muster.post(f"{schemas}/{VERSION}/finalise", {})
 
 
 async def _forget(muster: Client, code: str, *, has_schema: bool) -> None:
-    path = path_of(event_types.PATH, code)
+    path = join_path(event_types.PATH, code)
     if has_schema:
-        await if_there(muster.post(f"{path}/schemas/{VERSION}/deprecate", {}))
-        await if_there(muster.post(f"{path}/archive", {}))
-    await if_there(muster.delete(path))
+        await none_if_missing(muster.post(f"{path}/schemas/{VERSION}/deprecate", {}))
+        await none_if_missing(muster.post(f"{path}/archive", {}))
+    await none_if_missing(muster.delete(path))
 
 
-async def _subscribe(muster: Client, receiver: Receiver, cast: Cast, role: Role) -> str:
+async def _subscribe(
+    muster: Client, receiver: DemoReceiver, cast: DemoNames, role: DemoSubscriber
+) -> str:
     code = cast.code_of(role.name)
     body = {
         "code": code,
@@ -146,24 +150,24 @@ async def _subscribe(muster: Client, receiver: Receiver, cast: Cast, role: Role)
         "dataOnly": not role.enveloped,
     }
     await muster.post(subscriptions.PATH, body)
-    return str((await muster.get(path_of(subscriptions.PATH, code, "secret")))["secret"])
+    return str((await muster.get(join_path(subscriptions.PATH, code, "secret")))["secret"])
 
 
 async def _unsubscribe(muster: Client, code: str) -> None:
     """Take a subscription away, with what it left undelivered if the demo broke off."""
-    found = await if_there(muster.get(path_of(subscriptions.PATH, code)))
+    found = await none_if_missing(muster.get(join_path(subscriptions.PATH, code)))
     if found is None:
         return
     left = {"subscriptionId": found["id"], "status": ["ERROR", "QUEUED", "PENDING"], "limit": 500}
     await muster.post(f"{job_choice.PATH}/cancel", left)
-    await if_there(muster.delete(path_of(subscriptions.PATH, code)))
+    await none_if_missing(muster.delete(join_path(subscriptions.PATH, code)))
 
 
-async def if_there(asking: Awaitable[Any]) -> Any:
+async def none_if_missing(asking: Awaitable[Any]) -> Any:
     """The answer, or None if there is nothing of that name, or it has gone that way already."""
     try:
         return await asking
-    except ProblemError as problem:
+    except ProblemResponseError as problem:
         if problem.status not in {404, 409}:
             raise
         return None

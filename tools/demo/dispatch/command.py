@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 from rich.panel import Panel
 
-from cli.shell.context import Shell, command, err, out, print_json
-from tools.demo.dispatch.cast import POOL, gathered
-from tools.demo.dispatch.receiver import Arrival, Receiver
-from tools.demo.dispatch.screen import arrivals_view
-from tools.demo.dispatch.script import SCENES
-from tools.demo.dispatch.stage import Performance, Stage
-from tools.demo.gathers.endings import ends_in_order
+from cli.shell.context import CommandContext, command, err, out, print_json
+from tools.demo.dispatch.cast import POOL, demo_subscriptions
+from tools.demo.dispatch.receiver import DemoDelivery, DemoReceiver
+from tools.demo.dispatch.screen import deliveries_view
+from tools.demo.dispatch.script import SCENARIOS
+from tools.demo.dispatch.stage import DispatchDemoResult, DispatchDemoRunner
+from tools.demo.gathers.endings import cancel_on_sigterm
 from tools.demo.readiness import require_ready
 from tools.demo.waits.screen import summary_view
 
@@ -24,7 +24,7 @@ _REST = 1.5  # seconds to read a scene's end
 
 @command
 async def dispatch(
-    shell: Shell,
+    shell: CommandContext,
     fast: Annotated[bool, typer.Option("--fast", help="No pauses between scenes.")] = False,
 ) -> None:
     """Watch events go to those who want them: signed, in order, at a rate, in spite of troubles.
@@ -37,40 +37,44 @@ async def dispatch(
     Ends with exit code 1 if any scene did not end as expected.
     """
     console = err if shell.as_json else out
-    with ends_in_order():
+    with cancel_on_sigterm():
         async with AsyncExitStack() as stack:
             muster = await stack.enter_async_context(shell.connect())
             await require_ready(muster)
-            receiver = await stack.enter_async_context(Receiver())
+            receiver = await stack.enter_async_context(DemoReceiver())
             _introduce(console, muster.instance.url, receiver)
-            cast = await stack.enter_async_context(gathered(muster, receiver, secrets.token_hex(3)))
-            stage = Stage(muster=muster, receiver=receiver, cast=cast, console=console)
+            cast = await stack.enter_async_context(
+                demo_subscriptions(muster, receiver, secrets.token_hex(3))
+            )
+            stage = DispatchDemoRunner(muster=muster, receiver=receiver, cast=cast, console=console)
             performances = await _play_all(stage, rest=0 if fast else _REST)
-        _conclude(console, performances, receiver.arrivals)
+        _conclude(console, performances, receiver.deliveries)
     if shell.as_json:
-        print_json(_document(performances, receiver.arrivals))
+        print_json(_document(performances, receiver.deliveries))
     if not all(performance.ok for performance in performances):
         raise typer.Exit(1)
 
 
-async def _play_all(stage: Stage, *, rest: float) -> list[Performance]:
-    performances: list[Performance] = []
-    for number, scene in enumerate(SCENES, 1):
-        performances.append(await stage.play(scene, f"{number}/{len(SCENES)}"))
+async def _play_all(stage: DispatchDemoRunner, *, rest: float) -> list[DispatchDemoResult]:
+    performances: list[DispatchDemoResult] = []
+    for number, scene in enumerate(SCENARIOS, 1):
+        performances.append(await stage.play(scene, f"{number}/{len(SCENARIOS)}"))
         await asyncio.sleep(rest)
     return performances
 
 
-def _document(performances: list[Performance], arrivals: list[Arrival]) -> dict[str, Any]:
+def _document(
+    performances: list[DispatchDemoResult], deliveries: list[DemoDelivery]
+) -> dict[str, Any]:
     return {
         "ok": all(one.ok for one in performances),
         "scenes": [performance.document() for performance in performances],
-        "arrived": len(arrivals),
-        "verified": sum(bool(one.signed_by) for one in arrivals),
+        "arrived": len(deliveries),
+        "verified": sum(bool(one.signed_by) for one in deliveries),
     }
 
 
-def _introduce(console: Console, url: str, receiver: Receiver) -> None:
+def _introduce(console: Console, url: str, receiver: DemoReceiver) -> None:
     console.print(
         Panel.fit(
             "A shop sends [bold]events[/]. Five subscribers want some of them, each in its\n"
@@ -85,8 +89,10 @@ def _introduce(console: Console, url: str, receiver: Receiver) -> None:
     )
 
 
-def _conclude(console: Console, performances: list[Performance], arrivals: list[Arrival]) -> None:
-    console.print(arrivals_view(arrivals))
+def _conclude(
+    console: Console, performances: list[DispatchDemoResult], deliveries: list[DemoDelivery]
+) -> None:
+    console.print(deliveries_view(deliveries))
     console.print(summary_view(performances))
     failed = sum(not performance.ok for performance in performances)
     verdict = f"[bold red]{failed} scenes did not end as expected.[/]"

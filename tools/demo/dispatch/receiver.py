@@ -20,7 +20,7 @@ OK, REFUSED, BUSY = 200, 400, 429
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class DemoDelivery:
     """A delivery that came, and how it was answered."""
 
     subscriber: str
@@ -62,23 +62,23 @@ class Arrival:
         return {OK: "", BUSY: "◌"}.get(self.answered, "✗") + str(self.order)
 
 
-class Receiver:
+class DemoReceiver:
     """One server on this machine, with a path for each subscriber.
 
     It knows the secrets that each was given, takes what comes, and refuses what it was told to.
     """
 
     def __init__(self) -> None:
-        self.arrivals: list[Arrival] = []
+        self.deliveries: list[DemoDelivery] = []
         self.secrets: dict[str, list[str]] = {}
-        self.tell: Callable[[Arrival], None] | None = None
+        self.listener: Callable[[DemoDelivery], None] | None = None
         self._poison: set[tuple[str, int]] = set()
         self._busy: dict[str, deque[int]] = {}
         self._news = asyncio.Event()
         self._runner: web.ServerRunner | None = None
         self._port = 0
 
-    async def __aenter__(self) -> "Receiver":
+    async def __aenter__(self) -> "DemoReceiver":
         server = web.Server(self._serve, access_log=None)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN)
         await self._runner.setup()
@@ -103,11 +103,11 @@ class Receiver:
         """From now on this event is refused by everybody, for good."""
         self._poison.add((customer, order))
 
-    def cure(self) -> None:
+    def clear_poison(self) -> None:
         """From now on everything is taken."""
         self._poison.clear()
 
-    def be_busy(self, subscriber: str, retry_after: int) -> None:
+    def refuse_next(self, subscriber: str, retry_after: int) -> None:
         """The next delivery is asked to come back after so many seconds."""
         self._busy.setdefault(subscriber, deque()).append(retry_after)
 
@@ -138,7 +138,7 @@ class Receiver:
 
     def _take(self, subscriber: str, headers: Mapping[str, str], body: bytes, status: int) -> None:
         now = time.time()
-        arrival = Arrival(
+        delivery = DemoDelivery(
             subscriber=subscriber,
             job_id=headers.get("webhook-id", ""),
             body=body,
@@ -150,8 +150,8 @@ class Receiver:
             ),
             answered=status,
         )
-        self.arrivals.append(arrival)
-        if self.tell is not None:
-            self.tell(arrival)
+        self.deliveries.append(delivery)
+        if self.listener is not None:
+            self.listener(delivery)
         self._news.set()
         self._news = asyncio.Event()

@@ -4,16 +4,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tools.demo.dispatch.receiver import Arrival
+from tools.demo.dispatch.receiver import DemoDelivery
 
 if TYPE_CHECKING:
-    from tools.demo.dispatch.stage import Act
+    from tools.demo.dispatch.stage import DispatchScenarioRun
 
-Play = Callable[["Act"], Awaitable[Sequence[str]]]
+Play = Callable[["DispatchScenarioRun"], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DispatchDemoOutcome:
     """How a scene ends, in facts: what is expected, and later what was seen."""
 
     facts: tuple[str, ...] = ()
@@ -24,24 +24,24 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class DispatchScenario:
     """Something that happens to events, and what has to come of it. `play` tells what came."""
 
     key: str = field(repr=False)
     title: str
-    story: str
+    description: str
     facts: tuple[str, ...]
     play: Play
 
     @property
-    def expected(self) -> Outcome:
+    def expected(self) -> DispatchDemoOutcome:
         """How it has to end."""
-        return Outcome(self.facts)
+        return DispatchDemoOutcome(self.facts)
 
 
-def lane(arrivals: Sequence[Arrival], subscriber: str, customer: str) -> str:
+def group_history(deliveries: Sequence[DemoDelivery], subscriber: str, customer: str) -> str:
     """What came to a subscriber of one group, in the order it came: `1 ✗2 3`."""
-    own = [one for one in arrivals if (one.subscriber, one.customer) == (subscriber, customer)]
+    own = [one for one in deliveries if (one.subscriber, one.customer) == (subscriber, customer)]
     return " ".join(one.mark() for one in own) or "nothing"
 
 

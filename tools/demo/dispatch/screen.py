@@ -8,9 +8,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tools.demo.dispatch.cast import ROLES
-from tools.demo.dispatch.receiver import BUSY, OK, Arrival
-from tools.demo.dispatch.scene import Scene
+from tools.demo.dispatch.cast import SUBSCRIBERS
+from tools.demo.dispatch.receiver import BUSY, OK, DemoDelivery
+from tools.demo.dispatch.scene import DispatchScenario
 
 _MARKS = {
     "sent": ("▸", "cyan"),
@@ -25,10 +25,10 @@ _MARKS = {
 _STYLES = {OK: "green", BUSY: "yellow"}
 
 
-class DispatchView:
+class DispatchPanel:
     """The panel of one scene; Rich asks it again and again how it looks now."""
 
-    def __init__(self, scene: Scene, place: str) -> None:
+    def __init__(self, scene: DispatchScenario, place: str) -> None:
         self._scene = scene
         self._place = place
         self._began = time.monotonic()
@@ -39,7 +39,7 @@ class DispatchView:
         """Add a line to the timeline."""
         self._lines.append((time.monotonic() - self._began, kind, text))
 
-    def note_arrival(self, arrival: Arrival) -> None:
+    def note_delivery(self, arrival: DemoDelivery) -> None:
         """Add a delivery to the lane of its group."""
         lane = self._lanes.setdefault((arrival.subscriber, arrival.customer), Text())
         lane.append(f"{arrival.mark()} ", style=_STYLES.get(arrival.answered, "bold red"))
@@ -58,7 +58,7 @@ class DispatchView:
         lanes.add_column(overflow="fold")
         for (subscriber, customer), lane in sorted(self._lanes.items()):
             lanes.add_row(subscriber, customer, lane)
-        parts: list[RenderableType] = [Text(self._scene.story, style="dim"), self._timeline()]
+        parts: list[RenderableType] = [Text(self._scene.description, style="dim"), self._timeline()]
         if self._lanes:
             parts += [Text(""), lanes]
         return Panel(Group(*parts), title=f"{self._place}  {self._scene.title}", title_align="left")
@@ -74,15 +74,15 @@ class DispatchView:
         return table
 
 
-def arrivals_view(arrivals: Sequence[Arrival]) -> RenderableType:
+def deliveries_view(deliveries: Sequence[DemoDelivery]) -> RenderableType:
     """What arrived in all, by subscriber."""
     table = Table(title="What arrived", title_justify="left")
     for title in ("subscriber", "mode", "pool"):
         table.add_column(title)
     for title in ("arrived", "verified", "taken", "refused", "asked to wait"):
         table.add_column(title, justify="right")
-    for role in ROLES:
-        own = [one for one in arrivals if one.subscriber == role.name]
+    for role in SUBSCRIBERS:
+        own = [one for one in deliveries if one.subscriber == role.name]
         busy = sum(one.answered == BUSY for one in own)
         taken = sum(one.is_taken for one in own)
         verified = sum(bool(one.signed_by) for one in own)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(slots=True, kw_only=True)
-class Call:
+class ResourceCall:
     """A call that a resource saw; `abandoned` if its caller did not wait for the answer."""
 
     resource: str
@@ -25,20 +25,20 @@ class Call:
     @property
     def patient_id(self) -> str | None:
         """Whose journals are asked for."""
-        found = self._asked("patientId")
+        found = self._requested("patientId")
         return None if found is None else str(found)
 
     @property
     def delay(self) -> int | None:
         """The delay that the caller wants, in milliseconds."""
-        found = self._asked("delay")
+        found = self._requested("delay")
         if found is None:
             return None
         if type(found) is not int:
             raise ValueError("delay is a whole number of milliseconds")
         return found
 
-    def _asked(self, name: str) -> Any:
+    def _requested(self, name: str) -> Any:
         context = self.body.get("context")
         general = context.get(name) if isinstance(context, dict) else None
         return self.body.get(name, general)

@@ -12,15 +12,15 @@ from rich.console import Console
 from rich.panel import Panel
 
 from cli.shell.client import Client, connect
-from cli.shell.context import Shell, command, err, out, print_json
+from cli.shell.context import CommandContext, command, err, out, print_json
 from cli.shell.instance import Instance
-from core.gathers.gather import LONGEST_TIMEOUT_MS
-from tools.demo.gathers.endings import ends_in_order, until_stopped
-from tools.demo.gathers.registration import registered
+from core.gathers.gather import MAX_TIMEOUT_MS
+from tools.demo.gathers.endings import cancel_on_sigterm, wait_for_stop
+from tools.demo.gathers.registration import registered_resources
 from tools.demo.gathers.resource import DemoResources
-from tools.demo.gathers.scene import NAMES, Scene
-from tools.demo.gathers.script import DELAYS, SCENES, TIMEOUT, scene_of
-from tools.demo.gathers.stage import JOURNALS, PATIENT, Performance, Stage
+from tools.demo.gathers.scene import NAMES, GatherScenario
+from tools.demo.gathers.script import DELAYS, SCENARIOS, TIMEOUT, custom_scenario
+from tools.demo.gathers.stage import JOURNALS, PATIENT, GatherDemoResult, GatherDemoRunner
 from tools.demo.readiness import require_ready
 from tools.demo.waits.screen import summary_view
 
@@ -29,7 +29,7 @@ _REST = 0.5  # seconds to read a scene's end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class DemoGatherOptions:
     """What to play, and what stays."""
 
     fast: Annotated[
@@ -49,20 +49,20 @@ class Wish:
     timeout: Annotated[
         int | None,
         typer.Option(
-            min=1, max=LONGEST_TIMEOUT_MS, help="Play one gather with this timeout in milliseconds."
+            min=1, max=MAX_TIMEOUT_MS, help="Play one gather with this timeout in milliseconds."
         ),
     ] = None
 
-    def scenes(self) -> tuple[Scene, ...]:
+    def scenes(self) -> tuple[GatherScenario, ...]:
         """What is played."""
         pace = _FAST if self.fast else 1.0
         if self.delays is not None or self.timeout is not None:
-            return (scene_of(self.delays, self.timeout, pace),)
-        return tuple(scene.at_pace(pace) for scene in SCENES)
+            return (custom_scenario(self.delays, self.timeout, pace),)
+        return tuple(scene.at_pace(pace) for scene in SCENARIOS)
 
 
 @command
-async def gather(wish: Wish, shell: Shell) -> None:
+async def gather(options: DemoGatherOptions, shell: CommandContext) -> None:
     """Watch one request ask three resources, and their answers stream back.
 
     Starts three small resources, registers them as resource-1 to resource-3 with the running
@@ -72,30 +72,34 @@ async def gather(wish: Wish, shell: Shell) -> None:
 
     Ends with exit code 1 if any gather did not end as expected.
     """
-    scenes = wish.scenes()
+    scenes = options.scenes()
     console = err if shell.as_json else out
-    with ends_in_order():
+    with cancel_on_sigterm():
         async with AsyncExitStack() as stack:
             muster = await stack.enter_async_context(shell.connect())
             await require_ready(muster)
             browser = await stack.enter_async_context(connect(Instance(muster.instance.url)))
             resources = await stack.enter_async_context(DemoResources())
-            await stack.enter_async_context(registered(muster, resources))
+            await stack.enter_async_context(registered_resources(muster, resources))
             _introduce(console, muster, resources)
-            stage = Stage(muster=muster, browser=browser, resources=resources, console=console)
-            performances = await _play_all(stage, scenes, rest=0 if wish.fast else _REST)
+            stage = GatherDemoRunner(
+                muster=muster, browser=browser, resources=resources, console=console
+            )
+            performances = await _play_all(stage, scenes, rest=0 if options.fast else _REST)
             _conclude(console, performances)
             if shell.as_json:
-                print_json(_document(muster, resources, performances, kept=wish.keep))
-            if wish.keep:
+                print_json(_document(muster, resources, performances, kept=options.keep))
+            if options.keep:
                 _invite(console, muster)
-                await until_stopped()
+                await wait_for_stop()
     if not all(performance.ok for performance in performances):
         raise typer.Exit(1)
 
 
-async def _play_all(stage: Stage, scenes: tuple[Scene, ...], *, rest: float) -> list[Performance]:
-    performances: list[Performance] = []
+async def _play_all(
+    stage: GatherDemoRunner, scenes: tuple[GatherScenario, ...], *, rest: float
+) -> list[GatherDemoResult]:
+    performances: list[GatherDemoResult] = []
     for number, scene in enumerate(scenes, 1):
         performances.append(await stage.play(scene, f"{number}/{len(scenes)}"))
         await asyncio.sleep(rest)
@@ -119,7 +123,7 @@ def curl_of(instance: Instance) -> str:
 
 
 def _document(
-    muster: Client, resources: DemoResources, performances: list[Performance], *, kept: bool
+    muster: Client, resources: DemoResources, performances: list[GatherDemoResult], *, kept: bool
 ) -> dict[str, Any]:
     document: dict[str, Any] = {
         "ok": all(one.ok for one in performances),
@@ -146,7 +150,7 @@ def _introduce(console: Console, muster: Client, resources: DemoResources) -> No
     )
 
 
-def _conclude(console: Console, performances: list[Performance]) -> None:
+def _conclude(console: Console, performances: list[GatherDemoResult]) -> None:
     console.print(summary_view(performances))
     failed = sum(not performance.ok for performance in performances)
     verdict = f"[bold red]{failed} gathers did not end as expected.[/]"

@@ -9,7 +9,7 @@ import typer
 
 
 @contextmanager
-def ends_in_order() -> Iterator[None]:
+def cancel_on_sigterm() -> Iterator[None]:
     """Let SIGTERM end the current task as Ctrl-C does: through every `finally`."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     if task is None:
@@ -31,7 +31,7 @@ def ends_in_order() -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-async def until_stopped() -> None:
+async def wait_for_stop() -> None:
     """Wait for Ctrl-C or SIGTERM."""
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)

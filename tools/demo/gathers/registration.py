@@ -7,7 +7,7 @@ from typing import Any
 from cli.gathers.resources import resource_path
 from cli.shell.client import Client
 from cli.shell.errors import CommandError
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from tools.demo.gathers.resource import DemoResources
 from tools.demo.gathers.scene import NAMES
 
@@ -23,9 +23,9 @@ _SETTINGS = (
 
 
 @asynccontextmanager
-async def registered(muster: Client, resources: DemoResources) -> AsyncIterator[None]:
+async def registered_resources(muster: Client, resources: DemoResources) -> AsyncIterator[None]:
     """Register the demo's resources for a while; afterwards all is as it was."""
-    before = {name: await _if_there(muster.get(resource_path(name))) for name in NAMES}
+    before = {name: await _none_if_missing(muster.get(resource_path(name))) for name in NAMES}
     for name, resource in before.items():
         # Their values are never told, so nobody but their owner could put them back.
         if resource and (resource.get("headers") or resource.get("auth")):
@@ -46,17 +46,17 @@ async def registered(muster: Client, resources: DemoResources) -> AsyncIterator[
 
 async def _restore(muster: Client, name: str, resource: Mapping[str, Any] | None) -> None:
     if resource is None:
-        await _if_there(muster.delete(resource_path(name)))
+        await _none_if_missing(muster.delete(resource_path(name)))
         return
     settings = {key: resource[key] for key in _SETTINGS if key in resource}
     await muster.put(resource_path(name), settings)
 
 
-async def _if_there(asking: Awaitable[Any]) -> Any:
+async def _none_if_missing(asking: Awaitable[Any]) -> Any:
     """The answer, or None if there is nothing of that name."""
     try:
         return await asking
-    except ProblemError as problem:
+    except ProblemResponseError as problem:
         if problem.status != 404:
             raise
         return None

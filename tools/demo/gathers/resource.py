@@ -13,18 +13,18 @@ import orjson
 from aiohttp import web
 
 from tools.demo.gathers.behaviour import Behaviour, behaviour_of, direct_behaviour_of
-from tools.demo.gathers.call_log import Call, Callback
+from tools.demo.gathers.call_log import Callback, ResourceCall
 from tools.demo.gathers.notes import make_notes
-from tools.demo.gathers.sender import Sender
+from tools.demo.gathers.sender import CallbackSender
 
 _LOOPBACK = "127.0.0.1"
 _PATH = re.compile(r"/(resource-(\d{1,6}))/journals(/direct)?")
 _BACKLOG = 4096
-_REMEMBERED = 20_000  # of each kind
+_MAX_RECORDS = 20_000  # of each kind
 _SHUTDOWN = 0.2
 
 
-Tell = Callable[[Call | Callback], None]
+RecordListener = Callable[[ResourceCall | Callback], None]
 
 
 class DemoResources:
@@ -34,17 +34,19 @@ class DemoResources:
     `callbacks` keep the last of both; `tell` hears of each the moment it happens.
     """
 
-    def __init__(self, *, port: int = 0, seed: int | None = None, tell: Tell | None = None) -> None:
-        self.calls: deque[Call] = deque(maxlen=_REMEMBERED)
-        self.callbacks: deque[Callback] = deque(maxlen=_REMEMBERED)
-        self.tell = tell
+    def __init__(
+        self, *, port: int = 0, seed: int | None = None, listener: RecordListener | None = None
+    ) -> None:
+        self.calls: deque[ResourceCall] = deque(maxlen=_MAX_RECORDS)
+        self.callbacks: deque[Callback] = deque(maxlen=_MAX_RECORDS)
+        self.listener = listener
         self._port = port
         self._chance = random.Random(seed)  # noqa: S311 - for the notes' texts
         self._behaviours: dict[str, tuple[Behaviour, int]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._news = asyncio.Event()
         self._runner: web.ServerRunner | None = None
-        self._sender = Sender()
+        self._sender = CallbackSender()
 
     async def __aenter__(self) -> "DemoResources":
         server = web.Server(self._serve, handler_cancellation=True, access_log=None)
@@ -104,7 +106,7 @@ class DemoResources:
         self._remember(self.calls, call)
         return await self._take(request, call, behaviour, delay)
 
-    def _plan(self, call: Call) -> tuple[Behaviour, float]:
+    def _plan(self, call: ResourceCall) -> tuple[Behaviour, float]:
         """What to do with a call, and after how many seconds."""
         asked = call.delay
         told = self._behaviours.get(call.resource)
@@ -115,7 +117,7 @@ class DemoResources:
         return read(asked or 0), max(asked or 0, 0) / 1000
 
     async def _take(
-        self, request: web.BaseRequest, call: Call, behaviour: Behaviour, delay: float
+        self, request: web.BaseRequest, call: ResourceCall, behaviour: Behaviour, delay: float
     ) -> web.StreamResponse:
         match behaviour:
             case Behaviour.ERROR:
@@ -135,7 +137,7 @@ class DemoResources:
         return web.Response()
 
     async def _answer_directly(
-        self, call: Call, behaviour: Behaviour, delay: float
+        self, call: ResourceCall, behaviour: Behaviour, delay: float
     ) -> web.StreamResponse:
         if behaviour is Behaviour.REJECT:
             answer = self._answer(call, 0) | {
@@ -150,7 +152,7 @@ class DemoResources:
             answer = self._answer(call, delay)
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
-    async def _as_ours(self, call: Call, pause: Awaitable[Any]) -> None:
+    async def _as_ours(self, call: ResourceCall, pause: Awaitable[Any]) -> None:
         """Wait inside a call, so that neither a caller that leaves nor our end is forgotten."""
         task = asyncio.current_task()
         if task is None:
@@ -160,7 +162,7 @@ class DemoResources:
             await pause
         except asyncio.CancelledError:
             call.abandoned = True
-            self._tell_all(call)
+            self._notify(call)
             raise
         finally:
             self._tasks.discard(task)
@@ -170,7 +172,7 @@ class DemoResources:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _call_back(self, call: Call, delay: float, times: int) -> None:
+    async def _call_back(self, call: ResourceCall, delay: float, times: int) -> None:
         await asyncio.sleep(delay)
         url, answer = call.body.get("callbackUrl"), self._answer(call, delay)
         for _ in range(times if url else 0):
@@ -186,7 +188,7 @@ class DemoResources:
             )
             self._remember(self.callbacks, callback)
 
-    def _answer(self, call: Call, delay: float) -> dict[str, Any]:
+    def _answer(self, call: ResourceCall, delay: float) -> dict[str, Any]:
         # The seed's dates are local and have no zone.
         now = datetime.now().astimezone()
         return {
@@ -198,19 +200,19 @@ class DemoResources:
             "notes": make_notes(call.source, call.patient_id, self._chance, now),
         }
 
-    def _remember(self, records: deque[Any], record: Call | Callback) -> None:
+    def _remember(self, records: deque[Any], record: ResourceCall | Callback) -> None:
         records.append(record)
-        self._tell_all(record)
+        self._notify(record)
 
-    def _tell_all(self, record: Call | Callback) -> None:
-        if self.tell is not None:
-            self.tell(record)
+    def _notify(self, record: ResourceCall | Callback) -> None:
+        if self.listener is not None:
+            self.listener(record)
         self._news.set()
         self._news = asyncio.Event()
 
 
-async def _read(request: web.BaseRequest, *, resource: str, direct: bool) -> Call:
+async def _read(request: web.BaseRequest, *, resource: str, direct: bool) -> ResourceCall:
     body = orjson.loads(await request.read())
     if type(body) is not dict:
         raise ValueError("a call is a JSON object")
-    return Call(resource=resource, direct=direct, body=body, headers=request.headers)
+    return ResourceCall(resource=resource, direct=direct, body=body, headers=request.headers)

@@ -20,7 +20,7 @@ _STATUSES = {
 _ERRORS = {"TIMEOUT", "CONNECTION_CLOSED", "ERROR"}
 
 
-class Strategy(StrEnum):
+class GatherStrategy(StrEnum):
     """How the client gets the answers."""
 
     SSE = "SSE"
@@ -28,7 +28,7 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class GatherDemoOutcome:
     """How a gather ends: what is expected, and later what was seen."""
 
     statuses: tuple[str, ...] = ()  # one for each resource
@@ -48,25 +48,25 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class GatherScenario:
     """One gather, from the request to the last callback. Times are in milliseconds."""
 
     key: str = field(repr=False)
     title: str
-    story: str
+    description: str
     delays: tuple[int, ...]
     timeout: int
-    strategy: Strategy = Strategy.SSE
+    strategy: GatherStrategy = GatherStrategy.SSE
     behaviours: Mapping[str, Behaviour] = field(default_factory=dict)
 
-    def at_pace(self, pace: float) -> "Scene":
+    def at_pace(self, pace: float) -> "GatherScenario":
         """The same scene, quicker or slower."""
         delays = tuple(round(delay * pace) if delay > 0 else delay for delay in self.delays)
         return replace(self, delays=delays, timeout=max(1, round(self.timeout * pace)))
 
     def behaviour(self, name: str) -> Behaviour:
         """What a resource does in it."""
-        read = behaviour_of if self.strategy is Strategy.SSE else direct_behaviour_of
+        read = behaviour_of if self.strategy is GatherStrategy.SSE else direct_behaviour_of
         return self.behaviours.get(name) or read(self.delays[NAMES.index(name)])
 
     def request(self, patient_id: str) -> dict[str, Any]:
@@ -81,27 +81,27 @@ class Scene:
     @property
     def callbacks(self) -> int:
         """How many callbacks its resources send."""
-        if self.strategy is Strategy.EVERYONE:
+        if self.strategy is GatherStrategy.EVERYONE:
             return 0
         return sum(_CALLS_BACK.get(self.behaviour(name), 0) for name in NAMES)
 
     @property
-    def lasts(self) -> int:
+    def duration_ms(self) -> int:
         """How long it takes, with the last callback."""
         return max(self._length(name) for name in NAMES)
 
     @property
-    def expected(self) -> Outcome:
+    def expected(self) -> GatherDemoOutcome:
         """How it has to end."""
         statuses = tuple(self._status(name) for name in NAMES)
         respondents = statuses.count("ok")
-        return Outcome(
+        return GatherDemoOutcome(
             statuses=statuses,
             respondents=respondents,
             errors=sum(status in _ERRORS for status in statuses),
             completeness=_completeness(respondents),
             notes=respondents * NOTES_PER_ANSWER,
-            special=self._special() if self.strategy is Strategy.SSE else (),
+            special=self._special() if self.strategy is GatherStrategy.SSE else (),
         )
 
     def _status(self, name: str) -> str:
@@ -113,7 +113,7 @@ class Scene:
     def _length(self, name: str) -> int:
         if self._status(name) not in {"ok", "TIMEOUT"}:
             return 0
-        calls_back = self.strategy is Strategy.SSE and self.behaviour(name) in _CALLS_BACK
+        calls_back = self.strategy is GatherStrategy.SSE and self.behaviour(name) in _CALLS_BACK
         delay = self.delays[NAMES.index(name)]
         return max(delay, 0) if calls_back or self._status(name) == "ok" else self.timeout
 

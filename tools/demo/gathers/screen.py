@@ -11,11 +11,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tools.demo.gathers.call_log import Call, Callback
-from tools.demo.gathers.scene import NAMES, Scene
+from tools.demo.gathers.call_log import Callback, ResourceCall
+from tools.demo.gathers.scene import NAMES, GatherScenario
 
 _BAR = 32
-_SHORTEST = 200  # milliseconds that a whole bar stands for
+_MIN_SCALE_MS = 200  # milliseconds that a whole bar stands for
 _MARKS = {
     "client": ("▸", "cyan"),
     "call": ("○", "cyan"),
@@ -40,7 +40,7 @@ _STYLES = {
 
 
 @dataclass(slots=True)
-class Row:
+class ResourceProgress:
     """One resource: how it stands, since when, and what it brought."""
 
     state: str = "calling"
@@ -49,11 +49,11 @@ class Row:
     late: bool = False
 
 
-class GatherView:
+class GatherPanel:
     """The panel of one scene; Rich asks it again and again how it looks now."""
 
-    def __init__(self, scene: Scene, place: str) -> None:
-        self.rows = {name: Row() for name in NAMES}
+    def __init__(self, scene: GatherScenario, place: str) -> None:
+        self.rows = {name: ResourceProgress() for name in NAMES}
         self.counters: Mapping[str, Any] = {}
         self._scene = scene
         self._place = place
@@ -74,7 +74,7 @@ class GatherView:
         moment = time.monotonic() if at is None else at
         self._lines.append((moment - self._began, kind, text))
 
-    def note_call(self, call: Call) -> None:
+    def note_call(self, call: ResourceCall) -> None:
         """Muster called a resource."""
         self.rows[call.resource].state = "called"
         if all(row.state != "calling" for row in self.rows.values()):
@@ -91,7 +91,7 @@ class GatherView:
 
     def note_event(self, kind: str, data: Mapping[str, Any]) -> None:
         """An event of the stream came."""
-        self.note(kind, f"→ SSE event: {event_words(kind, data)}")
+        self.note(kind, f"→ SSE event: {describe_event(kind, data)}")
         if kind == "summary":
             self.counters = data
         else:
@@ -108,7 +108,7 @@ class GatherView:
     def __rich__(self) -> RenderableType:
         scene = self._scene
         rules = f"{scene.strategy}, delays {shown_delays(scene)}, timeout {scene.timeout} ms"
-        story = Text(f"{scene.story}  [{rules}]", style="dim")
+        story = Text(f"{scene.description}  [{rules}]", style="dim")
         parts = (story, Text(""), self._resources(), Text(""), self._timeline())
         return Panel(Group(*parts), title=f"{self._place}  {scene.title}", title_align="left")
 
@@ -122,13 +122,13 @@ class GatherView:
             table.add_row(Text(name), self._bar(name, row), state, Text(notes), late)
         return Group(table, self._counts())
 
-    def _bar(self, name: str, row: Row) -> ProgressBar:
+    def _bar(self, name: str, row: ResourceProgress) -> ProgressBar:
         """All bars have one scale, so that they tell of the order: as long as the wait was."""
         elapsed = self._elapsed()
         until = elapsed if row.settled_at is None else row.settled_at
         style = _STYLES.get(row.state, "red")
         return ProgressBar(
-            total=max(self._scene.lasts, _SHORTEST) / 1000,
+            total=max(self._scene.duration_ms, _MIN_SCALE_MS) / 1000,
             completed=max(until, 0.001),
             width=_BAR,
             complete_style=style,
@@ -160,7 +160,7 @@ class GatherView:
         return (self._ended_at or time.monotonic()) - self._began
 
 
-def event_words(kind: str, data: Mapping[str, Any]) -> str:
+def describe_event(kind: str, data: Mapping[str, Any]) -> str:
     """An event of the stream, as a timeline tells it."""
     source, detail = data.get("source"), data.get("detail")
     match kind:
@@ -183,7 +183,7 @@ def count_notes(notes: Any) -> int:
     return len(notes) if isinstance(notes, list) else 0
 
 
-def shown_delays(scene: Scene) -> str:
+def shown_delays(scene: GatherScenario) -> str:
     """The delays, or what stands in their place."""
     return ",".join(
         str(scene.behaviours.get(name, delay))

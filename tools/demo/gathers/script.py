@@ -2,54 +2,54 @@
 
 from cli.shell.errors import InputError
 from tools.demo.gathers.behaviour import Behaviour
-from tools.demo.gathers.scene import NAMES, Scene, Strategy
+from tools.demo.gathers.scene import NAMES, GatherScenario, GatherStrategy
 
 DELAYS = (1_000, 2_000, 15_000)
 TIMEOUT = 10_000
 _NEAR = 250  # milliseconds in which a callback and a timeout may overtake each other
 
-SCENES = (
-    Scene(
+SCENARIOS = (
+    GatherScenario(
         key="timeline",
         title="Two answer, one is too slow",
-        story="Answers stream in as they come; at the timeout the rest is given up.",
+        description="Answers stream in as they come; at the timeout the rest is given up.",
         delays=DELAYS,
         timeout=TIMEOUT,
     ),
-    Scene(
+    GatherScenario(
         key="everyone",
         title="The caller waits for everyone",
-        story="One answer with all notes, as soon as the slowest is there.",
+        description="One answer with all notes, as soon as the slowest is there.",
         delays=(300, 600, 900),
         timeout=TIMEOUT,
-        strategy=Strategy.EVERYONE,
+        strategy=GatherStrategy.EVERYONE,
     ),
-    Scene(
+    GatherScenario(
         key="one-reject",
         title="One resource refuses",
-        story="A 401 is an answer: no respondent, but no error either.",
+        description="A 401 is an answer: no respondent, but no error either.",
         delays=(-1, 400, 800),
         timeout=TIMEOUT,
     ),
-    Scene(
+    GatherScenario(
         key="all-reject",
         title="All of them refuse",
-        story="Nobody is left to wait for, so it ends at once.",
+        description="Nobody is left to wait for, so it ends at once.",
         delays=(-1, -1, -1),
         timeout=TIMEOUT,
     ),
-    Scene(
+    GatherScenario(
         key="closed",
         title="One closes the connection",
-        story="A call that breaks is an error of that resource alone.",
+        description="A call that breaks is an error of that resource alone.",
         delays=(400, 800, 0),
         timeout=TIMEOUT,
         behaviours={"resource-3": Behaviour.CLOSE},
     ),
-    Scene(
+    GatherScenario(
         key="twice",
         title="One calls back twice",
-        story="Its first callback counts, the second is told apart.",
+        description="Its first callback counts, the second is told apart.",
         delays=(100, 200, 1_500),
         timeout=TIMEOUT,
         behaviours={"resource-1": Behaviour.TWICE},
@@ -57,12 +57,12 @@ SCENES = (
 )
 
 
-def scene_of(delays: str | None, timeout: int | None, pace: float) -> Scene:
+def custom_scenario(delays: str | None, timeout: int | None, pace: float) -> GatherScenario:
     """A scene that somebody made up on the command line."""
-    scene = Scene(
+    scene = GatherScenario(
         key="yours",
         title="Your own",
-        story="What you asked for.",
+        description="What you asked for.",
         delays=DELAYS if delays is None else _parsed(delays),
         timeout=TIMEOUT if timeout is None else timeout,
     ).at_pace(pace)

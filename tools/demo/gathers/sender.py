@@ -6,18 +6,18 @@ from typing import Any
 import aiohttp
 import orjson
 
-_AT_ONCE = 200
+_MAX_CONNECTIONS = 200
 # Shorter than servers keep an idle connection, so that none breaks just when it is used.
 _IDLE = 2.0
 _TRIES = 4
 _PAUSE = 0.1
 _BUSY = frozenset({429, 503})
 _WITHIN = aiohttp.ClientTimeout(total=30, sock_connect=5)
-_LARGEST_REPLY = 64 * 1024
+_MAX_REPLY_BYTES = 64 * 1024
 _HEADERS = {"Content-Type": "application/json", "User-Agent": "muster-demo-resource"}
 
 
-class Sender:
+class CallbackSender:
     """A pool of connections for callbacks."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Sender:
 
     async def open(self) -> None:
         """Get ready."""
-        pool = aiohttp.TCPConnector(limit=_AT_ONCE, keepalive_timeout=_IDLE)
+        pool = aiohttp.TCPConnector(limit=_MAX_CONNECTIONS, keepalive_timeout=_IDLE)
         self._session = aiohttp.ClientSession(connector=pool, timeout=_WITHIN, headers=_HEADERS)
 
     async def close(self) -> None:
@@ -65,7 +65,7 @@ class Sender:
 async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
     try:
         # One byte more tells a reply that is too long from one that just fits.
-        return await response.content.readexactly(_LARGEST_REPLY + 1)
+        return await response.content.readexactly(_MAX_REPLY_BYTES + 1)
     except asyncio.IncompleteReadError as short:
         return short.partial
 

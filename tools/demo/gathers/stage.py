@@ -12,10 +12,10 @@ from rich.live import Live
 from cli.shell.client import Client
 from cli.shell.errors import CommandError
 from cli.waits.follow import follow_stream
-from tools.demo.gathers.call_log import Call, Callback
+from tools.demo.gathers.call_log import Callback, ResourceCall
 from tools.demo.gathers.resource import DemoResources
-from tools.demo.gathers.scene import NAMES, Outcome, Scene, Strategy
-from tools.demo.gathers.screen import GatherView, count_notes
+from tools.demo.gathers.scene import NAMES, GatherDemoOutcome, GatherScenario, GatherStrategy
+from tools.demo.gathers.screen import GatherPanel, count_notes
 
 PATIENT = "19121212-1212"
 JOURNALS = "/aggregate/journals"
@@ -24,47 +24,47 @@ _SPARE = 10.0  # seconds beyond its own length after which a scene has failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Performance:
+class GatherDemoResult:
     """One scene as it was played."""
 
-    scene: Scene
+    scene: GatherScenario
     correlation_id: str
-    seen: Outcome
+    actual: GatherDemoOutcome
     seconds: float
     faults: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether it ended as promised."""
-        return not self.faults and self.seen == self.scene.expected
+        return not self.faults and self.actual == self.scene.expected
 
-    def seen_sentence(self) -> str:
+    def actual_sentence(self) -> str:
         """What happened."""
-        return "; ".join([self.seen.sentence(), *self.faults])
+        return "; ".join([self.actual.sentence(), *self.faults])
 
     def document(self) -> dict[str, Any]:
         """The result for scripts."""
-        seen = self.seen
+        actual = self.actual
         return {
             "scene": self.scene.key,
             "title": self.scene.title,
             "strategy": self.scene.strategy.value,
             "correlationId": self.correlation_id,
             "expected": self.scene.expected.sentence(),
-            "seen": self.seen_sentence(),
+            "seen": self.actual_sentence(),
             "ok": self.ok,
             "seconds": round(self.seconds, 3),
-            "statuses": dict(zip(NAMES, seen.statuses, strict=False)),
-            "respondents": seen.respondents,
-            "errors": seen.errors,
-            "completeness": seen.completeness,
-            "notes": seen.notes,
-            "special": list(seen.special),
+            "statuses": dict(zip(NAMES, actual.statuses, strict=False)),
+            "respondents": actual.respondents,
+            "errors": actual.errors,
+            "completeness": actual.completeness,
+            "notes": actual.notes,
+            "special": list(actual.special),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class GatherDemoRunner:
     """Where gathers are played: the product, the resources, and the audience's screen."""
 
     muster: Client
@@ -72,32 +72,32 @@ class Stage:
     resources: DemoResources
     console: Console
 
-    async def play(self, scene: Scene, place: str) -> Performance:
+    async def play(self, scene: GatherScenario, place: str) -> GatherDemoResult:
         """Play one scene to its end."""
         began = time.monotonic()
         for number, name in enumerate(NAMES, 1):
             self.resources.behave(number, scene.behaviours.get(name))
-        act = _Act(self, scene, GatherView(scene, place))
-        self.resources.tell = act.hear
+        act = _ScenarioRun(self, scene, GatherPanel(scene, place))
+        self.resources.listener = act.hear
         with Live(act.view, console=self.console, refresh_per_second=12):
             fault = await act.run()
             act.view.end()
-        self.resources.tell = None
+        self.resources.listener = None
         if not self.console.is_terminal:
             self.console.print()  # Live ends its last frame with a line break on terminals only
-        return Performance(
+        return GatherDemoResult(
             scene=scene,
             correlation_id=act.correlation_id,
-            seen=Outcome() if fault else act.outcome(),
+            actual=GatherDemoOutcome() if fault else act.outcome(),
             seconds=time.monotonic() - began,
             faults=(fault,) if fault else tuple(act.faults),
         )
 
 
-class _Act:
+class _ScenarioRun:
     """The state of one scene while it runs."""
 
-    def __init__(self, stage: Stage, scene: Scene, view: GatherView) -> None:
+    def __init__(self, stage: GatherDemoRunner, scene: GatherScenario, view: GatherPanel) -> None:
         self.view = view
         self.correlation_id = ""
         self.faults: list[str] = []
@@ -107,7 +107,7 @@ class _Act:
         self._summary: Mapping[str, Any] = {}
         self._called_for: str | None = None
 
-    def hear(self, record: Call | Callback) -> None:
+    def hear(self, record: ResourceCall | Callback) -> None:
         """A resource was called, or has called back; perhaps for a scene that is over."""
         if isinstance(record, Callback):
             if record.correlation_id == self._called_for:
@@ -118,7 +118,7 @@ class _Act:
 
     async def run(self) -> str | None:
         """Everything until the last callback; what went wrong, if it did."""
-        limit = self._scene.lasts / 1000 + _SPARE
+        limit = self._scene.duration_ms / 1000 + _SPARE
         try:
             async with asyncio.timeout(limit):
                 await self._ask()
@@ -131,18 +131,18 @@ class _Act:
         # An instance may have addresses of its own for journals, before any that are registered.
         return None if self._called_for else "none of the resources was called"
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> GatherDemoOutcome:
         """What the answers, the summary and the verdicts come down to."""
-        return outcome_of(self._answers, self._summary, self._callbacks())
+        return read_outcome(self._answers, self._summary, self._callbacks())
 
     async def _ask(self) -> None:
         scene, view = self._scene, self.view
         body = scene.request(PATIENT)
         view.begin()
         view.note("client", f"Client sends POST {JOURNALS} {{delays: {body['delays']}, …}}")
-        reply = await self._stage.muster.post(JOURNALS, body, patience=scene.timeout / 1000)
+        reply = await self._stage.muster.post(JOURNALS, body, server_wait=scene.timeout / 1000)
         self.correlation_id = str(reply.get("correlationId"))
-        if scene.strategy is Strategy.SSE:
+        if scene.strategy is GatherStrategy.SSE:
             accepted = f"respondents: {reply.get('respondents')}"
             view.note("client", f"Muster returns {{{accepted}, correlationId: …}}")
             await self._follow(str(reply.get("streamUrl")))
@@ -182,14 +182,14 @@ class _Act:
         return [callback for callback in sent if callback.correlation_id == self.correlation_id]
 
 
-def outcome_of(
+def read_outcome(
     answers: Mapping[str, Mapping[str, Any]],
     summary: Mapping[str, Any],
     callbacks: Sequence[Callback],
-) -> Outcome:
+) -> GatherDemoOutcome:
     """What a client and the resources saw of a gather."""
     verdicts = [(one.resource, one.verdict) for one in callbacks if one.verdict != "matched"]
-    return Outcome(
+    return GatherDemoOutcome(
         statuses=tuple(str(answers.get(name, {}).get("status", "untold")) for name in NAMES),
         respondents=int(summary.get("respondents", -1)),
         errors=int(summary.get("errors", -1)),

@@ -17,13 +17,13 @@ from core.shared.kafka_config import KafkaConfig
 from tools.demo.waits.scene import KAFKA
 
 # A topic that nobody has named before is followed within seconds.
-PATIENCE = 30.0
+BROKER_TIMEOUT = 30.0
 _PAUSE = 0.1
 _CONNECT_WITHIN = 10.0
 _MAX_BYTES = 1024 * 1024
 
 
-class Broker:
+class DemoBroker:
     """Writes to a topic as the external service would, and listens for what Muster tells."""
 
     def __init__(
@@ -44,31 +44,33 @@ class Broker:
             raise CommandError(f"Kafka refused the record: {error!r}.") from error
         place = f"{sent.topic}, partition {sent.partition}, offset {sent.offset}"
         path = wait_path(execution_id, correlation_id)
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + BROKER_TIMEOUT
         while asyncio.get_running_loop().time() < deadline:
             event = (await self._muster.get(path)).get("events", {}).get(KAFKA, {})
             if event.get("outcome") == "received":
                 known = {"verdict": "matched", "reason": "expected"}
                 return {**known, "eventId": event.get("eventId"), "detail": place}
             await asyncio.sleep(_PAUSE)
-        raise CommandError(f"The record at {place} did not arrive in {PATIENCE:g} s.")
+        raise CommandError(f"The record at {place} did not arrive in {BROKER_TIMEOUT:g} s.")
 
-    async def told_of(self, execution_id: str, correlation_id: str) -> str:
+    async def wait_for_completion_event(self, execution_id: str, correlation_id: str) -> str:
         """Wait until the completion event of this correlation is on its topic; what it says."""
         wanted = f"{execution_id}:{correlation_id}".encode()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(BROKER_TIMEOUT):
                 async for record in self._completions:
                     if record.key == wanted:
                         status = json.loads(record.value)["status"]
                         return f"{record.topic}, offset {record.offset}: {status}"
         except TimeoutError:
             pass
-        raise CommandError(f"No completion event came in {PATIENCE:g} s.")
+        raise CommandError(f"No completion event came in {BROKER_TIMEOUT:g} s.")
 
 
 @asynccontextmanager
-async def open_broker(muster: Client, config: KafkaConfig, topic: str) -> AsyncIterator[Broker]:
+async def open_demo_broker(
+    muster: Client, config: KafkaConfig, topic: str
+) -> AsyncIterator[DemoBroker]:
     """Connect to the broker that Muster reads from; `topic` is where it tells of endings."""
     # What goes wrong is told once, in a sentence.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -83,7 +85,7 @@ async def open_broker(muster: Client, config: KafkaConfig, topic: str) -> AsyncI
     )
     try:
         await _connect(producer, completions, config.bootstrap)
-        yield Broker(muster, producer, completions)
+        yield DemoBroker(muster, producer, completions)
     finally:
         await producer.stop()
         await completions.stop()

@@ -11,15 +11,15 @@ from rich.panel import Panel
 
 from cli.kafka.broker import find_broker
 from cli.shell.client import Client, connect
-from cli.shell.context import Shell, command, err, out, print_json
+from cli.shell.context import CommandContext, command, err, out, print_json
 from cli.shell.errors import CommandError
 from cli.shell.instance import Instance
 from tools.demo.readiness import require_ready
-from tools.demo.waits.broker import Broker, open_broker
+from tools.demo.waits.broker import DemoBroker, open_demo_broker
 from tools.demo.waits.scene import TOPIC
 from tools.demo.waits.screen import summary_view
 from tools.demo.waits.service import ExternalService
-from tools.demo.waits.stage import Performance, Stage
+from tools.demo.waits.stage import WaitDemoResult, WaitDemoRunner
 
 _FAST = 0.35  # of the usual delays
 _REST = 0.5  # seconds to read a scene's end
@@ -27,7 +27,7 @@ _REST = 0.5  # seconds to read a scene's end
 
 @command
 async def demo(
-    shell: Shell,
+    shell: CommandContext,
     fast: Annotated[bool, typer.Option("--fast", help="Shorter delays, no pauses.")] = False,
 ) -> None:
     """Watch correlations complete, time out and refuse, in about twenty seconds.
@@ -49,7 +49,7 @@ async def demo(
             ExternalService(muster, anonymous, pace=_FAST if fast else 1.0, broker=broker)
         )
         caller = await stack.enter_async_context(connect(Instance(service.url)))
-        stage = Stage(
+        stage = WaitDemoRunner(
             muster=muster,
             caller=caller,
             service=service,
@@ -67,7 +67,9 @@ async def demo(
         raise typer.Exit(1)
 
 
-async def _broker(stack: AsyncExitStack, muster: Client, shell: Shell) -> Broker | None:
+async def _broker(
+    stack: AsyncExitStack, muster: Client, shell: CommandContext
+) -> DemoBroker | None:
     """The broker that Muster reads from, if it has one."""
     kafka = await muster.get("/api/kafka")
     if not kafka.get("connected"):
@@ -77,19 +79,19 @@ async def _broker(stack: AsyncExitStack, muster: Client, shell: Shell) -> Broker
     except CommandError:
         return None  # another machine's, whose broker is not ours to know
     return await stack.enter_async_context(
-        open_broker(muster, config, str(kafka["completionTopic"]))
+        open_demo_broker(muster, config, str(kafka["completionTopic"]))
     )
 
 
-async def _play_all(stage: Stage, *, rest: float) -> list[Performance]:
-    performances: list[Performance] = []
+async def _play_all(stage: WaitDemoRunner, *, rest: float) -> list[WaitDemoResult]:
+    performances: list[WaitDemoResult] = []
     for number, scene in enumerate(stage.scenes, 1):
         performances.append(await stage.play(scene, f"{number}/{len(stage.scenes)}"))
         await asyncio.sleep(rest)
     return performances
 
 
-def _introduce(console: Console, stage: Stage) -> None:
+def _introduce(console: Console, stage: WaitDemoRunner) -> None:
     console.print(
         Panel.fit(
             "A workflow calls an external service, which answers by a [bold]callback[/]\n"
@@ -105,13 +107,13 @@ def _introduce(console: Console, stage: Stage) -> None:
     )
 
 
-def _kafka_of(stage: Stage) -> str:
+def _kafka_of(stage: WaitDemoRunner) -> str:
     if stage.broker is None:
         return "by HTTP, as everywhere without a broker"
     return "by HTTP, and in the last scene by the broker"
 
 
-def _conclude(console: Console, performances: list[Performance]) -> None:
+def _conclude(console: Console, performances: list[WaitDemoResult]) -> None:
     console.print(summary_view(performances))
     failed = [performance for performance in performances if not performance.ok]
     shown = (failed or performances)[-1]

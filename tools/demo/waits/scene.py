@@ -19,7 +19,7 @@ class Via(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
+class ScriptedEvent:
     """An event of the external service, `at` seconds after the scene began."""
 
     via: Via
@@ -28,16 +28,16 @@ class Arrival:
     verdict: str = "matched"
     reason: str = "expected"
     sent_as: str = ""  # the same name twice is the same event, sent again
-    stranger: bool = False  # carries our correlation id, but another execution's id
+    is_foreign: bool = False  # carries our correlation id, but another execution's id
 
     @property
     def expected_verdict(self) -> str:
         """What Muster should say to it."""
-        return told(self.via, self.verdict, self.reason)
+        return verdict_text(self.via, self.verdict, self.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class WaitDemoOutcome:
     """How a scene ends: what is expected, and later what was seen."""
 
     status: str
@@ -60,16 +60,16 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class WaitScenario:
     """One correlation, from its registration to its end."""
 
     key: str = field(repr=False)
     title: str
-    story: str
+    description: str
     config: Mapping[str, Any]
-    ends: Outcome
-    arrivals: tuple[Arrival, ...] = ()
-    early: tuple[Arrival, ...] = ()
+    ends: WaitDemoOutcome
+    arrivals: tuple[ScriptedEvent, ...] = ()
+    early: tuple[ScriptedEvent, ...] = ()
 
     @property
     def calls_api(self) -> bool:
@@ -82,10 +82,10 @@ class Scene:
         return bool(self.config.get("publishCompletion"))
 
     @property
-    def expected(self) -> Outcome:
+    def expected(self) -> WaitDemoOutcome:
         """The ending, with the verdicts that the arrivals should get in their order."""
         order = [*self.early, *sorted(self.arrivals, key=lambda arrival: arrival.at)]
-        return Outcome(
+        return WaitDemoOutcome(
             status=self.ends.status,
             received=self.ends.received,
             lacking=self.ends.lacking,
@@ -95,6 +95,6 @@ class Scene:
         )
 
 
-def told(via: Via, verdict: Any, reason: Any) -> str:
+def verdict_text(via: Via, verdict: Any, reason: Any) -> str:
     """A verdict as the summary shows it."""
     return f"{via} {verdict}" if verdict == "matched" else f"{via} {verdict} ({reason})"

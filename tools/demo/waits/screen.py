@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.shell.sse import ServerEvent
-from tools.demo.waits.scene import Scene
-from tools.demo.waits.service import Delivery
+from tools.demo.waits.scene import WaitScenario
+from tools.demo.waits.service import SentEvent
 
 _MARKS = {
     "registered": ("○", "cyan"),
@@ -32,7 +32,7 @@ _MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TimelineEntry:
     """Something that happened, and when."""
 
     at: float
@@ -40,7 +40,7 @@ class Line:
     text: str
 
 
-class Told(Protocol):
+class Describable(Protocol):
     """Something that can be said in a sentence."""
 
     def sentence(self) -> str:
@@ -48,7 +48,7 @@ class Told(Protocol):
         ...
 
 
-class Promise(Protocol):
+class ExpectedScenario(Protocol):
     """What the summary needs of a scene."""
 
     @property
@@ -57,16 +57,16 @@ class Promise(Protocol):
         ...
 
     @property
-    def expected(self) -> Told:
+    def expected(self) -> Describable:
         """How it has to end."""
         ...
 
 
-class Result(Protocol):
+class DemoResult(Protocol):
     """What the summary needs of a scene that was played."""
 
     @property
-    def scene(self) -> Promise:
+    def scene(self) -> ExpectedScenario:
         """What was played."""
         ...
 
@@ -75,25 +75,25 @@ class Result(Protocol):
         """Whether it ended as expected."""
         ...
 
-    def seen_sentence(self) -> str:
+    def actual_sentence(self) -> str:
         """What happened."""
         ...
 
 
-class SceneView:
+class ScenarioPanel:
     """The panel of one scene; Rich asks it again and again how it looks now."""
 
-    def __init__(self, scene: Scene, place: str) -> None:
+    def __init__(self, scene: WaitScenario, place: str) -> None:
         self._scene = scene
         self._place = place
         self._began = time.monotonic()
-        self._lines: list[Line] = []
+        self._lines: list[TimelineEntry] = []
         self._pending: list[str] = []
         self._spinner = Spinner("dots", style="cyan")
 
     def note(self, kind: str, text: str) -> None:
         """Add a line."""
-        self._lines.append(Line(time.monotonic() - self._began, kind, text))
+        self._lines.append(TimelineEntry(time.monotonic() - self._began, kind, text))
 
     def note_entry(self, event: ServerEvent) -> None:
         """Add an entry of the correlation's live log; what else came is told by its verdict."""
@@ -104,7 +104,7 @@ class SceneView:
                 self._pending = list(entry.get("enabledEvents") or self._pending)
                 self.note("registered", "registered, waiting")
             case "received":
-                self.note("received", f"{name}  {brief(entry.get('data'))}")
+                self.note("received", f"{name}  {one_line(entry.get('data'))}")
                 self._settle(name)
             case "timed_out" | "failed":
                 self.note("timed_out", f"{name} did not come in time")
@@ -115,7 +115,7 @@ class SceneView:
             case _:  # late and duplicate: told by their verdict
                 pass
 
-    def note_delivery(self, delivery: Delivery) -> None:
+    def note_delivery(self, delivery: SentEvent) -> None:
         """Add what Muster said to an event that does not count, or not yet."""
         if delivery.verdict == "matched":
             return
@@ -141,7 +141,9 @@ class SceneView:
         if self._pending:
             elapsed = time.monotonic() - self._began
             table.add_row(f"{elapsed:.2f} s", self._spinner, Text(self._waiting_for(), "dim"))
-        story = Text(f"{self._scene.story}  [{rules_of(self._scene.config)}]", style="dim")
+        story = Text(
+            f"{self._scene.description}  [{describe_rules(self._scene.config)}]", style="dim"
+        )
         return Panel(
             Group(story, table), title=f"{self._place}  {self._scene.title}", title_align="left"
         )
@@ -158,19 +160,19 @@ def ended_text(entry: Mapping[str, Any]) -> str:
     )
 
 
-def rules_of(config: Mapping[str, Any]) -> str:
+def describe_rules(config: Mapping[str, Any]) -> str:
     """The part of a configuration that decides."""
     policy = config.get("onTimeout", "fail")
     return f"{config['aggregationStrategy']}, {config['timeout']:g} s, onTimeout {policy}"
 
 
-def brief(data: Any, limit: int = 80) -> str:
+def one_line(data: Any, limit: int = 80) -> str:
     """A payload on one line."""
     text = json.dumps(data, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def summary_view(results: Sequence[Result]) -> RenderableType:
+def summary_view(results: Sequence[DemoResult]) -> RenderableType:
     """Scene, expected, seen, and whether they agree."""
     table = Table(title="What was expected, and what was seen", title_justify="left")
     table.add_column("scene")
@@ -179,7 +181,7 @@ def summary_view(results: Sequence[Result]) -> RenderableType:
     table.add_column("")
     for result in results:
         mark = Text("✓", style="bold green") if result.ok else Text("✗", style="bold red")
-        expected, seen = result.scene.expected.sentence(), result.seen_sentence()
-        same = Text("the same", style="dim") if result.ok else Text(seen, style="red")
+        expected, actual = result.scene.expected.sentence(), result.actual_sentence()
+        same = Text("the same", style="dim") if result.ok else Text(actual, style="red")
         table.add_row(Text(result.scene.key), Text(expected), same, mark)
     return table

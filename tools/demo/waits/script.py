@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from tools.demo.waits.scene import API, KAFKA, TOPIC, Arrival, Outcome, Scene, Via
+from tools.demo.waits.scene import (
+    API,
+    KAFKA,
+    TOPIC,
+    ScriptedEvent,
+    Via,
+    WaitDemoOutcome,
+    WaitScenario,
+)
 
 # The stage puts the address of the fake service here.
 SERVICE_URL = "{service}/process"
@@ -10,7 +18,7 @@ _BOTH = frozenset({API, KAFKA})
 _API, _KAFKA = frozenset({API}), frozenset({KAFKA})
 _PAID: dict[str, Any] = {"status": "accepted", "reference": "R-1001"}
 _SHIPPED: dict[str, Any] = {"event_type": "action.completed", "parcels": 2}
-_PATIENCE = 1.2  # seconds until the timeout scenes give up
+_SHORT_TIMEOUT = 1.2  # seconds until the timeout scenes give up
 
 
 def _config(
@@ -32,107 +40,112 @@ def _config(
     }
 
 
-def _callback(at: float, **more: Any) -> Arrival:
-    return Arrival(via=Via.CALLBACK, at=at, **{"data": _PAID, **more})
+def _callback(at: float, **more: Any) -> ScriptedEvent:
+    return ScriptedEvent(via=Via.CALLBACK, at=at, **{"data": _PAID, **more})
 
 
-def _kafka(at: float, **more: Any) -> Arrival:
-    return Arrival(via=Via.KAFKA, at=at, **{"data": _SHIPPED, **more})
+def _kafka(at: float, **more: Any) -> ScriptedEvent:
+    return ScriptedEvent(via=Via.KAFKA, at=at, **{"data": _SHIPPED, **more})
 
 
 _EXAMPLES = (
-    Scene(
+    WaitScenario(
         key="both-api-first",
         title="Example 1: wait for both, the callback comes first",
-        story="Strategy all: neither event alone is enough.",
+        description="Strategy all: neither event alone is enough.",
         config=_config("all", api=True, kafka=True),
         arrivals=(_callback(0.5), _kafka(1.1)),
-        ends=Outcome(status="completed", received=_BOTH),
+        ends=WaitDemoOutcome(status="completed", received=_BOTH),
     ),
-    Scene(
+    WaitScenario(
         key="both-kafka-first",
         title="Example 1 again: the Kafka event comes first",
-        story="The other order ends the same way.",
+        description="The other order ends the same way.",
         config=_config("all", api=True, kafka=True),
         arrivals=(_kafka(0.5), _callback(1.1)),
-        ends=Outcome(status="completed", received=_BOTH),
+        ends=WaitDemoOutcome(status="completed", received=_BOTH),
     ),
-    Scene(
+    WaitScenario(
         key="any",
         title="Example 2: whichever comes first, and one that is late",
-        story="Strategy any: the Kafka event completes it; the callback is kept, as late.",
+        description="Strategy any: the Kafka event completes it; the callback is kept, as late.",
         config=_config("any", api=False, kafka=False),
         arrivals=(_kafka(0.4), _callback(1.0, verdict="late", reason="wait_ended")),
-        ends=Outcome(status="completed", received=_KAFKA, lacking=_API),
+        ends=WaitDemoOutcome(status="completed", received=_KAFKA, lacking=_API),
     ),
-    Scene(
+    WaitScenario(
         key="api-only",
         title="Example 3: only the API call, answered twice",
-        story="The service is not sure that we heard it and repeats itself: a duplicate.",
+        description="The service is not sure that we heard it and repeats itself: a duplicate.",
         config=_config("all", api=True, kafka=None),
         arrivals=(
             _callback(0.4, sent_as="answer"),
             _callback(0.9, sent_as="answer", verdict="duplicate", reason="already_received"),
         ),
-        ends=Outcome(status="completed", received=_API),
+        ends=WaitDemoOutcome(status="completed", received=_API),
     ),
-    Scene(
+    WaitScenario(
         key="kafka-only-early",
         title="Example 4: only the Kafka event, and it is early",
-        story="The event is there before anybody waits. It is kept, and counts on registration.",
+        description="The event is there before anybody waits. It is kept, and counts on "
+        "registration.",
         config=_config("all", api=None, kafka=True),
         early=(_kafka(0.0, verdict="buffered", reason="no_wait_yet"),),
-        ends=Outcome(status="completed", received=_KAFKA),
+        ends=WaitDemoOutcome(status="completed", received=_KAFKA),
     ),
-    Scene(
+    WaitScenario(
         key="custom",
         title="Example 5: custom, only the callback is needed",
-        story="requiredEvents lists api_response: nobody waits for the Kafka event.",
+        description="requiredEvents lists api_response: nobody waits for the Kafka event.",
         config=_config("custom", api=True, kafka=False, requiredEvents=[API]),
         arrivals=(_callback(0.6),),
-        ends=Outcome(status="completed", received=_API, lacking=_KAFKA),
+        ends=WaitDemoOutcome(status="completed", received=_API, lacking=_KAFKA),
     ),
 )
 
 _TIMEOUTS = (
-    Scene(
+    WaitScenario(
         key="timeout-fail",
         title="Timeout policy: fail",
-        story="The Kafka event never comes. The wait ends as timeout, the workflow stops.",
-        config=_config("all", api=True, kafka=True, timeout=_PATIENCE, onTimeout="fail"),
+        description="The Kafka event never comes. The wait ends as timeout, the workflow stops.",
+        config=_config("all", api=True, kafka=True, timeout=_SHORT_TIMEOUT, onTimeout="fail"),
         arrivals=(_callback(0.3),),
-        ends=Outcome(status="timeout", received=_API, lacking=_KAFKA),
+        ends=WaitDemoOutcome(status="timeout", received=_API, lacking=_KAFKA),
     ),
-    Scene(
+    WaitScenario(
         key="timeout-continue",
         title="Timeout policy: continue",
-        story="Every required event came; only the optional one is missing. The workflow goes on.",
-        config=_config("all", api=True, kafka=False, timeout=_PATIENCE, onTimeout="continue"),
+        description="Every required event came; only the optional one is missing. The workflow "
+        "goes on.",
+        config=_config("all", api=True, kafka=False, timeout=_SHORT_TIMEOUT, onTimeout="continue"),
         arrivals=(_callback(0.3),),
-        ends=Outcome(status="completed", received=_API, lacking=_KAFKA, partial=True),
+        ends=WaitDemoOutcome(status="completed", received=_API, lacking=_KAFKA, partial=True),
     ),
-    Scene(
+    WaitScenario(
         key="timeout-partial",
         title="Timeout policy: continue_with_partial",
-        story="A required event is missing. The workflow goes on all the same, with a warning.",
+        description="A required event is missing. The workflow goes on all the same, with a "
+        "warning.",
         config=_config(
-            "all", api=True, kafka=True, timeout=_PATIENCE, onTimeout="continue_with_partial"
+            "all", api=True, kafka=True, timeout=_SHORT_TIMEOUT, onTimeout="continue_with_partial"
         ),
         arrivals=(_callback(0.3),),
-        ends=Outcome(status="completed", received=_API, lacking=_KAFKA, partial=True, warned=True),
+        ends=WaitDemoOutcome(
+            status="completed", received=_API, lacking=_KAFKA, partial=True, warned=True
+        ),
     ),
 )
 
 _SAFETY = (
-    Scene(
+    WaitScenario(
         key="contamination",
         title="An event of another execution",
-        story="It carries our correlation id, but not our execution id. Both have to match.",
+        description="It carries our correlation id, but not our execution id. Both have to match.",
         config=_config("all", api=True, kafka=True),
         arrivals=(
             _kafka(
                 0.4,
-                stranger=True,
+                is_foreign=True,
                 data={"event_type": "action.completed", "parcels": 999},
                 verdict="rejected",
                 reason="execution_mismatch",
@@ -140,12 +153,12 @@ _SAFETY = (
             _callback(0.9),
             _kafka(1.3),
         ),
-        ends=Outcome(status="completed", received=_BOTH),
+        ends=WaitDemoOutcome(status="completed", received=_BOTH),
     ),
-    Scene(
+    WaitScenario(
         key="near-miss",
         title="An event that the filter refuses",
-        story="action.started is not what we wait for. Nothing is dropped: explain knows it.",
+        description="action.started is not what we wait for. Nothing is dropped: explain knows it.",
         config=_config("all", api=None, kafka=True)
         | {
             "kafkaEvent": {
@@ -163,20 +176,21 @@ _SAFETY = (
             ),
             _kafka(0.9),
         ),
-        ends=Outcome(status="completed", received=_KAFKA),
+        ends=WaitDemoOutcome(status="completed", received=_KAFKA),
     ),
 )
 
-SCENES: tuple[Scene, ...] = (*_EXAMPLES, *_TIMEOUTS, *_SAFETY)
+SCENARIOS: tuple[WaitScenario, ...] = (*_EXAMPLES, *_TIMEOUTS, *_SAFETY)
 
 # Played where Muster has a broker.
-BROKER_SCENES = (
-    Scene(
+BROKER_SCENARIOS = (
+    WaitScenario(
         key="kafka-topic",
         title="By a real broker: a record in, a completion event out",
-        story="The event is a record on the topic that the wait names; its end is told to another.",
+        description="The event is a record on the topic that the wait names; its end is told to "
+        "another.",
         config=_config("all", api=True, kafka=True, timeout=60, publishCompletion=True),
-        arrivals=(_callback(0.4), Arrival(via=Via.TOPIC, at=0.8, data=_SHIPPED)),
-        ends=Outcome(status="completed", received=_BOTH),
+        arrivals=(_callback(0.4), ScriptedEvent(via=Via.TOPIC, at=0.8, data=_SHIPPED)),
+        ends=WaitDemoOutcome(status="completed", received=_BOTH),
     ),
 )

@@ -9,16 +9,16 @@ from urllib.parse import quote
 
 from cli.shell.client import Client
 from cli.shell.errors import CommandError
-from tools.demo.waits.broker import Broker
-from tools.demo.waits.scene import TOPIC, Arrival, Via
+from tools.demo.waits.broker import DemoBroker
+from tools.demo.waits.scene import TOPIC, ScriptedEvent, Via
 
 _LOOPBACK = "127.0.0.1"
-_LARGEST = 64 * 1024
+_MAX_REQUEST_BYTES = 64 * 1024
 _READ_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ServiceCall:
     """What the service was told: the ids to send back, and where to call back."""
 
     execution_id: str
@@ -27,10 +27,10 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class SentEvent:
     """An event that the service sent, and Muster's answer to it."""
 
-    arrival: Arrival
+    arrival: ScriptedEvent
     reply: dict[str, Any]
 
     @property
@@ -48,18 +48,25 @@ class ExternalService:
     """Listens on a free port of this machine and plays the arrivals it was given for a call."""
 
     def __init__(
-        self, muster: Client, anonymous: Client, *, pace: float = 1.0, broker: Broker | None = None
+        self,
+        muster: Client,
+        anonymous: Client,
+        *,
+        pace: float = 1.0,
+        broker: DemoBroker | None = None,
     ) -> None:
         self._producer = muster  # publishes events, with a key
         self._caller = anonymous  # calls back with nothing but the signed URL
         self._pace = pace
         self._broker = broker
-        self._plans: dict[str, tuple[Sequence[Arrival], Callable[[Delivery], None]]] = {}
+        self._plans: dict[str, tuple[Sequence[ScriptedEvent], Callable[[SentEvent], None]]] = {}
         self._acts: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> "ExternalService":
-        self._server = await asyncio.start_server(self._serve, _LOOPBACK, 0, limit=_LARGEST)
+        self._server = await asyncio.start_server(
+            self._serve, _LOOPBACK, 0, limit=_MAX_REQUEST_BYTES
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,22 +85,25 @@ class ExternalService:
         return f"http://{_LOOPBACK}:{self._server.sockets[0].getsockname()[1]}"
 
     def plan(
-        self, execution_id: str, arrivals: Sequence[Arrival], tell: Callable[[Delivery], None]
+        self,
+        execution_id: str,
+        arrivals: Sequence[ScriptedEvent],
+        listener: Callable[[SentEvent], None],
     ) -> None:
         """What to do when this execution calls."""
-        self._plans[execution_id] = (arrivals, tell)
+        self._plans[execution_id] = (arrivals, listener)
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: ServiceCall) -> None:
         """Start what was planned for an execution, without being called."""
-        arrivals, tell = self._plans[call.execution_id]
-        act = asyncio.create_task(self._act(call, arrivals, tell))
+        arrivals, listener = self._plans[call.execution_id]
+        act = asyncio.create_task(self._act(call, arrivals, listener))
         self._acts.add(act)
         act.add_done_callback(self._acts.discard)
 
-    async def deliver(self, call: Call, arrival: Arrival, number: int) -> Delivery:
+    async def deliver(self, call: ServiceCall, arrival: ScriptedEvent, number: int) -> SentEvent:
         """Send one event and read the verdict."""
         event_id = f"{call.execution_id}-{arrival.sent_as or number}"
-        execution_id = f"{call.execution_id}-other" if arrival.stranger else call.execution_id
+        execution_id = f"{call.execution_id}-other" if arrival.is_foreign else call.execution_id
         body = {
             **arrival.data,
             "execution_id": execution_id,
@@ -103,10 +113,14 @@ class ExternalService:
             reply = await self._post(call, arrival, body, {"X-Event-Id": event_id})
         except CommandError as error:
             reply = {"detail": error.sentence, "reason": error.sentence}
-        return Delivery(arrival, reply)
+        return SentEvent(arrival, reply)
 
     async def _post(
-        self, call: Call, arrival: Arrival, body: dict[str, Any], headers: dict[str, str]
+        self,
+        call: ServiceCall,
+        arrival: ScriptedEvent,
+        body: dict[str, Any],
+        headers: dict[str, str],
     ) -> dict[str, Any]:
         if arrival.via is Via.TOPIC:
             if self._broker is None:
@@ -120,13 +134,16 @@ class ExternalService:
         return reply if isinstance(reply, dict) else {}
 
     async def _act(
-        self, call: Call, arrivals: Sequence[Arrival], tell: Callable[[Delivery], None]
+        self,
+        call: ServiceCall,
+        arrivals: Sequence[ScriptedEvent],
+        listener: Callable[[SentEvent], None],
     ) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         for number, arrival in enumerate(sorted(arrivals, key=lambda arrival: arrival.at), 1):
             await asyncio.sleep(began + arrival.at * self._pace - loop.time())
-            tell(await self.deliver(call, arrival, number))
+            listener(await self.deliver(call, arrival, number))
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -153,19 +170,19 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, bytes]:
         for name, _, value in (line.partition(":") for line in lines[1:])
     }
     length = int(headers.get("content-length", "0"))
-    if not 0 <= length <= _LARGEST:
+    if not 0 <= length <= _MAX_REQUEST_BYTES:
         raise ValueError("too much to read")
     return lines[0], await reader.readexactly(length)
 
 
-def read_call(request_line: str, body: bytes) -> Call | None:
+def read_call(request_line: str, body: bytes) -> ServiceCall | None:
     """The call, or None if it is something else."""
     if request_line.split(" ")[:2] != ["POST", "/process"]:
         return None
     document = json.loads(body)
     if not isinstance(document, dict) or not {"execution_id", "correlation_id"} <= set(document):
         raise ValueError("the ids are missing")
-    return Call(
+    return ServiceCall(
         execution_id=str(document["execution_id"]),
         correlation_id=str(document["correlation_id"]),
         callback_url=document.get("callbackUrl"),

@@ -12,38 +12,38 @@ from rich.live import Live
 from cli.shell.client import Client, wait_path
 from cli.shell.errors import CommandError
 from cli.waits.follow import follow
-from tools.demo.waits.broker import PATIENCE, Broker
-from tools.demo.waits.scene import Outcome, Scene, told
-from tools.demo.waits.screen import SceneView
-from tools.demo.waits.script import BROKER_SCENES, SCENES, SERVICE_URL
-from tools.demo.waits.service import Call, Delivery, ExternalService
+from tools.demo.waits.broker import BROKER_TIMEOUT, DemoBroker
+from tools.demo.waits.scene import WaitDemoOutcome, WaitScenario, verdict_text
+from tools.demo.waits.screen import ScenarioPanel
+from tools.demo.waits.script import BROKER_SCENARIOS, SCENARIOS, SERVICE_URL
+from tools.demo.waits.service import ExternalService, SentEvent, ServiceCall
 
 _LIMIT = 15.0  # seconds after which a scene has failed
-_BROKER_LIMIT = 2 * PATIENCE
-NOTHING_SEEN: tuple[Outcome, dict[str, Any]] = (Outcome(status="no answer"), {})
+_BROKER_LIMIT = 2 * BROKER_TIMEOUT
+NO_OUTCOME: tuple[WaitDemoOutcome, dict[str, Any]] = (WaitDemoOutcome(status="no answer"), {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Performance:
+class WaitDemoResult:
     """One scene as it was played."""
 
-    scene: Scene
+    scene: WaitScenario
     execution_id: str
     correlation_id: str
-    seen: Outcome
+    actual: WaitDemoOutcome
     seconds: float
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[SentEvent, ...] = ()
     explanation: Mapping[str, Any] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether it ended as promised."""
-        return not self.faults and self.seen == self.scene.expected
+        return not self.faults and self.actual == self.scene.expected
 
-    def seen_sentence(self) -> str:
+    def actual_sentence(self) -> str:
         """What happened."""
-        return "; ".join([self.seen.sentence(), *self.faults])
+        return "; ".join([self.actual.sentence(), *self.faults])
 
     def document(self) -> dict[str, Any]:
         """The result for scripts."""
@@ -53,16 +53,16 @@ class Performance:
             "executionId": self.execution_id,
             "correlationId": self.correlation_id,
             "expected": self.scene.expected.sentence(),
-            "seen": self.seen_sentence(),
+            "seen": self.actual_sentence(),
             "ok": self.ok,
             "seconds": round(self.seconds, 3),
-            "verdicts": list(self.seen.verdicts),
+            "verdicts": list(self.actual.verdicts),
             "explanation": self.explanation.get("summary"),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class WaitDemoRunner:
     """Where scenes are played: the product, the fake service, and the audience's screen."""
 
     muster: Client
@@ -70,29 +70,29 @@ class Stage:
     service: ExternalService
     console: Console
     run_id: str
-    broker: Broker | None = None
+    broker: DemoBroker | None = None
 
     @property
-    def scenes(self) -> tuple[Scene, ...]:
+    def scenes(self) -> tuple[WaitScenario, ...]:
         """What can be played here."""
-        return SCENES if self.broker is None else (*SCENES, *BROKER_SCENES)
+        return SCENARIOS if self.broker is None else (*SCENARIOS, *BROKER_SCENARIOS)
 
-    async def play(self, scene: Scene, place: str) -> Performance:
+    async def play(self, scene: WaitScenario, place: str) -> WaitDemoResult:
         """Play one scene to its end."""
         began = time.monotonic()
-        act = _Act(self, scene, SceneView(scene, place))
+        act = _ScenarioRun(self, scene, ScenarioPanel(scene, place))
         with Live(act.view, console=self.console, refresh_per_second=12):
             fault = await act.run()
-            seen, explanation = NOTHING_SEEN
+            seen, explanation = NO_OUTCOME
             if fault is None:
-                seen, explanation = await act.look_back()
+                seen, explanation = await act.read_result()
         if not self.console.is_terminal:
             self.console.print()  # Live ends its last frame with a line break on terminals only
-        return Performance(
+        return WaitDemoResult(
             scene=scene,
             execution_id=act.execution_id,
             correlation_id=act.correlation_id,
-            seen=seen,
+            actual=seen,
             seconds=time.monotonic() - began,
             deliveries=tuple(act.deliveries),
             explanation=explanation,
@@ -100,18 +100,18 @@ class Stage:
         )
 
 
-class _Act:
+class _ScenarioRun:
     """The state of one scene while it runs."""
 
-    def __init__(self, stage: Stage, scene: Scene, view: SceneView) -> None:
+    def __init__(self, stage: WaitDemoRunner, scene: WaitScenario, view: ScenarioPanel) -> None:
         self.execution_id = f"demo-{stage.run_id}-{scene.key}"
         self.correlation_id = f"process-{stage.run_id}-{scene.key}"
         self.view = view
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[SentEvent] = []
         self.faults: list[str] = []
         self._stage = stage
         self._scene = scene
-        self._told: asyncio.Queue[Delivery] = asyncio.Queue()
+        self._told: asyncio.Queue[SentEvent] = asyncio.Queue()
 
     async def run(self) -> str | None:
         """Everything until the end of the wait; what went wrong, if it did."""
@@ -124,7 +124,7 @@ class _Act:
                     group.create_task(self._listen())
                     await self._call(call)
                 if self._scene.publishes:
-                    await self._hear_of_it()
+                    await self._await_completion_event()
         except TimeoutError:
             return f"still waiting after {self._limit:g} s"
         except CommandError as error:
@@ -136,21 +136,21 @@ class _Act:
             return "; ".join(reason.sentence for reason in reasons)
         return None
 
-    async def look_back(self) -> tuple[Outcome, dict[str, Any]]:
+    async def read_result(self) -> tuple[WaitDemoOutcome, dict[str, Any]]:
         """How the wait stands, and the product's own words for it."""
         path = wait_path(self.execution_id, self.correlation_id)
         state = await self._stage.muster.get(path)
         story = await self._stage.muster.get(f"{path}/explain")
         self.view.note("explain", f"explain: {story.get('summary')}")
         self.faults += foreign_data(state, self.deliveries)
-        return outcome_of(state, self.deliveries), story
+        return read_outcome(state, self.deliveries), story
 
     async def _send_early(self) -> None:
-        call = Call(execution_id=self.execution_id, correlation_id=self.correlation_id)
+        call = ServiceCall(execution_id=self.execution_id, correlation_id=self.correlation_id)
         for arrival in self._scene.early:
             self._take(await self._stage.service.deliver(call, arrival, 0))
 
-    async def _register(self) -> Call:
+    async def _register(self) -> ServiceCall:
         config = with_service(self._scene.config, self._stage.service.url)
         body = {
             "executionId": self.execution_id,
@@ -160,13 +160,13 @@ class _Act:
         }
         registered = await self._stage.muster.post("/api/wait-states", body)
         self.view.expect(registered.get("enabledEvents") or ())
-        return Call(
+        return ServiceCall(
             execution_id=self.execution_id,
             correlation_id=self.correlation_id,
             callback_url=registered.get("callbackUrl"),
         )
 
-    async def _call(self, call: Call) -> None:
+    async def _call(self, call: ServiceCall) -> None:
         """Make the API call, as the workflow would; without one the service acts by itself."""
         service = self._stage.service
         service.plan(call.execution_id, self._scene.arrivals, self._told.put_nowait)
@@ -181,10 +181,10 @@ class _Act:
         }
         await self._stage.caller.post("/process", body)
 
-    async def _hear_of_it(self) -> None:
+    async def _await_completion_event(self) -> None:
         broker = self._stage.broker
         if broker is not None:
-            told_at = await broker.told_of(self.execution_id, self.correlation_id)
+            told_at = await broker.wait_for_completion_event(self.execution_id, self.correlation_id)
             self.view.note("completed", f"told to {told_at}")
 
     @property
@@ -202,11 +202,11 @@ class _Act:
             if delivery.verdict == "rejected":
                 await self._ask_why(delivery)
 
-    def _take(self, delivery: Delivery) -> None:
+    def _take(self, delivery: SentEvent) -> None:
         self.deliveries.append(delivery)
         self.view.note_delivery(delivery)
 
-    async def _ask_why(self, delivery: Delivery) -> None:
+    async def _ask_why(self, delivery: SentEvent) -> None:
         """A refused event has to be known to `explain`, with the reason and both values."""
         path = wait_path(self.execution_id, self.correlation_id, "explain")
         story = await self._stage.muster.get(path)
@@ -226,24 +226,24 @@ def with_service(config: Mapping[str, Any], url: str) -> dict[str, Any]:
     return {**config, "apiCall": call}
 
 
-def outcome_of(state: Mapping[str, Any], deliveries: Sequence[Delivery]) -> Outcome:
+def read_outcome(state: Mapping[str, Any], deliveries: Sequence[SentEvent]) -> WaitDemoOutcome:
     """What a wait state and the verdicts come down to."""
     events = state.get("events") or {}
     received = {name for name, event in events.items() if event.get("outcome") == "received"}
-    return Outcome(
+    return WaitDemoOutcome(
         status=str(state.get("status")),
         received=frozenset(received),
         lacking=frozenset(events) - received,
         partial=bool(state.get("partial")),
         warned=bool(state.get("warning")),
         verdicts=tuple(
-            told(delivery.arrival.via, delivery.verdict, delivery.reply.get("reason"))
+            verdict_text(delivery.arrival.via, delivery.verdict, delivery.reply.get("reason"))
             for delivery in deliveries
         ),
     )
 
 
-def foreign_data(state: Mapping[str, Any], deliveries: Sequence[Delivery]) -> list[str]:
+def foreign_data(state: Mapping[str, Any], deliveries: Sequence[SentEvent]) -> list[str]:
     """Received events whose data is not what the event they name had carried."""
     sent = {delivery.event_id: delivery.arrival.data for delivery in deliveries}
     faults: list[str] = []

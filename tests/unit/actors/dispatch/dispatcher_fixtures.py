@@ -9,43 +9,45 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from actors.dispatch.dispatcher import Dispatcher, Terms
-from actors.dispatch.job_loader import Reader
-from core.dispatch.attempt import ErrorType, Sent, Step
-from core.dispatch.attempt import Result as Came
-from core.dispatch.claim import Claimed
-from core.dispatch.job import JobStatus, Pointer
+from actors.dispatch.dispatcher import Dispatcher, PoolLimits
+from actors.dispatch.job_loader import JobLoader
+from core.dispatch.attempt import AttemptStatus as Came
+from core.dispatch.attempt import DeliveryAttempt, ErrorType, JobTransition
+from core.dispatch.claim import ClaimedJob
+from core.dispatch.job import JobRef, JobStatus
 from tests.simulation.clockwork import simulate
-from tests.unit.actors.dispatch.job_table import Postgres, Row, clock
+from tests.unit.actors.dispatch.job_table import FakeJobQueue, FakeJobRow, clock
 
-OK = Sent(status=Came.SUCCESS, code=200)
-BAD = Sent(
+OK = DeliveryAttempt(status=Came.SUCCESS, code=200)
+BAD = DeliveryAttempt(
     status=Came.SERVER_ERROR, error_type=ErrorType.TRANSIENT, code=500, counts_as_failure=True
 )
-NO = Sent(status=Came.CLIENT_ERROR, error_type=ErrorType.PERMANENT, code=400, error="HTTP 400")
-Script = Callable[[Claimed], Sent]
+NO = DeliveryAttempt(
+    status=Came.CLIENT_ERROR, error_type=ErrorType.PERMANENT, code=400, error="HTTP 400"
+)
+Script = Callable[[ClaimedJob], DeliveryAttempt]
 
 
-def later(seconds: float) -> Sent:
-    return Sent(status=Came.DEFERRED, code=429, delay=seconds)
+def later(seconds: float) -> DeliveryAttempt:
+    return DeliveryAttempt(status=Came.DEFERRED, code=429, delay=seconds)
 
 
 @dataclass
-class Scene:
+class PoolScenario:
     """A pool, and all that it sends."""
 
-    postgres: Postgres = field(default_factory=Postgres)
+    postgres: FakeJobQueue = field(default_factory=FakeJobQueue)
     limit: int = 10_000
     target_limit: int = 100
-    most_bytes: int = 1_000_000
-    terms: Terms = field(default_factory=lambda: Terms(concurrency=10))
+    max_bytes: int = 1_000_000
+    limits: PoolLimits = field(default_factory=lambda: PoolLimits(concurrency=10))
     scripts: dict[str, Script] = field(default_factory=dict)
     takes: float = 0.01
     skew: float = 0.0
     listens: bool = True
     sent: list[str] = field(default_factory=list)
     began: list[float] = field(default_factory=list)
-    heard: list[tuple[str, JobStatus]] = field(default_factory=list)
+    job_finished: list[tuple[str, JobStatus]] = field(default_factory=list)
     alone: list[str] = field(default_factory=list)
     under_way: Counter[str] = field(default_factory=Counter)
     most: Counter[str] = field(default_factory=Counter)
@@ -61,17 +63,17 @@ class Scene:
             target_limit=self.target_limit,
             listener=self.Listener(self),
         )
-        self.dispatcher.hold_at_most(self.most_bytes)
-        self.dispatcher.set_terms(self.terms)
-        self.reader = Reader(
-            self.postgres, self.dispatcher.board, self.limit, self.now, self.monotonic
+        self.dispatcher.limit_bytes(self.max_bytes)
+        self.dispatcher.set_limits(self.limits)
+        self.reader = JobLoader(
+            self.postgres, self.dispatcher.scheduler, self.limit, self.now, self.monotonic
         )
-        self.board = self.dispatcher.board
+        self.scheduler = self.dispatcher.scheduler
         pick = self.dispatcher._pick
 
-        def counted() -> list[Pointer]:
+        def counted() -> list[JobRef]:
             self.rounds += 1
-            self.fullest = max(self.fullest, len(self.board))
+            self.fullest = max(self.fullest, len(self.scheduler))
             return pick()
 
         self.dispatcher._pick = counted  # to notice what spins
@@ -86,19 +88,21 @@ class Scene:
 
     @dataclass
     class Listener:
-        scene: "Scene"
+        scene: "PoolScenario"
 
-        def heard(self, job: Claimed, step: Step, sent: Sent | None) -> None:
-            self.scene.heard.append((job.job_id, step.status))
+        def job_finished(
+            self, job: ClaimedJob, step: JobTransition, sent: DeliveryAttempt | None
+        ) -> None:
+            self.scene.job_finished.append((job.job_id, step.status))
             if not self.scene.listens:
                 raise RuntimeError("not listening")
 
-        def left_alone(self, site: tuple[int, str]) -> None:
-            self.scene.alone.append(site[1])
+        def breaker_opened(self, target_key: tuple[int, str]) -> None:
+            self.scene.alone.append(target_key[1])
             if not self.scene.listens:
                 raise RuntimeError("not listening")
 
-    async def send(self, job: Claimed) -> Sent:
+    async def send(self, job: ClaimedJob) -> DeliveryAttempt:
         self.sent.append(job.job_id)
         self.began.append(clock())
         for name in ("", job.target_url):
@@ -116,13 +120,13 @@ class Scene:
         """When each was sent."""
         return list(zip(self.began, self.sent, strict=True))
 
-    def post(self, *rows: Row) -> None:
+    def post(self, *rows: FakeJobRow) -> None:
         """Store jobs and hand them over."""
         self.reader.offer(self.postgres.store(*rows))
         self.dispatcher.wake()
 
-    async def look(self) -> None:
-        await self.reader.look()
+    async def rescan(self) -> None:
+        await self.reader.rescan()
         self.dispatcher.wake()
 
     @contextlib.asynccontextmanager
@@ -159,15 +163,15 @@ class Scene:
     async def _look_forever(self) -> None:
         while True:
             with contextlib.suppress(OSError):
-                await self.look()
+                await self.rescan()
             await asyncio.sleep(2.0)
 
 
-def play(story: Callable[[Scene], Awaitable[None]], **options: Any) -> Scene:
+def run_scenario(story: Callable[[PoolScenario], Awaitable[None]], **options: Any) -> PoolScenario:
     """Play it with a pool that runs."""
 
-    async def run() -> Scene:
-        scene = Scene(**options)
+    async def run() -> PoolScenario:
+        scene = PoolScenario(**options)
         async with scene.running():
             await story(scene)
             await asyncio.sleep(0.1)  # for the last result to be told

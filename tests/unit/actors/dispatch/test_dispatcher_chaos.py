@@ -6,13 +6,13 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
-from actors.dispatch.start_queue import Terms
-from core.dispatch.attempt import Sent
-from core.dispatch.claim import Claimed
-from core.dispatch.job import GroupKey, JobKey, JobStatus, Mode, Standing
+from actors.dispatch.start_queue import PoolLimits
+from core.dispatch.attempt import DeliveryAttempt
+from core.dispatch.claim import ClaimedJob
+from core.dispatch.job import GroupKey, JobKey, JobStatus, Mode, QueueState
 from tests.simulation.clockwork import simulate
-from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, NO, OK, Scene, later
-from tests.unit.actors.dispatch.job_table import BLOCK, NEXT, Row, clock
+from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, NO, OK, PoolScenario, later
+from tests.unit.actors.dispatch.job_table import BLOCK, NEXT, FakeJobRow, clock
 
 SECONDS = 40
 
@@ -26,19 +26,19 @@ class Chaos:
         self.position = 0
         self.too_early: list[tuple[JobKey, JobKey]] = []
         limit = self.chance.choice([5, 20, 200, 10_000])
-        self.scene = Scene(limit=limit, terms=self._terms(), target_limit=4)
+        self.scene = PoolScenario(limit=limit, limits=self._terms(), target_limit=4)
         self.scene.takes = self.chance.choice([0.001, 0.05, 0.5])
         for target in "abc":
             self.scene.scripts[target] = self.answer
 
-    def answer(self, job: Claimed) -> Sent:
+    def answer(self, job: ClaimedJob) -> DeliveryAttempt:
         if job.send_no == 1:
             self.check_is_next(self.scene.postgres.rows[JobKey(job.tenant, job.job_id)])
         if self.calm:
             return OK
         return self.chance.choices([OK, BAD, NO, later(2)], [8, 2, 1, 1])[0]
 
-    def check_is_next(self, row: Row) -> None:
+    def check_is_next(self, row: FakeJobRow) -> None:
         """When a job that blocks is first sent, what stands before it is over.
 
         What has another sequence may have been stored since, and stand before it all the same.
@@ -50,17 +50,17 @@ class Chaos:
             for other in self.scene.postgres.rows.values()
             if (other.group, other.sequence) == (row.group, row.sequence)
             and other.position < row.position
-            and other.standing is not Standing.DONE
+            and other.standing is not QueueState.DONE
         ]
 
-    def some_jobs(self) -> list[Row]:
+    def some_jobs(self) -> list[FakeJobRow]:
         rows = []
         for _ in range(self.chance.randrange(1, 20)):
             self.position += 1
             mode = self.chance.choice([BLOCK, NEXT, Mode.IMMEDIATE])
             group = self.chance.choice(["x", "y", "z", None])
             rows.append(
-                Row(
+                FakeJobRow(
                     self.position,
                     target=self.chance.choice("abc"),
                     mode=mode,
@@ -89,14 +89,14 @@ class Chaos:
             case _:
                 groups = [GroupKey(1, f"x-{BLOCK}"), GroupKey(1, f"y-{NEXT}")]
                 postgres.parked = set(groups[: self.chance.randrange(3)])
-                scene.dispatcher.set_terms(self._terms())
+                scene.dispatcher.set_limits(self._terms())
 
     def see_to_failed(self) -> None:
         for row in self.scene.postgres.rows.values():
-            if row.standing is Standing.ERROR:
-                row.standing = Standing.DONE
+            if row.standing is QueueState.ERROR:
+                row.standing = QueueState.DONE
                 if self.chance.random() < 0.5:
-                    row.status, row.standing = JobStatus.PENDING, Standing.AGAIN
+                    row.status, row.standing = JobStatus.PENDING, QueueState.UNCLAIMED
                     row.attempts, row.scheduled_for = 0, 0.0
 
     async def run(self) -> None:
@@ -108,7 +108,7 @@ class Chaos:
             self.calm = True
             self.scene.postgres.loses_answers = False
             self.scene.postgres.parked = set()
-            self.scene.dispatcher.set_terms(Terms(10))
+            self.scene.dispatcher.set_limits(PoolLimits(10))
             await asyncio.sleep(5)  # what failed before is written by then
             self.see_to_failed()
             await self.scene.done(120)
@@ -117,15 +117,15 @@ class Chaos:
             told = self.scene.dispatcher.snapshot()
             assert (told["active"], told["unwritten"], told["waiting"]) == (0, 0, 0)
 
-    def _terms(self) -> Terms:
-        return Terms(
+    def _terms(self) -> PoolLimits:
+        return PoolLimits(
             self.chance.choice([1, 5, 20]),
             self.chance.choice([None, None, 600, 6_000]),
             is_active=self.chance.random() < 0.9,
         )
 
 
-def assert_in_order(scene: Scene) -> None:
+def assert_in_order(scene: PoolScenario) -> None:
     """No job of a group was sent for the first time before an earlier one was."""
     rows = {row.key.job_id: row for row in scene.postgres.rows.values()}
     last: dict[tuple[str, int], int] = {}

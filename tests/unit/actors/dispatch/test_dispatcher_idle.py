@@ -4,58 +4,65 @@ import asyncio
 
 import pytest
 
-from actors.dispatch.start_queue import Terms
-from core.dispatch.job import GroupKey, JobKey, JobStatus, Standing
-from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, NO, OK, Scene, later, play
-from tests.unit.actors.dispatch.job_table import BLOCK, A, B, Row, clock, jobs
+from actors.dispatch.start_queue import PoolLimits
+from core.dispatch.job import GroupKey, JobKey, JobStatus, QueueState
+from tests.unit.actors.dispatch.dispatcher_fixtures import (
+    BAD,
+    NO,
+    OK,
+    PoolScenario,
+    later,
+    run_scenario,
+)
+from tests.unit.actors.dispatch.job_table import BLOCK, A, B, FakeJobRow, clock, jobs
 
 # Rounds that lead nowhere.
 
 
 @pytest.mark.parametrize("rate", [None, 600])
 def test_a_suspended_pool_sleeps(rate: int | None) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.post(*jobs(range(1, 11)), *jobs(range(11, 21), scheduled_for=clock() + 5))
         await asyncio.sleep(60)
         assert scene.rounds < 100
         assert scene.sent == []
-        scene.dispatcher.set_terms(Terms(10, rate))
+        scene.dispatcher.set_limits(PoolLimits(10, rate))
         await scene.done(5.0)
 
-    play(story, terms=Terms(10, rate, is_active=False))
+    run_scenario(story, limits=PoolLimits(10, rate, is_active=False))
 
 
 @pytest.mark.parametrize("rate", [None, 600])
 def test_a_pool_whose_places_are_all_taken_sleeps(rate: int | None) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = 25.0
         scene.post(*jobs(range(1, 11)), *jobs(range(11, 21), scheduled_for=clock() + 5))
         await asyncio.sleep(20)
         assert scene.rounds < 100
         await scene.done(300)
 
-    assert play(story, terms=Terms(2, rate)).most[""] == 2
+    assert run_scenario(story, limits=PoolLimits(2, rate)).most[""] == 2
 
 
 def test_a_slow_pace_is_slept_through() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.post(*jobs(range(1, 4)), *jobs(range(4, 6), scheduled_for=clock() + 5))
         await asyncio.sleep(50)
         assert scene.rounds < 100
         assert len(scene.sent) == 2
         await scene.done(200)
 
-    began = play(story, terms=Terms(10, 2)).began
+    began = run_scenario(story, limits=PoolLimits(10, 2)).began
     assert all(later - sooner > 60 for sooner, later in zip(began, began[2:], strict=False))
 
 
 def test_clocks_that_differ_cost_a_few_questions_at_most() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.post(*jobs(range(1, 4), scheduled_for=clock() + 5))
         assert await scene.done(10) > 4.7
         assert scene.postgres.calls["claim"] < 5
 
-    play(story, skew=0.2)
+    run_scenario(story, skew=0.2)
 
 
 # Pace.
@@ -63,12 +70,12 @@ def test_clocks_that_differ_cost_a_few_questions_at_most() -> None:
 
 @pytest.mark.parametrize("takes", [0.01, 1.0, 20.0])
 def test_a_rate_is_kept_and_used(takes: float) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = takes
         scene.post(*jobs(range(1, 301)))
         await scene.done(60)
 
-    began = play(story, terms=Terms(300, 600), target_limit=300).began
+    began = run_scenario(story, limits=PoolLimits(300, 600), target_limit=300).began
     assert all(later - sooner > 1.0 for sooner, later in zip(began, began[10:], strict=False))
     assert began[-1] - began[0] < 300 * 0.1 * 1.02
 
@@ -76,65 +83,65 @@ def test_a_rate_is_kept_and_used(takes: float) -> None:
 def test_a_pool_that_becomes_slow_gives_back_what_it_took_and_one_that_becomes_fast_goes_on() -> (
     None
 ):
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.post(*jobs(range(1, 401)))
         await asyncio.sleep(1.0)
-        scene.dispatcher.set_terms(Terms(50, 60))
+        scene.dispatcher.set_limits(PoolLimits(50, 60))
         await asyncio.sleep(0.1)
         sent = len(scene.sent)
         assert sent > 60
         assert scene.postgres.statuses()["IN_PROGRESS"] == 0
         await asyncio.sleep(20)
         assert len(scene.sent) == sent  # the last minute had more than it now may have
-        scene.dispatcher.set_terms(Terms(50, None))
+        scene.dispatcher.set_limits(PoolLimits(50, None))
         await scene.done(5.0)
 
-    scene = play(story, terms=Terms(50, 6_000))
+    scene = run_scenario(story, limits=PoolLimits(50, 6_000))
     assert sorted(scene.sent) == sorted(f"j{at}" for at in range(1, 401))
     assert scene.end["retried"] == 0
 
 
 def test_what_went_before_a_restart_counts() -> None:
-    async def story(scene: Scene) -> None:
-        scene.dispatcher.remember([59.0 - at for at in range(10)])
+    async def story(scene: PoolScenario) -> None:
+        scene.dispatcher.charge_recent_starts([59.0 - at for at in range(10)])
         scene.post(*jobs(range(1, 3)))
         assert await scene.done() > 1.0
 
-    play(story, terms=Terms(50, 10))
+    run_scenario(story, limits=PoolLimits(50, 10))
 
 
 def test_places_can_be_added_and_taken_away() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = 1.0
         scene.post(*jobs(range(1, 61)))
         await asyncio.sleep(3.5)
         assert scene.most[""] == 2
-        scene.dispatcher.set_terms(Terms(10))
+        scene.dispatcher.set_limits(PoolLimits(10))
         await asyncio.sleep(2.5)
         assert scene.under_way[""] == 10
-        scene.dispatcher.set_terms(Terms(1))
+        scene.dispatcher.set_limits(PoolLimits(1))
         await asyncio.sleep(2.5)
         assert scene.under_way[""] == 1
         await scene.done(60)
 
-    play(story, terms=Terms(2))
+    run_scenario(story, limits=PoolLimits(2))
 
 
 # Targets.
 
 
 def test_a_target_has_so_many_and_others_go_past_it() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = 1.0
         scene.post(*jobs(range(1, 41)), *jobs(range(41, 81), target=B))
         await scene.done()
 
-    scene = play(story, terms=Terms(10), target_limit=3)
+    scene = run_scenario(story, limits=PoolLimits(10), target_limit=3)
     assert scene.most == {"": 6, A: 3, B: 3}
 
 
 def test_a_target_that_fails_is_left_alone_tried_by_the_first_and_taken_up_again() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.scripts[A] = lambda _: BAD
         scene.post(*jobs(range(1, 11)))
         scene.post(*jobs(range(11, 21), group="g", mode=BLOCK))
@@ -143,14 +150,14 @@ def test_a_target_that_fails_is_left_alone_tried_by_the_first_and_taken_up_again
         sent = len(scene.sent)
         await asyncio.sleep(4.5)
         assert len(scene.sent) == sent  # and no attempt is spent
-        (told,) = scene.dispatcher.sites.snapshot(1)
+        (told,) = scene.dispatcher.targets.snapshot(1)
         assert told["state"] == "OPEN"
         assert 0 < told["open_for"] < 1
         scene.scripts.clear()
         scene.post(*jobs(range(21, 31), target=B))
         await scene.done(30)
 
-    scene = play(story)
+    scene = run_scenario(story)
     assert scene.alone == [A]
     grouped = [int(name[1:]) for name in scene.sent if 11 <= int(name[1:]) < 21]
     assert grouped == sorted(grouped)
@@ -158,7 +165,7 @@ def test_a_target_that_fails_is_left_alone_tried_by_the_first_and_taken_up_again
 
 
 def test_what_was_taken_ahead_for_a_target_that_is_left_alone_is_given_back() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.post(*jobs(range(1, 301)))  # quick ones, so that some are taken ahead
         await scene.done()
         scene.scripts[A] = lambda _: BAD
@@ -170,34 +177,34 @@ def test_what_was_taken_ahead_for_a_target_that_is_left_alone_is_given_back() ->
         scene.scripts.clear()
         await scene.done(60)
 
-    play(story, terms=Terms(20))
+    run_scenario(story, limits=PoolLimits(20))
 
 
 def test_a_broken_target_that_is_reset_is_tried_at_once() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.scripts[A] = lambda _: BAD
         scene.post(*jobs(range(1, 11)))
         await scene.until(lambda: bool(scene.alone), 5.0)
         scene.scripts.clear()
         scene.post(*jobs(range(11, 21)))
-        for site in scene.dispatcher.sites.reset(1, None):
-            scene.board.release(site)
+        for target_key in scene.dispatcher.targets.reset(1, None):
+            scene.scheduler.reopen(target_key)
         scene.dispatcher.wake()
         await scene.until(lambda: len(scene.sent) == 20, 1.0)
 
-    play(story)
+    run_scenario(story)
 
 
 # Room.
 
 
-def others_go(scene: Scene, first: int, count: int = 50) -> list[Row]:
+def others_go(scene: PoolScenario, first: int, count: int = 50) -> list[FakeJobRow]:
     """Jobs behind those that cannot go."""
     return jobs(range(first, first + count), target=B)
 
 
 def test_jobs_of_a_broken_target_do_not_fill_the_board() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.scripts[A] = lambda _: BAD
         scene.postgres.store(*jobs(range(1, 501), max_retries=100))
         await scene.until(lambda: bool(scene.alone), 5.0)
@@ -206,11 +213,11 @@ def test_jobs_of_a_broken_target_do_not_fill_the_board() -> None:
         scene.scripts.clear()
         await scene.done(120)
 
-    play(story, limit=100)
+    run_scenario(story, limit=100)
 
 
 def test_jobs_that_are_put_off_for_long_do_not_fill_the_board() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.scripts[A] = lambda job: later(300) if job.send_no == 1 else OK
         scene.postgres.store(*jobs(range(1, 301)))
         await scene.until(lambda: len(scene.sent) == 300, 5.0)
@@ -218,11 +225,11 @@ def test_jobs_that_are_put_off_for_long_do_not_fill_the_board() -> None:
         await scene.until(lambda: scene.postgres.statuses()["COMPLETED"] == 50, 5.0)
         assert 290 < await scene.done(400) < 320
 
-    play(story, limit=100)
+    run_scenario(story, limit=100)
 
 
 def test_groups_that_failed_do_not_fill_the_board() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.scripts[A] = lambda _: NO
         for at in range(1, 301):
             group = f"g{at}"
@@ -232,15 +239,15 @@ def test_groups_that_failed_do_not_fill_the_board() -> None:
         await scene.until(lambda: scene.postgres.statuses()["COMPLETED"] == 50, 5.0)
         scene.scripts.clear()
         for at in range(1, 301):
-            scene.postgres.rows[JobKey(1, f"j{at}")].standing = Standing.DONE
+            scene.postgres.rows[JobKey(1, f"j{at}")].standing = QueueState.DONE
         await scene.done(40)
 
-    scene = play(story, limit=100)
+    scene = run_scenario(story, limit=100)
     assert scene.postgres.statuses() == {"ERROR": 300, "COMPLETED": 650}
 
 
 def test_many_groups_that_are_freed_at_once_share_the_board() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.scripts[A] = lambda job: NO if job.send_no == 1 else OK
         for at in range(1, 81):
             numbers = range(at, at + 80 * 20, 80)
@@ -249,10 +256,10 @@ def test_many_groups_that_are_freed_at_once_share_the_board() -> None:
         scene.scripts.clear()
         for at in range(1, 81):
             row = scene.postgres.rows[JobKey(1, f"j{at}")]
-            row.status, row.standing = JobStatus.PENDING, Standing.AGAIN
+            row.status, row.standing = JobStatus.PENDING, QueueState.UNCLAIMED
         await scene.done(60)
 
-    scene = play(story, limit=120, terms=Terms(100))
+    scene = run_scenario(story, limit=120, limits=PoolLimits(100))
     assert len(scene.sent) == 80 * 21
     assert scene.fullest <= 120 + 80 * 5
     for at in (1, 33, 80):
@@ -261,10 +268,10 @@ def test_many_groups_that_are_freed_at_once_share_the_board() -> None:
 
 
 def test_groups_that_people_hold_back_do_not_fill_the_board() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.postgres.parked = {GroupKey(1, f"g{at}") for at in range(10)}
-        await scene.look()
-        scene.post(*(Row(at, group=f"g{at % 10}", mode=BLOCK) for at in range(1, 401)))
+        await scene.rescan()
+        scene.post(*(FakeJobRow(at, group=f"g{at % 10}", mode=BLOCK) for at in range(1, 401)))
         scene.post(*others_go(scene, 500))
         await scene.until(lambda: scene.postgres.statuses()["COMPLETED"] == 50, 3.0)
         await asyncio.sleep(5)
@@ -272,45 +279,45 @@ def test_groups_that_people_hold_back_do_not_fill_the_board() -> None:
         scene.postgres.parked = set()
         await scene.done(20)
 
-    scene = play(story, limit=100)
+    scene = run_scenario(story, limit=100)
     for group in range(10):
         own = [int(n[1:]) for n in scene.sent if int(n[1:]) <= 400 and int(n[1:]) % 10 == group]
         assert own == sorted(own)
 
 
 def test_a_full_board_of_one_busy_target_keeps_it_busy() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = 0.1
         scene.postgres.store(*jobs(range(1, 1_001)))
         await scene.done(40)  # twice the time that it takes
 
-    assert play(story, limit=100, target_limit=5).most[""] == 5
+    assert run_scenario(story, limit=100, target_limit=5).most[""] == 5
 
 
 def test_what_nobody_told_of_and_no_look_finds_is_found_in_the_end() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.postgres.store(*jobs(range(100, 200)))
         await scene.done()
         await asyncio.sleep(60)
-        scene.postgres.store(Row(1))  # committed a minute late
+        scene.postgres.store(FakeJobRow(1))  # committed a minute late
         await asyncio.sleep(10)
         assert len(scene.sent) == 100
         await scene.done(1_000)
 
-    play(story)
+    run_scenario(story)
 
 
 def test_more_that_no_pool_has_than_one_look_reads_is_found_by_the_next() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         await asyncio.sleep(60)
-        again = {"status": JobStatus.PENDING, "standing": Standing.AGAIN}
+        again = {"status": JobStatus.PENDING, "standing": QueueState.UNCLAIMED}
         scene.reader._trail.clear()
         scene.reader._cursor = 10**6  # all that is stored stands before what was read
         scene.postgres.store(*jobs(range(1, 5_501), **again))
         scene.postgres.store(*jobs(range(5_501, 5_801), **again, group="g", mode=BLOCK))
         await scene.done(200)
 
-    scene = play(story, terms=Terms(100))
+    scene = run_scenario(story, limits=PoolLimits(100))
     assert scene.sent.count("j5499") == 1
     grouped = [int(name[1:]) for name in scene.sent if int(name[1:]) > 5_500]
     assert grouped == list(range(5_501, 5_801))

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from actors.dispatch.counters import Tally
-from actors.dispatch.delivery_sender import GONE_TTL, PROFILE_TTL, Courier, ProfileKey
-from actors.dispatch.job_notifier import AT_ONCE, MOST, HandOver
+from actors.dispatch.counters import DispatchCounters
+from actors.dispatch.delivery_sender import GONE_TTL, PROFILE_TTL, DeliverySender, ProfileKey
+from actors.dispatch.job_notifier import BATCH_SIZE, MAX_WAITING, JobNotifier
 from actors.dispatch.skipped import expired, given_back
-from actors.dispatch.targets import IDLE, Sites
-from actors.dispatch.targets import MOST as MOST_SITES
-from core.dispatch.attempt import Result, Sent, decide
-from core.dispatch.claim import Claimed, Profile
-from core.dispatch.job import JobKey, Pointer, decode_pointers
+from actors.dispatch.targets import FORGET_AFTER, Targets
+from actors.dispatch.targets import MAX_TARGETS as MOST_SITES
+from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, decide
+from core.dispatch.claim import ClaimedJob, DeliveryProfile
+from core.dispatch.job import JobKey, JobRef, decode_job_refs
 from tests.support.deliveries import delivery, task
 from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, NO, OK, later
 
@@ -40,13 +40,13 @@ def clock() -> Clock:
 # Tally.
 
 
-def counted(tally: Tally, sent: Sent, attempts: int = 0) -> None:
+def counted(tally: DispatchCounters, sent: DeliveryAttempt, attempts: int = 0) -> None:
     step = decide(sent, attempt_count=attempts, max_retries=2, jitter=0.5)
     tally.count(step, sent)
 
 
 def test_what_became_of_jobs_is_counted(clock: Clock) -> None:
-    tally = Tally(clock)
+    tally = DispatchCounters(clock)
     for sent in (OK, OK, BAD, NO, later(5)):
         counted(tally, sent)
     counted(tally, BAD, attempts=1)
@@ -58,8 +58,8 @@ def test_what_became_of_jobs_is_counted(clock: Clock) -> None:
 
 
 def test_the_last_minutes_are_counted_apart(clock: Clock) -> None:
-    tally = Tally(clock)
-    counted(tally, Sent(status=Result.SUCCESS, seconds=0.5))
+    tally = DispatchCounters(clock)
+    counted(tally, DeliveryAttempt(status=AttemptStatus.SUCCESS, seconds=0.5))
     clock.now += 10 * 60
     counted(tally, NO)
     assert tally.snapshot()["windows"] == {
@@ -80,12 +80,12 @@ def test_the_last_minutes_are_counted_apart(clock: Clock) -> None:
 # Sites.
 
 
-def fail(sites: Sites, times: int = 10, sent: Sent = BAD) -> list[bool]:
+def fail(sites: Targets, times: int = 10, sent: DeliveryAttempt = BAD) -> list[bool]:
     return [sites.end(SITE, sites.begin(SITE), sent) for _ in range(times)]
 
 
 def test_a_target_takes_so_many_at_once(clock: Clock) -> None:
-    sites = Sites(2, clock)
+    sites = Targets(2, clock)
     assert sites.allows(SITE)
     tickets = [sites.begin(SITE), sites.begin(SITE)]
     assert not sites.allows(SITE)
@@ -95,11 +95,11 @@ def test_a_target_takes_so_many_at_once(clock: Clock) -> None:
 
 
 def test_a_tenant_gets_no_more_than_its_share(clock: Clock) -> None:
-    sites = Sites(10, clock)
+    sites = Targets(10, clock)
     sites.shared_places = 4
     tickets = [sites.begin((1, f"http://{name}.example")) for name in "ab"]
     others = [(1, f"http://{name}.example") for name in "cd"]
-    assert [sites.allows(site) for site in others] == [False, False]
+    assert [sites.allows(target_key) for target_key in others] == [False, False]
     assert sites.allows((2, SITE[1]))
     assert sites.next_in_turn() is None
     sites.end((1, "http://a.example"), tickets[0], OK)
@@ -108,7 +108,7 @@ def test_a_tenant_gets_no_more_than_its_share(clock: Clock) -> None:
 
 
 def test_there_is_room_for_the_next_tenant_however_many_are_there(clock: Clock) -> None:
-    sites = Sites(1_000, clock)
+    sites = Targets(1_000, clock)
     sites.shared_places = 200
     held = []
     for tenant in range(1, 6):
@@ -121,9 +121,9 @@ def test_there_is_room_for_the_next_tenant_however_many_are_there(clock: Clock) 
 
 
 def test_a_target_that_fails_is_left_alone_for_a_while(clock: Clock) -> None:
-    sites = Sites(10, clock)
+    sites = Targets(10, clock)
     assert fail(sites).count(True) == 1
-    assert sites.is_left_alone(SITE)
+    assert sites.is_breaker_tripped(SITE)
     assert not sites.allows(SITE)
     assert sites.next_opening == clock.now + 5
     assert sites.reopened() == []
@@ -139,28 +139,28 @@ def test_a_target_that_fails_is_left_alone_for_a_while(clock: Clock) -> None:
     assert sites.states() == {"closed": 0, "open": 0, "half_open": 1}
     sites.end(SITE, ticket, None)
     fail(sites, 3, OK)
-    assert not sites.is_left_alone(SITE)
+    assert not sites.is_breaker_tripped(SITE)
 
 
 @pytest.mark.parametrize("sent", [NO, later(5), None])
 def test_what_says_nothing_about_a_target_counts_neither_way(
-    clock: Clock, sent: Sent | None
+    clock: Clock, sent: DeliveryAttempt | None
 ) -> None:
-    sites = Sites(10, clock)
+    sites = Targets(10, clock)
     fail(sites, 9)
     assert fail(sites, 50, sent) == [False] * 50
-    assert not sites.is_left_alone(SITE)
+    assert not sites.is_breaker_tripped(SITE)
     fail(sites, 1)
-    assert sites.is_left_alone(SITE)
+    assert sites.is_breaker_tripped(SITE)
     clock.now += 5
     for _ in range(10):
         ticket = sites.begin(SITE)
         sites.end(SITE, ticket, sent)
-    assert sites.is_left_alone(SITE) is (sent is not NO)  # one that refuses is back
+    assert sites.is_breaker_tripped(SITE) is (sent is not NO)  # one that refuses is back
 
 
 def test_targets_can_be_tried_at_once(clock: Clock) -> None:
-    sites = Sites(10, clock)
+    sites = Targets(10, clock)
     fail(sites)
     assert not sites.allows(SITE)
     assert sites.reset(2, None) == []
@@ -171,22 +171,22 @@ def test_targets_can_be_tried_at_once(clock: Clock) -> None:
 
 
 def test_targets_that_nobody_uses_are_forgotten_whatever_their_state(clock: Clock) -> None:
-    sites = Sites(10, clock)
+    sites = Targets(10, clock)
     fail(sites)
     busy = (1, "http://b.example")
     sites.begin(busy)
-    clock.now += IDLE + 1
+    clock.now += FORGET_AFTER + 1
     sites.forget_idle()
     assert sites.snapshot(1)[0]["target"] == busy[1]
     assert sum(sites.states().values()) == 1
 
 
 def test_of_too_many_targets_those_that_are_well_are_forgotten(clock: Clock) -> None:
-    sites = Sites(10, clock)
+    sites = Targets(10, clock)
     fail(sites)
     for at in range(MOST_SITES):
-        site = (1, f"http://{at}.example")
-        sites.end(site, sites.begin(site), OK)
+        target_key = (1, f"http://{at}.example")
+        sites.end(target_key, sites.begin(target_key), OK)
     sites.forget_idle()
     assert [one["target"] for one in sites.snapshot(1)] == [SITE[1]]
 
@@ -200,16 +200,16 @@ class Office:
     def __init__(self, clock: Clock) -> None:
         self.read: list[ProfileKey] = []
         self.questions = 0
-        self.sent: list[tuple[str, Profile]] = []
-        self.profile: Profile | None = Profile(secrets=(b"one",))
-        self.courier = Courier(self._read, self._send, clock, clock)
+        self.sent: list[tuple[str, DeliveryProfile]] = []
+        self.profile: DeliveryProfile | None = DeliveryProfile(secrets=(b"one",))
+        self.sender = DeliverySender(self._read, self._send, clock, clock)
 
-    async def _read(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, Profile | None]:
+    async def _read(self, keys: Sequence[ProfileKey]) -> dict[ProfileKey, DeliveryProfile | None]:
         self.questions += 1
         self.read += keys
         return dict.fromkeys(keys, self.profile)
 
-    async def _send(self, job: Claimed, profile: Profile) -> Sent:
+    async def _send(self, job: ClaimedJob, profile: DeliveryProfile) -> DeliveryAttempt:
         self.sent.append((job.job_id, profile))
         return OK
 
@@ -217,8 +217,8 @@ class Office:
 async def test_a_profile_is_read_once_for_each_version(clock: Clock) -> None:
     office = Office(clock)
     for version in (1, 1, 2):
-        await office.courier.send(delivery(subscription_version=version))
-    await office.courier.send(task())
+        await office.sender.send(delivery(subscription_version=version))
+    await office.sender.send(task())
     assert [key[1:] for key in office.read] == [
         ("sub_0SUB000000001", 1),
         ("sub_0SUB000000001", 2),
@@ -229,64 +229,66 @@ async def test_a_profile_is_read_once_for_each_version(clock: Clock) -> None:
 
 async def test_what_is_prepared_need_not_be_read_when_it_is_sent(clock: Clock) -> None:
     office = Office(clock)
-    await office.courier.prepare([task(), task(), delivery(subscription_version=3)])
+    await office.sender.prepare([task(), task(), delivery(subscription_version=3)])
     read = list(office.read)
     assert len(read) == 2
     assert office.questions == 1
-    await office.courier.send(delivery(subscription_version=3))
-    await office.courier.send(task())
+    await office.sender.send(delivery(subscription_version=3))
+    await office.sender.send(task())
     assert office.read == read
 
 
 async def test_a_profile_is_read_again_when_it_may_have_changed(clock: Clock) -> None:
     office = Office(clock)
-    await office.courier.send(task())
-    office.profile = Profile(secrets=(b"two", b"one"))
-    await office.courier.send(task())
+    await office.sender.send(task())
+    office.profile = DeliveryProfile(secrets=(b"two", b"one"))
+    await office.sender.send(task())
     assert office.sent[-1][1].secrets == (b"one",)
-    office.courier.forget(2)  # another tenant's
-    await office.courier.send(task())
+    office.sender.forget(2)  # another tenant's
+    await office.sender.send(task())
     assert office.sent[-1][1].secrets == (b"one",)
-    office.courier.forget(1)
-    await office.courier.send(task())
+    office.sender.forget(1)
+    await office.sender.send(task())
     assert office.sent[-1][1].secrets == (b"two", b"one")
-    office.profile = Profile(secrets=(b"two",))  # no version tells that the other has ended
+    office.profile = DeliveryProfile(secrets=(b"two",))  # no version tells that the other has ended
     clock.now += PROFILE_TTL
-    await office.courier.send(task())
+    await office.sender.send(task())
     assert office.sent[-1][1].secrets == (b"two",)
 
 
 async def test_what_cannot_be_made_is_told(clock: Clock) -> None:
     office = Office(clock)
-    sent = await office.courier.send(delivery(event=None))
+    sent = await office.sender.send(delivery(event=None))
     assert sent.permanent
     assert sent.error == "its event is past retention and gone"
     office.profile = None
-    sent = await office.courier.send(delivery(subscription_version=None))
+    sent = await office.sender.send(delivery(subscription_version=None))
     assert sent.permanent
     assert sent.error == "its subscription is gone"
     assert sent.began_at == clock.now
     assert not sent.counts_as_failure
-    office.profile = Profile()
+    office.profile = DeliveryProfile()
     clock.now += GONE_TTL
-    assert await office.courier.send(delivery(subscription_version=None)) is OK
+    assert await office.sender.send(delivery(subscription_version=None)) is OK
 
 
 async def test_what_is_for_one_target_is_sent_to_no_other(clock: Clock) -> None:
     office = Office(clock)
-    office.profile = Profile(target="https://new.example/", auth={"type": "bearer", "token": "t"})
-    sent = await office.courier.send(delivery("https://old.example/"))
-    assert (sent.status, sent.delay) == (Result.DEFERRED, 0.0)
+    office.profile = DeliveryProfile(
+        target="https://new.example/", auth={"type": "bearer", "token": "t"}
+    )
+    sent = await office.sender.send(delivery("https://old.example/"))
+    assert (sent.status, sent.delay) == (AttemptStatus.DEFERRED, 0.0)
     assert office.sent == []
-    assert await office.courier.send(delivery("https://new.example/")) is OK
+    assert await office.sender.send(delivery("https://new.example/")) is OK
 
 
 async def test_a_profile_that_cannot_be_read_is_the_callers_affair(clock: Clock) -> None:
-    async def read(_: Sequence[ProfileKey]) -> dict[ProfileKey, Profile | None]:
+    async def read(_: Sequence[ProfileKey]) -> dict[ProfileKey, DeliveryProfile | None]:
         raise ConnectionRefusedError
 
     with pytest.raises(ConnectionRefusedError):
-        await Courier(read, Office(clock)._send, clock, clock).send(task())
+        await DeliverySender(read, Office(clock)._send, clock, clock).send(task())
 
 
 # Handing over.
@@ -296,21 +298,21 @@ class Pools:
     """Actors that take what they are offered, as far as they are there."""
 
     def __init__(self) -> None:
-        self.taken: list[tuple[str, list[Pointer]]] = []
+        self.taken: list[tuple[str, list[JobRef]]] = []
         self.away: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.forgotten: list[str] = []
         self.pending: list[JobKey] = []
         self.refuses_marks = False
-        self.hand_over = HandOver(self.find, self.forgotten.append, self.mark_pending)
+        self.hand_over = JobNotifier(self.find, self.forgotten.append, self.mark_pending)
 
     async def find(self, name: str) -> Any:
         async def offer(raw: bytes) -> None:
             await self.gate.wait()
             if self.away is not None:
                 raise self.away
-            self.taken.append((name, decode_pointers(raw)))
+            self.taken.append((name, decode_job_refs(raw)))
 
         return SimpleNamespace(offer=SimpleNamespace(remote=offer))
 
@@ -324,9 +326,9 @@ class Pools:
             await asyncio.gather(*self.hand_over._running.values())
 
 
-def pointers(count: int, start: int = 0) -> list[Pointer]:
+def pointers(count: int, start: int = 0) -> list[JobRef]:
     return [
-        Pointer(tenant=1, job_id=f"j{at}", position=at, target=SITE[1])
+        JobRef(tenant=1, job_id=f"j{at}", position=at, target=SITE[1])
         for at in range(start, start + count)
     ]
 
@@ -370,11 +372,11 @@ async def test_no_more_is_remembered_than_is_of_use() -> None:
     pools = Pools()
     pools.gate.clear()
     for _ in range(3):
-        pools.hand_over({1: pointers(MOST)})
-    assert len(pools.hand_over._waiting[1]) == MOST
+        pools.hand_over({1: pointers(MAX_WAITING)})
+    assert len(pools.hand_over._waiting[1]) == MAX_WAITING
     pools.gate.set()
     await pools.idle()
-    assert {len(jobs) for _, jobs in pools.taken} == {AT_ONCE}
+    assert {len(jobs) for _, jobs in pools.taken} == {BATCH_SIZE}
 
 
 async def test_whoever_stops_does_not_wait_for_a_pool_that_is_away() -> None:

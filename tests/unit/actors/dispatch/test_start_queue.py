@@ -1,7 +1,7 @@
 """Jobs that were taken are started soon, or given back."""
 
-from actors.dispatch.start_queue import LONGEST_HELD, Starter, Terms
-from core.dispatch.claim import Claimed
+from actors.dispatch.start_queue import MAX_WAIT, PoolLimits, StartQueue
+from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import Kind
 
 
@@ -12,8 +12,8 @@ class World:
         self.time = 1_000.0
         self.begun: list[str] = []
         self.given_back: list[str] = []
-        self.starter = Starter(self._begin, lambda job: self.given_back.append(job.job_id), self)
-        self.starter.set_terms(Terms(concurrency=1))
+        self.starter = StartQueue(self._begin, lambda job: self.given_back.append(job.job_id), self)
+        self.starter.set_limits(PoolLimits(concurrency=1))
 
     def now(self) -> float:
         return self.time
@@ -24,13 +24,13 @@ class World:
     def chance(self) -> float:
         return 0.5
 
-    def _begin(self, job: Claimed) -> bool:
+    def _begin(self, job: ClaimedJob) -> bool:
         self.begun.append(job.job_id)
         return True
 
 
-def job(name: str) -> Claimed:
-    return Claimed(
+def job(name: str) -> ClaimedJob:
+    return ClaimedJob(
         tenant=1,
         job_id=name,
         send_no=1,
@@ -48,7 +48,7 @@ def job(name: str) -> Claimed:
 async def test_what_is_taken_is_started_when_there_is_a_place() -> None:
     world = World()
     world.starter.put([job("first"), job("second")], world.time)
-    world.time += LONGEST_HELD
+    world.time += MAX_WAIT
     world.starter.ended(1.0)
     assert world.begun == ["first", "second"]
     world.starter.close()

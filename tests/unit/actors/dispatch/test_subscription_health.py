@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from actors.dispatch.subscription_health import FEWEST, MOST, EndpointWatch, SubscriptionKey
-from core.dispatch.attempt import Sent, read_answer
+from actors.dispatch.subscription_health import (
+    MAX_SUBSCRIPTIONS,
+    MIN_FAILURES,
+    SubscriptionHealthMonitor,
+    SubscriptionRef,
+)
+from core.dispatch.attempt import DeliveryAttempt, read_answer
 from tests.simulation.clockwork import simulate
 from tests.support.deliveries import delivery, task
 from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, NO, OK, later
@@ -23,35 +28,37 @@ class Scene:
     """A watch, and what it has had written."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, SubscriptionKey]] = []
-        self.since: dict[SubscriptionKey, float | None] = {KEY: None}
+        self.said: list[tuple[str, SubscriptionRef]] = []
+        self.since: dict[SubscriptionRef, float | None] = {KEY: None}
         self.is_away = False
         self.reasons: list[tuple[str, int | None]] = []
-        self.watch = EndpointWatch(self.failing, self.well, self.disable, clock, PATIENCE)
+        self.watch = SubscriptionHealthMonitor(
+            self.failing, self.well, self.disable, clock, PATIENCE
+        )
 
-    async def failing(self, key: SubscriptionKey) -> float | None:
+    async def failing(self, key: SubscriptionRef) -> float | None:
         self._say("failing", key)
         if key not in self.since:
             return None
         since = self.since[key] = self.since[key] or clock()
         return clock() - since
 
-    async def well(self, key: SubscriptionKey) -> None:
+    async def well(self, key: SubscriptionRef) -> None:
         self._say("well", key)
         self.since[key] = None
 
-    async def disable(self, key: SubscriptionKey, reason: str, version: int | None) -> None:
+    async def disable(self, key: SubscriptionRef, reason: str, version: int | None) -> None:
         self.reasons.append((reason, version))
         self._say("disabled", key)
 
-    def _say(self, word: str, key: SubscriptionKey) -> None:
+    def _say(self, word: str, key: SubscriptionRef) -> None:
         if self.is_away:
             raise ConnectionRefusedError
         self.said.append((word, key))
 
-    async def see(self, *sent: Sent, **fields: Any) -> None:
+    async def see(self, *sent: DeliveryAttempt, **fields: Any) -> None:
         for one in sent:
-            self.watch.saw(delivery(**fields), one)
+            self.watch.record_delivery(delivery(**fields), one)
         await asyncio.sleep(0.01)
 
     @property
@@ -84,7 +91,7 @@ def test_what_stays_as_it_is_is_not_written_again() -> None:
 
 def test_one_that_fails_for_too_long_is_paused_once() -> None:
     async def story(scene: Scene) -> None:
-        await scene.see(*[BAD] * FEWEST)
+        await scene.see(*[BAD] * MIN_FAILURES)
         await asyncio.sleep(PATIENCE - 1)
         await scene.see(BAD)
         assert scene.words == ["failing"]
@@ -118,10 +125,12 @@ def test_what_another_pool_has_seen_counts() -> None:
 
 
 @pytest.mark.parametrize("sent", [later(5), None])
-def test_a_receiver_that_asks_for_patience_is_neither_well_nor_ill(sent: Sent | None) -> None:
+def test_a_receiver_that_asks_for_patience_is_neither_well_nor_ill(
+    sent: DeliveryAttempt | None,
+) -> None:
     async def story(scene: Scene) -> None:
-        scene.watch.saw(delivery(), sent)
-        scene.watch.saw(task(), BAD)  # has no subscription
+        scene.watch.record_delivery(delivery(), sent)
+        scene.watch.record_delivery(task(), BAD)  # has no subscription
         await asyncio.sleep(0.01)
 
     assert play(story).words == []
@@ -150,12 +159,12 @@ def test_what_could_not_be_written_is_written_with_the_next_delivery() -> None:
 
 def test_no_more_are_remembered_than_may_be() -> None:
     async def story(scene: Scene) -> None:
-        for at in range(MOST + 10):
-            scene.watch.saw(delivery(subscription_id=f"sub_{at}"), OK)
+        for at in range(MAX_SUBSCRIPTIONS + 10):
+            scene.watch.record_delivery(delivery(subscription_id=f"sub_{at}"), OK)
         await asyncio.sleep(0.01)
-        assert len(scene.watch._since) <= MOST + 1
+        assert len(scene.watch._since) <= MAX_SUBSCRIPTIONS + 1
 
-    assert len(play(story).said) == MOST + 10
+    assert len(play(story).said) == MAX_SUBSCRIPTIONS + 10
 
 
 def test_one_whose_target_is_gone_is_paused_at_once() -> None:

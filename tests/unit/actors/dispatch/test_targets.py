@@ -2,77 +2,79 @@
 
 import asyncio
 
-from actors.dispatch.start_queue import Terms
-from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, Scene, play
-from tests.unit.actors.dispatch.job_table import BLOCK, A, B, Row, jobs
+from actors.dispatch.start_queue import PoolLimits
+from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, PoolScenario, run_scenario
+from tests.unit.actors.dispatch.job_table import BLOCK, A, B, FakeJobRow, jobs
 
 # Tenants beside each other.
 
 
 def test_the_paths_of_a_server_share_its_places() -> None:
-    async def story(scene: Scene) -> None:
-        scene.post(*(Row(at, target=f"{A}/{at}") for at in range(1, 21)))
+    async def story(scene: PoolScenario) -> None:
+        scene.post(*(FakeJobRow(at, target=f"{A}/{at}") for at in range(1, 21)))
         await scene.done()
 
-    assert play(story, target_limit=3).most[""] == 3
+    assert run_scenario(story, target_limit=3).most[""] == 3
 
 
 def test_the_paths_of_a_server_that_fails_are_left_alone_together() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         for at in range(1, 11):
             scene.scripts[f"{A}/{at}"] = lambda _: BAD
-            scene.post(Row(at, target=f"{A}/{at}", max_retries=1))
+            scene.post(FakeJobRow(at, target=f"{A}/{at}", max_retries=1))
         await scene.until(lambda: scene.alone == [A])
 
-    play(story)
+    run_scenario(story)
 
 
 def test_one_tenant_cannot_take_all_places_of_a_shared_pool() -> None:
     """All that it sends hangs, on as many servers as it likes."""
 
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = 30.0
-        scene.post(*(Row(at, target=f"http://{at}.example") for at in range(1, 101)))
+        scene.post(*(FakeJobRow(at, target=f"http://{at}.example") for at in range(1, 101)))
         await scene.until(lambda: len(scene.sent) == 5)
         scene.takes = 0.01
-        scene.post(*(Row(at, tenant=2, target=B) for at in range(101, 201)))
+        scene.post(*(FakeJobRow(at, tenant=2, target=B) for at in range(101, 201)))
         await scene.until(lambda: len(scene.sent) == 105, 2.0)
         assert await scene.done(120.0) < 40.0
 
-    scene = play(story, terms=Terms(10, is_shared=True))
+    scene = run_scenario(story, limits=PoolLimits(10, is_shared=True))
     assert len(scene.sent) == 200
 
 
 def test_two_tenants_whose_receivers_hang_leave_places_for_a_third() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = 900.0
         for tenant in (1, 2):
             first = tenant * 1_000
             rows = range(first, first + 100)
-            scene.post(*(Row(at, tenant=tenant, target=f"http://{at}.example") for at in rows))
+            scene.post(
+                *(FakeJobRow(at, tenant=tenant, target=f"http://{at}.example") for at in rows)
+            )
         await scene.until(lambda: len(scene.sent) >= 7)
         scene.takes = 0.01
         hanging = len(scene.sent)
-        scene.post(*(Row(at, tenant=3, target=B) for at in range(5_001, 5_021)))
+        scene.post(*(FakeJobRow(at, tenant=3, target=B) for at in range(5_001, 5_021)))
         await scene.until(lambda: len(scene.sent) == hanging + 20, 5.0)
 
-    play(story, terms=Terms(10, is_shared=True))
+    run_scenario(story, limits=PoolLimits(10, is_shared=True))
 
 
 def test_a_pool_of_one_place_is_shared_by_turns() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         for at in range(1, 41):
-            scene.post(Row(at, tenant=1 + at % 4, target=f"http://{at % 8}.example"))
+            scene.post(FakeJobRow(at, tenant=1 + at % 4, target=f"http://{at % 8}.example"))
         assert await scene.done() < 5.0
 
-    assert play(story, terms=Terms(1, is_shared=True)).most[""] == 1
+    assert run_scenario(story, limits=PoolLimits(1, is_shared=True)).most[""] == 1
 
 
 # Targets that change.
 
 
 def test_a_job_counts_at_the_target_that_it_has_now() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.takes = 1.0
         rows = jobs(range(1, 11))
         pointers = scene.postgres.store(*rows)
@@ -81,18 +83,18 @@ def test_a_job_counts_at_the_target_that_it_has_now() -> None:
         scene.reader.offer(pointers)
         scene.dispatcher.wake()
         await scene.until(lambda: len(scene.sent) == 2)
-        assert [one["target"] for one in scene.dispatcher.sites.snapshot(1)] == [A, B]
-        assert [one["under_way"] for one in scene.dispatcher.sites.snapshot(1)] == [0, 2]
+        assert [one["target"] for one in scene.dispatcher.targets.snapshot(1)] == [A, B]
+        assert [one["under_way"] for one in scene.dispatcher.targets.snapshot(1)] == [0, 2]
         await scene.done()
 
-    scene = play(story, target_limit=2)
+    scene = run_scenario(story, target_limit=2)
     assert scene.most == {"": 2, B: 2}
     assert sorted(set(scene.sent)) == sorted(f"j{at}" for at in range(1, 11))
     assert scene.rounds < 200
 
 
 def test_what_waits_for_a_bad_target_goes_when_it_has_another() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         scene.scripts[A] = lambda _: BAD
         scene.post(*jobs(range(1, 11), max_retries=1))
         await scene.until(lambda: scene.alone == [A])
@@ -102,8 +104,8 @@ def test_what_waits_for_a_bad_target_goes_when_it_has_another() -> None:
         assert len(scene.sent) == 10
         for row in rows:
             row.target = B
-        await scene.reader.look_where()
+        await scene.reader.rescan_targets()
         scene.dispatcher.wake()
         assert await scene.done() < 1.0
 
-    assert len(play(story).sent) == 16
+    assert len(run_scenario(story).sent) == 16

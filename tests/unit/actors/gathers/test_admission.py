@@ -6,17 +6,23 @@ from typing import Any
 
 import pytest
 
-from actors.gathers.admission import CALL_BYTES, Bounds, Places, Room, share_of
-from core.gathers.gather import Call, Errand, Resource
+from actors.gathers.admission import (
+    CALL_BYTES,
+    CallBudget,
+    CallPoolLimits,
+    ConcurrencyLimiter,
+    share_of,
+)
+from core.gathers.gather import CallBatch, GatherCall, Resource
 from core.shared.address import Address
 from tests.simulation.clockwork import simulate
 
 HOME = Resource(url="http://one.example")
 
 
-def errand(calls: int = 1, context: int = 0, body: int = 0) -> Errand:
+def call_batch(calls: int = 1, context: int = 0, body: int = 0) -> CallBatch:
     made = (
-        Call(
+        GatherCall(
             address=Address(1, "g", "g"),
             expires_at=10.0,
             name=f"r{n}",
@@ -26,7 +32,7 @@ def errand(calls: int = 1, context: int = 0, body: int = 0) -> Errand:
         )
         for n in range(calls)
     )
-    return Errand(tuple(made), b"x" * context)
+    return CallBatch(tuple(made), b"x" * context)
 
 
 # What is kept.
@@ -38,46 +44,46 @@ def test_a_tenant_has_half_and_never_nothing(limit: int, share: int) -> None:
 
 
 def test_one_tenant_fills_its_half_and_leaves_the_other() -> None:
-    room = Room(Bounds(queue=8))
-    assert [room.hold(1, errand(2)) is not None for _ in range(3)] == [True, True, False]
-    assert (room.has_any(1), room.has_any(2)) == (False, True)
-    assert [room.hold(2, errand(4)) is not None for _ in range(2)] == [True, False]
-    assert room.hold(3, errand(1)) is None
+    room = CallBudget(CallPoolLimits(queue=8))
+    assert [room.reserve(1, call_batch(2)) is not None for _ in range(3)] == [True, True, False]
+    assert (room.has_capacity(1), room.has_capacity(2)) == (False, True)
+    assert [room.reserve(2, call_batch(4)) is not None for _ in range(2)] == [True, False]
+    assert room.reserve(3, call_batch(1)) is None
 
 
 def test_a_call_that_is_over_makes_room_for_another() -> None:
-    room = Room(Bounds(queue=4))
-    holding = room.hold(1, errand(2))
-    assert holding is not None
-    holding.end_one()
-    assert room.hold(1, errand(2)) is None
-    assert room.hold(1, errand(1)) is not None
+    room = CallBudget(CallPoolLimits(queue=4))
+    reservation = room.reserve(1, call_batch(2))
+    assert reservation is not None
+    reservation.release_one()
+    assert room.reserve(1, call_batch(2)) is None
+    assert room.reserve(1, call_batch(1)) is not None
 
 
 def test_bytes_are_kept_until_the_last_call_of_their_gather_is_over() -> None:
-    room = Room(Bounds(budget=200_000))
-    holding = room.hold(1, errand(3, context=80_000))
-    assert holding is not None
+    room = CallBudget(CallPoolLimits(budget=200_000))
+    reservation = room.reserve(1, call_batch(3, context=80_000))
+    assert reservation is not None
     for _ in range(2):
-        holding.end_one()
-        assert room.hold(1, errand(1, body=30_000)) is None
-    holding.end_one()
-    assert room.hold(1, errand(1, body=90_000)) is not None
+        reservation.release_one()
+        assert room.reserve(1, call_batch(1, body=30_000)) is None
+    reservation.release_one()
+    assert room.reserve(1, call_batch(1, body=90_000)) is not None
 
 
 def test_a_call_takes_room_even_if_it_says_nothing() -> None:
-    room = Room(Bounds(budget=10 * CALL_BYTES))
-    assert [room.hold(1, errand()) is not None for _ in range(6)] == [True] * 5 + [False]
+    room = CallBudget(CallPoolLimits(budget=10 * CALL_BYTES))
+    assert [room.reserve(1, call_batch()) is not None for _ in range(6)] == [True] * 5 + [False]
 
 
 def test_the_largest_errand_fits_where_there_is_nothing_else_and_is_given_back_whole() -> None:
-    room = Room(Bounds(queue=10, budget=10_000))
+    room = CallBudget(CallPoolLimits(queue=10, budget=10_000))
     for _ in range(3):
-        holding = room.hold(1, errand(100, context=1_000_000))
-        assert holding is not None
-        assert room.hold(1, errand()) is None
+        reservation = room.reserve(1, call_batch(100, context=1_000_000))
+        assert reservation is not None
+        assert room.reserve(1, call_batch()) is None
         for _ in range(100):
-            holding.end_one()
+            reservation.release_one()
 
 
 # What is made at the same time.
@@ -87,7 +93,9 @@ def run(story: Coroutine[Any, Any, None]) -> None:
     simulate(story)
 
 
-async def waiting(places: Places, order: list[str], name: str, tenant: int, weight: int) -> None:
+async def waiting(
+    places: ConcurrencyLimiter, order: list[str], name: str, tenant: int, weight: int
+) -> None:
     await places.take(tenant, weight)
     order.append(name)
 
@@ -99,7 +107,7 @@ async def settle() -> None:
 
 def test_a_tenant_that_takes_all_it_can_does_not_keep_another_out() -> None:
     async def story() -> None:
-        places, order = Places(Bounds(places=4)), []
+        places, order = ConcurrencyLimiter(CallPoolLimits(places=4)), []
         greedy = [asyncio.create_task(waiting(places, order, f"a{n}", 1, 0)) for n in range(5)]
         await settle()
         await places.take(2, 0)
@@ -116,7 +124,7 @@ def test_a_tenant_that_takes_all_it_can_does_not_keep_another_out() -> None:
 
 def test_tenants_take_turns_and_each_keeps_its_order() -> None:
     async def story() -> None:
-        places, order = Places(Bounds(places=2)), []
+        places, order = ConcurrencyLimiter(CallPoolLimits(places=2)), []
         await places.take(8, 0)
         await places.take(9, 0)
         tasks = [
@@ -142,7 +150,7 @@ def test_tenants_take_turns_and_each_keeps_its_order() -> None:
 
 def test_bodies_under_way_are_bounded_by_their_bytes() -> None:
     async def story() -> None:
-        places, order = Places(Bounds(places=100, budget=20_000)), []
+        places, order = ConcurrencyLimiter(CallPoolLimits(places=100, budget=20_000)), []
         tasks = [
             asyncio.create_task(waiting(places, order, f"c{n}", 1, weight))
             for n, weight in enumerate((6_000, 6_000, 1_000_000))
@@ -165,7 +173,7 @@ def test_bodies_under_way_are_bounded_by_their_bytes() -> None:
 @pytest.mark.parametrize("after_admission", [False, True])
 def test_one_that_goes_away_while_it_waits_leaves_nothing_behind(after_admission: bool) -> None:
     async def story() -> None:
-        places, order = Places(Bounds(places=1, budget=20_000)), []
+        places, order = ConcurrencyLimiter(CallPoolLimits(places=1, budget=20_000)), []
         await places.take(1, 0)
         gone = asyncio.create_task(waiting(places, order, "gone", 1, 0))
         next_one = asyncio.create_task(waiting(places, order, "next", 1, 0))

@@ -7,30 +7,30 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from actors.gathers.admission import Bounds
+from actors.gathers.admission import CallPoolLimits
 from core.gathers.gather import State
 from core.shared.address import Address
 from core.waits.state import PENDING
 from core.waits.strategy import Outcome, Status
-from handlers.http.client import Answer, Failure
+from handlers.http.client import HttpFailure, HttpResponse
 from tests.unit.actors.gathers.call_pool_fixtures import (
     ADDRESS,
     DIRECT,
     OK,
     ONE,
     TIMEOUT,
-    Scene,
+    CallPoolScenario,
     call,
     clock,
-    lanes,
-    play,
+    limiter_snapshots,
+    run_scenario,
 )
 
 # Once.
 
 
 def test_a_call_that_is_told_twice_is_made_once() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.script[ONE.url] = (1.0, OK)
         one = call()
@@ -44,11 +44,11 @@ def test_a_call_that_is_told_twice_is_made_once() -> None:
         scene.pool.forget()
         assert scene.pool.is_known(ADDRESS.key, "one")
 
-    assert len(play(story).sent) == 1
+    assert len(run_scenario(story).sent) == 1
 
 
 def test_it_is_remembered_until_its_gather_is_over_and_not_made_after_that() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         one = call()
         await scene.ask(one)
@@ -57,27 +57,27 @@ def test_it_is_remembered_until_its_gather_is_over_and_not_made_after_that() -> 
         assert not scene.pool.is_known(ADDRESS.key, "one")
         assert await scene.ask(one) == [State.TIMEOUT]
 
-    scene = play(story)
+    scene = run_scenario(story)
     assert len(scene.sent) == 1
     assert scene.end["one"]["calls"] == {"accepted": 1}
 
 
 def test_the_same_resource_in_another_gather_is_another_call() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         other = Address(1, "g-2", "g-2")
         scene.gather("one", "two")
         scene.gather("one", "two", address=other)
         await scene.ask(call(), call(address=other), call("two"))
         assert not scene.pool.is_known(other.key, "two")
 
-    assert len(play(story).sent) == 3
+    assert len(run_scenario(story).sent) == 3
 
 
 # Limits.
 
 
 def test_calls_of_one_resource_wait_for_each_other_and_not_for_others() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         addresses = [Address(1, f"g-{n}", f"g-{n}") for n in range(4)]
         busy = replace(ONE, concurrency=2)
         scene.script[ONE.url] = (1.0, OK)
@@ -89,7 +89,7 @@ def test_calls_of_one_resource_wait_for_each_other_and_not_for_others() -> None:
             *(call("two", free, address=where) for where in addresses),
         )
 
-    scene = play(story)
+    scene = run_scenario(story)
     start = scene.began[0]
     begun = {url: [] for url in (ONE.url, "http://two.example")}
     for request, at in zip(scene.sent, scene.began, strict=True):
@@ -98,7 +98,7 @@ def test_calls_of_one_resource_wait_for_each_other_and_not_for_others() -> None:
 
 
 def test_the_same_name_of_another_tenant_is_another_resource() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         stranger = Address(2, "g-2", "g-2")
         scene.script[ONE.url] = (1.0, OK)
         scene.gather("one")
@@ -106,18 +106,18 @@ def test_the_same_name_of_another_tenant_is_another_resource() -> None:
         single = replace(ONE, concurrency=1)
         await scene.ask(call(resource=single), call(resource=single, address=stranger))
 
-    scene = play(story)
+    scene = run_scenario(story)
     assert scene.began[0] == scene.began[1]
 
 
 def test_all_calls_together_are_not_more_than_the_pool_may_make() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         names = [f"r{n}" for n in range(5)]
         scene.gather(*names)
         scene.script[ONE.url] = (1.0, OK)
         await scene.ask(*(call(name) for name in names))
 
-    scene = play(story, Bounds(places=4))
+    scene = run_scenario(story, CallPoolLimits(places=4))
     assert [at - scene.began[0] for at in scene.began] == [0, 0, 1, 1, 2]
 
 
@@ -125,7 +125,7 @@ def test_all_calls_together_are_not_more_than_the_pool_may_make() -> None:
 
 
 def test_a_call_that_hangs_ends_with_its_gather_and_counts_against_its_resource() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.script[ONE.url] = (1_000.0, OK)
         begun = clock()
@@ -133,19 +133,19 @@ def test_a_call_that_hangs_ends_with_its_gather_and_counts_against_its_resource(
         assert clock() - begun == pytest.approx(TIMEOUT)
         assert scene.said == []
 
-    row = play(story).end["one"]
+    row = run_scenario(story).end["one"]
     assert (row["calls"], row["up"], row["seconds"]) == ({"TIMEOUT": 1}, False, TIMEOUT)
 
 
 def test_a_call_that_never_had_its_turn_counts_against_nobody() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.script[ONE.url] = (1_000.0, OK)
         other = Address(1, "g-2", "g-2")
         single = replace(ONE, concurrency=1)
         await scene.ask(call(resource=single), call(resource=single, address=other))
 
-    scene = play(story)
+    scene = run_scenario(story)
     assert len(scene.sent) == 1
     row = scene.end["one"]
     assert (row["calls"], row["under_way"], row["waiting"]) == ({"TIMEOUT": 1}, 0, 0)
@@ -155,20 +155,20 @@ def test_a_call_that_never_had_its_turn_counts_against_nobody() -> None:
 
 
 def test_while_the_shard_is_away_it_is_told_again_until_it_has_it() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         world = scene.gather("one", "two")
         scene.away_until = clock() + 3
         assert await scene.ask(call(resource=DIRECT)) == [State.OK]
         assert world.waiting_or_ended.outcomes["one"] is Outcome.RECEIVED
 
-    scene = play(story)
+    scene = run_scenario(story)
     assert len(scene.sent) == 1
     assert len({message.turn_id for message in scene.said}) == 1
     assert 3 < len(scene.said) < 20
 
 
 def test_past_the_deadline_there_is_nobody_left_to_tell() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.away_until = clock() + 1_000
         begun = clock()
@@ -178,7 +178,7 @@ def test_past_the_deadline_there_is_nobody_left_to_tell() -> None:
         await asyncio.sleep(60)
         assert len(scene.said) == said
 
-    row = play(story).end["one"]
+    row = run_scenario(story).end["one"]
     assert row["calls"] == {"ok": 1}
 
 
@@ -186,7 +186,7 @@ def test_past_the_deadline_there_is_nobody_left_to_tell() -> None:
 
 
 def test_calling_off_stops_what_runs_and_what_waits_and_nothing_else() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         other = Address(1, "g-2", "g-2")
         scene.gather("one", "two", "three")
         world = scene.gather("one", address=other)
@@ -198,21 +198,21 @@ def test_calling_off_stops_what_runs_and_what_waits_and_nothing_else() -> None:
         )
         assert first is not None
         await asyncio.sleep(1)
-        assert scene.pool.call_off([ADDRESS.key, b"unknown"]) == 2
+        assert scene.pool.cancel_calls([ADDRESS.key, b"unknown"]) == 2
         assert await asyncio.gather(*first[:2]) == [State.TIMEOUT] * 2
         assert await first[2] is State.ACCEPTED
         assert world.waiting_or_ended.marks[0] != PENDING
-        assert scene.pool.call_off([ADDRESS.key]) == 0
+        assert scene.pool.cancel_calls([ADDRESS.key]) == 0
         assert scene.begin(call()) == []
 
-    scene = play(story)
+    scene = run_scenario(story)
     assert [at - scene.began[0] for at in scene.began] == [0, 0, 1]
     assert [message.address.correlation_id for message in scene.said] == ["g-2"]
     assert scene.end["one"]["under_way"] == 0
 
 
 def test_closing_stops_everything() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.script[ONE.url] = (100.0, OK)
         scene.begin(call(), call("two"))
@@ -221,11 +221,11 @@ def test_closing_stops_everything() -> None:
         await scene.pool.close()
         assert scene.pool.snapshot()["under_way"] == 0
 
-    assert play(story).said == []
+    assert run_scenario(story).said == []
 
 
 def test_a_call_that_breaks_takes_nothing_else_with_it() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.script["http://broken.example"] = (0.5, RuntimeError("a mistake of ours"))
         broken = replace(ONE, url="http://broken.example", concurrency=1)
@@ -234,7 +234,7 @@ def test_a_call_that_breaks_takes_nothing_else_with_it() -> None:
             State.ACCEPTED,
         ]
 
-    assert play(story).end["one"]["under_way"] == 0
+    assert run_scenario(story).end["one"]["under_way"] == 0
 
 
 # What it holds.
@@ -243,9 +243,9 @@ def test_a_call_that_breaks_takes_nothing_else_with_it() -> None:
 def test_lanes_that_nobody_uses_are_let_go_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.gathers.call_pool.LANES", 4)
+    monkeypatch.setattr("actors.gathers.call_pool.MAX_RESOURCES", 4)
 
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         names = [f"r{n}" for n in range(6)]
         scene.gather(*names)
         other = Address(1, "g-2", "g-2")
@@ -259,18 +259,18 @@ def test_lanes_that_nobody_uses_are_let_go_when_there_are_too_many(
         await asyncio.sleep(0.1)
         scene.pool.forget()
         # One is being called, for one somebody waits; of the others the longest unused go.
-        assert list(lanes(scene.pool)) == ["r0", "r1", "r5"]
+        assert list(limiter_snapshots(scene.pool)) == ["r0", "r1", "r5"]
         await scene.pool.close()
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_gather_ends_when_the_last_of_its_calls_has_been_told() -> None:
-    async def story(scene: Scene) -> None:
-        answers: Sequence[Answer | Failure] = (
+    async def story(scene: CallPoolScenario) -> None:
+        answers: Sequence[HttpResponse | HttpFailure] = (
             OK,
-            Answer(401, b"", "", 0.1),
-            Failure(State.TIMEOUT, "no answer", 0.1),
+            HttpResponse(401, b"", "", 0.1),
+            HttpFailure(State.TIMEOUT, "no answer", 0.1),
         )
         names = ("one", "two", "three")
         world = scene.gather(*names)
@@ -284,11 +284,11 @@ def test_a_gather_ends_when_the_last_of_its_calls_has_been_told() -> None:
             "timed_out",
         ]
 
-    play(story)
+    run_scenario(story)
 
 
 def test_one_that_came_with_a_request_shares_nothing_with_a_registered_one() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         other = Address(1, "g-2", "g-2")
         scene.gather("one", "two")
         scene.gather("one", "two", address=other)
@@ -297,29 +297,29 @@ def test_one_that_came_with_a_request_shares_nothing_with_a_registered_one() -> 
         stranger = replace(ONE, url="http://else.example")
         await scene.ask(call(resource=single), call(resource=stranger, address=other, inline=True))
 
-    scene = play(story)
+    scene = run_scenario(story)
     assert scene.began[0] == scene.began[1]
     # Names of requests are without number, so nothing is told by them.
     assert scene.end["one"]["calls"] == {"accepted": 1}
 
 
 def test_what_is_called_off_before_it_is_begun_is_not_begun() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.pool.forget()
-        scene.pool.call_off([ADDRESS.key])
+        scene.pool.cancel_calls([ADDRESS.key])
         assert scene.begin(call()) == []
         scene.pool.forget()
         assert await scene.ask(call()) == [State.ACCEPTED]
 
-    assert len(play(story).sent) == 1
+    assert len(run_scenario(story).sent) == 1
 
 
 # What it takes.
 
 
 def test_beyond_its_bound_it_takes_no_calls_until_others_are_over() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         others = [Address(1, f"g-{n}", f"g-{n}") for n in range(3)]
         for where in others:
             scene.gather("one", "two", address=where)
@@ -335,16 +335,16 @@ def test_beyond_its_bound_it_takes_no_calls_until_others_are_over() -> None:
         assert scene.begin(*third) is not None
         await asyncio.sleep(6)
 
-    assert len(play(story, Bounds(queue=8)).sent) == 6
+    assert len(run_scenario(story, CallPoolLimits(queue=8)).sent) == 6
 
 
 def test_all_who_are_called_are_told_the_context_that_came_once() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         scene.gather("one", "two")
         scene.begin(call(), call("two"), context=b'{"case": 7}')
         await asyncio.sleep(1)
 
-    told = [json.loads(request.body) for request in play(story).sent]
+    told = [json.loads(request.body) for request in run_scenario(story).sent]
     assert [(one["resource"], one["context"]) for one in told] == [
         ("one", {"case": 7}),
         ("two", {"case": 7}),
@@ -352,7 +352,7 @@ def test_all_who_are_called_are_told_the_context_that_came_once() -> None:
 
 
 def test_one_tenant_that_asks_without_end_leaves_the_others_their_places() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         names = [f"r{n}" for n in range(20)]
         other = Address(2, "g-2", "g-2")
         scene.gather(*names)
@@ -366,4 +366,4 @@ def test_one_tenant_that_asks_without_end_leaves_the_others_their_places() -> No
         assert len(scene.sent) == 3
         await scene.pool.close()
 
-    play(story, Bounds(places=4))
+    run_scenario(story, CallPoolLimits(places=4))

@@ -9,24 +9,24 @@ from msgspec.structs import replace
 from actors.gathers.call_pool import request_of
 from core.gathers.gather import State, state_of
 from core.waits.strategy import Outcome
-from handlers.http.client import Answer, Failure, Request
+from handlers.http.client import HttpFailure, HttpRequest, HttpResponse
 from tests.unit.actors.gathers.call_pool_fixtures import (
     DIRECT,
     JSON,
     OK,
     ONE,
-    Scene,
+    CallPoolScenario,
     call,
     callback,
-    lanes,
-    play,
+    limiter_snapshots,
+    run_scenario,
 )
 
 # What is sent.
 
 
 def test_a_call_carries_what_its_receiver_needs() -> None:
-    async def story(_: Scene) -> None:
+    async def story(_: CallPoolScenario) -> None:
         resource = replace(
             ONE,
             headers={"X-Key": "k", "Content-Type": "application/vnd.x+json"},
@@ -35,7 +35,7 @@ def test_a_call_carries_what_its_receiver_needs() -> None:
             read_timeout=2.0,
         )
         request = request_of(call(resource=resource, body=b'{"a":1}', trace="00-a-b-01"), b"7")
-        assert request == Request(
+        assert request == HttpRequest(
             url="http://one.example/ask",
             method="POST",
             headers={
@@ -53,11 +53,11 @@ def test_a_call_carries_what_its_receiver_needs() -> None:
             tenant=1,
         )
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_header_is_sent_once_however_it_is_spelled() -> None:
-    async def story(_: Scene) -> None:
+    async def story(_: CallPoolScenario) -> None:
         resource = replace(
             ONE,
             headers={"content-type": "text/plain", "authorization": "Basic x", "x-key": "k"},
@@ -68,16 +68,16 @@ def test_a_header_is_sent_once_however_it_is_spelled() -> None:
         assert headers["content-type"] == "text/plain"
         assert headers["Authorization"] == "Bearer t"
 
-    play(story)
+    run_scenario(story)
 
 
 def test_one_that_answers_directly_gets_no_address_to_call_back() -> None:
-    async def story(_: Scene) -> None:
+    async def story(_: CallPoolScenario) -> None:
         request = request_of(call(resource=replace(DIRECT, method="GET"), body=b"{}"), b"7")
         assert not {"X-Callback-Url", "traceparent", "Authorization"} & set(request.headers)
         assert (request.method, request.body) == ("GET", b"")
 
-    play(story)
+    run_scenario(story)
 
 
 # What an answer means.
@@ -86,29 +86,29 @@ def test_one_that_answers_directly_gets_no_address_to_call_back() -> None:
 @pytest.mark.parametrize(
     ("answer", "state", "detail"),
     [
-        (Answer(200, b"", "", 0.1), State.ACCEPTED, None),
-        (Answer(202, b'{"status":"ERROR"}', JSON, 0.1), State.ACCEPTED, None),
-        (Answer(204, b"", "", 0.1), State.ACCEPTED, None),
-        (Answer(401, b"", "", 0.1), State.REJECTED, "HTTP 401"),
-        (Answer(302, b"", "", 0.1), State.ERROR, "HTTP 302"),
-        (Answer(304, b"", "", 0.1), State.ERROR, "HTTP 304"),
-        (Answer(403, b"", "", 0.1), State.ERROR, "HTTP 403"),
-        (Answer(404, b"", "", 0.1), State.ERROR, "HTTP 404"),
-        (Answer(500, b"{}", JSON, 0.1), State.ERROR, "HTTP 500"),
-        (Failure(State.TIMEOUT, "no answer", 0.1), State.TIMEOUT, "no answer"),
-        (Failure(State.CONNECTION_CLOSED, "closed", 0.1), State.CONNECTION_CLOSED, "closed"),
-        (Failure(State.ERROR, "too large", 0.1), State.ERROR, "too large"),
+        (HttpResponse(200, b"", "", 0.1), State.ACCEPTED, None),
+        (HttpResponse(202, b'{"status":"ERROR"}', JSON, 0.1), State.ACCEPTED, None),
+        (HttpResponse(204, b"", "", 0.1), State.ACCEPTED, None),
+        (HttpResponse(401, b"", "", 0.1), State.REJECTED, "HTTP 401"),
+        (HttpResponse(302, b"", "", 0.1), State.ERROR, "HTTP 302"),
+        (HttpResponse(304, b"", "", 0.1), State.ERROR, "HTTP 304"),
+        (HttpResponse(403, b"", "", 0.1), State.ERROR, "HTTP 403"),
+        (HttpResponse(404, b"", "", 0.1), State.ERROR, "HTTP 404"),
+        (HttpResponse(500, b"{}", JSON, 0.1), State.ERROR, "HTTP 500"),
+        (HttpFailure(State.TIMEOUT, "no answer", 0.1), State.TIMEOUT, "no answer"),
+        (HttpFailure(State.CONNECTION_CLOSED, "closed", 0.1), State.CONNECTION_CLOSED, "closed"),
+        (HttpFailure(State.ERROR, "too large", 0.1), State.ERROR, "too large"),
     ],
     ids=lambda value: getattr(value, "status", None) and str(value.status),
 )
 def test_the_first_answer_of_one_that_calls_back(
-    answer: Answer | Failure, state: State, detail: str | None
+    answer: HttpResponse | HttpFailure, state: State, detail: str | None
 ) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         world = scene.gather("one", "two")
         scene.script[ONE.url] = (0.5, answer)
         assert await scene.ask(call()) == [state]
-        assert lanes(scene.pool)["one"]["calls"] == {state: 1}
+        assert limiter_snapshots(scene.pool)["one"]["calls"] == {state: 1}
         mark = world.waiting_or_ended.marks[0]
         if detail is None:
             assert (mark.outcome, mark.at > 0, world.log) == (Outcome.PENDING, True, {})
@@ -117,39 +117,44 @@ def test_the_first_answer_of_one_that_calls_back(
         assert document == {"status": state, "detail": detail}
         assert state_of(mark, document) is state
 
-    play(story)
+    run_scenario(story)
 
 
 @pytest.mark.parametrize(
     ("answer", "journals", "state", "stored"),
     [
-        (Answer(200, b'{"n":  1}', JSON, 0.1), False, State.OK, b'{"n":  1}'),
-        (Answer(204, b"", "application/octet-stream", 0.1), False, State.OK, b"null"),
-        (Answer(200, b"plain \xff", "text/plain", 0.1), False, State.OK, b"plain \xff"),
-        (Answer(200, b'{"status":"REJECTED"}', JSON, 0.1), False, State.OK, None),
-        (Answer(200, b'{"status":"ok"}', JSON, 0.1), True, State.OK, None),
-        (Answer(200, b"<html>", "text/html", 0.1), True, State.OK, b"<html>"),
-        (Answer(200, b"", "text/html", 0.1), True, State.OK, b"null"),
-        (Answer(200, b'{"status":"rejected"}', JSON, 0.1), True, State.REJECTED, None),
-        (Answer(200, b'{"status":"TIMEOUT"}', JSON, 0.1), True, State.TIMEOUT, None),
-        (Answer(200, b'{"status":"ERROR"}', JSON, 0.1), True, State.ERROR, None),
+        (HttpResponse(200, b'{"n":  1}', JSON, 0.1), False, State.OK, b'{"n":  1}'),
+        (HttpResponse(204, b"", "application/octet-stream", 0.1), False, State.OK, b"null"),
+        (HttpResponse(200, b"plain \xff", "text/plain", 0.1), False, State.OK, b"plain \xff"),
+        (HttpResponse(200, b'{"status":"REJECTED"}', JSON, 0.1), False, State.OK, None),
+        (HttpResponse(200, b'{"status":"ok"}', JSON, 0.1), True, State.OK, None),
+        (HttpResponse(200, b"<html>", "text/html", 0.1), True, State.OK, b"<html>"),
+        (HttpResponse(200, b"", "text/html", 0.1), True, State.OK, b"null"),
+        (HttpResponse(200, b'{"status":"rejected"}', JSON, 0.1), True, State.REJECTED, None),
+        (HttpResponse(200, b'{"status":"TIMEOUT"}', JSON, 0.1), True, State.TIMEOUT, None),
+        (HttpResponse(200, b'{"status":"ERROR"}', JSON, 0.1), True, State.ERROR, None),
         (
-            Answer(200, b'{"status":"CONNECTION_CLOSED"}', JSON, 0.1),
+            HttpResponse(200, b'{"status":"CONNECTION_CLOSED"}', JSON, 0.1),
             True,
             State.CONNECTION_CLOSED,
             None,
         ),
-        (Answer(401, b'{"status":"ok"}', JSON, 0.1), True, State.REJECTED, b""),
-        (Answer(500, b'{"status":"ok"}', JSON, 0.1), True, State.ERROR, b""),
-        (Failure(State.ERROR, "the answer is larger than 9 bytes", 0.1), True, State.ERROR, b""),
+        (HttpResponse(401, b'{"status":"ok"}', JSON, 0.1), True, State.REJECTED, b""),
+        (HttpResponse(500, b'{"status":"ok"}', JSON, 0.1), True, State.ERROR, b""),
+        (
+            HttpFailure(State.ERROR, "the answer is larger than 9 bytes", 0.1),
+            True,
+            State.ERROR,
+            b"",
+        ),
     ],
 )
 def test_the_answer_of_one_that_answers_directly(
-    answer: Answer | Failure, journals: bool, state: State, stored: bytes | None
+    answer: HttpResponse | HttpFailure, journals: bool, state: State, stored: bytes | None
 ) -> None:
     """A body says how it went in the words of the journals only; elsewhere it is data."""
 
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         world = scene.gather("one", "two")
         scene.script[ONE.url] = (0.5, answer)
         assert await scene.ask(call(resource=DIRECT, journals=journals)) == [state]
@@ -157,15 +162,15 @@ def test_the_answer_of_one_that_answers_directly(
         document = json.loads(line.payload) if line.payload.startswith(b"{") else None
         assert state_of(world.waiting_or_ended.marks[0], document) is state
         if stored != b"":
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, HttpResponse)
             assert line.payload == (answer.body if stored is None else stored)
             assert line.content_type == answer.content_type
 
-    play(story)
+    run_scenario(story)
 
 
 def test_an_answer_that_overtook_the_agreement_stays() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: CallPoolScenario) -> None:
         world = scene.gather("one", "two")
         scene.script[ONE.url] = (1.0, OK)
         asking = asyncio.create_task(scene.ask(call()))
@@ -174,4 +179,4 @@ def test_an_answer_that_overtook_the_agreement_stays() -> None:
         await asking
         assert world.waiting_or_ended.marks[0].outcome is Outcome.RECEIVED
 
-    play(story)
+    run_scenario(story)

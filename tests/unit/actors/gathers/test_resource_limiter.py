@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from actors.gathers.admission import Bounds, Places
-from actors.gathers.resource_limiter import MINUTE, RECENT, Lane
+from actors.gathers.admission import CallPoolLimits, ConcurrencyLimiter
+from actors.gathers.resource_limiter import MINUTE, RECENT, ResourceLimiter
 from core.gathers.gather import Resource, State
 from tests.simulation.clockwork import simulate
 
@@ -21,7 +21,9 @@ PLACE = Resource(url="http://one.example", concurrency=1)
 class Scene:
     """A lane and what its callers saw."""
 
-    lane: Lane = field(default_factory=lambda: Lane(_now, Places(Bounds()), 1))
+    limiter: ResourceLimiter = field(
+        default_factory=lambda: ResourceLimiter(_now, ConcurrencyLimiter(CallPoolLimits()), 1)
+    )
     came: list[str] = field(default_factory=list)
     began: dict[str, float] = field(default_factory=dict)
     busy: int = 0
@@ -29,7 +31,7 @@ class Scene:
 
     async def call(self, name: str, resource: Resource, lasts: float) -> None:
         self.came.append(name)
-        async with self.lane.turn(resource):
+        async with self.limiter.slot(resource):
             self.began[name] = _now()
             self.busy += 1
             self.most = max(self.most, self.busy)
@@ -52,7 +54,7 @@ def play(story: Callable[[Scene], Awaitable[None]]) -> Scene:
     async def run() -> Scene:
         scene = Scene()
         await story(scene)
-        assert (scene.lane.under_way, scene.lane.snapshot()["waiting"]) == (0, 0)
+        assert (scene.limiter.under_way, scene.limiter.snapshot()["waiting"]) == (0, 0)
         return scene
 
     return simulate(run())
@@ -93,7 +95,7 @@ def test_one_who_leaves_the_queue_leaves_its_place_to_the_next() -> None:
         await asyncio.sleep(0.5)
         second.cancel()
         await asyncio.sleep(0)
-        assert scene.lane.snapshot()["waiting"] == 1
+        assert scene.limiter.snapshot()["waiting"] == 1
         await asyncio.gather(first, third)
 
     assert list(play(story).began) == ["a", "c"]
@@ -101,7 +103,7 @@ def test_one_who_leaves_the_queue_leaves_its_place_to_the_next() -> None:
 
 def test_one_who_is_let_in_while_it_leaves_gives_the_place_back() -> None:
     async def story(scene: Scene) -> None:
-        async with scene.lane.turn(limited(1)):
+        async with scene.limiter.slot(limited(1)):
             second, third = (scene.begin(name, limited(1)) for name in ("b", "c"))
             await asyncio.sleep(1)
         # The second has been told by now, and is called off before it can go on.
@@ -245,9 +247,9 @@ def test_whoever_waits_for_others_has_not_started() -> None:
     """Else those who were held up would start together with those whose minute has come."""
 
     async def story(scene: Scene) -> None:
-        places = Places(Bounds(places=1))
+        places = ConcurrencyLimiter(CallPoolLimits(places=1))
         await places.take(1, 0)
-        scene.lane = Lane(_now, places, 1)
+        scene.limiter = ResourceLimiter(_now, places, 1)
         calls = [scene.begin(f"c{n}", limited(9, rate=1)) for n in range(3)]
         await asyncio.sleep(90)
         assert scene.began == {}
@@ -261,8 +263,8 @@ def test_whoever_waits_for_others_has_not_started() -> None:
 
 def test_a_shared_place_is_given_back_by_all_who_leave() -> None:
     async def story(scene: Scene) -> None:
-        places = Places(Bounds(places=1))
-        scene.lane = Lane(_now, places, 1)
+        places = ConcurrencyLimiter(CallPoolLimits(places=1))
+        scene.limiter = ResourceLimiter(_now, places, 1)
         whole, broken, waiting = (scene.begin(f"c{n}", limited(9), 5.0) for n in range(3))
         await whole
         await asyncio.sleep(1)
@@ -277,16 +279,16 @@ def test_a_shared_place_is_given_back_by_all_who_leave() -> None:
 # How it fares.
 
 
-def counted(*states: State) -> Lane:
-    lane = Lane(lambda: 0.0, Places(Bounds()), 1)
+def counted(*states: State) -> ResourceLimiter:
+    limiter = ResourceLimiter(lambda: 0.0, ConcurrencyLimiter(CallPoolLimits()), 1)
     for state in states:
-        lane.count(state, 0.5)
-    return lane
+        limiter.count(state, 0.5)
+    return limiter
 
 
 def test_calls_are_counted_by_how_they_went() -> None:
-    lane = counted(State.OK, State.OK, State.ERROR)
-    assert lane.snapshot() == {
+    limiter = counted(State.OK, State.OK, State.ERROR)
+    assert limiter.snapshot() == {
         "calls": {"ok": 2, "ERROR": 1},
         "seconds": 1.5,
         "under_way": 0,
@@ -308,9 +310,9 @@ def test_a_resource_is_up_while_most_of_its_latest_calls_are_answered() -> None:
 
 def test_old_calls_say_nothing() -> None:
     clock: dict[str, Any] = {"now": 0.0}
-    lane = Lane(lambda: clock["now"], Places(Bounds()), 1)
-    lane.count(State.ERROR, 1.0)
+    limiter = ResourceLimiter(lambda: clock["now"], ConcurrencyLimiter(CallPoolLimits()), 1)
+    limiter.count(State.ERROR, 1.0)
     clock["now"] = RECENT - 1
-    assert lane.is_up is False
+    assert limiter.is_up is False
     clock["now"] = RECENT
-    assert lane.is_up is None
+    assert limiter.is_up is None

@@ -3,7 +3,7 @@ import logging
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from actors.kafka.client import client_options, words_of
+from actors.kafka.client import client_options, describe_error
 from core.shared.kafka_config import KafkaConfig
 
 
@@ -17,7 +17,7 @@ from core.shared.kafka_config import KafkaConfig
     ],
 )
 def test_an_error_is_told_with_its_kind_once(error: Exception, words: str) -> None:
-    assert words_of(error) == words
+    assert describe_error(error) == words
 
 
 def test_a_password_is_shown_to_brokers_that_ask_and_to_nobody_else() -> None:

@@ -9,8 +9,8 @@ from aiokafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionErr
 
 from actors.kafka import topic_batch
 from actors.kafka.relay import BATCH, Relay
-from actors.kafka.topic_batch import Made
-from core.waits.completion_event import Completion
+from actors.kafka.topic_batch import PreparedEvent
+from core.waits.completion_event import CompletionMessage
 from storage.kafka.outbox import OutgoingRow
 
 
@@ -33,10 +33,10 @@ class World:
         found = [r for r in self.rows if r.outbox_id > after and r.topic not in without]
         return found[:limit]
 
-    async def completions(self, rows: Sequence[OutgoingRow]) -> list[Made]:
+    async def completions(self, rows: Sequence[OutgoingRow]) -> list[PreparedEvent]:
         return [self._made(row) for row in rows[: self.at_once]]
 
-    def _made(self, row: OutgoingRow) -> Made:
+    def _made(self, row: OutgoingRow) -> PreparedEvent:
         if row.wait_key in self.unmade:
             return ValueError("cannot be told")
         return None if row.wait_key in self.gone else _completion(row)
@@ -44,7 +44,7 @@ class World:
     async def confirm(self, outbox_ids: Sequence[int]) -> None:
         self.rows = [row for row in self.rows if row.outbox_id not in outbox_ids]
 
-    async def publish(self, completion: Completion) -> Awaitable[object]:
+    async def publish(self, completion: CompletionMessage) -> Awaitable[object]:
         future = asyncio.get_running_loop().create_future()
         if completion.topic in self.missing:
             raise UnknownTopicOrPartitionError
@@ -64,8 +64,8 @@ class World:
         return Relay(self, self.publish, asyncio.sleep, lambda: self.now)
 
 
-def _completion(row: OutgoingRow) -> Completion:
-    return Completion(
+def _completion(row: OutgoingRow) -> CompletionMessage:
+    return CompletionMessage(
         topic=row.topic,
         key=row.record_key,
         type=row.event_type,
@@ -83,7 +83,7 @@ async def test_rows_leave_when_the_broker_has_them() -> None:
     world = World([row(1, "a"), row(2, "b")])
     relay = world.relay()
     assert await relay.publish_some() == 2
-    assert (world.sent, world.rows, relay.tally.published) == (["a1", "b2"], [], 2)
+    assert (world.sent, world.rows, relay.counters.published) == (["a1", "b2"], [], 2)
     assert await relay.publish_some() == 0
 
 
@@ -92,18 +92,18 @@ async def test_after_a_failure_a_key_goes_again_in_its_order() -> None:
     relay = world.relay()
     assert await relay.publish_some() == 1
     assert [r.outbox_id for r in world.rows] == [1, 3]
-    assert (await relay.publish_some(), relay.tally.held_topics) == (0, 1)  # not at once
+    assert (await relay.publish_some(), relay.counters.held_topics) == (0, 1)  # not at once
     world.now += 1
     assert await relay.publish_some() == 2
     assert world.sent[-2:] == ["a1", "a3"]
-    assert (relay.tally.failures, relay.tally.held_topics) == (1, 0)
+    assert (relay.counters.failures, relay.counters.held_topics) == (1, 0)
 
 
 async def test_a_wait_that_is_gone_has_nothing_to_say() -> None:
     world = World([row(1, "a")], gone={b"a"})
     relay = world.relay()
     assert await relay.publish_some() == 1
-    assert (world.sent, relay.tally.vanished) == ([], 1)
+    assert (world.sent, relay.counters.vanished) == ([], 1)
 
 
 async def test_a_topic_that_takes_nothing_holds_up_no_other() -> None:
@@ -113,12 +113,12 @@ async def test_a_topic_that_takes_nothing_holds_up_no_other() -> None:
     while len(world.rows) > len(bad):
         await relay.publish_some()
     assert world.sent == ["a5000", "b5001"]  # each once
-    assert (relay.tally.held_topics, relay.tally.failures) == (1, 1)
+    assert (relay.counters.held_topics, relay.counters.failures) == (1, 1)
     world.missing.clear()
     world.now += 10
     while world.rows:
         await relay.publish_some()
-    assert (len(world.sent), relay.tally.held_topics) == (2 + len(bad), 0)
+    assert (len(world.sent), relay.counters.held_topics) == (2 + len(bad), 0)
 
 
 async def test_events_that_their_topic_will_not_take_hold_up_no_other_and_stay() -> None:
@@ -130,16 +130,16 @@ async def test_events_that_their_topic_will_not_take_hold_up_no_other_and_stay()
     while len(world.rows) > len(bad):
         await relay.publish_some()
     assert world.sent == ["a5000", "b5001"]
-    assert (relay.tally.refused, relay.tally.held_topics) == (BATCH, 0)
-    tried = relay.tally.failures
+    assert (relay.counters.refused, relay.counters.held_topics) == (BATCH, 0)
+    tried = relay.counters.failures
     await relay.publish_some()
-    assert relay.tally.failures == tried  # not again and again
+    assert relay.counters.failures == tried  # not again and again
     world.too_large.clear()
     world.unmade.clear()
     world.now += 61
     while world.rows:
         await relay.publish_some()
-    assert relay.tally.refused == 0
+    assert relay.counters.refused == 0
 
 
 async def test_what_follows_a_refused_event_of_its_key_waits_behind_it() -> None:
@@ -156,7 +156,7 @@ async def test_a_topic_that_never_answers_is_left_alone_and_the_others_go_on(
     monkeypatch.setattr(topic_batch, "CONFIRM_WITHIN", 0.05)
     world = World([row(1, "a", "mute"), row(2, "b")], never_answers={"mute"})
     relay = world.relay()
-    while not relay.tally.held_topics:
+    while not relay.counters.held_topics:
         await relay.publish_some()
     assert world.sent == ["b2"]
     assert [r.outbox_id for r in world.rows] == [1]
@@ -183,5 +183,5 @@ async def test_a_broker_that_says_nothing_stalls_it_until_something_is_settled()
     world.rows.append(row(2, "b"))
     assert await relay.publish_some() == 1
     assert relay.progress.stalled_seconds == 0
-    for _, task in relay._lanes.values():
+    for _, task in relay._batches.values():
         task.cancel()

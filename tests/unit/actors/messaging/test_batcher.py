@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from actors.messaging.batcher import Sender
-from actors.messaging.send_queue import Parcel, weight_of
+from actors.messaging.batcher import Batcher
+from actors.messaging.send_queue import SendRequest, weight_of
 from core.shared.address import Address
 from core.shared.errors import OverloadedError
-from core.waits.messages import Cancel, Message, Offer, Register
+from core.waits.messages import Cancel, Offer, Register, WaitMessage
 from core.waits.spec import Source
 
 ADDRESS = Address(1, "g-1", "g-1")
@@ -34,12 +34,12 @@ LONG = b"x" * 100_000
         (Register(address=ADDRESS, turn_id="t", node_id="n", spec=LONG), 100_000),
     ],
 )
-def test_a_message_weighs_what_it_carries(message: Message, least: int) -> None:
+def test_a_message_weighs_what_it_carries(message: WaitMessage, least: int) -> None:
     assert least < weight_of(message) < least + 1_000
 
 
-def _parcel(tenant: int, messages: int = 1, payload: bytes = b"") -> Parcel:
-    return Parcel(
+def _parcel(tenant: int, messages: int = 1, payload: bytes = b"") -> SendRequest:
+    return SendRequest(
         [
             Offer(
                 address=Address(tenant, "run", "order"),
@@ -59,7 +59,7 @@ async def _hangs(_batch: bytes) -> bytes:
     raise AssertionError
 
 
-def _fill(sender: Sender, tenant: int, payload: bytes = b"") -> int:
+def _fill(sender: Batcher, tenant: int, payload: bytes = b"") -> int:
     count = 0
     try:
         while True:
@@ -71,7 +71,7 @@ def _fill(sender: Sender, tenant: int, payload: bytes = b"") -> int:
 
 def test_beside_another_a_tenant_has_half_of_the_queue() -> None:
     async def story() -> None:
-        sender = Sender(_hangs, 100)
+        sender = Batcher(_hangs, 100)
         sender.put(_parcel(2))
         assert _fill(sender, 1) == 49
         sender.put(_parcel(2, 10))
@@ -84,7 +84,7 @@ def test_beside_another_a_tenant_has_half_of_the_queue() -> None:
 
 def test_alone_a_tenant_has_all_of_the_queue() -> None:
     async def story() -> None:
-        sender = Sender(_hangs, 100)
+        sender = Batcher(_hangs, 100)
         assert _fill(sender, 1) == 100
         await sender.close()
 
@@ -93,7 +93,7 @@ def test_alone_a_tenant_has_all_of_the_queue() -> None:
 
 def test_the_queue_is_bounded_in_bytes() -> None:
     async def story() -> None:
-        sender = Sender(_hangs, 10_000, most_bytes=100_000)
+        sender = Batcher(_hangs, 10_000, max_bytes=100_000)
         sender.put(_parcel(2))
         assert _fill(sender, 1, b"x" * 9_700) == 4
         await sender.close()

@@ -10,13 +10,20 @@ from actors.messaging.batcher import (
     HANGS_AFTER,
     LIGHT_FIRST,
     LIGHT_QUEUED,
+    MAX_CALLS_UNDER_WAY,
     MESSAGES_BESIDE_OTHERS,
-    UNDER_WAY,
-    Sender,
+    Batcher,
 )
-from actors.messaging.send_queue import Parcel
+from actors.messaging.send_queue import SendRequest
 from core.shared.address import Address
-from core.waits.messages import Message, Offer, RefusalKind, Refused, decode_messages, encode
+from core.waits.messages import (
+    Offer,
+    RefusalKind,
+    RefusedReply,
+    WaitMessage,
+    decode_messages,
+    encode_batch,
+)
 from core.waits.spec import Source
 
 MUCH, LITTLE, THIRD = 1, 2, 3
@@ -26,7 +33,7 @@ class Calls:
     """A shard that answers a call only when it is let."""
 
     def __init__(self) -> None:
-        self.under_way: list[tuple[list[Message], asyncio.Future[None]]] = []
+        self.under_way: list[tuple[list[WaitMessage], asyncio.Future[None]]] = []
 
     async def __call__(self, batch: bytes) -> bytes:
         messages = decode_messages(batch)
@@ -35,7 +42,7 @@ class Calls:
         self.under_way.append(call)
         await let
         self.under_way.remove(call)
-        return encode([Refused(kind=RefusalKind.UNKNOWN, detail="")] * len(messages))
+        return encode_batch([RefusedReply(kind=RefusalKind.UNKNOWN, detail="")] * len(messages))
 
     @property
     def tenants(self) -> list[dict[int, int]]:
@@ -75,8 +82,8 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def parcel(tenant: int, messages: int = 1, size: int = 0) -> Parcel:
-    return Parcel(
+def request(tenant: int, messages: int = 1, size: int = 0) -> SendRequest:
+    return SendRequest(
         [
             Offer(
                 address=Address(tenant, "run", "order"),
@@ -94,15 +101,15 @@ def parcel(tenant: int, messages: int = 1, size: int = 0) -> Parcel:
 @pytest.mark.parametrize(("messages", "size"), [(128, 0), (1, 400_000)])
 async def test_what_is_small_goes_past_what_is_large(messages: int, size: int) -> None:
     calls = Calls()
-    sender = Sender(calls, 10_000)
-    for _ in range(UNDER_WAY):
-        sender.put(parcel(MUCH, 200))
+    sender = Batcher(calls, 10_000)
+    for _ in range(MAX_CALLS_UNDER_WAY):
+        sender.put(request(MUCH, 200))
         await settled()
-    assert calls.tenants == [{MUCH: 200}] * UNDER_WAY
-    small = parcel(LITTLE)
+    assert calls.tenants == [{MUCH: 200}] * MAX_CALLS_UNDER_WAY
+    small = request(LITTLE)
     sender.put(small)
     for _ in range(10):
-        sender.put(parcel(MUCH, messages, size))
+        sender.put(request(MUCH, messages, size))
     await settled()
     assert calls.tenants[-1] == {LITTLE: 1}
     await calls.answer(LITTLE)
@@ -112,10 +119,10 @@ async def test_what_is_small_goes_past_what_is_large(messages: int, size: int) -
 
 async def test_beside_others_calls_of_those_who_send_much_are_short_and_by_turns() -> None:
     calls = Calls()
-    sender = Sender(calls, 100_000)
-    sender.put(parcel(LITTLE))
+    sender = Batcher(calls, 100_000)
+    sender.put(request(LITTLE))
     for tenant in (MUCH, MUCH, MUCH, THIRD, THIRD):
-        sender.put(parcel(tenant, 100))
+        sender.put(request(tenant, 100))
     seen: list[dict[int, int]] = []
     await settled()
     while calls.under_way:
@@ -127,35 +134,35 @@ async def test_beside_others_calls_of_those_who_send_much_are_short_and_by_turns
 
 async def test_alone_a_tenant_has_whole_calls() -> None:
     calls = Calls()
-    sender = Sender(calls, 100_000)
-    sender.put(parcel(MUCH))
+    sender = Batcher(calls, 100_000)
+    sender.put(request(MUCH))
     await settled()
     for _ in range(300):
-        sender.put(parcel(MUCH, 3))
+        sender.put(request(MUCH, 3))
     await settled()
     assert calls.tenants == [{MUCH: 1}, {MUCH: 900}]
     await sender.close()
 
 
 async def test_only_beside_others_parcels_are_cut() -> None:
-    sender = Sender(Calls(), 100_000)
-    sender.put(parcel(MUCH, 100))
-    assert sender.most_messages > 100_000
-    sender.put(parcel(LITTLE))
-    assert sender.most_messages == MESSAGES_BESIDE_OTHERS
+    sender = Batcher(Calls(), 100_000)
+    sender.put(request(MUCH, 100))
+    assert sender.max_messages > 100_000
+    sender.put(request(LITTLE))
+    assert sender.max_messages == MESSAGES_BESIDE_OTHERS
     await sender.close()
 
 
 async def test_the_small_ones_of_one_tenant_gather_after_the_first_and_others_go_at_once() -> None:
     calls = Calls()
-    sender = Sender(calls, 10_000)
-    sender.put(parcel(THIRD))
+    sender = Batcher(calls, 10_000)
+    sender.put(request(THIRD))
     await settled()
     for _ in range(LIGHT_FIRST + 10):
-        sender.put(parcel(LITTLE))
+        sender.put(request(LITTLE))
         await settled()
     assert calls.tenants[1:] == [{LITTLE: 1}] * LIGHT_FIRST
-    sender.put(parcel(THIRD))
+    sender.put(request(THIRD))
     await settled()
     assert calls.tenants[-1] == {LITTLE: 10, THIRD: 1}
     await sender.close()
@@ -163,10 +170,10 @@ async def test_the_small_ones_of_one_tenant_gather_after_the_first_and_others_go
 
 async def test_who_floods_with_small_ones_is_not_light_any_more() -> None:
     calls = Calls()
-    sender = Sender(calls, 10_000)
-    sender.put(parcel(LITTLE))
+    sender = Batcher(calls, 10_000)
+    sender.put(request(LITTLE))
     for _ in range(LIGHT_QUEUED + 1_000):
-        sender.put(parcel(MUCH))
+        sender.put(request(MUCH))
     await settled()
     shared = [call for call in calls.tenants if LITTLE in call]
     assert shared == [{LITTLE: 1}]
@@ -176,14 +183,14 @@ async def test_who_floods_with_small_ones_is_not_light_any_more() -> None:
 
 async def test_given_up_small_ones_do_not_count_against_their_tenant() -> None:
     calls = Calls()
-    sender = Sender(calls, 10_000)
-    sender.put(parcel(THIRD))
-    given_up = [parcel(LITTLE) for _ in range(LIGHT_FIRST)]
+    sender = Batcher(calls, 10_000)
+    sender.put(request(THIRD))
+    given_up = [request(LITTLE) for _ in range(LIGHT_FIRST)]
     for one in given_up:
         sender.put(one)
         one.abandon()
     await settled()
-    sender.put(parcel(LITTLE))
+    sender.put(request(LITTLE))
     await settled()
     assert calls.tenants[-1] == {LITTLE: 1}
     await calls.answer(LITTLE, THIRD)
@@ -193,23 +200,23 @@ async def test_given_up_small_ones_do_not_count_against_their_tenant() -> None:
 @pytest.mark.parametrize("is_contested", [True, False])
 async def test_calls_that_hang_do_not_hold_up_the_next(clock: Clock, is_contested: bool) -> None:
     calls = Calls()
-    sender = Sender(calls, 10_000)
+    sender = Batcher(calls, 10_000)
     if is_contested:
-        sender.put(parcel(THIRD))
+        sender.put(request(THIRD))
         await settled()
     for _ in range(LIGHT_FIRST):
-        sender.put(parcel(LITTLE))
+        sender.put(request(LITTLE))
         await settled()
     hanging = len(calls.under_way)
-    sender.put(parcel(LITTLE))
+    sender.put(request(LITTLE))
     await settled()
     assert len(calls.under_way) == hanging
     clock.now += HANGS_AFTER + 0.1
-    last = parcel(LITTLE)
+    last = request(LITTLE)
     sender.put(last)
     await settled()
     assert len(calls.under_way) == hanging + 1
-    sender.put(parcel(LITTLE))
+    sender.put(request(LITTLE))
     await settled()
     assert len(calls.under_way) == hanging + 1  # one more at a time
     calls.under_way[-1][1].set_result(None)

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from actors.messaging.change_feed import ABSENT_AFTER, Feeds
+from actors.messaging.change_feed import ABSENT_AFTER, ChangeFeeds
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -11,10 +11,10 @@ A, B = b"a" * 16, b"b" * 16
 @dataclass
 class Scene:
     now: float = 0.0
-    feeds: Feeds = field(init=False)
+    feeds: ChangeFeeds = field(init=False)
 
     def __post_init__(self) -> None:
-        self.feeds = Feeds(lambda: self.now)
+        self.feeds = ChangeFeeds(lambda: self.now)
 
     async def look(
         self, name: str, *watch: bytes, unwatch: list[bytes] | None = None

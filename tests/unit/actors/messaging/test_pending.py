@@ -4,13 +4,13 @@ import pytest
 
 from actors.messaging.pending import BEHIND, MESSAGE_BYTES, SHARE_TAKEN, PendingMessages, loads_of
 from core.shared.address import Address
-from core.waits.messages import Cancel, Message, Offer, Register
+from core.waits.messages import Cancel, Offer, Register, WaitMessage
 from core.waits.spec import Source
 
 NOW = 100.0
 
 
-def _offers(tenant: int, count: int, payload: bytes = b"") -> list[Message]:
+def _offers(tenant: int, count: int, payload: bytes = b"") -> list[WaitMessage]:
     where = Address(tenant, "run", "order")
     return [
         Offer(

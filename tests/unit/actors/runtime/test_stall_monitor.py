@@ -21,7 +21,7 @@ async def test_a_stall_is_told_once_and_so_is_its_end() -> None:
     watch = StallWatch(warn)
     with capture_logs() as logs:
         for seconds in (0.0, 21.0, 22.0, 23.0, 0.0, 0.0, 30.0):
-            watch.look([report(seconds), {"name": "timer", "stalled": {}}])
+            watch.check([report(seconds), {"name": "timer", "stalled": {}}])
             await asyncio.sleep(0)
     assert [one["event"] for one in logs] == [
         "supervisor.actor_stalled",
@@ -43,6 +43,6 @@ async def test_a_warning_that_cannot_be_written_harms_nothing() -> None:
 
     watch = StallWatch(warn)
     with capture_logs() as logs:
-        watch.look([report(40.0)])
+        watch.check([report(40.0)])
         await asyncio.sleep(0.01)
     assert logs[-1]["event"] == "supervisor.warning_lost"

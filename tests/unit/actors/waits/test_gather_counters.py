@@ -3,14 +3,14 @@ from typing import Any
 
 import pytest
 
-from actors.waits.gather_counters import OTHERS, STATES, GatherTally
-from core.gathers.gather import Ask, Resource, State, failure, spec_of
+from actors.waits.gather_counters import OTHERS, STATES, GatherCounters
+from core.gathers.gather import Question, Resource, State, failure, wait_spec_of
 from core.shared.address import Address
-from core.waits.messages import Abandon, Accept, Cancel, Expire, Message, Offer, Register, Reply
+from core.waits.messages import Abandon, Accept, Cancel, Expire, Offer, Register, Reply, WaitMessage
 from core.waits.spec import Source, encode_spec
 from core.waits.state import Wait
 from core.waits.strategy import Outcome
-from core.waits.transitions import take
+from core.waits.transitions import apply
 
 OPENED = 1_000.0
 TIMEOUT = 10.0
@@ -20,14 +20,14 @@ TIMEOUT = 10.0
 class Said:
     """All that is looked at of a turn."""
 
-    message: Message
+    message: WaitMessage
 
 
 @dataclass
 class Gather:
     """A correlation whose every step is stored and counted, as a shard does it."""
 
-    tally: GatherTally
+    tally: GatherCounters
     names: tuple[str, ...] = ("one", "two")
     tenant: int = 1
     inline: bool = False
@@ -37,8 +37,8 @@ class Gather:
 
     def __post_init__(self) -> None:
         resource = Resource(url="http://one.example") if self.inline else None
-        asks = [Ask(name=name, inline=resource) for name in self.names]
-        spec = encode_spec(spec_of(asks, TIMEOUT))
+        asks = [Question(name=name, inline=resource) for name in self.names]
+        spec = encode_spec(wait_spec_of(asks, TIMEOUT))
         self.say(Register(**self._about(), node_id="gather", spec=spec), OPENED).store()
 
     def answer(
@@ -70,8 +70,8 @@ class Gather:
     def abandon(self) -> "Gather":
         return self.say(Abandon(**self._about(), feed="f"), OPENED + 1)
 
-    def say(self, message: Message, now: float) -> "Gather":
-        decision = take(self.wait, message, now)
+    def say(self, message: WaitMessage, now: float) -> "Gather":
+        decision = apply(self.wait, message, now)
         self.wait = decision.wait
         self.turns.append((Said(message), decision.reply))
         return self
@@ -88,20 +88,20 @@ class Gather:
 
 
 @pytest.fixture
-def tally() -> GatherTally:
-    return GatherTally()
+def tally() -> GatherCounters:
+    return GatherCounters()
 
 
-def resources(tally: GatherTally) -> dict[tuple[int, str], dict[str, float]]:
+def resources(tally: GatherCounters) -> dict[tuple[int, str], dict[str, float]]:
     return {(row.pop("tenant"), row.pop("name")): row for row in tally.snapshot()["resources"]}
 
 
-def test_a_gather_that_waits_counts_nothing(tally: GatherTally) -> None:
+def test_a_gather_that_waits_counts_nothing(tally: GatherCounters) -> None:
     Gather(tally).accept("one").store()
     assert tally.snapshot() == {"ended": {}, "late": 0, "resources": []}
 
 
-def test_answers_count_for_their_resource_with_the_time_they_took(tally: GatherTally) -> None:
+def test_answers_count_for_their_resource_with_the_time_they_took(tally: GatherCounters) -> None:
     gather = Gather(tally).answer("one", 2.0).store()
     gather.accept("two").store()
     gather.answer("two", 3.0, Outcome.REJECTED).store()
@@ -117,7 +117,7 @@ def test_answers_count_for_their_resource_with_the_time_they_took(tally: GatherT
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.parametrize("state", [State.CONNECTION_CLOSED, State.ERROR])
 def test_failures_are_told_apart_by_what_came(
-    tally: GatherTally, state: State, at_once: bool
+    tally: GatherCounters, state: State, at_once: bool
 ) -> None:
     gather = Gather(tally)
     gather.answer("two", 1.0, Outcome.FAILED, failure(State.ERROR, "HTTP 500"))
@@ -128,16 +128,18 @@ def test_failures_are_told_apart_by_what_came(
     assert resources(tally)[1, "two"][State.ERROR] == 1
 
 
-def test_names_that_came_with_requests_are_counted_as_one(tally: GatherTally) -> None:
+def test_names_that_came_with_requests_are_counted_as_one(tally: GatherCounters) -> None:
     Gather(tally, inline=True).answer("one", 1.0).answer("two", 1.0).store()
     Gather(tally).answer("one", 1.0).store()
     found = resources(tally)
     assert {key: row["ok"] for key, row in found.items()} == {(1, OTHERS): 2, (1, "one"): 1}
 
 
-def test_what_is_stored_at_once_counts_as_what_is_stored_step_by_step(tally: GatherTally) -> None:
+def test_what_is_stored_at_once_counts_as_what_is_stored_step_by_step(
+    tally: GatherCounters,
+) -> None:
     Gather(tally).answer("one", 2.0).accept("two").answer("two", 3.0).store()
-    slow = GatherTally()
+    slow = GatherCounters()
     gather = Gather(slow)
     for step in (lambda: gather.answer("one", 2.0), lambda: gather.answer("two", 3.0)):
         step().store()
@@ -157,27 +159,27 @@ def test_what_is_stored_at_once_counts_as_what_is_stored_step_by_step(tally: Gat
     ],
 )
 def test_a_gather_ends_as_complete_as_its_answers(
-    tally: GatherTally, one: Outcome, two: Outcome, how: str
+    tally: GatherCounters, one: Outcome, two: Outcome, how: str
 ) -> None:
     Gather(tally).answer("one", 1.0, one).store().answer("two", 1.0, two).store()
     assert tally.snapshot()["ended"] == {how: 1}
 
 
-def test_those_that_never_came_are_timed_out_and_took_no_time(tally: GatherTally) -> None:
+def test_those_that_never_came_are_timed_out_and_took_no_time(tally: GatherCounters) -> None:
     Gather(tally).answer("one", 1.0).store().expire().store()
     assert resources(tally)[1, "two"]["TIMEOUT"] == 1
     assert resources(tally)[1, "two"]["seconds"] == 0
     assert tally.snapshot()["ended"] == {"partial": 1}
 
 
-def test_a_cancelled_gather_is_counted_as_that_once(tally: GatherTally) -> None:
+def test_a_cancelled_gather_is_counted_as_that_once(tally: GatherCounters) -> None:
     Gather(tally).answer("one", 1.0).cancel().store().cancel().store()
     Gather(tally).abandon().store()
     assert tally.snapshot()["ended"] == {"cancelled": 2}
     assert list(resources(tally)) == [(1, "one")]
 
 
-def test_what_came_too_late_is_counted_apart(tally: GatherTally) -> None:
+def test_what_came_too_late_is_counted_apart(tally: GatherCounters) -> None:
     gather = Gather(tally).answer("one", 1.0).cancel().store()
     gather.answer("two", 2.0).answer("one", 3.0).store()
     assert tally.snapshot()["late"] == 2
@@ -185,16 +187,16 @@ def test_what_came_too_late_is_counted_apart(tally: GatherTally) -> None:
     assert (1, "two") not in resources(tally)
 
 
-def test_a_duplicate_counts_nowhere(tally: GatherTally) -> None:
+def test_a_duplicate_counts_nowhere(tally: GatherCounters) -> None:
     Gather(tally).answer("one", 1.0).store().answer("one", 2.0).store()
     assert tally.snapshot()["late"] == 0
     assert resources(tally)[1, "one"]["ok"] == 1
 
 
 def test_names_without_end_are_counted_as_one(
-    tally: GatherTally, monkeypatch: pytest.MonkeyPatch
+    tally: GatherCounters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.waits.gather_counters.MOST_NAMES", 5)
+    monkeypatch.setattr("actors.waits.gather_counters.MAX_NAMES", 5)
     names = tuple(f"n{n}" for n in range(7))
     gather = Gather(tally, names)
     for name in names:

@@ -9,11 +9,11 @@ from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
 from core.waits.messages import Offer, Register
-from core.waits.spec import Expected, Source, WaitSpec, encode_spec
-from storage.waits.flush import Change
+from core.waits.spec import ExpectedEvent, Source, WaitSpec, encode_spec
+from storage.waits.flush import WaitChange
 from tests.unit.actors.waits.test_shard_memory import SlowStore, World, ended
 
-SPEC = encode_spec(WaitSpec(events=(Expected(name="a", source=Source.API),)))
+SPEC = encode_spec(WaitSpec(events=(ExpectedEvent(name="a", source=Source.API),)))
 
 
 class CountingStore(SlowStore):
@@ -24,7 +24,7 @@ class CountingStore(SlowStore):
         self.flushes: list[list[int]] = []
         self.is_flushing = asyncio.Event()
 
-    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+    async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
         self.flushes.append([change.tenant for change in changes])
         self.is_flushing.set()
         return await super().flush(changes)

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
-from core.waits.messages import Judged, Offer, Register, Verdict
-from core.waits.spec import Expected, Source, Strategy, WaitSpec, encode_spec
-from core.waits.state import Parked, Wait
-from core.waits.transitions import take
-from storage.waits.flush import Change
-from storage.waits.waits import Loaded, LoadRequest
+from core.waits.messages import Offer, OfferReply, Register, Verdict
+from core.waits.spec import ExpectedEvent, Source, Strategy, WaitSpec, encode_spec
+from core.waits.state import ParkedEvent, Wait
+from core.waits.transitions import apply
+from storage.waits.flush import WaitChange
+from storage.waits.waits import LoadedWait, LoadRequest
 
 ENDED, OTHER = Address(1, "run", "ended"), Address(1, "run", "other")
-SPEC = WaitSpec(events=(Expected(name="a", source=Source.API),), strategy=Strategy.ANY)
+SPEC = WaitSpec(events=(ExpectedEvent(name="a", source=Source.API),), strategy=Strategy.ANY)
 
 
 def register(where: Address) -> Register:
@@ -36,19 +36,19 @@ class SlowStore:
     def __init__(self, wait: Wait) -> None:
         self.wait = wait
         self.let = asyncio.Event()
-        self.flushed: list[Change] = []
+        self.flushed: list[WaitChange] = []
 
-    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, Loaded]:
+    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
         keys = [request.key for request in requests]
-        return {key: Loaded(wait=self.wait if key == ENDED.key else None) for key in keys}
+        return {key: LoadedWait(wait=self.wait if key == ENDED.key else None) for key in keys}
 
-    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[Parked]]:
+    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
         raise NotImplementedError
 
     async def probe(self) -> None:
         """Take rows, as ever."""
 
-    async def flush(self, changes: Sequence[Change]) -> set[bytes]:
+    async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
         await self.let.wait()
         self.flushed += changes
         return {change.key for change in changes}
@@ -70,17 +70,17 @@ class World:
     def chance(self) -> float:
         return 0.0
 
-    def alarm(self, due: list[tuple[Address, float]]) -> None:
+    def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
         pass
 
-    def call_off(self, gathers: list[bytes]) -> None:
+    def cancel_calls(self, gathers: list[bytes]) -> None:
         pass
 
 
 def ended() -> Wait:
-    opened = take(None, register(ENDED), 10.0).wait
+    opened = apply(None, register(ENDED), 10.0).wait
     assert opened is not None
-    done = take(opened, offer("first"), 11.0).wait
+    done = apply(opened, offer("first"), 11.0).wait
     assert done is not None
     assert done.ending is not None
     return done
@@ -104,6 +104,6 @@ async def test_late_events_beside_a_repeated_one_get_lines_of_their_own() -> Non
         loop.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await loop
-    assert all(isinstance(r, Judged) and r.verdict is Verdict.LATE for r in replies)
+    assert all(isinstance(r, OfferReply) and r.verdict is Verdict.LATE for r in replies)
     lines = [entry.seq for c in store.flushed if c.key == ENDED.key for entry in c.entries]
     assert lines == [3, 4]

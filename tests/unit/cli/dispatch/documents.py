@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 
 ID = "0PJ3F6SK81VB8"
 JOBS = "/api/dispatch-jobs"
@@ -34,6 +34,6 @@ JOB: dict[str, Any] = {
 }
 
 
-def sent(muster: Muster, place: int = -1) -> Any:
+def sent(muster: FakeMuster, place: int = -1) -> Any:
     """The body of a request: the last one, unless said otherwise."""
     return json.loads(muster.requests[place].content)

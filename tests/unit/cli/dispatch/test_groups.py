@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 from tests.unit.cli.dispatch.documents import ID, JOB, sent
 
 GROUPS = "/api/dispatch-groups"
@@ -26,7 +26,7 @@ GROUP: dict[str, Any] = {
 }
 
 
-def test_groups_are_listed_with_what_heads_them(muster: Muster) -> None:
+def test_groups_are_listed_with_what_heads_them(muster: FakeMuster) -> None:
     idle = {**GROUP, "name": "idle", "state": "empty", "head": None, "waiting": 0, "parked": None}
     muster.answers[f"GET {GROUPS}"] = {"items": [GROUP, idle], "nextCursor": "c"}
     run = muster.run("groups", "list", "--state", "blocked", "--pool", "p")
@@ -37,7 +37,7 @@ def test_groups_are_listed_with_what_heads_them(muster: Muster) -> None:
     assert muster.run("groups", "list").stdout == "No groups.\n"
 
 
-def test_a_group_is_shown_with_what_waits_behind_its_head(muster: Muster) -> None:
+def test_a_group_is_shown_with_what_waits_behind_its_head(muster: FakeMuster) -> None:
     path = f"GET {GROUPS}/billing:customer/4"
     muster.answers[path] = {**GROUP, "jobs": [JOB], "nextCursor": "c"}
     run = muster.run("groups", "show", "billing:customer/4", "--pool", "p")
@@ -58,7 +58,7 @@ def test_a_group_is_shown_with_what_waits_behind_its_head(muster: Muster) -> Non
     ],
 )
 def test_a_group_is_held_back_and_set_free(
-    words: list[str], body: Any, params: dict[str, str], told: str, muster: Muster
+    words: list[str], body: Any, params: dict[str, str], told: str, muster: FakeMuster
 ) -> None:
     muster.answers[f"POST {GROUPS}/g/{words[0]}"] = {**GROUP, "waiting": 2}
     run = muster.run("groups", *words)
@@ -67,7 +67,7 @@ def test_a_group_is_held_back_and_set_free(
     assert dict(muster.requests[0].url.params) == params
 
 
-def test_a_group_that_is_done_is_told_so(muster: Muster) -> None:
+def test_a_group_that_is_done_is_told_so(muster: FakeMuster) -> None:
     missing = httpx.Response(404, json={"detail": "dispatch group g does not exist"})
     told = "Nothing waits in group g, and nothing failed: see `muster groups list`.\n"
     muster.answers[f"GET {GROUPS}/g"] = missing

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 from tests.unit.cli.dispatch.documents import ID, JOB, JOBS, sent
 
 SHOWN = {
@@ -26,7 +26,7 @@ SHOWN = {
 # Looking
 
 
-def test_jobs_are_listed_by_their_filters(muster: Muster) -> None:
+def test_jobs_are_listed_by_their_filters(muster: FakeMuster) -> None:
     muster.answers[f"GET {JOBS}"] = {"items": [JOB], "nextCursor": ID}
     words = ("--status", "error", "--status", "queued", "--kind", "event", "--code", "c")
     more = ("--pool", "p", "--group", "g", "--event", "e", "--correlation", "x", "--ignored")
@@ -54,7 +54,7 @@ def test_jobs_are_listed_by_their_filters(muster: Muster) -> None:
     assert muster.run("jobs", "list").stdout == "No jobs.\n"
 
 
-def test_a_subscription_may_be_named_by_its_code(muster: Muster) -> None:
+def test_a_subscription_may_be_named_by_its_code(muster: FakeMuster) -> None:
     muster.answers["GET /api/subscriptions/billing"] = {"id": "sub_7", "code": "billing"}
     muster.answers[f"GET {JOBS}"] = {"items": [], "nextCursor": None}
     muster.run("jobs", "list", "--subscription", "billing")
@@ -65,7 +65,7 @@ def test_a_subscription_may_be_named_by_its_code(muster: Muster) -> None:
     assert told == "There is no subscription billing: see `muster subscriptions list`.\n"
 
 
-def test_a_job_is_shown_with_its_attempts_and_what_it_brings(muster: Muster) -> None:
+def test_a_job_is_shown_with_its_attempts_and_what_it_brings(muster: FakeMuster) -> None:
     muster.answers[f"GET {JOBS}/{ID}"] = SHOWN
     shown = muster.run("jobs", "show", ID).stdout
     for text in ("(shows who calls)", "BLOCK_ON_ERROR, sequence 99", "SERVER_ERROR", "oh no"):
@@ -92,7 +92,7 @@ def test_a_job_is_shown_with_its_attempts_and_what_it_brings(muster: Muster) -> 
 # Posting
 
 
-def test_a_job_is_posted_with_what_was_given(muster: Muster) -> None:
+def test_a_job_is_posted_with_what_was_given(muster: FakeMuster) -> None:
     muster.answers[f"POST {JOBS}"] = httpx.Response(201, json={**JOB, "status": "QUEUED"})
     order = ("--group", "g", "--mode", "next_on_error", "--sequence", "7", "--pool", "p")
     times = ("--delay", "1m", "--max-age", "1d", "--timeout", "5s", "--retries", "4")
@@ -160,7 +160,7 @@ def test_a_job_is_posted_with_what_was_given(muster: Muster) -> None:
     ],
 )
 def test_what_cannot_be_right_is_said_before_anything_is_sent(
-    words: list[str], told: str, muster: Muster
+    words: list[str], told: str, muster: FakeMuster
 ) -> None:
     run = muster.run(*words)
     assert run.exit_code == 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ from tests.support.command_line import Muster
     ],
     ids=" ".join,
 )
-def test_every_command_has_help_with_an_example(words: list[str], muster: Muster) -> None:
+def test_every_command_has_help_with_an_example(words: list[str], muster: FakeMuster) -> None:
     shown = muster.run(*words, "--help")
     assert shown.exit_code == 0, shown.output
     assert f"muster {' '.join(words)}" in shown.stdout.rpartition("Example")[2]
@@ -87,7 +87,7 @@ def test_every_command_has_help_with_an_example(words: list[str], muster: Muster
     ],
 )
 def test_what_cannot_be_right_is_said_before_anything_is_sent(
-    words: list[str], told: str, muster: Muster
+    words: list[str], told: str, muster: FakeMuster
 ) -> None:
     run = muster.run(*words)
     assert run.exit_code == 2

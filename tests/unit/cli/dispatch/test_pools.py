@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.dispatch.pool_stats import only
+from cli.dispatch.pool_stats import select_pools
 from cli.shell.errors import CommandError
-from tests.support.command_line import NOT_THERE, Muster, sent
+from tests.support.command_line import NOT_THERE, FakeMuster, sent
 
 POOLS = "/api/dispatch-pools"
 WARNINGS, BREAKERS = "/monitoring/warnings", "/monitoring/circuit-breakers"
@@ -65,7 +65,7 @@ BREAKER: dict[str, Any] = {
 # Pools
 
 
-def test_pools_are_listed_and_shown(muster: Muster) -> None:
+def test_pools_are_listed_and_shown(muster: FakeMuster) -> None:
     shared = {**POOL, "code": "default", "rateLimit": None, "anchorLevel": True}
     muster.answers[f"GET {POOLS}"] = {"pools": [POOL, shared], "total": 2, "nextCursor": None}
     listed = muster.run("pools", "list", "--status", "active").stdout
@@ -78,7 +78,7 @@ def test_pools_are_listed_and_shown(muster: Muster) -> None:
     assert muster.run("pools", "list").stdout == "No pools.\n"
 
 
-def test_a_pool_is_made_or_changed(muster: Muster) -> None:
+def test_a_pool_is_made_or_changed(muster: FakeMuster) -> None:
     muster.answers[f"GET {POOLS}/slow-partner"] = NOT_THERE
     muster.answers[f"POST {POOLS}"] = httpx.Response(201, json=POOL)
     words = ("pools", "put", "slow-partner", "--rate", "600", "--concurrency", "5")
@@ -99,7 +99,7 @@ def test_a_pool_is_made_or_changed(muster: Muster) -> None:
     assert nothing.stderr.startswith("Say what is to change")
 
 
-def test_a_pool_waits_delivers_and_goes(muster: Muster) -> None:
+def test_a_pool_waits_delivers_and_goes(muster: FakeMuster) -> None:
     path = f"{POOLS}/slow-partner"
     for verb in ("suspend", "activate"):
         muster.answers[f"POST {path}/{verb}"] = POOL
@@ -122,7 +122,7 @@ def test_a_pool_waits_delivers_and_goes(muster: Muster) -> None:
     assert gone.stderr == "There is no pool slow-partner: see `muster pools list`.\n"
 
 
-def test_a_pool_of_others_is_refused_without_a_hint_at_keys(muster: Muster) -> None:
+def test_a_pool_of_others_is_refused_without_a_hint_at_keys(muster: FakeMuster) -> None:
     problem = {"code": "anchors_pool", "detail": "the dispatch pool is the anchor's"}
     muster.answers[f"POST {POOLS}/default/suspend"] = httpx.Response(403, json=problem)
     assert (
@@ -130,7 +130,7 @@ def test_a_pool_of_others_is_refused_without_a_hint_at_keys(muster: Muster) -> N
     )
 
 
-def test_how_pools_fare(muster: Muster) -> None:
+def test_how_pools_fare(muster: FakeMuster) -> None:
     away = {**STATS, "poolCode": "away", "poolId": "dpl_2", "alive": False, "blockedGroups": 0}
     muster.answers["GET /monitoring/pool-stats"] = {"items": [STATS, away]}
     shown = muster.run("pools", "stats").stdout
@@ -143,13 +143,13 @@ def test_how_pools_fare(muster: Muster) -> None:
     muster.answers["GET /monitoring/pool-stats"] = {"items": []}
     assert muster.run("pools", "stats").stdout == "No pools.\n"
     with pytest.raises(CommandError):
-        only({"items": []}, ["x"])
+        select_pools({"items": []}, ["x"])
 
 
 # Warnings and targets
 
 
-def test_warnings_are_listed(muster: Muster) -> None:
+def test_warnings_are_listed(muster: FakeMuster) -> None:
     open_ = f"GET {WARNINGS}/unacknowledged"
     muster.answers[open_] = {"items": [WARNING], "nextCursor": "17"}
     shown = muster.run("warnings", "list").stdout
@@ -161,7 +161,7 @@ def test_warnings_are_listed(muster: Muster) -> None:
     assert muster.run("warnings", "list", "--severity", "critical").exit_code == 0
 
 
-def test_warnings_are_seen(muster: Muster) -> None:
+def test_warnings_are_seen(muster: FakeMuster) -> None:
     for number in (17, 18):
         muster.answers[f"POST {WARNINGS}/{number}/acknowledge"] = WARNING
     assert muster.run("warnings", "ack", "17").stdout == "1 warning is seen.\n"
@@ -171,7 +171,7 @@ def test_warnings_are_seen(muster: Muster) -> None:
     assert seen == {"items": [WARNING]}
 
 
-def test_targets_are_listed_and_tried_again(muster: Muster) -> None:
+def test_targets_are_listed_and_tried_again(muster: FakeMuster) -> None:
     closed = {**BREAKER, "name": "http://z/", "state": "CLOSED", "openForSeconds": 0.0}
     muster.answers[f"GET {BREAKERS}"] = {"items": [BREAKER, closed]}
     listed = muster.run("breakers", "list", "--state", "open").stdout

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.dispatch.bulk import by_ids, counted
+from cli.dispatch.bulk import count_in_words, requests_by_ids
 from cli.shell import confirm as asking
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 from tests.unit.cli.dispatch.documents import ID, JOB, JOBS, sent
 
 OTHER = "0PJ3F6SK81VB9"
@@ -36,7 +36,7 @@ def changed(done: int = 0, remaining: int = 0, cursor: str | None = None, **more
         ("ignore", "put aside"),
     ],
 )
-def test_one_job_is_changed_without_a_question(verb: str, done: str, muster: Muster) -> None:
+def test_one_job_is_changed_without_a_question(verb: str, done: str, muster: FakeMuster) -> None:
     muster.answers[f"POST {JOBS}/{ID}/{verb}"] = JOB
     assert muster.run("jobs", verb, ID).stdout == f"Job {ID} is {done}: ERROR\n"
     problem = {"detail": "the job is being delivered; wait until that has ended"}
@@ -46,12 +46,12 @@ def test_one_job_is_changed_without_a_question(verb: str, done: str, muster: Mus
     assert run.stderr == "The job is being delivered; wait until that has ended.\n"
 
 
-def test_a_job_is_delivered_once_more(muster: Muster) -> None:
+def test_a_job_is_delivered_once_more(muster: FakeMuster) -> None:
     muster.answers[f"POST {JOBS}/{ID}/resend"] = JOB
     assert muster.run("jobs", "resend", ID).stdout == f"Job {ID} is delivered once more.\n"
 
 
-def test_some_by_their_ids_with_those_that_were_left(muster: Muster) -> None:
+def test_some_by_their_ids_with_those_that_were_left(muster: FakeMuster) -> None:
     refused = [{"id": OTHER, "result": "in_progress", "status": "IN_PROGRESS"}]
     muster.answers[f"POST {JOBS}/requeue"] = changed(1, refused=refused)
     run = muster.run("jobs", "requeue", ID, OTHER, ID)
@@ -64,7 +64,7 @@ def test_some_by_their_ids_with_those_that_were_left(muster: Muster) -> None:
     assert as_json == {"changed": 1, "refused": refused}
 
 
-def test_many_go_in_bounded_calls_until_nothing_remains(muster: Muster) -> None:
+def test_many_go_in_bounded_calls_until_nothing_remains(muster: FakeMuster) -> None:
     muster.answers[f"GET {JOBS}"] = {"totalItems": 250}
     muster.answers[f"POST {JOBS}/ignore"] = [
         changed(100, 150, "a"),
@@ -90,7 +90,7 @@ def test_many_go_in_bounded_calls_until_nothing_remains(muster: Muster) -> None:
     ]
 
 
-def test_everything_that_waits_is_cancelled(muster: Muster) -> None:
+def test_everything_that_waits_is_cancelled(muster: FakeMuster) -> None:
     muster.answers[f"GET {JOBS}"] = {"totalItems": 0}
     muster.answers[f"POST {JOBS}/cancel"] = changed()
     run = muster.run("jobs", "cancel", "--all")
@@ -100,7 +100,7 @@ def test_everything_that_waits_is_cancelled(muster: Muster) -> None:
 
 
 def test_many_are_changed_only_if_somebody_says_so(
-    muster: Muster, monkeypatch: pytest.MonkeyPatch
+    muster: FakeMuster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     muster.answers[f"GET {JOBS}"] = {"totalItems": 12_000}
     muster.answers[f"POST {JOBS}/requeue"] = changed(3)
@@ -124,7 +124,7 @@ def failed(number: int, at: str) -> dict[str, Any]:
     return {**JOB, "id": f"0PJ3F6SK81V{number:02}", "lastAttemptAt": at}
 
 
-def test_recover_shows_first_what_it_would_do(muster: Muster) -> None:
+def test_recover_shows_first_what_it_would_do(muster: FakeMuster) -> None:
     muster.answers[f"GET {JOBS}"] = [
         {
             "items": [failed(1, "2030-01-01T09:00:00Z"), failed(2, "2030-01-01T11:00:00Z")],
@@ -144,7 +144,7 @@ def test_recover_shows_first_what_it_would_do(muster: Muster) -> None:
     assert muster.requests[1].url.params["cursor"] == "c"
 
 
-def test_recover_asks_and_then_goes_on_until_nothing_remains(muster: Muster) -> None:
+def test_recover_asks_and_then_goes_on_until_nothing_remains(muster: FakeMuster) -> None:
     page = {"items": [failed(n, "2030-01-01T11:00:00Z") for n in range(30)], "nextCursor": None}
     muster.answers[f"GET {JOBS}"] = page
     muster.answers[f"POST {JOBS}/recover"] = [changed(20, 10, "c"), changed(10)]
@@ -163,9 +163,9 @@ def test_recover_asks_and_then_goes_on_until_nothing_remains(muster: Muster) -> 
 
 def test_ids_are_sent_in_parts_that_muster_takes() -> None:
     ids = [f"{number:013}" for number in range(501)]
-    parts = by_ids([*ids, ids[0]])
+    parts = requests_by_ids([*ids, ids[0]])
     assert [len(part["ids"]) for part in parts] == [500, 1]
-    assert [counted(number) for number in (1, 9_999, 10_000)] == [
+    assert [count_in_words(number) for number in (1, 9_999, 10_000)] == [
         "1 job",
         "9,999 jobs",
         "10,000 jobs or more",

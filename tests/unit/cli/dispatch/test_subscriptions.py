@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.command_line import NOT_THERE, Muster, sent
+from tests.support.command_line import NOT_THERE, FakeMuster, sent
 
 SUBSCRIPTIONS = "/api/subscriptions"
 SUBSCRIPTION: dict[str, Any] = {
@@ -50,7 +50,7 @@ SECRETS = {
 
 
 def test_a_subscription_is_created_and_its_secret_alone_on_standard_output(
-    muster: Muster,
+    muster: FakeMuster,
 ) -> None:
     muster.answers[f"POST {SUBSCRIPTIONS}"] = httpx.Response(201, json=SUBSCRIPTION)
     muster.answers[f"GET {SUBSCRIPTIONS}/billing-eu/secret"] = SECRETS
@@ -105,7 +105,7 @@ def test_a_subscription_is_created_and_its_secret_alone_on_standard_output(
     }
 
 
-def test_subscriptions_are_listed_and_shown(muster: Muster) -> None:
+def test_subscriptions_are_listed_and_shown(muster: FakeMuster) -> None:
     page = {"subscriptions": [SUBSCRIPTION], "total": 2, "nextCursor": "billing"}
     muster.answers[f"GET {SUBSCRIPTIONS}"] = page
     words = ("--status", "paused", "--type", "a:b:c:d", "--pool", "slow")
@@ -126,14 +126,14 @@ def test_subscriptions_are_listed_and_shown(muster: Muster) -> None:
     assert muster.run("subscriptions", "list").stdout == "No subscriptions.\n"
 
 
-def test_what_is_changed_of_a_subscription_is_only_what_was_given(muster: Muster) -> None:
+def test_what_is_changed_of_a_subscription_is_only_what_was_given(muster: FakeMuster) -> None:
     muster.answers[f"PATCH {SUBSCRIPTIONS}/billing"] = SUBSCRIPTION
     words = ("--target", "http://y/", "--data-only", "--name", "N")
     assert muster.run("subscriptions", "change", "billing", *words).exit_code == 0
     assert sent(muster) == {"target": "http://y/", "dataOnly": True, "name": "N"}
 
 
-def test_a_subscription_is_paused_resumed_and_removed(muster: Muster) -> None:
+def test_a_subscription_is_paused_resumed_and_removed(muster: FakeMuster) -> None:
     path = f"{SUBSCRIPTIONS}/billing"
     muster.answers[f"POST {path}/pause"] = muster.answers[f"POST {path}/resume"] = SUBSCRIPTION
     muster.answers[f"DELETE {path}"] = httpx.Response(204)
@@ -153,7 +153,7 @@ def test_a_subscription_is_paused_resumed_and_removed(muster: Muster) -> None:
     ],
 )
 def test_the_newest_secret_is_alone_on_standard_output(
-    words: list[str], path: str, muster: Muster
+    words: list[str], path: str, muster: FakeMuster
 ) -> None:
     muster.answers[path] = SECRETS
     run = muster.run(*words)
@@ -171,7 +171,9 @@ def test_the_newest_secret_is_alone_on_standard_output(
         (["--overlap", "7d"], {"overlapSeconds": 604_800}),
     ],
 )
-def test_the_old_secret_signs_for_a_while(overlap: list[str], body: Any, muster: Muster) -> None:
+def test_the_old_secret_signs_for_a_while(
+    overlap: list[str], body: Any, muster: FakeMuster
+) -> None:
     muster.answers[f"POST {SUBSCRIPTIONS}/billing/secret/rotate"] = SECRETS
     muster.run("subscriptions", "rotate", "billing", *overlap)
     assert sent(muster) == body
@@ -189,7 +191,7 @@ def test_the_old_secret_signs_for_a_while(overlap: list[str], body: Any, muster:
     ],
 )
 def test_a_subscription_that_is_not_there_is_told_with_what_to_do(
-    words: list[str], path: str, muster: Muster
+    words: list[str], path: str, muster: FakeMuster
 ) -> None:
     muster.answers[path.format(f"{SUBSCRIPTIONS}/nobody")] = NOT_THERE
     run = muster.run("subscriptions", *words, "nobody")

@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.dispatch.parsing import moment_of, pairs_of, path_of, seconds_of, with_raw
-from cli.events.event_types import kind_of, name_of
+from cli.dispatch.parsing import encode_with_raw, join_path, parse_pairs, parse_seconds, parse_time
+from cli.events.event_types import default_type_name, schema_type_of
 from cli.shell.errors import InputError
 from core.events.event_type import SchemaType
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 
 NOW = datetime(2030, 1, 2, 12, 0, tzinfo=UTC)
 TYPE = "shop:orders:order:created"
@@ -63,14 +63,14 @@ EVENT_TYPE: dict[str, Any] = {
 TYPES, ONE = "/api/event-types", f"/api/event-types/{TYPE}"
 
 
-def sent(muster: Muster, place: int = -1) -> Any:
+def sent(muster: FakeMuster, place: int = -1) -> Any:
     return json.loads(muster.requests[place].content)
 
 
 # Events
 
 
-def test_an_event_is_sent_with_what_was_given(muster: Muster) -> None:
+def test_an_event_is_sent_with_what_was_given(muster: FakeMuster) -> None:
     reply = {"event": EVENT, "duplicate": False, "dispatchJobCount": 2}
     muster.answers["POST /api/events"] = httpx.Response(201, json=reply)
     words = ("--source", "shop", "--subject", "order-17", "--group", "customer-4")
@@ -95,7 +95,7 @@ def test_an_event_is_sent_with_what_was_given(muster: Muster) -> None:
     }
 
 
-def test_little_is_enough(muster: Muster) -> None:
+def test_little_is_enough(muster: FakeMuster) -> None:
     muster.answers["POST /api/events"] = {"event": EVENT, "duplicate": True, "dispatchJobCount": 0}
     run = muster.run("events", "send", "t")
     assert sent(muster) == {"type": "t", "source": "muster-cli"}
@@ -105,7 +105,7 @@ def test_little_is_enough(muster: Muster) -> None:
     assert sent(muster)["data"] == [1]
 
 
-def test_what_is_no_json_goes_as_text(muster: Muster, tmp_path: Path) -> None:
+def test_what_is_no_json_goes_as_text(muster: FakeMuster, tmp_path: Path) -> None:
     muster.answers["POST /api/events"] = {"event": EVENT, "duplicate": False, "dispatchJobCount": 1}
     file = tmp_path / "order.xml"
     file.write_text("<order/>\n")
@@ -117,7 +117,7 @@ def test_what_is_no_json_goes_as_text(muster: Muster, tmp_path: Path) -> None:
     assert muster.run("events", "send", "t", "-d", "<order/>", *json_kind).exit_code == 2
 
 
-def test_what_did_not_fit_and_what_its_wait_said_are_told(muster: Muster) -> None:
+def test_what_did_not_fit_and_what_its_wait_said_are_told(muster: FakeMuster) -> None:
     muster.answers["POST /api/events"] = {
         "event": EVENT,
         "duplicate": False,
@@ -131,7 +131,7 @@ def test_what_did_not_fit_and_what_its_wait_said_are_told(muster: Muster) -> Non
     assert "wait: matched  counts as api_response" in shown
 
 
-def test_an_event_that_does_not_fit_is_refused_with_the_place(muster: Muster) -> None:
+def test_an_event_that_does_not_fit_is_refused_with_the_place(muster: FakeMuster) -> None:
     problem = {
         "detail": f"data is not what {TYPE} 1.0 says: data/total: a number",
         "errors": [{"field": "data/total", "expected": "a number", "got": "many"}],
@@ -142,7 +142,7 @@ def test_an_event_that_does_not_fit_is_refused_with_the_place(muster: Muster) ->
     assert 'data/total: a number, got "many"' in run.stderr
 
 
-def test_events_are_listed_by_their_filters(muster: Muster) -> None:
+def test_events_are_listed_by_their_filters(muster: FakeMuster) -> None:
     item = {**EVENT, "dataSize": 1234}
     muster.answers["GET /api/events"] = {"items": [item], "nextCursor": "0PJ"}
     words = ("--type", "shop:*:*:*", "--source", "shop", "--subject", "s", "--limit", "7")
@@ -167,7 +167,7 @@ def test_events_are_listed_by_their_filters(muster: Muster) -> None:
     assert muster.run("events", "list").stdout == "No events.\n"
 
 
-def test_since_is_counted_from_now(muster: Muster) -> None:
+def test_since_is_counted_from_now(muster: FakeMuster) -> None:
     muster.answers["GET /api/events"] = {"items": [], "nextCursor": None}
     before = datetime.now(UTC)
     muster.run("events", "list", "--since", "10m", "--until", "5m")
@@ -177,7 +177,7 @@ def test_since_is_counted_from_now(muster: Muster) -> None:
     assert 599 < (before - since).total_seconds() < 660
 
 
-def test_an_event_is_shown_with_its_deliveries(muster: Muster) -> None:
+def test_an_event_is_shown_with_its_deliveries(muster: FakeMuster) -> None:
     muster.answers[f"GET /api/events/{EVENT['id']}"] = {**EVENT, "data": {"ü": 1}}
     jobs = f"GET /api/dispatch-jobs/event/{EVENT['id']}"
     muster.answers[jobs] = {"items": [JOB], "nextCursor": None}
@@ -198,7 +198,7 @@ def test_an_event_is_shown_with_its_deliveries(muster: Muster) -> None:
         ({"data": "<order/>"}, "<order/>"),
     ],
 )
-def test_data_of_each_kind_is_shown(data: dict[str, Any], told: str, muster: Muster) -> None:
+def test_data_of_each_kind_is_shown(data: dict[str, Any], told: str, muster: FakeMuster) -> None:
     muster.answers[f"GET /api/events/{EVENT['id']}"] = {**EVENT, **data}
     forbidden = httpx.Response(403, json={"detail": "the key has no dispatch:read"})
     muster.answers[f"GET /api/dispatch-jobs/event/{EVENT['id']}"] = forbidden
@@ -212,37 +212,38 @@ def test_data_of_each_kind_is_shown(data: dict[str, Any], told: str, muster: Mus
 
 
 def test_moments_as_people_write_them() -> None:
-    assert moment_of("90m", NOW) == "2030-01-02T10:30:00Z"
-    assert moment_of("2030-01-01T01:00:00+01:00", NOW) == "2030-01-01T00:00:00Z"
-    local = datetime.fromisoformat(moment_of("2030-01-01", NOW))
+    assert parse_time("90m", NOW) == "2030-01-02T10:30:00Z"
+    assert parse_time("2030-01-01T01:00:00+01:00", NOW) == "2030-01-01T00:00:00Z"
+    local = datetime.fromisoformat(parse_time("2030-01-01", NOW))
     assert local == datetime(2030, 1, 1).astimezone(), "the clock of this machine"
 
 
 @pytest.mark.parametrize("text", ["2030-13-01", "2030-", "soon", "-5m"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(InputError):
-        moment_of(text, NOW)
+        parse_time(text, NOW)
 
 
 def test_pairs_paths_and_seconds() -> None:
-    assert pairs_of(["a=", "b=c=d"], "context") == [("a", ""), ("b", "c=d")]
-    assert path_of("/x", "a:b/c d?") == "/x/a:b%2Fc%20d%3F"
-    assert seconds_of("1h30m") == 5_400
-    assert seconds_of(None) is None
+    assert parse_pairs(["a=", "b=c=d"], "context") == [("a", ""), ("b", "c=d")]
+    assert join_path("/x", "a:b/c d?") == "/x/a:b%2Fc%20d%3F"
+    assert parse_seconds("1h30m") == 5_400
+    assert parse_seconds(None) is None
     assert (
-        with_raw({"a": None, "ü": "\ud83d\ude00"}, "data", None) == b'{"\\u00fc": "\\ud83d\\ude00"}'
+        encode_with_raw({"a": None, "ü": "\ud83d\ude00"}, "data", None)
+        == b'{"\\u00fc": "\\ud83d\\ude00"}'
     )
     for wrong in (["a"], ["=a"]):
         with pytest.raises(InputError, match="write KEY=VALUE"):
-            pairs_of(wrong, "context")
+            parse_pairs(wrong, "context")
     with pytest.raises(InputError, match="whole seconds"):
-        seconds_of("1.5s")
+        parse_seconds("1.5s")
 
 
 # Event types
 
 
-def test_event_types_are_listed(muster: Muster) -> None:
+def test_event_types_are_listed(muster: FakeMuster) -> None:
     muster.answers[f"GET {TYPES}"] = {"items": [EVENT_TYPE], "nextCursor": TYPE}
     run = muster.run("event-types", "list", "--application", "shop", "--status", "current")
     assert run.exit_code == 0, run.output
@@ -254,7 +255,7 @@ def test_event_types_are_listed(muster: Muster) -> None:
     assert muster.run("event-types", "list").stdout == "No event types.\n"
 
 
-def test_an_event_type_is_shown_with_its_versions_or_one_schema(muster: Muster) -> None:
+def test_an_event_type_is_shown_with_its_versions_or_one_schema(muster: FakeMuster) -> None:
     muster.answers[f"GET {ONE}"] = EVENT_TYPE
     shown = muster.run("event-types", "show", TYPE).stdout
     for text in ("Order created", "JSON_SCHEMA", "application/json"):
@@ -266,7 +267,7 @@ def test_an_event_type_is_shown_with_its_versions_or_one_schema(muster: Muster) 
     assert schema == '{"type":\n "object"}\n', "as it is, so that it can be put into a file"
 
 
-def test_an_event_type_is_registered(muster: Muster) -> None:
+def test_an_event_type_is_registered(muster: FakeMuster) -> None:
     muster.answers[f"POST {TYPES}"] = httpx.Response(201, json=EVENT_TYPE)
     run = muster.run("event-types", "create", TYPE)
     assert run.stdout == f"Event type {TYPE} is registered.\n"
@@ -282,7 +283,9 @@ def test_an_event_type_is_registered(muster: Muster) -> None:
     }
 
 
-def test_a_version_is_added_from_a_file_and_put_in_force(muster: Muster, tmp_path: Path) -> None:
+def test_a_version_is_added_from_a_file_and_put_in_force(
+    muster: FakeMuster, tmp_path: Path
+) -> None:
     file = tmp_path / "order.json"
     file.write_text('{"type": "object"}')
     muster.answers[f"POST {ONE}/schemas"] = httpx.Response(201, json=EVENT_TYPE)
@@ -312,7 +315,9 @@ def test_a_version_is_added_from_a_file_and_put_in_force(muster: Muster, tmp_pat
         (["archive", TYPE], f"{ONE}/archive", "is archived"),
     ],
 )
-def test_an_event_type_goes_its_way(words: list[str], path: str, told: str, muster: Muster) -> None:
+def test_an_event_type_goes_its_way(
+    words: list[str], path: str, told: str, muster: FakeMuster
+) -> None:
     muster.answers[f"POST {path}"] = EVENT_TYPE
     run = muster.run("event-types", *words)
     assert run.exit_code == 0, run.output
@@ -321,12 +326,12 @@ def test_an_event_type_goes_its_way(words: list[str], path: str, told: str, must
 
 
 def test_what_a_file_is_and_how_a_type_is_called() -> None:
-    assert kind_of("a/B.XSD") is SchemaType.XSD
-    assert kind_of("order.proto") is SchemaType.PROTO
+    assert schema_type_of("a/B.XSD") is SchemaType.XSD
+    assert schema_type_of("order.proto") is SchemaType.PROTO
     with pytest.raises(InputError, match="give --kind"):
-        kind_of("-")
-    assert name_of("shop:orders:sales-order:line-added") == "Sales order line added"
-    assert name_of("odd") == "Odd"
+        schema_type_of("-")
+    assert default_type_name("shop:orders:sales-order:line-added") == "Sales order line added"
+    assert default_type_name("odd") == "Odd"
 
 
 @pytest.mark.parametrize(
@@ -344,7 +349,7 @@ def test_what_a_file_is_and_how_a_type_is_called() -> None:
     ],
 )
 def test_what_cannot_be_right_is_said_before_anything_is_sent(
-    words: list[str], told: str, muster: Muster
+    words: list[str], told: str, muster: FakeMuster
 ) -> None:
     run = muster.run(*words)
     assert run.exit_code == 2

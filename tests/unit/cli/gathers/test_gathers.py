@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 
 RESOURCE: dict[str, Any] = {
     "name": "laboratory",
@@ -54,11 +54,11 @@ STREAM = (
 )
 
 
-def body_of(muster: Muster) -> Any:
+def body_of(muster: FakeMuster) -> Any:
     return json.loads(muster.requests[0].content)
 
 
-def answer_stream(muster: Muster, **changes: Any) -> None:
+def answer_stream(muster: FakeMuster, **changes: Any) -> None:
     summary = {"source": "MUSTER", "status": "completed", **TALLY, **changes}
     text = STREAM % json.dumps(summary)
     muster.answers["GET /api/gathers/g1/stream"] = httpx.Response(200, text=text)
@@ -73,13 +73,13 @@ def answer_stream(muster: Muster, **changes: Any) -> None:
     ],
     ids=" ".join,
 )
-def test_every_command_has_help_with_an_example(words: list[str], muster: Muster) -> None:
+def test_every_command_has_help_with_an_example(words: list[str], muster: FakeMuster) -> None:
     shown = muster.run(*words, "--help")
     assert shown.exit_code == 0, shown.output
     assert f"muster {words[0]}" in shown.stdout.rpartition("Example")[2]
 
 
-def test_a_resource_is_put_with_what_was_given(muster: Muster) -> None:
+def test_a_resource_is_put_with_what_was_given(muster: FakeMuster) -> None:
     muster.answers["PUT /api/resources/a%2Fb"] = httpx.Response(201, json=RESOURCE)
     muster.answers["PUT /api/resources/a/b"] = httpx.Response(201, json=RESOURCE)
     words = ("--header", "X-Unit=7", "--reply", "direct", "--read-timeout", "1.5s")
@@ -99,7 +99,7 @@ def test_a_resource_is_put_with_what_was_given(muster: Muster) -> None:
     }
 
 
-def test_a_secret_is_read_from_a_file_or_standard_input(muster: Muster, tmp_path: Path) -> None:
+def test_a_secret_is_read_from_a_file_or_standard_input(muster: FakeMuster, tmp_path: Path) -> None:
     muster.answers["PUT /api/resources/lab"] = RESOURCE
     file = tmp_path / "token"
     file.write_text("hush\n")
@@ -110,7 +110,7 @@ def test_a_secret_is_read_from_a_file_or_standard_input(muster: Muster, tmp_path
         assert body_of(muster) == {"url": "http://x", "auth": {"type": "bearer", "token": "hush"}}
 
 
-def test_resources_are_listed_and_shown(muster: Muster) -> None:
+def test_resources_are_listed_and_shown(muster: FakeMuster) -> None:
     muster.answers["GET /api/resources"] = {"items": [RESOURCE]}
     listed = muster.run("resources", "list").stdout
     for text in ("laboratory", "http://127.0.0.1:9/ask", "directly", "basic", "1,200"):
@@ -130,7 +130,7 @@ def test_resources_are_listed_and_shown(muster: Muster) -> None:
     assert muster.run("resources", "list").stdout == "No resources.\n"
 
 
-def test_removing_a_resource(muster: Muster) -> None:
+def test_removing_a_resource(muster: FakeMuster) -> None:
     muster.answers["DELETE /api/resources/lab"] = httpx.Response(204)
     assert muster.run("resources", "rm", "lab").stdout == "Resource lab is removed.\n"
     assert json.loads(muster.run("resources", "rm", "lab", "--json").stdout)["removed"] is True
@@ -140,7 +140,7 @@ def test_removing_a_resource(muster: Muster) -> None:
     assert gone.stderr == "There is no resource lab: see `muster resources list`.\n"
 
 
-def test_run_asks_and_prints_answers_as_they_come(muster: Muster) -> None:
+def test_run_asks_and_prints_answers_as_they_come(muster: FakeMuster) -> None:
     muster.answers["POST /api/gathers"] = httpx.Response(202, json=STARTED)
     answer_stream(muster)
     words = ("--timeout", "2.5s", "--context", '{"patient": "17"}')
@@ -159,7 +159,7 @@ def test_run_asks_and_prints_answers_as_they_come(muster: Muster) -> None:
     assert last.endswith("completed  1 of 2 answered, 1 failed, partial")
 
 
-def test_run_as_lines_of_json_begins_with_the_id(muster: Muster) -> None:
+def test_run_as_lines_of_json_begins_with_the_id(muster: FakeMuster) -> None:
     muster.answers["POST /api/gathers"] = httpx.Response(202, json=STARTED)
     answer_stream(muster, **FULL)
     run = muster.run("gather", "run", "laboratory", "--json")
@@ -169,7 +169,7 @@ def test_run_as_lines_of_json_begins_with_the_id(muster: Muster) -> None:
     assert (lines[0]["id"], lines[1]["data"]) == ("g1", {"ü": 1})
 
 
-def test_run_detached_only_starts_it(muster: Muster) -> None:
+def test_run_detached_only_starts_it(muster: FakeMuster) -> None:
     muster.answers["POST /api/gathers"] = httpx.Response(202, json=STARTED)
     run = muster.run("gather", "run", "laboratory", "--detach", "--json")
     assert (run.exit_code, json.loads(run.stdout)) == (0, STARTED)
@@ -177,7 +177,7 @@ def test_run_detached_only_starts_it(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize(("tally", "code"), [(TALLY, 1), (FULL, 0)])
-def test_run_may_wait_for_everyone(tally: dict[str, Any], code: int, muster: Muster) -> None:
+def test_run_may_wait_for_everyone(tally: dict[str, Any], code: int, muster: FakeMuster) -> None:
     muster.answers["POST /api/gathers"] = {**GATHER, **tally}
     run = muster.run("gather", "run", "laboratory", "--mode", "wait")
     assert run.exit_code == code
@@ -187,7 +187,7 @@ def test_run_may_wait_for_everyone(tally: dict[str, Any], code: int, muster: Mus
     assert "it hung up" in run.stdout
 
 
-def test_show_stream_and_cancel(muster: Muster) -> None:
+def test_show_stream_and_cancel(muster: FakeMuster) -> None:
     muster.answers["GET /api/gathers/g1"] = GATHER
     shown = muster.run("gather", "show", "g1")
     assert shown.exit_code == 0, "looking at it is no failure"
@@ -220,7 +220,7 @@ def test_show_stream_and_cancel(muster: Muster) -> None:
     ],
 )
 def test_what_cannot_be_right_is_said_before_anything_is_sent(
-    words: list[str], told: str, muster: Muster
+    words: list[str], told: str, muster: FakeMuster
 ) -> None:
     run = muster.run(*words)
     assert run.exit_code == 2
@@ -228,7 +228,7 @@ def test_what_cannot_be_right_is_said_before_anything_is_sent(
     assert not muster.requests
 
 
-def test_a_refused_gather_is_the_server_s_sentence(muster: Muster) -> None:
+def test_a_refused_gather_is_the_server_s_sentence(muster: FakeMuster) -> None:
     problem = httpx.Response(422, json={"detail": "there is no resource lab"})
     muster.answers["POST /api/gathers"] = problem
     run = muster.run("gather", "run", "lab")

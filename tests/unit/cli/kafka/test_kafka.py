@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from cli.kafka.broker import find_broker
-from cli.kafka.message import Draft, Message
+from cli.kafka.message import ProduceOptions, ProducerMessage
 from cli.kafka.produce import sent_document, sent_sentence
 from cli.shell.errors import CommandError, InputError
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 
 KAFKA: dict[str, Any] = {
     "configured": True,
@@ -87,7 +87,7 @@ def reply(**numbers: Any) -> dict[str, Any]:
 # Looking
 
 
-def test_status_tells_brokers_topics_consumers_and_troubles(muster: Muster) -> None:
+def test_status_tells_brokers_topics_consumers_and_troubles(muster: FakeMuster) -> None:
     muster.answers["GET /api/kafka"] = KAFKA
     run = muster.run("kafka", "status")
     assert run.exit_code == 0, run.output
@@ -102,14 +102,14 @@ def test_status_tells_brokers_topics_consumers_and_troubles(muster: Muster) -> N
         assert told in run.stdout, told
 
 
-def test_status_is_json_for_scripts(muster: Muster) -> None:
+def test_status_is_json_for_scripts(muster: FakeMuster) -> None:
     muster.answers["GET /api/kafka"] = KAFKA
     assert json.loads(muster.run("kafka", "status", "--json").stdout) == KAFKA
     partitions = json.loads(muster.run("kafka", "lag", "--json").stdout)
     assert partitions == KAFKA["partitions"]
 
 
-def test_lag_has_a_line_for_each_partition(muster: Muster) -> None:
+def test_lag_has_a_line_for_each_partition(muster: FakeMuster) -> None:
     muster.answers["GET /api/kafka"] = KAFKA
     lines = [line.split() for line in muster.run("kafka", "lag").stdout.splitlines()]
     assert ["orders", "0", "8", "1,212", "1,204", "k-0"] in lines
@@ -117,7 +117,7 @@ def test_lag_has_a_line_for_each_partition(muster: Muster) -> None:
 
 
 @pytest.mark.parametrize("command", ["status", "lag"])
-def test_an_instance_without_kafka_says_so(command: str, muster: Muster) -> None:
+def test_an_instance_without_kafka_says_so(command: str, muster: FakeMuster) -> None:
     muster.answers["GET /api/kafka"] = {"configured": False, "deadLetters": 2}
     run = muster.run("kafka", command)
     assert run.exit_code == 0
@@ -125,7 +125,7 @@ def test_an_instance_without_kafka_says_so(command: str, muster: Muster) -> None
     assert "2 dead letters" in " ".join(run.stdout.split())
 
 
-def test_dead_letters_are_listed_by_their_filters(muster: Muster) -> None:
+def test_dead_letters_are_listed_by_their_filters(muster: FakeMuster) -> None:
     muster.answers[f"GET {LIST}"] = {"items": [LETTER], "nextCursor": "7"}
     words = ["--topic", "orders", "--error", "JSON", "--redriven", "--limit", "1"]
     run = muster.run("kafka", "dead-letters", "list", *words)
@@ -150,7 +150,9 @@ def test_dead_letters_are_listed_by_their_filters(muster: Muster) -> None:
         (None, "none", "A tombstone"),
     ],
 )
-def test_a_dead_letter_is_shown_whole(data: Any, encoding: str, told: str, muster: Muster) -> None:
+def test_a_dead_letter_is_shown_whole(
+    data: Any, encoding: str, told: str, muster: FakeMuster
+) -> None:
     muster.answers[f"GET {ONE}"] = LETTER | {"data": data, "dataEncoding": encoding}
     shown = muster.run("kafka", "dead-letters", "show", "7").stdout
     assert told in shown
@@ -158,7 +160,7 @@ def test_a_dead_letter_is_shown_whole(data: Any, encoding: str, told: str, muste
     assert "/w==  (base64)" in shown
 
 
-def test_a_dead_letter_is_forgotten(muster: Muster) -> None:
+def test_a_dead_letter_is_forgotten(muster: FakeMuster) -> None:
     muster.answers[f"DELETE {ONE}"] = httpx.Response(204)
     run = muster.run("kafka", "dead-letters", "delete", "7")
     assert run.stdout == "Dead letter 7 is forgotten.\n"
@@ -167,7 +169,7 @@ def test_a_dead_letter_is_forgotten(muster: Muster) -> None:
 # Trying again
 
 
-def test_redrive_goes_on_until_nothing_remains(muster: Muster) -> None:
+def test_redrive_goes_on_until_nothing_remains(muster: FakeMuster) -> None:
     muster.answers[f"POST {REDRIVE}"] = [
         reply(handled=2, remaining=3, nextCursor="5", verdicts={"matched": 2}),
         reply(handled=2, remaining=1, nextCursor="9", verdicts={"matched": 1, "late": 1}),
@@ -182,7 +184,7 @@ def test_redrive_goes_on_until_nothing_remains(muster: Muster) -> None:
     assert run.stdout == summary
 
 
-def test_redrive_tells_what_failed_again_and_ends_with_1(muster: Muster) -> None:
+def test_redrive_tells_what_failed_again_and_ends_with_1(muster: FakeMuster) -> None:
     failure = {"letterId": 7, "topic": "orders", "partition": 0, "offset": 12, "error": "boom"}
     muster.answers[f"POST {REDRIVE}"] = reply(failed=1, failures=[failure], unknown=[9])
     run = muster.run("kafka", "redrive", "9", "7", "7")
@@ -193,14 +195,14 @@ def test_redrive_tells_what_failed_again_and_ends_with_1(muster: Muster) -> None
     assert run.stderr == "There is no dead letter 9.\n"
 
 
-def test_redrive_is_json_for_scripts(muster: Muster) -> None:
+def test_redrive_is_json_for_scripts(muster: FakeMuster) -> None:
     muster.answers[f"POST {REDRIVE}"] = reply(handled=3, verdicts={"matched": 3})
     run = muster.run("kafka", "redrive", "--all", "--json")
     assert json.loads(muster.requests[0].content) == {"all": True, "limit": 100, "cursor": None}
     assert json.loads(run.stdout)["handled"] == 3
 
 
-def test_many_ids_go_in_several_requests(muster: Muster) -> None:
+def test_many_ids_go_in_several_requests(muster: FakeMuster) -> None:
     muster.answers[f"POST {REDRIVE}"] = reply(handled=1)
     run = muster.run("kafka", "redrive", *map(str, range(1, 702)))
     assert run.exit_code == 0
@@ -210,7 +212,7 @@ def test_many_ids_go_in_several_requests(muster: Muster) -> None:
 @pytest.mark.parametrize(
     "words", [[], ["7", "--all"], ["--all", "--topic", "x"], ["7", "--error", "x"]]
 )
-def test_redrive_wants_to_know_which(words: list[str], muster: Muster) -> None:
+def test_redrive_wants_to_know_which(words: list[str], muster: FakeMuster) -> None:
     run = muster.run("kafka", "redrive", *words)
     assert run.exit_code == 2
     assert "Name dead letters" in run.stderr
@@ -221,43 +223,43 @@ def test_redrive_wants_to_know_which(words: list[str], muster: Muster) -> None:
 
 
 def test_of_several_records_each_has_its_number() -> None:
-    message = Message(b'{"c": "c-{n}"}', b"k{n}", (("X-Id", b"{n}"),))
+    message = ProducerMessage(b'{"c": "c-{n}"}', b"k{n}", (("X-Id", b"{n}"),))
     assert list(message.copies(2)) == [
-        Message(b'{"c": "c-1"}', b"k1", (("X-Id", b"1"),)),
-        Message(b'{"c": "c-2"}', b"k2", (("X-Id", b"2"),)),
+        ProducerMessage(b'{"c": "c-1"}', b"k1", (("X-Id", b"1"),)),
+        ProducerMessage(b'{"c": "c-2"}', b"k2", (("X-Id", b"2"),)),
     ]
     assert list(message.copies(1)) == [message]
-    assert list(Message(b"1").copies(2)) == [Message(b"1")] * 2
+    assert list(ProducerMessage(b"1").copies(2)) == [ProducerMessage(b"1")] * 2
 
 
 def test_what_is_typed_becomes_a_record(tmp_path: Path) -> None:
-    draft = Draft(data='{"a": 1.10}', key="k", header=["A=1", "B=x=y", "C="])
-    assert draft.message() == Message(
+    draft = ProduceOptions(data='{"a": 1.10}', key="k", header=["A=1", "B=x=y", "C="])
+    assert draft.message() == ProducerMessage(
         b'{"a": 1.10}', b"k", (("A", b"1"), ("B", b"x=y"), ("C", b""))
     )
-    assert Draft().message() == Message(b"{}")
+    assert ProduceOptions().message() == ProducerMessage(b"{}")
     file = tmp_path / "bytes"
     file.write_bytes(b"\x00\xff")
-    assert Draft(file=file).message() == Message(b"\x00\xff")
+    assert ProduceOptions(file=file).message() == ProducerMessage(b"\x00\xff")
 
 
 @pytest.mark.parametrize(
     "draft",
     [
-        Draft(data="{"),
-        Draft(data="{}", file=Path("/nowhere")),
-        Draft(file=Path("/nowhere")),
-        Draft(header=["novalue"]),
-        Draft(header=["=x"]),
+        ProduceOptions(data="{"),
+        ProduceOptions(data="{}", file=Path("/nowhere")),
+        ProduceOptions(file=Path("/nowhere")),
+        ProduceOptions(header=["novalue"]),
+        ProduceOptions(header=["=x"]),
     ],
     ids=str,
 )
-def test_what_cannot_be_sent_is_said_before_anything_is(draft: Draft) -> None:
+def test_what_cannot_be_sent_is_said_before_anything_is(draft: ProduceOptions) -> None:
     with pytest.raises(InputError):
         draft.message()
 
 
-def test_a_topic_that_cannot_be_is_refused(muster: Muster) -> None:
+def test_a_topic_that_cannot_be_is_refused(muster: FakeMuster) -> None:
     run = muster.run("kafka", "produce", "a b")
     assert run.exit_code == 2
     assert "is no topic" in run.stderr

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.commands import COMMANDS, app
-from cli.operations.haproxy_command import LONGEST_PATH, bounds_of
+from cli.operations.haproxy_command import MAX_PATH_BYTES, proxy_limits_of
 from host.proxy.haproxy import LAUNCHER, find_program
 from settings.settings import Settings
 
@@ -14,7 +14,7 @@ from settings.settings import Settings
 def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A path that is short wherever the tests run."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("cli.operations.haproxy_command.LONGEST_PATH", 4_096)
+    monkeypatch.setattr("cli.operations.haproxy_command.MAX_PATH_BYTES", 4_096)
     return tmp_path / "front"
 
 
@@ -58,11 +58,11 @@ def test_an_open_folder_is_closed_and_a_foreign_thing_refused(short: Path) -> No
 
 
 def test_a_path_that_no_socket_can_have_is_refused() -> None:
-    code, told = run("/" + "x" * LONGEST_PATH)
+    code, told = run("/" + "x" * MAX_PATH_BYTES)
     assert code == 1
-    assert f"at most {LONGEST_PATH} characters" in told
+    assert f"at most {MAX_PATH_BYTES} characters" in told
 
 
 def test_the_bounds_are_those_of_the_settings() -> None:
-    bounds = bounds_of(Settings.load({"request_timeout": 3.5, "source_connections": 7}))
+    bounds = proxy_limits_of(Settings.load({"request_timeout": 3.5, "source_connections": 7}))
     assert (bounds.body_seconds, bounds.source_connections) == (3.5, 7)

@@ -2,7 +2,7 @@ import httpx
 import pytest
 
 from cli.shell.client import UnreachableError, wait_path
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from tests.support.command_line import client_of
 
 
@@ -34,7 +34,7 @@ async def test_a_refusal_is_a_problem_with_its_code() -> None:
     def answer(_: httpx.Request) -> httpx.Response:
         return httpx.Response(409, json={"detail": "another node", "code": "conflict"})
 
-    with pytest.raises(ProblemError) as caught:
+    with pytest.raises(ProblemResponseError) as caught:
         await client_of(answer).post("/x", {})
     assert (caught.value.status, caught.value.code) == (409, "conflict")
 

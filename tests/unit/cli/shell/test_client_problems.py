@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from cli.shell.problems import problem_of
+from cli.shell.problems import parse_problem
 
 
 def told(status: int, document: Any, retry_after: str | None = None) -> str:
-    return problem_of(status, json.dumps(document).encode(), retry_after).sentence
+    return parse_problem(status, json.dumps(document).encode(), retry_after).sentence
 
 
 def test_the_detail_is_the_sentence() -> None:
@@ -63,6 +63,6 @@ def test_what_no_key_can_mend_is_said_without_a_hint() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"\xff"])
 def test_an_answer_that_is_no_problem_document_is_told_as_such(body: bytes) -> None:
-    problem = problem_of(502, body)
+    problem = parse_problem(502, body)
     assert problem.sentence == "The server answered 502 without saying why."
     assert problem.code == ""

@@ -17,4 +17,4 @@ def test_a_pipe_gets_each_row_on_one_line(
         monkeypatch.delenv("COLUMNS", raising=False)
     else:
         monkeypatch.setenv("COLUMNS", columns)
-    assert (context._width() == context._WIDE) is wide
+    assert (context._width() == context._PIPED_WIDTH) is wide

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import pytest
 
-from cli.shell.options import spread
+from cli.shell.options import flatten_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,7 @@ class Group:
     count: Annotated[int, "noted"]
 
 
-@spread
+@flatten_options
 def command(name: str, group: Group, loud: bool = False) -> tuple[str, Group, bool]:
     """Do it."""
     return name, group, loud

@@ -3,7 +3,7 @@ from typing import Any
 from rich.console import Console
 
 from cli.operations.status_view import status_view
-from cli.shell.rates import Rates, Sample, rates_by_actor, total
+from cli.shell.rates import Rates, Sample, rates_by_actor, total_rates
 
 
 def shard(name: str, uptime: float, **stats: Any) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def test_an_actor_that_was_started_in_between_has_no_rate_yet() -> None:
 
 def test_the_total_is_the_sum() -> None:
     rates = {"a": Rates(events=1.0, rows=2.0), "b": Rates(events=0.5, flushes=3.0)}
-    assert total(rates) == Rates(events=1.5, flushes=3.0, rows=2.0)
-    assert total({}) == Rates()
+    assert total_rates(rates) == Rates(events=1.5, flushes=3.0, rows=2.0)
+    assert total_rates({}) == Rates()
 
 
 def test_the_view_shows_actors_hot_correlations_flush_rate_and_backlog() -> None:

@@ -4,10 +4,10 @@ import httpx
 import pytest
 
 from cli.shell.client import UnreachableError
-from cli.shell.problems import ProblemError
+from cli.shell.problems import ProblemResponseError
 from cli.shell.sse import ServerEvent
 from cli.waits import follow as follow_module
-from cli.waits.follow import Progress, follow, sentence_of
+from cli.waits.follow import StreamProgress, entry_sentence, follow
 from tests.support.command_line import client_of
 
 LOG = {
@@ -42,7 +42,7 @@ class BreakingServer:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow_module, "_LONGEST_DELAY", 0.0)
+    monkeypatch.setattr(follow_module, "_MAX_DELAY", 0.0)
 
 
 async def ids(server: object) -> list[str | None]:
@@ -74,7 +74,7 @@ async def test_what_the_server_repeats_is_told_once() -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_what_will_not_change_is_told_at_once(status: int) -> None:
-    with pytest.raises(ProblemError):
+    with pytest.raises(ProblemResponseError):
         await ids(lambda _: httpx.Response(status, json={"detail": "no"}))
 
 
@@ -98,10 +98,10 @@ async def test_an_overloaded_server_is_asked_again_but_not_for_ever() -> None:
 def test_pauses_grow_from_what_the_server_asked_for_and_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(follow_module, "_LONGEST_DELAY", 5.0)
-    progress = Progress(retry=1.0)
+    monkeypatch.setattr(follow_module, "_MAX_DELAY", 5.0)
+    progress = StreamProgress(retry=1.0)
     assert [progress.pause() for _ in range(4)] == [1.0, 2.0, 4.0, 5.0]
-    progress.take(ServerEvent("received", "1", "{}"))
+    progress.accept(ServerEvent("received", "1", "{}"))
     assert progress.pause() == 1.0
     progress.failures = 20
     assert progress.pause() is None
@@ -126,4 +126,4 @@ def test_pauses_grow_from_what_the_server_asked_for_and_end(
     ],
 )
 def test_each_entry_has_a_sentence(kind: str, entry: dict[str, object], sentence: str) -> None:
-    assert sentence_of(kind, entry) == sentence
+    assert entry_sentence(kind, entry) == sentence

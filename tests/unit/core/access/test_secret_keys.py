@@ -2,19 +2,19 @@ import base64
 
 import pytest
 
-from core.access.secret_keys import key_id, parse_keys, show_key
+from core.access.secret_keys import format_key, key_id, parse_keys
 
 ONE, OTHER = b"1" * 32, b"2" * 32
 
 
 def test_a_key_written_down_is_read_back() -> None:
-    assert parse_keys([f" {show_key(ONE)} ", show_key(OTHER)]) == (ONE, OTHER)
+    assert parse_keys([f" {format_key(ONE)} ", format_key(OTHER)]) == (ONE, OTHER)
 
 
 def test_keys_are_told_apart_by_their_ids_which_do_not_show_them() -> None:
     assert key_id(ONE) != key_id(OTHER)
     assert len(key_id(ONE)) == 16
-    assert show_key(ONE) not in key_id(ONE)
+    assert format_key(ONE) not in key_id(ONE)
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ def test_keys_are_told_apart_by_their_ids_which_do_not_show_them() -> None:
         ["hunter2"],
         ["ключ"],
         [base64.b64encode(b"1" * 31).decode()],
-        [show_key(ONE), "hunter2"],
-        [show_key(ONE), show_key(ONE)],
+        [format_key(ONE), "hunter2"],
+        [format_key(ONE), format_key(ONE)],
     ],
 )
 def test_what_is_no_key_is_refused_without_repeating_it(texts: list[str]) -> None:

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.dispatch.attempt import (
-    BODY_CHARS,
-    LONGEST_PUT_OFF,
+    MAX_BODY_CHARS,
+    MAX_FREE_DEFERRAL,
+    AttemptStatus,
+    DeliveryAttempt,
     ErrorType,
-    Result,
-    Sent,
     decide,
     pause_after,
     read_answer,
     read_failure,
 )
-from core.dispatch.job import JobStatus, Standing
+from core.dispatch.job import JobStatus, QueueState
 from core.gathers.gather import State
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC).timestamp()
@@ -29,19 +29,19 @@ def http_date(seconds: float) -> str:
     return format_datetime(datetime.fromtimestamp(NOW + seconds, UTC), usegmt=True)
 
 
-def read(status: int, body: bytes = b"", after: str | None = None) -> Sent:
+def read(status: int, body: bytes = b"", after: str | None = None) -> DeliveryAttempt:
     return read_answer(status, {} if after is None else {"Retry-After": after}, body, NOW)
 
 
-DONE = (Result.SUCCESS, None, None, False)
-REFUSED = (Result.CLIENT_ERROR, ErrorType.PERMANENT, None, False)
-NOT_NOW = (Result.CLIENT_ERROR, ErrorType.TRANSIENT, None, False)
-BROKEN = (Result.SERVER_ERROR, ErrorType.TRANSIENT, None, True)
-NEVER = (Result.SERVER_ERROR, ErrorType.PERMANENT, None, False)
+DONE = (AttemptStatus.SUCCESS, None, None, False)
+REFUSED = (AttemptStatus.CLIENT_ERROR, ErrorType.PERMANENT, None, False)
+NOT_NOW = (AttemptStatus.CLIENT_ERROR, ErrorType.TRANSIENT, None, False)
+BROKEN = (AttemptStatus.SERVER_ERROR, ErrorType.TRANSIENT, None, True)
+NEVER = (AttemptStatus.SERVER_ERROR, ErrorType.PERMANENT, None, False)
 
 
-def put_off(seconds: float) -> tuple[Result, None, float, bool]:
-    return Result.DEFERRED, None, seconds, False
+def put_off(seconds: float) -> tuple[AttemptStatus, None, float, bool]:
+    return AttemptStatus.DEFERRED, None, seconds, False
 
 
 ANSWERS = [
@@ -155,13 +155,13 @@ def test_every_answer_has_a_meaning(
     status: int,
     after: str | None,
     body: bytes,
-    meaning: tuple[Result, ErrorType | None, float | None, bool],
+    meaning: tuple[AttemptStatus, ErrorType | None, float | None, bool],
 ) -> None:
     sent = read(status, body, after)
     assert (sent.status, sent.error_type, sent.delay, sent.counts_as_failure) == meaning
     assert sent.code == status
     assert sent.permanent is (meaning[1] is ErrorType.PERMANENT)
-    assert (sent.error is None) is (sent.status is Result.SUCCESS)
+    assert (sent.error is None) is (sent.status is AttemptStatus.SUCCESS)
 
 
 @pytest.mark.parametrize(
@@ -174,16 +174,18 @@ def test_every_answer_has_a_meaning(
         (read(200, b'{"ack":false,"delaySeconds":2.5}'), "not acknowledged: asked to wait 2.5 s"),
     ],
 )
-def test_an_error_says_what_was_said(sent: Sent, error: str) -> None:
+def test_an_error_says_what_was_said(sent: DeliveryAttempt, error: str) -> None:
     assert sent.error == error
 
 
 @given(st.integers(100, 999), st.text(max_size=40), st.binary(max_size=40))
 def test_whatever_is_said_means_something(status: int, after: str, body: bytes) -> None:
     sent = read(status, body, after)
-    assert (sent.delay is not None) is (sent.status is Result.DEFERRED)
+    assert (sent.delay is not None) is (sent.status is AttemptStatus.DEFERRED)
     assert sent.delay is None or 1 <= sent.delay <= 43_200
-    assert (sent.error_type is None) is (sent.status in {Result.SUCCESS, Result.DEFERRED})
+    assert (sent.error_type is None) is (
+        sent.status in {AttemptStatus.SUCCESS, AttemptStatus.DEFERRED}
+    )
     assert not (sent.counts_as_failure and sent.permanent)
 
 
@@ -200,9 +202,9 @@ def test_what_is_almost_a_date_breaks_nothing(after: str) -> None:
     [
         (b"", None),
         (b"fine", "fine"),
-        (b"x" * (BODY_CHARS + 1), "x" * BODY_CHARS),
-        ("ä".encode() * 9_000, "ä" * BODY_CHARS),
-        ("𝄞".encode() * 9_000, "𝄞" * BODY_CHARS),
+        (b"x" * (MAX_BODY_CHARS + 1), "x" * MAX_BODY_CHARS),
+        ("ä".encode() * 9_000, "ä" * MAX_BODY_CHARS),
+        ("𝄞".encode() * 9_000, "𝄞" * MAX_BODY_CHARS),
         (b"a\0b", "a\ufffdb"),
         (b"\xff\xfe", "\ufffd\ufffd"),
         (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
@@ -215,7 +217,7 @@ def test_a_body_is_kept_as_text_that_can_be_stored(body: bytes, kept: str | None
 @given(st.binary(max_size=200), st.integers(0, 30_000))
 def test_no_body_is_too_much(part: bytes, times: int) -> None:
     kept = read(500, part * times).body
-    assert kept is None or (len(kept) <= BODY_CHARS and "\0" not in kept and kept.encode())
+    assert kept is None or (len(kept) <= MAX_BODY_CHARS and "\0" not in kept and kept.encode())
 
 
 # No answer.
@@ -224,12 +226,12 @@ def test_no_body_is_too_much(part: bytes, times: int) -> None:
 @pytest.mark.parametrize(
     ("state", "status"),
     [
-        (State.TIMEOUT, Result.TIMEOUT),
-        (State.CONNECTION_CLOSED, Result.CONNECTION_ERROR),
-        (State.ERROR, Result.CONNECTION_ERROR),
+        (State.TIMEOUT, AttemptStatus.TIMEOUT),
+        (State.CONNECTION_CLOSED, AttemptStatus.CONNECTION_ERROR),
+        (State.ERROR, AttemptStatus.CONNECTION_ERROR),
     ],
 )
-def test_no_answer_may_be_one_later(state: State, status: Result) -> None:
+def test_no_answer_may_be_one_later(state: State, status: AttemptStatus) -> None:
     sent = read_failure(state, "why", began_at=3.0, seconds=2.0)
     assert (sent.status, sent.error_type, sent.error) == (status, ErrorType.TRANSIENT, "why")
     assert (sent.code, sent.body, sent.delay, sent.counts_as_failure) == (None, None, None, True)
@@ -238,7 +240,7 @@ def test_no_answer_may_be_one_later(state: State, status: Result) -> None:
 
 def test_what_may_not_be_called_never_answers_and_says_nothing_of_the_target() -> None:
     sent = read_failure(State.ERROR, "127.0.0.1 may not be called", permanent=True)
-    assert (sent.status, sent.permanent) == (Result.CONNECTION_ERROR, True)
+    assert (sent.status, sent.permanent) == (AttemptStatus.CONNECTION_ERROR, True)
     assert not sent.counts_as_failure
 
 
@@ -252,7 +254,7 @@ def test_each_pause_is_twice_the_last_up_to_ten_minutes(attempt: int, seconds: f
     broken = read(500)
     for jitter, pause in ((0.0, seconds / 2), (1.0, float(seconds))):
         step = decide(broken, attempt_count=attempt - 1, max_retries=99, jitter=jitter)
-        assert (step.status, step.standing) == (JobStatus.QUEUED, Standing.OPEN)
+        assert (step.status, step.standing) == (JobStatus.QUEUED, QueueState.OPEN)
         assert (step.attempt_count, step.attempt_number, step.wait) == (attempt, attempt, pause)
         assert pause_after(attempt, jitter) == pause
         assert step.error == "HTTP 500"
@@ -282,7 +284,7 @@ STEPS = [
 
 @pytest.mark.parametrize(("sent", "before", "most", "status", "after", "wait"), STEPS)
 def test_what_becomes_of_a_job(
-    sent: Sent, before: int, most: int, status: JobStatus, after: int, wait: float | None
+    sent: DeliveryAttempt, before: int, most: int, status: JobStatus, after: int, wait: float | None
 ) -> None:
     step = decide(sent, attempt_count=before, max_retries=most, jitter=1.0)
     assert (step.status, step.attempt_count, step.wait) == (status, after, wait)
@@ -291,9 +293,9 @@ def test_what_becomes_of_a_job(
     assert (
         step.standing
         is {
-            JobStatus.COMPLETED: Standing.DONE,
-            JobStatus.QUEUED: Standing.OPEN,
-            JobStatus.ERROR: Standing.ERROR,
+            JobStatus.COMPLETED: QueueState.DONE,
+            JobStatus.QUEUED: QueueState.OPEN,
+            JobStatus.ERROR: QueueState.ERROR,
         }[status]
     )
 
@@ -321,7 +323,7 @@ def test_a_job_ends_by_an_answer_or_by_its_last_attempt(
 
 def test_an_attempt_can_be_told_to_another_process() -> None:
     sent = read(429, b"busy", "4")
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=Sent) == sent
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=DeliveryAttempt) == sent
 
 
 def test_dates_in_the_table_are_what_they_seem() -> None:
@@ -331,16 +333,18 @@ def test_dates_in_the_table_are_what_they_seem() -> None:
 @pytest.mark.parametrize(
     ("age", "before", "status", "spent"),
     [
-        (LONGEST_PUT_OFF, 2, JobStatus.QUEUED, 2),
-        (LONGEST_PUT_OFF + 1, 0, JobStatus.QUEUED, 1),
-        (LONGEST_PUT_OFF + 1, 2, JobStatus.ERROR, 3),
+        (MAX_FREE_DEFERRAL, 2, JobStatus.QUEUED, 2),
+        (MAX_FREE_DEFERRAL + 1, 0, JobStatus.QUEUED, 1),
+        (MAX_FREE_DEFERRAL + 1, 2, JobStatus.ERROR, 3),
     ],
 )
 def test_patience_costs_attempts_in_the_end(
     age: float, before: int, status: JobStatus, spent: int
 ) -> None:
     """A job that never expires is not put off for ever."""
-    asks = Sent(status=Result.DEFERRED, delay=60.0, error="HTTP 429: asked to wait 60 s")
+    asks = DeliveryAttempt(
+        status=AttemptStatus.DEFERRED, delay=60.0, error="HTTP 429: asked to wait 60 s"
+    )
     step = decide(asks, attempt_count=before, max_retries=3, jitter=0.5, age=age)
     assert (step.status, step.attempt_count, step.error) == (status, spent, asks.error)
     assert step.wait == (60.0 if status is JobStatus.QUEUED else None)

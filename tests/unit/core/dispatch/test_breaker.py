@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from core.dispatch.breaker import (
-    FEWEST,
     FIRST_PAUSE,
-    LONGEST_PAUSE,
-    TO_CLOSE,
+    MAX_PAUSE,
+    MIN_CALLS,
+    SUCCESSES_TO_CLOSE,
     WINDOW,
     Breaker,
     BreakerState,
@@ -38,12 +38,12 @@ class Model:
 
     @property
     def until(self) -> float:
-        return self.opened_at + min(FIRST_PAUSE * 2.0 ** (self.reopened - 1), LONGEST_PAUSE)
+        return self.opened_at + min(FIRST_PAUSE * 2.0 ** (self.reopened - 1), MAX_PAUSE)
 
     def allows(self, now: float) -> bool:
         return {CLOSED: True, OPEN: now >= self.until, HALF_OPEN: not self.probes}[self.state]
 
-    def began(self) -> int:
+    def begin_attempt(self) -> int:
         if self.state is OPEN:
             self.turn(HALF_OPEN)
         self.probes += self.state is HALF_OPEN
@@ -58,11 +58,11 @@ class Model:
         self.results.append(ok)
         if self.state is CLOSED:
             last = self.results[-WINDOW:]
-            if len(last) >= FEWEST and last.count(False) * 2 >= len(last):
+            if len(last) >= MIN_CALLS and last.count(False) * 2 >= len(last):
                 self.open(now)
         elif not ok:
             self.open(now)
-        elif len(self.results) == TO_CLOSE:
+        elif len(self.results) == SUCCESSES_TO_CLOSE:
             self.reopened = 0
             self.turn(CLOSED)
 
@@ -86,7 +86,9 @@ class BesideItsModel(RuleBasedStateMachine):
     @rule()
     def a_call_begins(self) -> None:
         if self.breaker.allows(self.now):
-            self.under_way.append((self.breaker.began(self.now), self.model.began()))
+            self.under_way.append(
+                (self.breaker.begin_attempt(self.now), self.model.begin_attempt())
+            )
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), ok=st.sampled_from([True, True, False, None]))
@@ -103,8 +105,8 @@ class BesideItsModel(RuleBasedStateMachine):
     def many_calls(self, results: list[bool]) -> None:
         for ok in results:
             if self.breaker.allows(self.now):
-                self.breaker.record(ok, self.now, self.breaker.began(self.now))
-                self.model.ended(ok, self.now, self.model.began())
+                self.breaker.record(ok, self.now, self.breaker.begin_attempt(self.now))
+                self.model.ended(ok, self.now, self.model.begin_attempt())
 
     @rule()
     def somebody_knows_better(self) -> None:
@@ -139,12 +141,12 @@ TestBesideItsModel.settings = settings(max_examples=50, stateful_step_count=40, 
 
 def call(breaker: Breaker, ok: bool, now: float) -> None:
     assert breaker.allows(now)
-    breaker.record(ok, now, breaker.began(now))
+    breaker.record(ok, now, breaker.begin_attempt(now))
 
 
 def opened(now: float = 0.0) -> Breaker:
     breaker = Breaker()
-    for _ in range(FEWEST):
+    for _ in range(MIN_CALLS):
         call(breaker, ok=False, now=now)
     assert breaker.state is OPEN
     return breaker
@@ -152,7 +154,7 @@ def opened(now: float = 0.0) -> Breaker:
 
 def test_few_calls_open_nothing() -> None:
     breaker = Breaker()
-    for _ in range(FEWEST - 1):
+    for _ in range(MIN_CALLS - 1):
         call(breaker, ok=False, now=0.0)
     assert breaker.state is CLOSED
     call(breaker, ok=True, now=0.0)
@@ -193,23 +195,23 @@ def test_it_stays_open_twice_as_long_each_time_up_to_a_minute() -> None:
 
 def test_three_successes_one_after_the_other_close_it() -> None:
     breaker = opened()
-    for count in range(TO_CLOSE):
+    for count in range(SUCCESSES_TO_CLOSE):
         assert breaker.allows(5.0)
-        ticket = breaker.began(5.0)
+        ticket = breaker.begin_attempt(5.0)
         assert breaker.state is HALF_OPEN
         assert not breaker.allows(5.0), f"one at a time: probe {count}"
         assert breaker.opens_at(5.0) is None
         breaker.record(True, 5.0, ticket)
     assert breaker.state is CLOSED
     assert breaker.snapshot()["buffered"] == 0
-    for _ in range(FEWEST):
+    for _ in range(MIN_CALLS):
         call(breaker, ok=False, now=6.0)
     assert breaker.opens_at(6.0) == 11.0, "the next time begins anew"
 
 
 def test_a_probe_that_says_nothing_makes_way_for_the_next() -> None:
     breaker = opened()
-    ticket = breaker.began(5.0)
+    ticket = breaker.begin_attempt(5.0)
     breaker.release(ticket)
     assert breaker.state is HALF_OPEN
     assert breaker.allows(5.0)
@@ -217,16 +219,16 @@ def test_a_probe_that_says_nothing_makes_way_for_the_next() -> None:
 
 def test_calls_from_before_it_opened_neither_close_nor_open_it() -> None:
     breaker = Breaker()
-    old = [breaker.began(0.0) for _ in range(FEWEST + 5)]
-    for ticket in old[:FEWEST]:
+    old = [breaker.begin_attempt(0.0) for _ in range(MIN_CALLS + 5)]
+    for ticket in old[:MIN_CALLS]:
         breaker.record(False, 0.0, ticket)
     assert breaker.state is OPEN
-    breaker.record(True, 1.0, old[FEWEST])
+    breaker.record(True, 1.0, old[MIN_CALLS])
     breaker.record(True, 1.0)
     assert breaker.opens_at(1.0) == 5.0
-    probe = breaker.began(5.0)
-    breaker.record(False, 6.0, old[FEWEST + 1])
-    breaker.release(old[FEWEST + 2])
+    probe = breaker.begin_attempt(5.0)
+    breaker.record(False, 6.0, old[MIN_CALLS + 1])
+    breaker.release(old[MIN_CALLS + 2])
     assert (breaker.state, breaker.allows(6.0)) == (HALF_OPEN, False)
     breaker.record(True, 6.0, probe)
     assert breaker.allows(6.0)
@@ -234,13 +236,13 @@ def test_calls_from_before_it_opened_neither_close_nor_open_it() -> None:
 
 def test_without_tickets_a_call_counts_as_one_of_the_latest() -> None:
     breaker = opened()
-    for _ in range(TO_CLOSE - 1):
-        breaker.began(5.0)
+    for _ in range(SUCCESSES_TO_CLOSE - 1):
+        breaker.begin_attempt(5.0)
         breaker.record(True, 5.0)
-    breaker.began(5.0)
+    breaker.begin_attempt(5.0)
     breaker.release()
     assert breaker.allows(5.0)
-    breaker.began(5.0)
+    breaker.begin_attempt(5.0)
     breaker.record(True, 5.0)
     assert breaker.state is CLOSED
 

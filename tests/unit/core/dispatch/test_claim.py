@@ -1,11 +1,11 @@
 import msgspec
 
-from core.dispatch.claim import Claimed, Profile
+from core.dispatch.claim import ClaimedJob, DeliveryProfile
 from core.dispatch.job import Kind
 
 
 def test_what_may_be_secret_is_not_printed() -> None:
-    claimed = Claimed(
+    claimed = ClaimedJob(
         tenant=1,
         job_id="0ABC",
         send_no=2,
@@ -21,7 +21,9 @@ def test_what_may_be_secret_is_not_printed() -> None:
         headers={"X-Key": "hidden"},
         auth={"type": "bearer", "token": "hidden"},
     )
-    profile = Profile(secrets=(b"hidden",), headers={"X": "hidden"}, auth={"token": "hidden"})
+    profile = DeliveryProfile(
+        secrets=(b"hidden",), headers={"X": "hidden"}, auth={"token": "hidden"}
+    )
     assert repr(claimed) == "Claimed(1, '0ABC', send_no=2)"
     assert "hidden" not in repr(profile)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(claimed), type=Claimed) == claimed
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(claimed), type=ClaimedJob) == claimed

@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.dispatch.claim import Claimed, Profile
+from core.dispatch.claim import ClaimedJob, DeliveryProfile
 from core.dispatch.envelope import body_of, headers_of, idempotency_key
 from core.dispatch.signature import sign_classic, sign_standard
 from core.dispatch.subscription import Signature
-from core.events.cloud_event import Birth, read_binary
+from core.events.cloud_event import EventStamp, read_binary
 from tests.support.deliveries import EVENT, MADE_AT, delivery, task
 
 NOW = MADE_AT + 60
 SECRET = b"s" * 32
-STANDARD = Profile(secrets=(SECRET,))
-CLASSIC = Profile(secrets=(SECRET,), signature=Signature.CLASSIC)
+STANDARD = DeliveryProfile(secrets=(SECRET,))
+CLASSIC = DeliveryProfile(secrets=(SECRET,), signature=Signature.CLASSIC)
 
 
-def headers(job: Claimed, profile: Profile = STANDARD) -> dict[str, str]:
+def headers(job: ClaimedJob, profile: DeliveryProfile = STANDARD) -> dict[str, str]:
     body, content_type = body_of(job)
     return headers_of(job, profile, body, content_type, NOW)
 
@@ -201,7 +201,7 @@ def test_an_event_with_its_data_alone_is_a_cloud_event_in_binary_mode() -> None:
     )
     job = delivery(event=event)
     told = {name.lower(): value for name, value in headers(job).items()}
-    read = read_binary(told, body_of(job)[0], Birth(1, NOW, lambda: "new"))
+    read = read_binary(told, body_of(job)[0], EventStamp(1, NOW, lambda: "new"))
     assert (read.type, read.source, read.subject) == (event.type, event.source, event.subject)
     assert (read.time, read.data_schema) == (event.time, event.data_schema)
     assert (read.type_version, read.message_group) == ("1.0", "m")
@@ -224,7 +224,7 @@ def test_the_key_is_its_creators_or_made_of_what_it_brings_to_whom() -> None:
 
 
 def test_headers_of_the_subscription_and_of_the_job_are_added() -> None:
-    profile = Profile(
+    profile = DeliveryProfile(
         secrets=(SECRET,),
         headers={"X-Own": "1", "X-Both": "subscription", "webhook-id": "mine", "Host": "mine"},
         auth={"type": "bearer", "token": "t"},
@@ -241,7 +241,7 @@ def test_headers_of_the_subscription_and_of_the_job_are_added() -> None:
     assert (told["X-Own"], told["x-both"]) == ("1", "job")
     assert told["Authorization"] == "Basic YTpi"
     assert not {"X-Both", "Content-Length"} & told.keys()
-    assert profile.added["X-Both"] == "subscription", "what is shared is not changed"
+    assert profile.extra_headers["X-Both"] == "subscription", "what is shared is not changed"
 
 
 def test_what_is_too_long_for_a_header_is_left_out() -> None:
@@ -269,7 +269,9 @@ def test_what_is_too_long_for_a_header_is_left_out() -> None:
     ),
     st.sampled_from([STANDARD, CLASSIC]),
 )
-def test_whatever_is_told_no_header_becomes_two(fields: dict[str, Any], form: Profile) -> None:
+def test_whatever_is_told_no_header_becomes_two(
+    fields: dict[str, Any], form: DeliveryProfile
+) -> None:
     told = headers(delivery(**fields), form)
     for name, value in told.items():
         assert name.isascii()
@@ -285,7 +287,7 @@ def test_whatever_is_told_no_header_becomes_two(fields: dict[str, Any], form: Pr
 @pytest.mark.parametrize(
     ("profile", "name"), [(STANDARD, "X-Muster-Tenant"), (CLASSIC, "X-FlowCatalyst-Tenant")]
 )
-def test_the_anchor_is_told_whose_event_it_is(profile: Profile, name: str) -> None:
+def test_the_anchor_is_told_whose_event_it_is(profile: DeliveryProfile, name: str) -> None:
     anchors = delivery(event_tenant="acme", data_only=False)
     assert headers(anchors, profile)[name] == "acme"
     assert json.loads(body_of(anchors)[0])["tenant"] == "acme"

@@ -55,12 +55,12 @@ def test_a_job_is_about_the_client_that_its_event_names() -> None:
 
 
 def test_a_pool_is_told_where_a_job_stands() -> None:
-    pointer = job_of(EVENT, SUBSCRIPTION, "j").pointer(42, 1.5)
-    assert pointer.key == JobKey(ANCHOR, "j")
-    assert pointer.group_key == GroupKey(ANCHOR, "orders@7:order:1")
-    assert pointer.place == (9, 42)
-    assert (pointer.target, pointer.due) == (SUBSCRIPTION.target, 1.5)
-    assert (pointer.retrying, pointer.stuck) == (False, False)
+    job_ref = job_of(EVENT, SUBSCRIPTION, "j").job_ref(42, 1.5)
+    assert job_ref.key == JobKey(ANCHOR, "j")
+    assert job_ref.group_key == GroupKey(ANCHOR, "orders@7:order:1")
+    assert job_ref.place == (9, 42)
+    assert (job_ref.target, job_ref.due) == (SUBSCRIPTION.target, 1.5)
+    assert (job_ref.retrying, job_ref.stuck) == (False, False)
 
 
 def test_one_tenants_trouble_at_the_anchor_is_not_anothers() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.dispatch.groups import GroupState, Member, head_of, is_blocked, state_of
+from core.dispatch.groups import GroupMember, GroupState, head_of, is_blocked, state_of
 from core.dispatch.job import JobStatus, Mode
 
 NOW = 1_000.0
@@ -15,8 +15,8 @@ def member(
     mode: Mode = BLOCK,
     scheduled_for: float | None = None,
     sequence: int = 99,
-) -> Member:
-    return Member(
+) -> GroupMember:
+    return GroupMember(
         job_id=f"job-{position}",
         status=status,
         mode=mode,
@@ -27,7 +27,7 @@ def member(
     )
 
 
-def failed(position: int, mode: Mode = BLOCK) -> Member:
+def failed(position: int, mode: Mode = BLOCK) -> GroupMember:
     return member(position, JobStatus.ERROR, mode)
 
 
@@ -46,7 +46,7 @@ def failed(position: int, mode: Mode = BLOCK) -> Member:
     ],
 )
 def test_what_failed_holds_what_comes_later_and_must_not_pass(
-    first_failed: Member | None, next_up: Member | None, blocked: bool
+    first_failed: GroupMember | None, next_up: GroupMember | None, blocked: bool
 ) -> None:
     assert is_blocked(first_failed, next_up) is blocked
     head = head_of(first_failed, next_up)
@@ -67,7 +67,7 @@ def test_what_failed_holds_what_comes_later_and_must_not_pass(
     ],
 )
 def test_a_group_that_is_free_does_what_its_head_does(
-    first_failed: Member | None, next_up: Member | None, state: GroupState
+    first_failed: GroupMember | None, next_up: GroupMember | None, state: GroupState
 ) -> None:
     assert state_of(first_failed, next_up, parked=False, now=NOW) is state
 

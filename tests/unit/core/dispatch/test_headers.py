@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.dispatch.headers import (
-    added,
-    authorization,
-    fact,
+    authorization_header,
+    custom_headers,
+    encode_header_value,
     is_settable,
-    joined,
-    plain,
-    settable,
+    merge_headers,
+    plain_header_value,
+    settable_headers,
 )
 
 
@@ -52,7 +52,7 @@ def test_what_may_be_set(name: str) -> None:
 )
 def test_what_is_ours_or_of_the_connection_or_no_name_may_not(name: str) -> None:
     assert not is_settable(name)
-    assert settable({name: "1"}) == {}
+    assert settable_headers({name: "1"}) == {}
 
 
 @pytest.mark.parametrize(
@@ -68,26 +68,29 @@ def test_what_is_ours_or_of_the_connection_or_no_name_may_not(name: str) -> None
     ],
 )
 def test_a_fact_is_written_as_cloud_events_has_it(text: str, value: str) -> None:
-    assert fact(text) == value
+    assert encode_header_value(text) == value
 
 
 @given(st.text())
 def test_every_fact_is_safe_and_can_be_read(text: str) -> None:
-    value = fact(text)
+    value = encode_header_value(text)
     assert all("\x21" <= letter <= "\x7e" for letter in value)
     assert unquote(value) == text.encode(errors="replace").decode()
 
 
 @given(st.text())
 def test_every_value_is_safe_and_what_is_safe_stays(text: str) -> None:
-    value = plain(text)
+    value = plain_header_value(text)
     assert all("\x20" <= letter <= "\x7e" for letter in value)
-    assert plain(value) == value
+    assert plain_header_value(value) == value
 
 
 def test_of_two_spellings_the_last_is_kept() -> None:
-    assert settable({"X-A": "1", "x-a": "2", "X-B": "ä\n"}) == {"x-a": "2", "X-B": "%C3%A4%0A"}
-    assert joined({"X-A": "1", "x-b": "1"}, {"X-B": "2"}) == {"X-A": "1", "X-B": "2"}
+    assert settable_headers({"X-A": "1", "x-a": "2", "X-B": "ä\n"}) == {
+        "x-a": "2",
+        "X-B": "%C3%A4%0A",
+    }
+    assert merge_headers({"X-A": "1", "x-b": "1"}, {"X-B": "2"}) == {"X-A": "1", "X-B": "2"}
 
 
 @pytest.mark.parametrize(
@@ -103,15 +106,15 @@ def test_of_two_spellings_the_last_is_kept() -> None:
     ],
 )
 def test_who_calls_is_shown(auth: dict[str, str] | None, value: str | None) -> None:
-    assert authorization(auth) == value
+    assert authorization_header(auth) == value
 
 
 def test_who_calls_stands_above_a_header_of_that_name() -> None:
     auth = {"type": "bearer", "token": "t"}
-    assert added({"authorization": "mine", "X-A": "1"}, auth) == {
+    assert custom_headers({"authorization": "mine", "X-A": "1"}, auth) == {
         "X-A": "1",
         "Authorization": "Bearer t",
     }
-    assert added({"authorization": "mine"}, None) == {"authorization": "mine"}
-    assert added({}, None) == {}
-    assert added({}, auth) == {"Authorization": "Bearer t"}
+    assert custom_headers({"authorization": "mine"}, None) == {"authorization": "mine"}
+    assert custom_headers({}, None) == {}
+    assert custom_headers({}, auth) == {"Authorization": "Bearer t"}

@@ -2,11 +2,11 @@
 
 import pytest
 
-from core.dispatch.health import Backlog, Condition, PoolVitals, judge, rate_of
+from core.dispatch.health import BacklogTrend, Condition, PoolHealth, assess_health, success_rate
 
 
-def pool(**fields: object) -> PoolVitals:
-    return PoolVitals(code="default", **fields)  # type: ignore[arg-type]
+def pool(**fields: object) -> PoolHealth:
+    return PoolHealth(code="default", **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -24,16 +24,16 @@ def pool(**fields: object) -> PoolVitals:
     ],
 )
 def test_the_worst_decides_and_is_named(
-    pools: list[PoolVitals], warnings: int, condition: Condition, reason: str | None
+    pools: list[PoolHealth], warnings: int, condition: Condition, reason: str | None
 ) -> None:
-    found, told = judge(pools, warnings)
+    found, told = assess_health(pools, warnings)
     assert found is condition
     assert (told is None) if reason is None else (told is not None and reason in told)
 
 
 def test_of_no_deliveries_all_succeeded() -> None:
-    assert rate_of(0, 0) == 1.0
-    assert rate_of(1, 3) == 0.25
+    assert success_rate(0, 0) == 1.0
+    assert success_rate(1, 3) == 0.25
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_of_no_deliveries_all_succeeded() -> None:
 def test_a_backlog_is_large_or_grows_at_each_look(
     sizes: list[int], too_many: bool, grown: int | None
 ) -> None:
-    backlog = Backlog()
+    backlog = BacklogTrend()
     for size in sizes:
-        found = backlog.look(size)
+        found = backlog.observe(size)
     assert found == (too_many, grown)

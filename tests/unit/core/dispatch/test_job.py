@@ -1,20 +1,20 @@
 """Jobs as pools know them: which group, which place, and how they travel."""
 
 from core.dispatch.job import (
-    STANDING_OF,
+    QUEUE_STATE_OF,
     GroupKey,
     JobKey,
+    JobRef,
     JobStatus,
     Mode,
-    Pointer,
-    Standing,
-    decode_pointers,
-    encode_pointers,
+    QueueState,
+    decode_job_refs,
+    encode_job_refs,
     group_name,
 )
 
-PLAIN = Pointer(tenant=1, job_id="a", position=7, target="http://a")
-GROUPED = Pointer(
+PLAIN = JobRef(tenant=1, job_id="a", position=7, target="http://a")
+GROUPED = JobRef(
     tenant=2,
     job_id="b",
     position=8,
@@ -29,11 +29,11 @@ GROUPED = Pointer(
 
 
 def test_pointers_come_back_as_they_were_sent() -> None:
-    assert decode_pointers(encode_pointers([PLAIN, GROUPED])) == [PLAIN, GROUPED]
+    assert decode_job_refs(encode_job_refs([PLAIN, GROUPED])) == [PLAIN, GROUPED]
 
 
 def test_a_job_keeps_the_order_of_a_group_only_if_it_minds_one() -> None:
-    loose = Pointer(tenant=1, job_id="c", position=9, target="http://a", group="g")
+    loose = JobRef(tenant=1, job_id="c", position=9, target="http://a", group="g")
     assert (PLAIN.group_key, loose.group_key) == (None, None)
     assert GROUPED.group_key == GroupKey(2, "g")
     assert GROUPED.key == JobKey(2, "b")
@@ -46,5 +46,5 @@ def test_a_group_is_named_by_its_subscription_and_its_event() -> None:
 
 
 def test_every_status_has_its_standing() -> None:
-    assert set(STANDING_OF) == set(JobStatus)
-    assert set(STANDING_OF.values()) == set(Standing)
+    assert set(QUEUE_STATE_OF) == set(JobStatus)
+    assert set(QUEUE_STATE_OF.values()) == set(QueueState)

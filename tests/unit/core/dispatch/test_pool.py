@@ -5,8 +5,8 @@ import pytest
 from core.dispatch.pool import (
     PoolRefusal,
     PoolStatus,
-    refuse_another,
     refuse_archive,
+    refuse_beyond_limit,
     refuse_change,
     refuse_code,
 )
@@ -36,7 +36,7 @@ def test_what_is_archived_stays_as_it_is(status: PoolStatus, refusal: PoolRefusa
 def test_a_tenant_has_half_of_the_places_at_most(
     total: int, own: int, most: int, is_anchors: bool, refused: bool
 ) -> None:
-    refusal = refuse_another(total, own, most=most, is_anchors=is_anchors)
+    refusal = refuse_beyond_limit(total, own, most=most, is_anchors=is_anchors)
     assert refusal is (PoolRefusal.POOL_LIMIT if refused else None)
 
 

@@ -2,44 +2,44 @@
 
 from collections.abc import Callable
 
-from core.dispatch.job import GroupKey, JobKey, Mode, Pointer
-from core.dispatch.scheduler import Board, fill
-from core.dispatch.target import Site
+from core.dispatch.job import GroupKey, JobKey, JobRef, Mode
+from core.dispatch.scheduler import JobScheduler, add_while_room
+from core.dispatch.target import TargetKey
 
 NOW = 1_000.0
 BLOCK, NEXT = Mode.BLOCK_ON_ERROR, Mode.NEXT_ON_ERROR
 
 
-def job(position: int, group: str | None = "g", mode: Mode = BLOCK, **fields: object) -> Pointer:
+def job(position: int, group: str | None = "g", mode: Mode = BLOCK, **fields: object) -> JobRef:
     known: dict[str, object] = {"target": "http://a", "tenant": 1} | fields
-    return Pointer(job_id=f"job{position}", position=position, group=group, mode=mode, **known)  # type: ignore[arg-type]  # what the fields are is the test's affair
+    return JobRef(job_id=f"job{position}", position=position, group=group, mode=mode, **known)  # type: ignore[arg-type]  # what the fields are is the test's affair
 
 
-def board_of(*jobs: Pointer, group_limit: int = 100) -> Board:
-    board = Board(group_limit)
+def board_of(*jobs: JobRef, group_limit: int = 100) -> JobScheduler:
+    board = JobScheduler(group_limit)
     for one in jobs:
         board.add(one, NOW)
     return board
 
 
-def anywhere(_: Site) -> bool:
+def anywhere(_: TargetKey) -> bool:
     return True
 
 
-def nowhere(_: Site) -> bool:
+def nowhere(_: TargetKey) -> bool:
     return False
 
 
-def but(target: str) -> Callable[[Site], bool]:
+def but(target: str) -> Callable[[TargetKey], bool]:
     return lambda site: site[1] != target
 
 
-def take(board: Board, now: float = NOW) -> str | None:
+def take(board: JobScheduler, now: float = NOW) -> str | None:
     taken = board.take(now, anywhere)
     return taken.job_id if taken else None
 
 
-def drain(board: Board, now: float = NOW) -> list[str]:
+def drain(board: JobScheduler, now: float = NOW) -> list[str]:
     """Take and finish until nothing may go."""
     names: list[str] = []
     while (one := board.take(now, anywhere)) is not None:
@@ -116,18 +116,18 @@ class TestFailures:
     def test_a_stuck_job_holds_its_group_until_it_is_to_be_sent_again(self) -> None:
         board = board_of(job(1), job(2), job(3, "h"))
         take(board)
-        board.stick(key(1), NOW)
+        board.block(key(1), NOW)
         assert list(board.blocked()) == [(GROUP, key(1))]
         assert drain(board, NOW + 1e6) == ["job3"]
         assert board.add(job(1), NOW)
-        assert board.starved(10) == [GROUP]
+        assert board.stale_groups(10) == [GROUP]
         board.settle(GROUP, [job(1), job(2)], is_all=True, now=NOW)
         assert drain(board) == ["job1", "job2"]
 
     def test_others_pass_by_a_stuck_one(self) -> None:
         board = board_of(job(1), job(2, mode=NEXT), job(3))
         take(board)
-        board.stick(key(1), NOW)
+        board.block(key(1), NOW)
         assert drain(board) == ["job2"]
 
     def test_a_known_job_is_not_taken_in_twice(self) -> None:
@@ -150,7 +150,7 @@ class TestFailures:
     def test_what_is_said_of_strangers_is_not_heard(self) -> None:
         board = board_of(job(1))
         board.finish(key(9), NOW)
-        board.lose(key(9), NOW)
+        board.drop(key(9), NOW)
         assert drain(board) == ["job1"]
 
     def test_one_that_waits_can_be_over(self) -> None:
@@ -171,8 +171,8 @@ class TestSites:
         assert first is not None
         assert first.job_id == "job2"
         assert take(board) is None  # nobody said that the first may take again
-        board.release((1, "http://a"))
-        board.release((1, "http://a"))
+        board.reopen((1, "http://a"))
+        board.reopen((1, "http://a"))
         assert drain(board) == ["job1"]
 
     def test_what_comes_for_a_held_target_waits_with_it(self) -> None:
@@ -182,7 +182,7 @@ class TestSites:
         board.add(job(3, "h"), NOW)
         assert take(board) is None
         assert not board.has_listed
-        board.release((1, "http://a"))
+        board.reopen((1, "http://a"))
         assert board.has_listed
         assert len(drain(board)) == 3
 
@@ -190,9 +190,9 @@ class TestSites:
         board = board_of(job(1))
         assert board.take(NOW, nowhere) is None
         board.finish(key(1), NOW)
-        board.release((1, "http://a"))
+        board.reopen((1, "http://a"))
         assert take(board) is None
-        board.release((1, "http://a"))
+        board.reopen((1, "http://a"))
         assert drain(board_of()) == []
 
     def test_a_group_whose_next_job_goes_elsewhere_is_listed_there(self) -> None:
@@ -224,12 +224,12 @@ class TestParking:
         assert drain(board) == ["job2"]
         board.add(job(3), NOW)
         board.park([], NOW)
-        assert board.starved(10) == [GROUP]
+        assert board.stale_groups(10) == [GROUP]
         board.settle(GROUP, [job(1), job(3)], is_all=True, now=NOW)
         assert drain(board) == ["job1", "job3"]
 
     def test_a_group_may_be_parked_before_anything_of_it_is_known(self) -> None:
-        board = Board()
+        board = JobScheduler()
         board.park([GROUP], NOW)
         board.add(job(1), NOW)
         board.settle(GroupKey(1, "x"), [], is_all=True, now=NOW)
@@ -241,12 +241,12 @@ class TestBounds:
         board = board_of(*(job(at) for at in range(6)), group_limit=4)
         assert len(board) == 4
         assert not board.add(job(9), NOW)
-        assert board.starved(10) == []
+        assert board.stale_groups(10) == []
         assert drain(board) == ["job0", "job1", "job2", "job3"]
-        assert board.starved(10) == [GROUP]
+        assert board.stale_groups(10) == [GROUP]
         assert not board.add(job(9), NOW)
         board.settle(GROUP, [job(4), job(5), job(9)], is_all=True, now=NOW)
-        assert board.starved(10) == []
+        assert board.stale_groups(10) == []
         assert drain(board) == ["job4", "job5", "job9"]
 
     def test_one_that_belongs_before_the_others_takes_the_place_of_the_last(self) -> None:
@@ -267,33 +267,33 @@ class TestBounds:
     def test_a_lost_job_makes_its_group_be_read(self) -> None:
         board = board_of(job(1), job(2), job(7, None))
         take(board)
-        board.lose(key(1), NOW)
-        assert board.starved(10) == [GROUP]
+        board.drop(key(1), NOW)
+        assert board.stale_groups(10) == [GROUP]
         board.settle(GROUP, [job(0, due=NOW + 9), job(1), job(2)], is_all=True, now=NOW)
-        board.lose(key(7), NOW)
-        assert board.starved(10) == []
+        board.drop(key(7), NOW)
+        assert board.stale_groups(10) == []
         assert take(board) is None
         assert drain(board, NOW + 9) == ["job0", "job1", "job2"]
 
     def test_a_group_of_which_nothing_is_left_is_not_read_for_ever(self) -> None:
         board = board_of(job(1))
         take(board)
-        board.lose(key(1), NOW)
-        assert board.starved(10) == [GROUP]
+        board.drop(key(1), NOW)
+        assert board.stale_groups(10) == [GROUP]
         board.settle(GROUP, [], is_all=True, now=NOW)
-        assert board.starved(10) == []
+        assert board.stale_groups(10) == []
         assert not board.knows(GROUP)
 
     def test_a_group_can_be_doubted(self) -> None:
         board = board_of(job(1))
-        board.doubt(GROUP)
+        board.mark_stale(GROUP)
         board.settle(GROUP, [job(1), job(2)], is_all=True, now=NOW)
         assert board.knows(GROUP)
-        assert board.starved(10) == []
+        assert board.stale_groups(10) == []
         assert len(board) == 2
 
     def test_a_group_that_nothing_is_known_of_can_be_settled(self) -> None:
-        board = Board()
+        board = JobScheduler()
         board.settle(GROUP, [job(1)], is_all=True, now=NOW)
         assert [(group, q.is_blocked) for group, q in board.groups()] == [(GROUP, False)]
         assert drain(board) == ["job1"]
@@ -302,13 +302,13 @@ class TestBounds:
     def test_it_knows_which_job_has_waited_longest(self) -> None:
         board = board_of(job(3), job(2, None), job(5))
         assert board.oldest_id() == "job2"
-        assert Board().oldest_id() is None
+        assert JobScheduler().oldest_id() is None
 
     def test_there_is_room_for_so_many(self) -> None:
-        board = Board()
-        rest = fill(board, [job(at, None) for at in range(5)], NOW, 3)
+        board = JobScheduler()
+        rest = add_while_room(board, [job(at, None) for at in range(5)], NOW, 3)
         assert [one.job_id for one in rest] == ["job3", "job4"]
-        assert fill(board, [job(0, None)], NOW, 3) == []
+        assert add_while_room(board, [job(0, None)], NOW, 3) == []
         assert len(board) == 3
 
     def test_it_forgets_when_it_was_to_look(self) -> None:

@@ -9,8 +9,8 @@ from random import Random
 import msgspec
 import pytest
 
-from core.dispatch.job import GroupKey, JobKey, Mode, Pointer
-from core.dispatch.scheduler import Board
+from core.dispatch.job import GroupKey, JobKey, JobRef, Mode
+from core.dispatch.scheduler import JobScheduler
 
 MODES = [Mode.BLOCK_ON_ERROR, Mode.NEXT_ON_ERROR]
 
@@ -19,16 +19,16 @@ MODES = [Mode.BLOCK_ON_ERROR, Mode.NEXT_ON_ERROR]
 class Postgres:
     """What is stored: the jobs that are not over, and what came of each sending."""
 
-    jobs: dict[JobKey, Pointer] = field(default_factory=dict)
+    jobs: dict[JobKey, JobRef] = field(default_factory=dict)
     under_way: list[JobKey] = field(default_factory=list)
     over: list[JobKey] = field(default_factory=list)
 
-    def of(self, group: GroupKey | None) -> list[Pointer]:
+    def of(self, group: GroupKey | None) -> list[JobRef]:
         return sorted(
             (job for job in self.jobs.values() if job.group_key == group), key=lambda j: j.place
         )
 
-    def before(self, job: Pointer) -> list[Pointer]:
+    def before(self, job: JobRef) -> list[JobRef]:
         """What it has to wait for, as `claim_jobs` says."""
         before = [other for other in self.of(job.group_key) if other.place < job.place]
         if job.mode is Mode.BLOCK_ON_ERROR:
@@ -36,9 +36,9 @@ class Postgres:
         return [one for one in before if not one.retrying or one.key in self.under_way]
 
 
-def some_jobs(chance: Random) -> list[Pointer]:
+def some_jobs(chance: Random) -> list[JobRef]:
     return [
-        Pointer(
+        JobRef(
             tenant=1,
             job_id=f"j{position}",
             position=position,
@@ -52,13 +52,13 @@ def some_jobs(chance: Random) -> list[Pointer]:
     ]
 
 
-def look_up(board: Board, stored: Postgres, now: float) -> None:
-    for group in board.starved(10):
+def look_up(board: JobScheduler, stored: Postgres, now: float) -> None:
+    for group in board.stale_groups(10):
         first = stored.of(group)[:3]
         board.settle(group, first, is_all=len(first) < 3, now=now)
 
 
-def end_one(board: Board, stored: Postgres, now: float, chance: Random) -> None:
+def end_one(board: JobScheduler, stored: Postgres, now: float, chance: Random) -> None:
     """One that is under way is over, or is to be sent again."""
     key = stored.under_way.pop(chance.randrange(len(stored.under_way)))
     if chance.random() < 0.4:
@@ -75,7 +75,7 @@ def end_one(board: Board, stored: Postgres, now: float, chance: Random) -> None:
 @pytest.mark.parametrize("seed", range(300))
 def test_groups_keep_their_order_whatever_fails(seed: int) -> None:
     chance = Random(seed)
-    board, stored, now = Board(group_limit=3), Postgres(), 0.0
+    board, stored, now = JobScheduler(group_limit=3), Postgres(), 0.0
     pending = some_jobs(chance)
     for _ in range(5_000):
         for job in pending[: chance.randrange(3)]:
@@ -92,7 +92,7 @@ def test_groups_keep_their_order_whatever_fails(seed: int) -> None:
             look_up(board, stored, now)
         elif before := stored.before(stored.jobs[taken.key]):
             assert not all(one.key in board for one in before), "it knew that it is not next"
-            board.lose(taken.key, now)
+            board.drop(taken.key, now)
         else:
             stored.under_way.append(taken.key)
     assert not stored.jobs, "something was left"

@@ -47,12 +47,12 @@ class TestRoom:
     def test_a_group_that_a_person_has_to_free_takes_the_room_of_one_job(self) -> None:
         board = board_of(*(job(at) for at in range(4)), *(job(at, "h") for at in range(10, 14)))
         take(board)
-        board.stick(key(0), NOW)
+        board.block(key(0), NOW)
         assert len(board) == 5
         board.park([GroupKey(1, "h")], NOW)
         take(board)
         assert len(board) == 2
-        assert board.starved(10) == []
+        assert board.stale_groups(10) == []
         assert not board.add(job(9), NOW)  # Postgres has it
         assert drain(board) == []
         board.settle(GROUP, [job(0, stuck=True), job(1), job(2)], is_all=True, now=NOW)
@@ -61,7 +61,7 @@ class TestRoom:
     def test_jobs_that_pass_by_a_failed_one_stay(self) -> None:
         board = board_of(job(1), job(2, mode=NEXT), job(3, mode=NEXT))
         take(board)
-        board.stick(key(1), NOW)
+        board.block(key(1), NOW)
         assert len(board) == 3
         assert drain(board) == ["job2", "job3"]
 
@@ -80,18 +80,18 @@ class TestRoom:
         while board.take(NOW, but("http://b")):
             pass
         board.add(job(31, None, target="http://c"), NOW)
-        assert board.thin(NOW, NOW + 15, 4, nowhere) == 3 + 6
+        assert board.evict(NOW, NOW + 15, 4, nowhere) == 3 + 6
         left = {1, 5, 6, 10, 11, 12, 13, 30, 31}
         assert {at for at in range(40) if key(at) in board} == left
-        assert board.thin(NOW, NOW + 15, 4, nowhere) == 0
-        board.release((1, "http://b"))
+        assert board.evict(NOW, NOW + 15, 4, nowhere) == 0
+        board.reopen((1, "http://b"))
         assert len(drain(board)) == 5
 
     def test_a_group_that_was_let_go_is_not_read(self) -> None:
         board = board_of(*(job(at, due=NOW + 99) for at in range(6)), group_limit=4)
-        board.doubt(GROUP)
-        assert board.thin(NOW, NOW, 0, anywhere) == 4
-        assert board.starved(10) == []
+        board.mark_stale(GROUP)
+        assert board.evict(NOW, NOW, 0, anywhere) == 4
+        assert board.stale_groups(10) == []
         assert not board.knows(GROUP)
         assert board.next_due() is None
 
@@ -99,5 +99,5 @@ class TestRoom:
         for is_hopeless, stay in ((anywhere, 10), (nowhere, 15)):
             board = board_of(*(job(at, None) for at in range(30)))
             assert board.take(NOW, nowhere) is None
-            board.thin(NOW, NOW, 15, is_hopeless)
+            board.evict(NOW, NOW, 15, is_hopeless)
             assert len(board) == stay

@@ -14,12 +14,12 @@ from core.dispatch.subscription import (
     Subscription,
     SubscriptionSource,
     SubscriptionStatus,
-    candidates,
-    delivers_alike,
+    binding_matches,
+    candidate_patterns,
     is_binding_pattern,
     is_code,
     is_spec_version,
-    takes,
+    same_delivery,
 )
 from core.events.event_type import CODE_LENGTH
 
@@ -78,7 +78,7 @@ def test_secrets_are_not_printed() -> None:
     ],
 )
 def test_words_make_no_difference_to_deliveries(fields: dict[str, Any], alike: bool) -> None:
-    assert delivers_alike(subscription(), replace(subscription(), **fields)) is alike
+    assert same_delivery(subscription(), replace(subscription(), **fields)) is alike
 
 
 @pytest.mark.parametrize(
@@ -143,20 +143,20 @@ def test_a_version_is_exact_or_of_a_major(text: str, fine: bool) -> None:
 
 
 def test_a_code_has_seventeen_patterns() -> None:
-    found = candidates(CREATED)
+    found = candidate_patterns(CREATED)
     assert len(found) == len(set(found)) == 17
     assert {CREATED, "*", "*:*:*:*", "shop:*:order:*"} <= set(found)
 
 
 def test_other_types_are_named_as_they_are_or_by_the_star() -> None:
-    assert candidates("order.created") == ["order.created", "*"]
-    assert candidates("a:b:C:d") == ["a:b:C:d", "*"]
-    assert candidates("*") == ["*"]
+    assert candidate_patterns("order.created") == ["order.created", "*"]
+    assert candidate_patterns("a:b:C:d") == ["a:b:C:d", "*"]
+    assert candidate_patterns("*") == ["*"]
 
 
 @given(pattern=patterns, type_=st.one_of(codes, others))
 def test_a_binding_names_exactly_the_types_it_is_looked_for_under(pattern: str, type_: str) -> None:
-    assert takes(Binding(pattern), type_, None) == (pattern in candidates(type_))
+    assert binding_matches(Binding(pattern), type_, None) == (pattern in candidate_patterns(type_))
 
 
 @pytest.mark.parametrize(
@@ -178,11 +178,11 @@ def test_a_binding_names_exactly_the_types_it_is_looked_for_under(pattern: str, 
 def test_versions_are_held_against_the_binding(
     wanted: str | None, given_version: str | None, taken: bool
 ) -> None:
-    assert takes(Binding(CREATED, wanted), CREATED, given_version) is taken
-    assert not takes(Binding("shop:orders:order:shipped", wanted), CREATED, given_version)
+    assert binding_matches(Binding(CREATED, wanted), CREATED, given_version) is taken
+    assert not binding_matches(Binding("shop:orders:order:shipped", wanted), CREATED, given_version)
 
 
 def test_a_segment_may_be_any() -> None:
-    assert takes(Binding("shop:*:order:*"), CREATED, None)
-    assert not takes(Binding("shop:*:parcel:*"), CREATED, None)
-    assert not takes(Binding("shop:*:order:*"), "order.created", None)
+    assert binding_matches(Binding("shop:*:order:*"), CREATED, None)
+    assert not binding_matches(Binding("shop:*:parcel:*"), CREATED, None)
+    assert not binding_matches(Binding("shop:*:order:*"), "order.created", None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.dispatch.target import origin_of, site_at
+from core.dispatch.target import origin_of, target_key_of
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,4 @@ from core.dispatch.target import origin_of, site_at
 )
 def test_an_address_leads_to_its_server(url: str, origin: str) -> None:
     assert origin_of(url) == origin
-    assert site_at(7, url) == (7, origin)
+    assert target_key_of(7, url) == (7, origin)

@@ -11,10 +11,10 @@ from core.events.cloud_event import read_binary, read_event, version_in
 from core.events.event import BYTES, JSON
 from core.shared.errors import InvalidError
 from tests.unit.core.events.examples import (
-    BIRTH,
     CLOUD,
     HEADERS,
     NOW,
+    STAMP,
     binary,
     plain,
     refusal,
@@ -81,7 +81,7 @@ def test_null_is_as_good_as_nothing() -> None:
 def test_data_is_kept_to_the_byte() -> None:
     raw = b'{"type":"t","source":"s","data": {"b" : 1.10,\n "a": 12345678901234567890123 } }'
     data = b'{"b" : 1.10,\n "a": 12345678901234567890123 }'
-    assert read_event(raw, BIRTH).data == data
+    assert read_event(raw, STAMP).data == data
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_cloud_event_is_known_by_source_and_id() -> None:
 
 def test_a_text_is_a_text_in_structured_mode() -> None:
     assert structured(data='{"a": 1}').data == b'"{\\"a\\": 1}"'
-    assert read_event(msgspec.json.encode(CLOUD | {"data": "{}"}), BIRTH).data == b'"{}"'
+    assert read_event(msgspec.json.encode(CLOUD | {"data": "{}"}), STAMP).data == b'"{}"'
 
 
 @pytest.mark.parametrize("missing", ["id", "specversion", "source", "type"])
@@ -241,4 +241,4 @@ def test_a_header_that_breaks_a_rule_is_named(
 
 def test_a_missing_header_is_named() -> None:
     with pytest.raises(InvalidError, match="ce-source: is required"):
-        read_binary({k: v for k, v in HEADERS.items() if k != "ce-source"}, b"", BIRTH)
+        read_binary({k: v for k, v in HEADERS.items() if k != "ce-source"}, b"", STAMP)

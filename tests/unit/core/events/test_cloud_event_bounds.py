@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.events.cloud_event import read_batch, read_event
-from core.events.event import AHEAD, MOST_CONTEXT, MOST_EXTENSIONS
+from core.events.event import MAX_CLOCK_SKEW, MAX_CONTEXT_PAIRS, MAX_EXTENSIONS
 from core.shared.errors import InvalidError
 from core.shared.json_limits import MAX_DEPTH
-from tests.unit.core.events.examples import BIRTH, CLOUD, LEAST, NOW, binary, plain, refusal
+from tests.unit.core.events.examples import CLOUD, LEAST, NOW, STAMP, binary, plain, refusal
 
 # Bounds
 
@@ -53,7 +53,7 @@ from tests.unit.core.events.examples import BIRTH, CLOUD, LEAST, NOW, binary, pl
         ({"deduplicationId": "x" * 513}, "deduplicationId"),
         ({"messageGroup": "x" * 256}, "messageGroup"),
         ({"contextData": {}}, "contextData"),
-        ({"contextData": [{"key": "a", "value": "b"}] * (MOST_CONTEXT + 1)}, "contextData"),
+        ({"contextData": [{"key": "a", "value": "b"}] * (MAX_CONTEXT_PAIRS + 1)}, "contextData"),
         ({"contextData": ["a"]}, "contextData[0]"),
         ({"contextData": [{"key": "a", "value": "b"}, {"key": "a"}]}, "contextData[1]"),
         ({"contextData": [{"key": "a", "value": 1}]}, "contextData[0].value"),
@@ -67,7 +67,7 @@ from tests.unit.core.events.examples import BIRTH, CLOUD, LEAST, NOW, binary, pl
         ({"own": {}}, "own"),
         ({"own": 2**63}, "own"),
         ({"own": "x" * 1025}, "own"),
-        ({f"own{n}": n for n in range(MOST_EXTENSIONS + 1)}, "extensions"),
+        ({f"own{n}": n for n in range(MAX_EXTENSIONS + 1)}, "extensions"),
         ({"messageGroup": "a", "messagegroup": "a"}, "messagegroup"),
         ({"data": {}, "data_base64": ""}, "data"),
         ({"dataBase64": "", "data_base64": ""}, "data"),
@@ -87,7 +87,7 @@ def test_what_breaks_a_rule_is_named(given: dict[str, Any], field: str) -> None:
 
 
 def test_a_senders_clock_may_be_ahead_by_a_day() -> None:
-    assert plain(time="2025-06-16T15:06:40Z").time == NOW + AHEAD
+    assert plain(time="2025-06-16T15:06:40Z").time == NOW + MAX_CLOCK_SKEW
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def batch(*items: Any) -> bytes:
 
 
 def test_a_batch_may_have_both_forms() -> None:
-    one, two = read_batch(batch(LEAST | {"data": "{}"}, CLOUD | {"data": "{}"}), BIRTH, 10)
+    one, two = read_batch(batch(LEAST | {"data": "{}"}, CLOUD | {"data": "{}"}), STAMP, 10)
     assert (one.data, one.deduplication_id) == (b"{}", None)
     assert (two.data, two.deduplication_id) == (b'"{}"', "shop/e1")
     assert one.event_id < two.event_id
@@ -138,7 +138,7 @@ def test_a_batch_may_have_both_forms() -> None:
 
 def test_a_batch_of_cloud_events_has_nothing_else() -> None:
     with pytest.raises(InvalidError, match=r"\[1\].specversion: is required"):
-        read_batch(batch(CLOUD, LEAST), BIRTH, 10, structured=True)
+        read_batch(batch(CLOUD, LEAST), STAMP, 10, structured=True)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_batch_of_cloud_events_has_nothing_else() -> None:
 )
 def test_a_batch_is_refused_with_the_index(raw: bytes, field: str) -> None:
     with pytest.raises(InvalidError) as raised:
-        read_batch(raw, BIRTH, 2)
+        read_batch(raw, STAMP, 2)
     assert raised.value.field == field
 
 
@@ -168,7 +168,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from([*CLOUD, "data", "time", "contextData", "x"]), json_values))
 def test_whatever_comes_becomes_an_event_or_a_refusal(members: dict[str, Any]) -> None:
     try:
-        found = read_event(msgspec.json.encode(members), BIRTH)
+        found = read_event(msgspec.json.encode(members), STAMP)
     except InvalidError:
         return
     if members.get("data") is not None:
@@ -179,6 +179,6 @@ def test_whatever_comes_becomes_an_event_or_a_refusal(members: dict[str, Any]) -
 @given(st.binary())
 def test_bytes_become_an_event_or_a_refusal(raw: bytes) -> None:
     assert binary(raw).data == (raw or None)
-    for read in (lambda: read_event(raw, BIRTH), lambda: read_batch(raw, BIRTH, 5)):
+    for read in (lambda: read_event(raw, STAMP), lambda: read_batch(raw, STAMP, 5)):
         with pytest.raises(InvalidError):
             read()

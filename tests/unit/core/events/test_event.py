@@ -8,9 +8,9 @@ from core.events.event import (
     Event,
     context_entry,
     context_pair,
+    deduplication_key,
     is_json,
     media_type,
-    once_id,
     type_expression,
 )
 from core.shared.address import Address
@@ -64,7 +64,7 @@ def test_a_media_type_has_no_parameters() -> None:
 def test_two_senders_ids_are_the_same_only_if_source_and_id_are(
     one: tuple[str, str], other: tuple[str, str]
 ) -> None:
-    assert (once_id(*one) == once_id(*other)) == (one == other)
+    assert (deduplication_key(*one) == deduplication_key(*other)) == (one == other)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_two_senders_ids_are_the_same_only_if_source_and_id_are(
     ],
 )
 def test_a_senders_id_stands_after_its_source(source: str, own_id: str, expected: str) -> None:
-    assert once_id(source, own_id) == expected
+    assert deduplication_key(source, own_id) == expected
 
 
 @given(st.text().filter(lambda key: "=" not in key), st.text())

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from core.events.event_type import (
     CODE_LENGTH,
-    MOST_VERSIONS,
-    Changes,
-    Code,
-    Life,
-    Refusal,
+    MAX_VERSIONS,
+    EventTypeCode,
+    EventTypeLifecycle,
+    EventTypeRefusal,
+    StatusChanges,
     TypeStatus,
     Validation,
     Version,
@@ -36,8 +36,10 @@ ARCHIVED = TypeStatus.ARCHIVED
 segments = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
 
 
-def life(versions: Changes | None = None, status: TypeStatus = TypeStatus.CURRENT) -> Life:
-    return Life(status, versions or {})
+def life(
+    versions: StatusChanges | None = None, status: TypeStatus = TypeStatus.CURRENT
+) -> EventTypeLifecycle:
+    return EventTypeLifecycle(status, versions or {})
 
 
 # Codes and patterns
@@ -45,7 +47,7 @@ def life(versions: Changes | None = None, status: TypeStatus = TypeStatus.CURREN
 
 @given(st.tuples(segments, segments, segments, segments))
 def test_a_code_is_its_four_segments(parts: tuple[str, str, str, str]) -> None:
-    code = Code(*parts)
+    code = EventTypeCode(*parts)
     assert parse_code(str(code)) == code
     assert matches(str(code), str(code))
 
@@ -140,16 +142,16 @@ def test_versions_are_ordered_as_numbers_and_shown_as_they_are_written() -> None
 
 def test_a_version_is_added_once_and_never_to_an_archived_type() -> None:
     assert refuse_version(life({V10: CURRENT}), V11) is None
-    assert refuse_version(life({V10: CURRENT}), V10) is Refusal.VERSION_EXISTS
-    assert refuse_version(life(status=ARCHIVED), V10) is Refusal.INVALID_STATUS
-    many = {Version(1, minor): OLD for minor in range(MOST_VERSIONS)}
-    assert refuse_version(life(many), V20) is Refusal.TOO_MANY_VERSIONS
+    assert refuse_version(life({V10: CURRENT}), V10) is EventTypeRefusal.VERSION_EXISTS
+    assert refuse_version(life(status=ARCHIVED), V10) is EventTypeRefusal.INVALID_STATUS
+    many = {Version(1, minor): OLD for minor in range(MAX_VERSIONS)}
+    assert refuse_version(life(many), V20) is EventTypeRefusal.TOO_MANY_VERSIONS
 
 
 def test_a_schema_changes_only_while_its_version_is_not_final() -> None:
     assert refuse_rewrite(life({V10: DRAFT}), V10) is None
-    assert refuse_rewrite(life({V10: CURRENT}), V10) is Refusal.INVALID_STATUS
-    assert refuse_rewrite(life(), V10) is Refusal.VERSION_NOT_FOUND
+    assert refuse_rewrite(life({V10: CURRENT}), V10) is EventTypeRefusal.INVALID_STATUS
+    assert refuse_rewrite(life(), V10) is EventTypeRefusal.VERSION_NOT_FOUND
 
 
 def test_a_final_version_takes_the_place_of_the_one_before_in_its_major() -> None:
@@ -159,32 +161,34 @@ def test_a_final_version_takes_the_place_of_the_one_before_in_its_major() -> Non
 
 
 def test_only_a_draft_becomes_final() -> None:
-    assert finalise(life({V10: CURRENT}), V10) is Refusal.INVALID_STATUS
-    assert finalise(life({V10: OLD}), V10) is Refusal.INVALID_STATUS
-    assert finalise(life({V10: OLD}), V11) is Refusal.VERSION_NOT_FOUND
+    assert finalise(life({V10: CURRENT}), V10) is EventTypeRefusal.INVALID_STATUS
+    assert finalise(life({V10: OLD}), V10) is EventTypeRefusal.INVALID_STATUS
+    assert finalise(life({V10: OLD}), V11) is EventTypeRefusal.VERSION_NOT_FOUND
 
 
 def test_only_a_current_version_is_deprecated() -> None:
     assert deprecate(life({V10: CURRENT}), V10) == {V10: OLD}
-    assert deprecate(life({V10: DRAFT}), V10) is Refusal.CANNOT_DEPRECATE_FINALISING
-    assert deprecate(life({V10: OLD}), V10) is Refusal.ALREADY_DEPRECATED
-    assert deprecate(life(), V10) is Refusal.VERSION_NOT_FOUND
+    assert deprecate(life({V10: DRAFT}), V10) is EventTypeRefusal.CANNOT_DEPRECATE_FINALISING
+    assert deprecate(life({V10: OLD}), V10) is EventTypeRefusal.ALREADY_DEPRECATED
+    assert deprecate(life(), V10) is EventTypeRefusal.VERSION_NOT_FOUND
 
 
 def test_a_type_is_archived_when_no_version_is_needed_any_more() -> None:
     assert refuse_archive(life()) is None
     assert refuse_archive(life({V10: OLD, V11: OLD})) is None
-    assert refuse_archive(life({V10: OLD, V11: CURRENT})) is Refusal.VERSIONS_NOT_DEPRECATED
-    assert refuse_archive(life({V10: DRAFT})) is Refusal.VERSIONS_NOT_DEPRECATED
-    assert refuse_archive(life({V10: OLD}, ARCHIVED)) is Refusal.ALREADY_ARCHIVED
+    assert (
+        refuse_archive(life({V10: OLD, V11: CURRENT})) is EventTypeRefusal.VERSIONS_NOT_DEPRECATED
+    )
+    assert refuse_archive(life({V10: DRAFT})) is EventTypeRefusal.VERSIONS_NOT_DEPRECATED
+    assert refuse_archive(life({V10: OLD}, ARCHIVED)) is EventTypeRefusal.ALREADY_ARCHIVED
 
 
 def test_a_type_is_deleted_when_nobody_can_have_relied_on_it() -> None:
     assert refuse_delete(life()) is None
     assert refuse_delete(life({V10: DRAFT})) is None
     assert refuse_delete(life({V10: OLD}, ARCHIVED)) is None
-    assert refuse_delete(life({V10: OLD})) is Refusal.CANNOT_DELETE
-    assert refuse_delete(life({V10: DRAFT, V11: CURRENT})) is Refusal.CANNOT_DELETE
+    assert refuse_delete(life({V10: OLD})) is EventTypeRefusal.CANNOT_DELETE
+    assert refuse_delete(life({V10: DRAFT, V11: CURRENT})) is EventTypeRefusal.CANNOT_DELETE
 
 
 # What events are held against

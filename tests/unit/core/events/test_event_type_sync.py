@@ -2,18 +2,32 @@
 
 import pytest
 
-from core.events.event_type import MOST_VERSIONS, Life, Refusal, TypeStatus, Version, VersionStatus
-from core.events.event_type_sync import Declared, Refused, Removal, Steps, plan, remove
+from core.events.event_type import (
+    MAX_VERSIONS,
+    EventTypeLifecycle,
+    EventTypeRefusal,
+    TypeStatus,
+    Version,
+    VersionStatus,
+)
+from core.events.event_type_sync import (
+    DesiredVersion,
+    RemovalPlan,
+    SyncPlan,
+    SyncPlanRefused,
+    plan_removal,
+    plan_sync,
+)
 
 DRAFT, CURRENT, OLD = VersionStatus.FINALISING, VersionStatus.CURRENT, VersionStatus.DEPRECATED
 V10, V11, V20 = Version(1, 0), Version(1, 1), Version(2, 0)
 SAME, OTHER = False, True
 
 
-def life(**versions: VersionStatus) -> Life:
+def life(**versions: VersionStatus) -> EventTypeLifecycle:
     """`v1_0=CURRENT` is version 1.0."""
     numbers = {name: name[1:].split("_") for name in versions}
-    return Life(
+    return EventTypeLifecycle(
         versions={Version(*map(int, numbers[name])): status for name, status in versions.items()}
     )
 
@@ -21,87 +35,118 @@ def life(**versions: VersionStatus) -> Life:
 @pytest.mark.parametrize(
     ("stands", "declared", "steps"),
     [
-        (life(), [], Steps()),
-        (life(v1_0=CURRENT), [], Steps()),
-        (life(v1_0=CURRENT), [Declared(V10, SAME)], Steps()),
-        (life(v1_0=CURRENT), [Declared(V10, SAME, CURRENT)], Steps()),
-        (life(v1_0=DRAFT), [Declared(V10, SAME, DRAFT)], Steps()),
-        (life(), [Declared(V10, OTHER)], Steps((V10,), {})),
-        (life(v1_0=DRAFT), [Declared(V10, OTHER)], Steps((V10,), {})),
-        (life(), [Declared(V10, OTHER, CURRENT)], Steps((V10,), {V10: CURRENT})),
-        (life(v1_0=DRAFT), [Declared(V10, SAME, CURRENT)], Steps((), {V10: CURRENT})),
-        (life(v1_0=CURRENT), [Declared(V10, SAME, OLD)], Steps((), {V10: OLD})),
+        (life(), [], SyncPlan()),
+        (life(v1_0=CURRENT), [], SyncPlan()),
+        (life(v1_0=CURRENT), [DesiredVersion(V10, SAME)], SyncPlan()),
+        (life(v1_0=CURRENT), [DesiredVersion(V10, SAME, CURRENT)], SyncPlan()),
+        (life(v1_0=DRAFT), [DesiredVersion(V10, SAME, DRAFT)], SyncPlan()),
+        (life(), [DesiredVersion(V10, OTHER)], SyncPlan((V10,), {})),
+        (life(v1_0=DRAFT), [DesiredVersion(V10, OTHER)], SyncPlan((V10,), {})),
+        (life(), [DesiredVersion(V10, OTHER, CURRENT)], SyncPlan((V10,), {V10: CURRENT})),
+        (life(v1_0=DRAFT), [DesiredVersion(V10, SAME, CURRENT)], SyncPlan((), {V10: CURRENT})),
+        (life(v1_0=CURRENT), [DesiredVersion(V10, SAME, OLD)], SyncPlan((), {V10: OLD})),
         # A new one takes the place of what was in force.
         (
             life(v1_0=CURRENT),
-            [Declared(V11, OTHER, CURRENT), Declared(V10, SAME)],
-            Steps((V11,), {V10: OLD, V11: CURRENT}),
+            [DesiredVersion(V11, OTHER, CURRENT), DesiredVersion(V10, SAME)],
+            SyncPlan((V11,), {V10: OLD, V11: CURRENT}),
         ),
         # The whole history at once, on an empty database.
         (
             life(),
             [
-                Declared(V20, OTHER),
-                Declared(V11, OTHER, CURRENT),
-                Declared(V10, OTHER, OLD),
+                DesiredVersion(V20, OTHER),
+                DesiredVersion(V11, OTHER, CURRENT),
+                DesiredVersion(V10, OTHER, OLD),
             ],
-            Steps((V10, V11, V20), {V10: OLD, V11: CURRENT}),
+            SyncPlan((V10, V11, V20), {V10: OLD, V11: CURRENT}),
         ),
         # What is told of the past takes no place.
-        (life(v1_1=CURRENT), [Declared(V10, OTHER, OLD)], Steps((V10,), {V10: OLD})),
+        (life(v1_1=CURRENT), [DesiredVersion(V10, OTHER, OLD)], SyncPlan((V10,), {V10: OLD})),
     ],
 )
 def test_a_type_gets_where_it_is_declared_to_be(
-    stands: Life, declared: list[Declared], steps: Steps
+    stands: EventTypeLifecycle, declared: list[DesiredVersion], steps: SyncPlan
 ) -> None:
-    assert plan(stands, declared) == steps
+    assert plan_sync(stands, declared) == steps
 
 
 @pytest.mark.parametrize(
     ("stands", "declared", "refused"),
     [
-        (life(v1_0=CURRENT), Declared(V10, OTHER), Refused(Refusal.INVALID_STATUS, V10)),
-        (life(v1_0=OLD), Declared(V10, OTHER), Refused(Refusal.INVALID_STATUS, V10)),
-        (life(v1_0=OLD), Declared(V10, SAME, CURRENT), Refused(Refusal.INVALID_STATUS, V10)),
-        (life(v1_0=CURRENT), Declared(V10, SAME, DRAFT), Refused(Refusal.INVALID_STATUS, V10)),
-        (life(), Declared(V10, SAME), Refused(Refusal.VERSION_NOT_FOUND, V10)),
         (
-            Life(versions={Version(9, n): DRAFT for n in range(MOST_VERSIONS)}),
-            Declared(V10, OTHER),
-            Refused(Refusal.TOO_MANY_VERSIONS, V10),
+            life(v1_0=CURRENT),
+            DesiredVersion(V10, OTHER),
+            SyncPlanRefused(EventTypeRefusal.INVALID_STATUS, V10),
         ),
-        (Life(TypeStatus.ARCHIVED), Declared(V10, OTHER), Refused(Refusal.ALREADY_ARCHIVED)),
+        (
+            life(v1_0=OLD),
+            DesiredVersion(V10, OTHER),
+            SyncPlanRefused(EventTypeRefusal.INVALID_STATUS, V10),
+        ),
+        (
+            life(v1_0=OLD),
+            DesiredVersion(V10, SAME, CURRENT),
+            SyncPlanRefused(EventTypeRefusal.INVALID_STATUS, V10),
+        ),
+        (
+            life(v1_0=CURRENT),
+            DesiredVersion(V10, SAME, DRAFT),
+            SyncPlanRefused(EventTypeRefusal.INVALID_STATUS, V10),
+        ),
+        (
+            life(),
+            DesiredVersion(V10, SAME),
+            SyncPlanRefused(EventTypeRefusal.VERSION_NOT_FOUND, V10),
+        ),
+        (
+            EventTypeLifecycle(versions={Version(9, n): DRAFT for n in range(MAX_VERSIONS)}),
+            DesiredVersion(V10, OTHER),
+            SyncPlanRefused(EventTypeRefusal.TOO_MANY_VERSIONS, V10),
+        ),
+        (
+            EventTypeLifecycle(TypeStatus.ARCHIVED),
+            DesiredVersion(V10, OTHER),
+            SyncPlanRefused(EventTypeRefusal.ALREADY_ARCHIVED),
+        ),
     ],
 )
 def test_no_declaration_goes_round_the_rules(
-    stands: Life, declared: Declared, refused: Refused
+    stands: EventTypeLifecycle, declared: DesiredVersion, refused: SyncPlanRefused
 ) -> None:
-    assert plan(stands, [declared]) == refused
+    assert plan_sync(stands, [declared]) == refused
 
 
 def test_after_its_steps_a_type_needs_no_more() -> None:
-    declared = [Declared(V10, OTHER, OLD), Declared(V11, OTHER, CURRENT), Declared(V20, OTHER)]
-    steps = plan(life(), declared)
-    assert isinstance(steps, Steps)
+    declared = [
+        DesiredVersion(V10, OTHER, OLD),
+        DesiredVersion(V11, OTHER, CURRENT),
+        DesiredVersion(V20, OTHER),
+    ]
+    steps = plan_sync(life(), declared)
+    assert isinstance(steps, SyncPlan)
     assert steps
-    reached = dict.fromkeys(steps.puts, DRAFT) | dict(steps.moves)
-    again = plan(Life(versions=reached), [one._replace(is_other=SAME) for one in declared])
-    assert isinstance(again, Steps)
+    reached = dict.fromkeys(steps.new_schemas, DRAFT) | dict(steps.status_changes)
+    again = plan_sync(
+        EventTypeLifecycle(versions=reached),
+        [one._replace(schema_differs=SAME) for one in declared],
+    )
+    assert isinstance(again, SyncPlan)
     assert not again
 
 
 @pytest.mark.parametrize(
     ("stands", "removal"),
     [
-        (life(), Removal(drops=True)),
-        (life(v1_0=DRAFT), Removal(drops=True)),
-        (Life(TypeStatus.ARCHIVED, {V10: OLD}), Removal(drops=True)),
-        (life(v1_0=OLD), Removal()),
-        (life(v1_0=OLD, v1_1=CURRENT), Removal(kept=Refusal.VERSIONS_NOT_DEPRECATED)),
-        (life(v1_0=OLD, v1_1=DRAFT), Removal(kept=Refusal.VERSIONS_NOT_DEPRECATED)),
+        (life(), RemovalPlan(deletes=True)),
+        (life(v1_0=DRAFT), RemovalPlan(deletes=True)),
+        (EventTypeLifecycle(TypeStatus.ARCHIVED, {V10: OLD}), RemovalPlan(deletes=True)),
+        (life(v1_0=OLD), RemovalPlan()),
+        (life(v1_0=OLD, v1_1=CURRENT), RemovalPlan(kept=EventTypeRefusal.VERSIONS_NOT_DEPRECATED)),
+        (life(v1_0=OLD, v1_1=DRAFT), RemovalPlan(kept=EventTypeRefusal.VERSIONS_NOT_DEPRECATED)),
     ],
 )
 def test_a_type_that_is_declared_no_more_goes_as_far_as_it_may(
-    stands: Life, removal: Removal
+    stands: EventTypeLifecycle, removal: RemovalPlan
 ) -> None:
-    assert remove(stands) == removal
+    assert plan_removal(stands) == removal

@@ -5,39 +5,47 @@ import msgspec
 import pytest
 
 from core.gathers.gather import (
-    Ask,
-    Asked,
-    Call,
+    CallBatch,
     Completeness,
-    Errand,
-    Mode,
+    GatherCall,
+    GatherMode,
+    GatherSpec,
+    GatherSummary,
     OnDisconnect,
+    Question,
     ReplyBy,
     Resource,
     State,
-    Tally,
-    body_of,
+    build_call_batch,
+    call_body,
     callback_url,
-    decode_asked,
-    decode_errand,
-    encode_asked,
-    encode_errand,
-    errand_of,
+    decode_call_batch,
+    decode_gather_spec,
+    encode_call_batch,
+    encode_gather_spec,
     failure,
-    outcome_said,
-    spec_of,
+    outcome_reported,
     state_of,
     state_of_outcome,
-    tally_of,
+    summarize,
+    wait_spec_of,
 )
 from core.waits.spec import Source, Strategy, decode_spec, encode_spec
-from core.waits.state import PENDING, Mark
+from core.waits.state import PENDING, EventState
 from core.waits.strategy import Outcome, Status
-from tests.unit.core.waits.builders import ADDRESS, START, World, cancel, expire, offer, register
+from tests.unit.core.waits.builders import (
+    ADDRESS,
+    START,
+    SingleCorrelation,
+    cancel,
+    expire,
+    offer,
+    register,
+)
 
 NAMES = ("one", "two", "three")
-ASKS = tuple(Ask(name=name) for name in NAMES)
-SPEC = spec_of(ASKS, 10.0)
+ASKS = tuple(Question(name=name) for name in NAMES)
+SPEC = wait_spec_of(ASKS, 10.0)
 KNOWN = {
     "one": Resource(url="http://one.example/ask"),
     "two": Resource(url="http://two.example", reply=ReplyBy.DIRECT, concurrency=3),
@@ -45,26 +53,26 @@ KNOWN = {
 URLS = [f"http://muster.example/{name}" for name in NAMES]
 
 
-def gathered(**outcomes: Outcome) -> World:
+def gathered(**outcomes: Outcome) -> SingleCorrelation:
     """A gather in which these have answered, each in its own way."""
-    world = World()
+    world = SingleCorrelation()
     world.say(register(SPEC), START)
     for second, (name, outcome) in enumerate(outcomes.items(), start=1):
         world.say(offer(f"e-{name}", label=name, outcome=outcome), START + second)
     return world
 
 
-def errand(asked: Asked, known: dict[str, Resource] | None = None) -> Errand:
+def errand(asked: GatherSpec, known: dict[str, Resource] | None = None) -> CallBatch:
     urls = URLS[: len(asked.asks)]
-    return errand_of(asked, ADDRESS, START + 10, KNOWN if known is None else known, urls)
+    return build_call_batch(asked, ADDRESS, START + 10, KNOWN if known is None else known, urls)
 
 
-def called(asked: Asked, known: dict[str, Resource] | None = None) -> list[Call]:
+def called(asked: GatherSpec, known: dict[str, Resource] | None = None) -> list[GatherCall]:
     return list(errand(asked, known).calls)
 
 
-def told(call: Call, context: bytes = b"null") -> Any:
-    return json.loads(body_of(call, context))
+def told(call: GatherCall, context: bytes = b"null") -> Any:
+    return json.loads(call_body(call, context))
 
 
 # What is waited for.
@@ -82,40 +90,40 @@ def test_a_gather_waits_for_an_answer_of_any_kind_from_each() -> None:
 @pytest.mark.parametrize(
     ("outcomes", "expected", "completeness"),
     [
-        ({}, Tally(3, 0, 0, 0), Completeness.EMPTY),
-        ({"one": Outcome.RECEIVED}, Tally(3, 1, 0, 1), Completeness.PARTIAL),
-        (dict.fromkeys(NAMES, Outcome.RECEIVED), Tally(3, 3, 0, 3), Completeness.FULL),
+        ({}, GatherSummary(3, 0, 0, 0), Completeness.EMPTY),
+        ({"one": Outcome.RECEIVED}, GatherSummary(3, 1, 0, 1), Completeness.PARTIAL),
+        (dict.fromkeys(NAMES, Outcome.RECEIVED), GatherSummary(3, 3, 0, 3), Completeness.FULL),
         (
             {"one": Outcome.REJECTED, "two": Outcome.FAILED, "three": Outcome.TIMED_OUT},
-            Tally(3, 0, 2, 3),
+            GatherSummary(3, 0, 2, 3),
             Completeness.EMPTY,
         ),
         (
             {"one": Outcome.REJECTED, "two": Outcome.RECEIVED, "three": Outcome.RECEIVED},
-            Tally(3, 2, 0, 3),
+            GatherSummary(3, 2, 0, 3),
             Completeness.PARTIAL,
         ),
     ],
 )
 def test_answers_are_counted_by_what_they_are(
-    outcomes: dict[str, Outcome], expected: Tally, completeness: Completeness
+    outcomes: dict[str, Outcome], expected: GatherSummary, completeness: Completeness
 ) -> None:
     wait = gathered(**outcomes).waiting_or_ended
-    assert tally_of(wait) == expected
-    assert tally_of(wait).completeness is completeness
+    assert summarize(wait) == expected
+    assert summarize(wait).completeness is completeness
     assert wait.status is (Status.COMPLETED if expected.received == 3 else Status.WAITING)
 
 
 def test_those_that_are_missing_at_the_end_are_errors() -> None:
     world = gathered(one=Outcome.RECEIVED, two=Outcome.REJECTED)
     world.say(expire(START + 10), START + 10)
-    assert tally_of(world.waiting_or_ended) == Tally(3, 1, 1, 3)
+    assert summarize(world.waiting_or_ended) == GatherSummary(3, 1, 1, 3)
 
 
 def test_those_that_a_cancelled_gather_did_not_wait_for_are_none() -> None:
     world = gathered(one=Outcome.RECEIVED)
     world.say(cancel(), START + 2)
-    assert tally_of(world.waiting_or_ended) == Tally(3, 1, 0, 1)
+    assert summarize(world.waiting_or_ended) == GatherSummary(3, 1, 0, 1)
 
 
 # How one of them stands.
@@ -125,20 +133,20 @@ def test_those_that_a_cancelled_gather_did_not_wait_for_are_none() -> None:
     ("mark", "document", "state"),
     [
         (PENDING, None, State.CALLING),
-        (Mark(Outcome.PENDING, START), None, State.ACCEPTED),
-        (Mark(Outcome.RECEIVED, START, 2, "e"), {"status": "ERROR"}, State.OK),
-        (Mark(Outcome.REJECTED, START, 2, "e"), None, State.REJECTED),
-        (Mark(Outcome.TIMED_OUT, START, 2), None, State.TIMEOUT),
-        (Mark(Outcome.FAILED, START, 2, "e"), {"status": "ERROR"}, State.ERROR),
-        (Mark(Outcome.FAILED, START, 2, "e"), None, State.ERROR),
+        (EventState(Outcome.PENDING, START), None, State.ACCEPTED),
+        (EventState(Outcome.RECEIVED, START, 2, "e"), {"status": "ERROR"}, State.OK),
+        (EventState(Outcome.REJECTED, START, 2, "e"), None, State.REJECTED),
+        (EventState(Outcome.TIMED_OUT, START, 2), None, State.TIMEOUT),
+        (EventState(Outcome.FAILED, START, 2, "e"), {"status": "ERROR"}, State.ERROR),
+        (EventState(Outcome.FAILED, START, 2, "e"), None, State.ERROR),
         (
-            Mark(Outcome.FAILED, START, 2, "e"),
+            EventState(Outcome.FAILED, START, 2, "e"),
             {"status": "connection_closed"},
             State.CONNECTION_CLOSED,
         ),
     ],
 )
-def test_a_resource_stands_as_its_mark_says(mark: Mark, document: Any, state: State) -> None:
+def test_a_resource_stands_as_its_mark_says(mark: EventState, document: Any, state: State) -> None:
     assert state_of(mark, document) is state
 
 
@@ -160,14 +168,14 @@ def test_a_resource_stands_as_its_mark_says(mark: Mark, document: Any, state: St
     ],
 )
 def test_an_answer_may_say_itself_how_it_went(document: Any, outcome: Outcome) -> None:
-    assert outcome_said(document) is outcome
+    assert outcome_reported(document) is outcome
 
 
 @pytest.mark.parametrize("state", [State.REJECTED, State.TIMEOUT, State.CONNECTION_CLOSED])
 def test_a_failure_is_kept_so_that_it_can_be_told_again(state: State) -> None:
     document = json.loads(failure(state, "why"))
     assert document == {"status": state, "detail": "why"}
-    assert state_of_outcome(outcome_said(document), document) is state
+    assert state_of_outcome(outcome_reported(document), document) is state
 
 
 # The calls.
@@ -185,13 +193,13 @@ def test_each_interface_has_its_own_place_for_answers(journals: bool, url: str) 
 
 
 def test_a_registered_resource_is_called_as_it_is_registered() -> None:
-    asked = Asked(asks=ASKS[:2], context=msgspec.Raw(b'{"n": 1}'), trace="00-1-2-01")
+    asked = GatherSpec(asks=ASKS[:2], context=msgspec.Raw(b'{"n": 1}'), trace="00-1-2-01")
     one, two = called(asked)
     context = errand(asked).context
     assert (one.address, one.expires_at, one.name) == (ADDRESS, START + 10, "one")
     assert (one.resource, two.resource) == (KNOWN["one"], KNOWN["two"])
     assert (one.callback_url, one.trace, one.journals) == (URLS[0], "00-1-2-01", False)
-    assert one.place == (ADDRESS.key, "one")
+    assert one.call_key == (ADDRESS.key, "one")
     assert told(one, context) == {
         "resource": "one",
         "context": {"n": 1},
@@ -202,25 +210,25 @@ def test_a_registered_resource_is_called_as_it_is_registered() -> None:
 
 
 def test_one_that_was_removed_meanwhile_is_left_out() -> None:
-    assert [call.name for call in called(Asked(asks=ASKS))] == ["one", "two"]
-    assert called(Asked(asks=ASKS), {}) == []
+    assert [call.name for call in called(GatherSpec(asks=ASKS))] == ["one", "two"]
+    assert called(GatherSpec(asks=ASKS), {}) == []
 
 
 def test_one_that_came_with_the_request_goes_before_a_registered_one() -> None:
     inline = Resource(url="http://elsewhere.example", method="PUT", reply=ReplyBy.DIRECT)
-    (call,) = called(Asked(asks=(Ask(name="one", inline=inline),)))
+    (call,) = called(GatherSpec(asks=(Question(name="one", inline=inline),)))
     assert call.resource == inline
 
 
 def test_a_body_of_its_own_is_sent_to_the_byte() -> None:
-    ask = Ask(name="one", body=msgspec.Raw(b'{"a":  1.10}'))
-    (call,) = called(Asked(asks=(ask,)))
-    assert body_of(call, b"7") == b'{"a":  1.10}'
+    ask = Question(name="one", body=msgspec.Raw(b'{"a":  1.10}'))
+    (call,) = called(GatherSpec(asks=(ask,)))
+    assert call_body(call, b"7") == b'{"a":  1.10}'
 
 
 def test_a_body_of_the_journals_also_says_where_to_answer() -> None:
-    ask = Ask(name="one", body=msgspec.Raw(b'{"patientId":"p","delay":5}'))
-    (call,) = called(Asked(asks=(ask,), journals=True))
+    ask = Question(name="one", body=msgspec.Raw(b'{"patientId":"p","delay":5}'))
+    (call,) = called(GatherSpec(asks=(ask,), journals=True))
     assert told(call) == {
         "patientId": "p",
         "delay": 5,
@@ -231,8 +239,8 @@ def test_a_body_of_the_journals_also_says_where_to_answer() -> None:
 
 def test_one_that_answers_directly_is_not_told_where_to_call_back() -> None:
     body = msgspec.Raw(b'{"patientId":"p","delay":5}')
-    ask = Ask(name="one", path="/direct", reply=ReplyBy.DIRECT, body=body)
-    (call,) = called(Asked(asks=(ask,), journals=True))
+    ask = Question(name="one", path="/direct", reply=ReplyBy.DIRECT, body=body)
+    (call,) = called(GatherSpec(asks=(ask,), journals=True))
     assert (call.resource.url, call.resource.reply) == (
         "http://one.example/ask/direct",
         ReplyBy.DIRECT,
@@ -251,10 +259,10 @@ def test_one_that_answers_directly_is_not_told_where_to_call_back() -> None:
     ],
 )
 def test_a_path_goes_behind_the_path_of_an_address(url: str, whole: str) -> None:
-    ask = Ask(name="one", path="/direct")
-    (call,) = called(Asked(asks=(ask,)), {"one": Resource(url=url)})
+    ask = Question(name="one", path="/direct")
+    (call,) = called(GatherSpec(asks=(ask,)), {"one": Resource(url=url)})
     assert call.resource.url == whole
-    (plain,) = called(Asked(asks=ASKS[:1]), {"one": Resource(url=url)})
+    (plain,) = called(GatherSpec(asks=ASKS[:1]), {"one": Resource(url=url)})
     assert plain.resource.url == url
 
 
@@ -263,65 +271,68 @@ def test_a_path_goes_behind_the_path_of_an_address(url: str, whole: str) -> None
 
 def test_a_request_comes_back_from_the_log_as_it_was() -> None:
     inline = Resource(url="http://x.example", headers={"X-Key": "1"}, rate_per_minute=9)
-    asked = Asked(
+    asked = GatherSpec(
         asks=(
-            Ask(name="one"),
-            Ask(name="two", inline=inline, body=msgspec.Raw(b'{"a":  1.10}')),
-            Ask(name="three", path="/direct", reply=ReplyBy.DIRECT),
+            Question(name="one"),
+            Question(name="two", inline=inline, body=msgspec.Raw(b'{"a":  1.10}')),
+            Question(name="three", path="/direct", reply=ReplyBy.DIRECT),
         ),
         context=msgspec.Raw(b'{"n": 10000000000000000000000000001}'),
-        mode=Mode.WAIT,
+        mode=GatherMode.WAIT,
         on_disconnect=OnDisconnect.DETACH,
         grace=0.5,
         journals=True,
         trace="00-1-2-01",
     )
-    again = decode_asked(encode_asked(asked))
-    assert encode_asked(again) == encode_asked(asked)
+    again = decode_gather_spec(encode_gather_spec(asked))
+    assert encode_gather_spec(again) == encode_gather_spec(asked)
     assert [(ask.name, ask.inline, bytes(ask.body)) for ask in again.asks] == [
         (ask.name, ask.inline, bytes(ask.body)) for ask in asked.asks
     ]
     assert bytes(again.context) == bytes(asked.context)
-    assert (again.mode, again.on_disconnect, again.grace) == (Mode.WAIT, "detach", 0.5)
+    assert (again.mode, again.on_disconnect, again.grace) == (GatherMode.WAIT, "detach", 0.5)
 
 
 def test_the_least_that_can_be_asked_comes_back_as_well() -> None:
-    again = decode_asked(encode_asked(Asked(asks=(Ask(name="one"),))))
+    again = decode_gather_spec(encode_gather_spec(GatherSpec(asks=(Question(name="one"),))))
     assert bytes(again.asks[0].body) == b""
-    assert (bytes(again.context), again.grace, again.mode) == (b"null", 2.0, Mode.STREAM)
+    assert (bytes(again.context), again.grace, again.mode) == (b"null", 2.0, GatherMode.STREAM)
 
 
 def test_calls_travel_as_one_value() -> None:
-    whole = errand(Asked(asks=ASKS, trace="t", context=msgspec.Raw(b'{"n": 1}')))
-    assert decode_errand(encode_errand(whole)) == whole
+    whole = errand(GatherSpec(asks=ASKS, trace="t", context=msgspec.Raw(b'{"n": 1}')))
+    assert decode_call_batch(encode_call_batch(whole)) == whole
 
 
 def test_what_all_are_told_travels_once() -> None:
     context = msgspec.Raw(b'"' + b"x" * 10_000 + b'"')
-    asks = tuple(Ask(name=f"r{n}") for n in range(100))
+    asks = tuple(Question(name=f"r{n}") for n in range(100))
     known = {ask.name: KNOWN["one"] for ask in asks}
     urls = ["http://muster.example/cb"] * len(asks)
-    whole = errand_of(Asked(asks=asks, context=context), ADDRESS, START, known, urls)
-    assert len(encode_errand(whole)) < 50_000
-    assert all(len(body_of(call, whole.context)) > 10_000 for call in whole.calls)
+    whole = build_call_batch(GatherSpec(asks=asks, context=context), ADDRESS, START, known, urls)
+    assert len(encode_call_batch(whole)) < 50_000
+    assert all(len(call_body(call, whole.context)) > 10_000 for call in whole.calls)
 
 
 def test_what_nobody_is_told_does_not_travel() -> None:
-    asks = (Ask(name="one", body=msgspec.Raw(b"1")), Ask(name="two", body=msgspec.Raw(b"2")))
-    assert errand(Asked(asks=asks, context=msgspec.Raw(b'"long"'))).context == b"null"
-    assert errand(Asked(asks=(*asks, ASKS[0]))).context == b"null"
+    asks = (
+        Question(name="one", body=msgspec.Raw(b"1")),
+        Question(name="two", body=msgspec.Raw(b"2")),
+    )
+    assert errand(GatherSpec(asks=asks, context=msgspec.Raw(b'"long"'))).context == b"null"
+    assert errand(GatherSpec(asks=(*asks, ASKS[0]))).context == b"null"
 
 
 @pytest.mark.parametrize(("journals", "inline"), [(False, True), (True, False)])
 def test_one_that_came_with_the_request_is_known_as_that(journals: bool, inline: bool) -> None:
-    asks = (Ask(name="one", inline=KNOWN["two"]), Ask(name="two"))
-    calls = called(Asked(asks=asks, journals=journals))
+    asks = (Question(name="one", inline=KNOWN["two"]), Question(name="two"))
+    calls = called(GatherSpec(asks=asks, journals=journals))
     assert [call.inline for call in calls] == [inline, False]
 
 
 def test_what_is_printed_of_a_call_shows_no_address_and_no_credentials() -> None:
     resource = Resource(url="http://4711.example", headers={"X-Key": "4712"})
-    (call,) = called(Asked(asks=(Ask(name="one"),)), {"one": resource})
-    assert repr(call).startswith("Call('one'")
+    (call,) = called(GatherSpec(asks=(Question(name="one"),)), {"one": resource})
+    assert repr(call).startswith("GatherCall('one'")
     assert "471" not in repr(call)
     assert "muster.example" not in repr(call)

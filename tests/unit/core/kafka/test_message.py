@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kafka.message import BYTES, STRUCTURED, Record, Undecodable, arrival_of
-from core.waits.correlation_ids import Ids, ids_of
-from core.waits.incoming_event import JSON, Arrival, event_id_of
+from core.kafka.message import BYTES, STRUCTURED, KafkaMessage, UndecodableMessage, read_message
+from core.waits.correlation_ids import CorrelationIds, find_ids
+from core.waits.incoming_event import JSON, IncomingEvent, deduplication_id_of
 from core.waits.spec import Source
 
 
-def record(value: bytes | None = b"{}", **headers: str | bytes) -> Record:
-    return Record(
+def record(value: bytes | None = b"{}", **headers: str | bytes) -> KafkaMessage:
+    return KafkaMessage(
         topic="orders",
         partition=3,
         offset=17,
@@ -28,23 +28,23 @@ def _bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-def read(given: Record) -> Arrival:
-    found = arrival_of(given)
-    assert isinstance(found, Arrival), found
+def read(given: KafkaMessage) -> IncomingEvent:
+    found = read_message(given)
+    assert isinstance(found, IncomingEvent), found
     return found
 
 
-def ids(arrival: Arrival) -> tuple[str, str]:
-    found = ids_of(arrival.headers, arrival.body)
+def ids(arrival: IncomingEvent) -> tuple[str, str]:
+    found = find_ids(arrival.headers, arrival.body)
     assert isinstance(found, list), found
-    assert isinstance(found[0], Ids)
+    assert isinstance(found[0], CorrelationIds)
     return found[0].execution_id, found[0].correlation_id
 
 
 def test_a_plain_record_is_json_of_its_topic() -> None:
     arrival = read(record(b'{"correlation_id":"c","execution_id":"e","n":1}'))
     assert (arrival.source, arrival.label, arrival.content_type) == (Source.KAFKA, "orders", JSON)
-    assert event_id_of(arrival, "turn") == "kafka/orders/3/17"
+    assert deduplication_id_of(arrival, "turn") == "kafka/orders/3/17"
     assert ids(arrival) == ("e", "c")
 
 
@@ -93,8 +93,8 @@ def test_a_structured_cloudevent_may_carry_bytes_or_nothing() -> None:
     "value", [b"", b"[]", b"{", b'{"data_base64":"%"}', b'{"data_base64":5}', b'{"data":{]}']
 )
 def test_a_broken_envelope_is_undecodable(value: bytes) -> None:
-    found = arrival_of(record(value, content_type=STRUCTURED))
-    assert isinstance(found, Undecodable)
+    found = read_message(record(value, content_type=STRUCTURED))
+    assert isinstance(found, UndecodableMessage)
     assert "CloudEvent" in found.error
 
 
@@ -143,12 +143,12 @@ def test_whatever_a_record_says_no_text_of_it_has_a_nul(
     if structured:
         headers = [("content-type", STRUCTURED.encode()), *headers]
     value = msgspec.json.encode(document)
-    given_ = Record(topic="t", partition=0, offset=1, value=value, headers=tuple(headers))
-    arrival = arrival_of(given_)
-    if isinstance(arrival, Undecodable):
+    given_ = KafkaMessage(topic="t", partition=0, offset=1, value=value, headers=tuple(headers))
+    arrival = read_message(given_)
+    if isinstance(arrival, UndecodableMessage):
         return
-    texts = [arrival.label, event_id_of(arrival, "turn"), arrival.content_type]
-    found = ids_of(arrival.headers, arrival.body)
+    texts = [arrival.label, deduplication_id_of(arrival, "turn"), arrival.content_type]
+    found = find_ids(arrival.headers, arrival.body)
     if isinstance(found, list):
         texts += [text for pair in found for text in (pair.execution_id, pair.correlation_id)]
     assert not any("\x00" in text for text in texts)
@@ -157,7 +157,7 @@ def test_whatever_a_record_says_no_text_of_it_has_a_nul(
 
 @pytest.mark.parametrize("value", [b"{", b"\xff", b"[" * 100_000])
 def test_what_claims_to_be_json_must_be_json(value: bytes) -> None:
-    assert isinstance(arrival_of(record(value, content_type=JSON)), Undecodable)
+    assert isinstance(read_message(record(value, content_type=JSON)), UndecodableMessage)
 
 
 def test_a_tombstone_is_null() -> None:
@@ -171,7 +171,7 @@ def test_a_header_of_bytes_is_no_id() -> None:
 
 def test_a_header_without_a_value_is_as_if_it_were_not_there() -> None:
     nulls = (("X-Correlation-Id", None), ("content-type", None))
-    given = Record(topic="t", partition=0, offset=0, value=b"{}", headers=nulls)
+    given = KafkaMessage(topic="t", partition=0, offset=0, value=b"{}", headers=nulls)
     assert read(given).headers == {}
 
 
@@ -180,5 +180,5 @@ VALUES = st.none() | st.binary(max_size=9)
 
 @given(st.binary(), st.lists(st.tuples(st.text(max_size=9), VALUES), max_size=4))
 def test_no_bytes_raise(value: bytes, headers: list[tuple[str, bytes | None]]) -> None:
-    given = Record(topic="t", partition=0, offset=0, value=value, headers=tuple(headers))
-    assert isinstance(arrival_of(given), Arrival | Undecodable)
+    given = KafkaMessage(topic="t", partition=0, offset=0, value=value, headers=tuple(headers))
+    assert isinstance(read_message(given), IncomingEvent | UndecodableMessage)

@@ -2,48 +2,51 @@ from dataclasses import replace
 
 import pytest
 
-from core.kafka.topic_routing import TopicBook, TopicRule, completion_topic
+from core.kafka.topic_routing import TopicRouting, TopicRule, completion_topic
 from core.shared.errors import InvalidError
 from core.shared.kafka_config import KafkaConfig
 
-BOOK = TopicBook.parse(["orders", r"^acme\..*=acme", "shared=beta"], "default")
+BOOK = TopicRouting.parse(["orders", r"^acme\..*=acme", "shared=beta"], "default")
 EXISTING = ["orders", "orders2", "acme.a", "acme.b", "shared", "other", "xacme.c"]
 TENANTS = ["default", "acme", "beta"]
 
 
 def test_names_and_patterns_are_read() -> None:
-    assert BOOK.wanted(EXISTING, [], TENANTS) == {"orders", "acme.a", "acme.b", "shared"}
+    assert BOOK.topics_to_read(EXISTING, [], TENANTS) == {"orders", "acme.a", "acme.b", "shared"}
 
 
 def test_a_topic_that_a_wait_names_is_read_once_it_exists() -> None:
     named = [("other", "default"), ("later", "default")]
-    assert BOOK.wanted(EXISTING, named, TENANTS) >= {"other"}
-    assert "later" not in BOOK.wanted(EXISTING, named, TENANTS)
-    assert "later" in BOOK.wanted([*EXISTING, "later"], named, TENANTS)
+    assert BOOK.topics_to_read(EXISTING, named, TENANTS) >= {"other"}
+    assert "later" not in BOOK.topics_to_read(EXISTING, named, TENANTS)
+    assert "later" in BOOK.topics_to_read([*EXISTING, "later"], named, TENANTS)
 
 
 def test_naming_another_s_topic_opens_nothing() -> None:
     named = [("other", "acme"), ("acme.z", "acme"), ("shared", "default")]
-    assert BOOK.wanted(["other", "acme.z"], named, TENANTS) == {"acme.z"}
-    assert BOOK.strangers(named) == [("other", "acme", "default"), ("shared", "default", "beta")]
+    assert BOOK.topics_to_read(["other", "acme.z"], named, TENANTS) == {"acme.z"}
+    assert BOOK.foreign_topics(named) == [
+        ("other", "acme", "default"),
+        ("shared", "default", "beta"),
+    ]
 
 
 def test_a_tenant_is_told_on_its_own_topics_and_on_the_one_for_all() -> None:
     config = KafkaConfig(bootstrap="b:1", topics=("^acme[.].*=acme",), completion_topic="ends")
-    book = TopicBook.of(config)
-    book.check_told(["acme.done", "ends"], "acme")
-    book.check_told(["mine", "ends"], "default")
+    book = TopicRouting.of(config)
+    book.check_completion_topics(["acme.done", "ends"], "acme")
+    book.check_completion_topics(["mine", "ends"], "default")
     for topic, tenant in (("mine", "acme"), ("acme.done", "default"), ("mine", None)):
         with pytest.raises(InvalidError, match=rf"data.completionTopic: .*{topic}"):
-            book.check_told([topic], tenant)
+            book.check_completion_topics([topic], tenant)
 
 
 def test_a_topic_of_a_tenant_that_does_not_exist_is_left_alone() -> None:
-    assert BOOK.wanted(EXISTING, [], ["default"]) == {"orders"}
+    assert BOOK.topics_to_read(EXISTING, [], ["default"]) == {"orders"}
 
 
 def test_the_first_entry_that_names_a_tenant_decides() -> None:
-    book = TopicBook.parse(["^a.*", "^ab.*=two", "abc=three"], "one")
+    book = TopicRouting.parse(["^a.*", "^ab.*=two", "abc=three"], "one")
     assert [book.tenant_of(topic) for topic in ("a", "ab", "abc", "z")] == [
         "one",
         "two",
@@ -66,20 +69,20 @@ def test_a_pattern_fits_whole_names_and_may_hold_an_equals_sign() -> None:
 
 def test_a_pattern_does_not_make_it_read_its_own_words() -> None:
     existing = ["__consumer_offsets", "orders", "done"]
-    every = TopicBook.parse(["^.*"], "one", own=["done"])
-    assert every.wanted(existing, [], ["one"]) == {"orders"}
-    asked = TopicBook.parse(["^.*", "done"], "one", own=["done"])
-    assert asked.wanted(existing, [], ["one"]) == {"orders", "done"}
+    every = TopicRouting.parse(["^.*"], "one", own=["done"])
+    assert every.topics_to_read(existing, [], ["one"]) == {"orders"}
+    asked = TopicRouting.parse(["^.*", "done"], "one", own=["done"])
+    assert asked.topics_to_read(existing, [], ["one"]) == {"orders", "done"}
 
 
 def test_the_book_of_a_configuration_leaves_out_its_own_topics() -> None:
     config = KafkaConfig(
         bootstrap="b:1", topics=("^.*", "x=two"), tenant="one", dead_letter_topic="dead"
     )
-    book = TopicBook.of(config)
+    book = TopicRouting.of(config)
     assert book.own == {"muster.correlation.completed", "dead"}
     assert book.names == [("x", "two")]
-    assert TopicBook.of(KafkaConfig(bootstrap="b:1")).own == {"muster.correlation.completed"}
+    assert TopicRouting.of(KafkaConfig(bootstrap="b:1")).own == {"muster.correlation.completed"}
 
 
 SHARED = KafkaConfig(bootstrap="b:1", tenant="one", dead_letter_topic="dead")
@@ -88,10 +91,10 @@ RESERVED = ("muster.correlation.completed", "dead", "__consumer_offsets")
 
 @pytest.mark.parametrize("topic", RESERVED)
 def test_what_is_for_several_tenants_is_nobodys_to_wait_on(topic: str) -> None:
-    book = TopicBook.of(SHARED)
+    book = TopicRouting.of(SHARED)
     named = [(topic, "one")]
-    assert book.wanted([topic], named, ["one"]) == set()
-    assert book.strangers(named) == [(topic, "one", "one")]
+    assert book.topics_to_read([topic], named, ["one"]) == set()
+    assert book.foreign_topics(named) == [(topic, "one", "one")]
     with pytest.raises(InvalidError, match=rf"data.kafkaEvent.topic: .*{topic}"):
         book.check_awaited([("data.kafkaEvent.topic", topic)])
 
@@ -99,31 +102,31 @@ def test_what_is_for_several_tenants_is_nobodys_to_wait_on(topic: str) -> None:
 @pytest.mark.parametrize("topic", RESERVED)
 @pytest.mark.parametrize("pattern", ["^.*", "^.*=one"])
 def test_no_pattern_gives_it_to_a_tenant(topic: str, pattern: str) -> None:
-    book = TopicBook.of(replace(SHARED, topics=(pattern,)))
-    assert book.wanted([topic], [(topic, "one")], ["one"]) == set()
+    book = TopicRouting.of(replace(SHARED, topics=(pattern,)))
+    assert book.topics_to_read([topic], [(topic, "one")], ["one"]) == set()
     with pytest.raises(InvalidError):
         book.check_awaited([("data.kafkaEvent.topic", topic)])
 
 
 @pytest.mark.parametrize("topic", RESERVED)
 def test_an_entry_that_names_it_in_full_does(topic: str) -> None:
-    book = TopicBook.of(replace(SHARED, topics=(f"{topic}=two",)))
+    book = TopicRouting.of(replace(SHARED, topics=(f"{topic}=two",)))
     book.check_awaited([("data.kafkaEvent.topic", topic)])
-    assert book.wanted([topic], [], ["one", "two"]) == {topic}
+    assert book.topics_to_read([topic], [], ["one", "two"]) == {topic}
     assert book.tenant_of(topic) == "two"
-    assert book.strangers([(topic, "one")]) == [(topic, "one", "two")]
+    assert book.foreign_topics([(topic, "one")]) == [(topic, "one", "two")]
 
 
 @pytest.mark.parametrize("topic", ["dead", "__consumer_offsets"])
 def test_no_wait_is_told_of_there(topic: str) -> None:
-    book = TopicBook.of(SHARED)
-    book.check_told(["muster.correlation.completed"], "one")
+    book = TopicRouting.of(SHARED)
+    book.check_completion_topics(["muster.correlation.completed"], "one")
     with pytest.raises(InvalidError, match="completionTopic"):
-        book.check_told([topic], "one")
+        book.check_completion_topics([topic], "one")
 
 
 def test_a_topic_for_each_tenant_is_that_tenants() -> None:
-    book = TopicBook.of(
+    book = TopicRouting.of(
         replace(SHARED, completion_topic="ends.{tenant}.v1", topics=("^.*=one", "ends.x.v1=y"))
     )
     assert completion_topic("ends.{tenant}.v1", "@anchor") == "ends._anchor.v1"
@@ -138,11 +141,11 @@ def test_a_topic_for_each_tenant_is_that_tenants() -> None:
     assert {topic: book.tenant_of(topic) for topic in owners} == owners
     every = list(owners)
     tenants = ["one", "two", "y"]
-    assert book.wanted(every, [], tenants) == {"ends.x.v1", "ends.two.v2", "other"}
+    assert book.topics_to_read(every, [], tenants) == {"ends.x.v1", "ends.two.v2", "other"}
     named = [("ends.two.v1", "two"), ("ends.two.v1", "one"), ("ends.one.v1", "two")]
-    assert book.wanted(every, named, tenants) >= {"ends.two.v1"}
-    assert "ends.one.v1" not in book.wanted(every, named, tenants)
+    assert book.topics_to_read(every, named, tenants) >= {"ends.two.v1"}
+    assert "ends.one.v1" not in book.topics_to_read(every, named, tenants)
     book.check_awaited([("data.kafkaEvent.topic", "ends.two.v1")])
-    book.check_told(["ends.two.v1"], "two")
+    book.check_completion_topics(["ends.two.v1"], "two")
     with pytest.raises(InvalidError):
-        book.check_told(["ends.two.v1"], "one")
+        book.check_completion_topics(["ends.two.v1"], "one")

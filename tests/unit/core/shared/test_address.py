@@ -8,7 +8,7 @@ from core.shared.address import (
     ID_LENGTH,
     Address,
     check_id,
-    correlation_for,
+    correlation_id_for_node,
     correlation_prefix,
     shard_of,
 )
@@ -52,7 +52,7 @@ def test_ids_of_letters_digits_and_signs_can_serve(value: str) -> None:
 def test_a_key_never_changes_between_releases() -> None:
     """Rows are found by it: another hash would lose every stored wait."""
     assert Address(1, "exec-1", "corr-1").key.hex() == "8091b46d99a9e2a2e4f5a95e6af5cf19"
-    assert correlation_for(1, "exec-1", "node-1") == "e951ccfb-6b09-5f07-80e7-8642f17b51d8"
+    assert correlation_id_for_node(1, "exec-1", "node-1") == "e951ccfb-6b09-5f07-80e7-8642f17b51d8"
 
 
 @given(addresses, st.integers(1, 64))
@@ -66,13 +66,13 @@ def test_keys_spread_over_the_shards_even_for_one_correlation_id() -> None:
 
 
 def test_a_node_has_one_correlation_id_for_all_retries() -> None:
-    first = correlation_for(1, "exec-1", "node-1")
-    assert first == correlation_for(1, "exec-1", "node-1")
+    first = correlation_id_for_node(1, "exec-1", "node-1")
+    assert first == correlation_id_for_node(1, "exec-1", "node-1")
     assert uuid.UUID(first).version == 5
     others = {
-        correlation_for(2, "exec-1", "node-1"),
-        correlation_for(1, "exec-2", "node-1"),
-        correlation_for(1, "exec-1", "node-2"),
+        correlation_id_for_node(2, "exec-1", "node-1"),
+        correlation_id_for_node(1, "exec-2", "node-1"),
+        correlation_id_for_node(1, "exec-1", "node-2"),
     }
     assert len(others | {first}) == 4
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.shared.call_policy import LOOPBACK, Destinations, parse_networks, parse_ports
+from core.shared.call_policy import LOOPBACK, CallPolicy, parse_networks, parse_ports
 
-PUBLIC = Destinations()
+PUBLIC = CallPolicy()
 
 PRIVATE_V4 = (
     "0.0.0.0/8",
@@ -191,7 +191,7 @@ def test_public_addresses_pass_however_they_are_written(four: int, six: int) -> 
 
 
 def test_an_allowed_network_is_called_and_its_neighbours_are_not() -> None:
-    some = Destinations(["10.1.0.0/16", "fd12::/32"])
+    some = CallPolicy(["10.1.0.0/16", "fd12::/32"])
     assert some.permits("10.1.255.255")
     assert some.permits("::ffff:10.1.0.1")
     assert some.permits("fd12::1")
@@ -202,7 +202,7 @@ def test_an_allowed_network_is_called_and_its_neighbours_are_not() -> None:
 
 
 def test_loopback_is_both_of_them_and_nothing_else() -> None:
-    own = Destinations(LOOPBACK)
+    own = CallPolicy(LOOPBACK)
     assert own.permits("127.0.0.1")
     assert own.permits("127.8.8.8")
     assert own.permits("::1")
@@ -213,9 +213,9 @@ def test_loopback_is_both_of_them_and_nothing_else() -> None:
 
 @given(within(*PRIVATE_V4))
 def test_a_network_of_one_version_allows_nothing_of_the_other(number: int) -> None:
-    assert not Destinations(["::/1"]).permits(v4(number))
-    assert Destinations(["0.0.0.0/0"]).permits(v6(EMBEDDINGS["mapped"](number)))
-    assert not Destinations(["0.0.0.0/0"]).permits(v6(EMBEDDINGS["NAT64"](number)))
+    assert not CallPolicy(["::/1"]).permits(v4(number))
+    assert CallPolicy(["0.0.0.0/0"]).permits(v6(EMBEDDINGS["mapped"](number)))
+    assert not CallPolicy(["0.0.0.0/0"]).permits(v6(EMBEDDINGS["NAT64"](number)))
 
 
 # Ports.
@@ -223,7 +223,7 @@ def test_a_network_of_one_version_allows_nothing_of_the_other(number: int) -> No
 
 def test_every_port_is_called_unless_some_are_named() -> None:
     assert all(PUBLIC.permits_port(port) for port in (1, 22, 443, 65_535))
-    some = Destinations((), parse_ports("443, 8000-8100"))
+    some = CallPolicy((), parse_ports("443, 8000-8100"))
     asked = (80, 443, 444, 7_999, 8_000, 8_100, 8_101)
     assert [port for port in asked if some.permits_port(port)] == [443, 8_000, 8_100]
     assert some.permits("8.8.8.8")

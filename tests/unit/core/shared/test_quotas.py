@@ -10,7 +10,7 @@ from core.shared.quotas import (
     StorageUsage,
     StoredKind,
     days_kept,
-    exhausted,
+    exhausted_quota,
     limit_of,
 )
 
@@ -29,16 +29,19 @@ LIMITS = QuotaLimits(rows_per_day=10, bytes_per_day=100, stored_rows=50, stored_
     ],
 )
 def test_the_first_that_is_used_up(usage: StorageUsage, quota: Quota | None) -> None:
-    found = exhausted(usage, LIMITS, {})
+    found = exhausted_quota(usage, LIMITS, {})
     assert (found[0] if found else None) is quota
 
 
 def test_a_tenants_own_limit_goes_before_that_of_all() -> None:
     usage = StorageUsage(rows_today=15, stored_bytes=7)
-    assert exhausted(usage, LIMITS, {"rowsPerDay": 20}) is None
-    assert exhausted(usage, LIMITS, {"rowsPerDay": 0}) is None
-    assert exhausted(usage, LIMITS, {"rowsPerDay": 5}) == (Quota.ROWS_PER_DAY, 5)
-    assert exhausted(usage, LIMITS, {"rowsPerDay": 0, "storedBytes": 7}) == (Quota.STORED_BYTES, 7)
+    assert exhausted_quota(usage, LIMITS, {"rowsPerDay": 20}) is None
+    assert exhausted_quota(usage, LIMITS, {"rowsPerDay": 0}) is None
+    assert exhausted_quota(usage, LIMITS, {"rowsPerDay": 5}) == (Quota.ROWS_PER_DAY, 5)
+    assert exhausted_quota(usage, LIMITS, {"rowsPerDay": 0, "storedBytes": 7}) == (
+        Quota.STORED_BYTES,
+        7,
+    )
 
 
 def test_every_quota_has_a_limit_and_a_setting() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.shared.tenant_share import CONTESTED_FOR, SharedLimit, take_turns
+from core.shared.tenant_share import CONTESTED_FOR, SharedLimit, round_robin
 
 NOW = 1_000.0
 
@@ -96,4 +96,4 @@ def test_it_is_contested_for_a_while_after_a_second_tenant_asked() -> None:
 def test_each_tenant_has_its_turn_and_its_own_order(
     tenants: str, most: int, chosen: list[int]
 ) -> None:
-    assert take_turns([(ord(name), at) for at, name in enumerate(tenants)], most) == chosen
+    assert round_robin([(ord(name), at) for at, name in enumerate(tenants)], most) == chosen

@@ -6,29 +6,29 @@ import msgspec
 from msgspec.structs import replace
 
 from core.shared.address import Address
-from core.waits.inbox import UNREGISTERED, Unregistered
+from core.waits.inbox import UNREGISTERED, UnregisteredAddress
 from core.waits.limits import DEFAULT_LIMITS, WaitLimits
 from core.waits.messages import (
     Abandon,
     Accept,
     Cancel,
     Expire,
-    Judged,
-    Message,
     Offer,
+    OfferReply,
     Reason,
     Register,
     Reply,
     Verdict,
+    WaitMessage,
     decode_messages,
     decode_replies,
-    encode,
+    encode_batch,
 )
 from core.waits.output import aggregate
 from core.waits.spec import Source, WaitSpec, decode_spec, encode_spec
-from core.waits.state import Decision, Entry, Mark, Parked, Wait
+from core.waits.state import Decision, EventState, ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Ending, Outcome
-from core.waits.transitions import take
+from core.waits.transitions import apply
 
 ADDRESS = Address(7, "exec-1", "corr-1")
 START = 1_763_251_200.123456
@@ -39,33 +39,33 @@ class Turn:
     """What was said, to what state, and what came of it."""
 
     before: Wait | None
-    message: Message
+    message: WaitMessage
     decision: Decision
 
 
 @dataclass(slots=True)
-class World:
+class SingleCorrelation:
     """`wait` is the row, `inbox` the parked events, `log` the lines; each under its own key."""
 
     wait: Wait | None = None
-    inbox: dict[str, Parked] = field(default_factory=dict)
-    log: dict[str, Entry] = field(default_factory=dict)
+    inbox: dict[str, ParkedEvent] = field(default_factory=dict)
+    log: dict[str, WaitLogEntry] = field(default_factory=dict)
     turns: list[Turn] = field(default_factory=list)
     limits: WaitLimits = DEFAULT_LIMITS
 
-    def say(self, message: Message, now: float) -> Reply:
+    def say(self, message: WaitMessage, now: float) -> Reply:
         """Send over the wire, decide, commit, answer over the wire."""
-        (message,) = decode_messages(encode([message]))
-        decision = take(self.wait, message, now, self._unregistered(), self.limits)
+        (message,) = decode_messages(encode_batch([message]))
+        decision = apply(self.wait, message, now, self._unregistered(), self.limits)
         self.turns.append(Turn(self.wait, message, decision))
         self.wait = decision.wait
         for entry in decision.entries:
             self.log.setdefault(entry.event_id, entry)
-        for event_id in decision.unparked:
+        for event_id in decision.taken_from_inbox:
             del self.inbox[event_id]
         for parked in decision.parked:
             self._park(parked)
-        (reply,) = decode_replies(encode([decision.reply]))
+        (reply,) = decode_replies(encode_batch([decision.reply]))
         assert reply == decision.reply
         return reply
 
@@ -91,15 +91,15 @@ class World:
         assert self.wait is not None
         return self.wait
 
-    def _unregistered(self) -> Unregistered:
+    def _unregistered(self) -> UnregisteredAddress:
         if self.wait is not None:
             return UNREGISTERED
         early = [event for event in self.inbox.values() if event.verdict is Verdict.BUFFERED]
         refused = [e for e in self.inbox.values() if e.reason is Reason.TOO_MANY_EARLY]
         sizes = {event.event_id: len(event.payload) for event in early}
-        return Unregistered(early=tuple(early), sizes=sizes, refused=len(refused))
+        return UnregisteredAddress(early=tuple(early), sizes=sizes, refused=len(refused))
 
-    def _park(self, parked: Parked) -> None:
+    def _park(self, parked: ParkedEvent) -> None:
         known = self.inbox.get(parked.event_id)
         if known is None:
             self.inbox[parked.event_id] = parked
@@ -121,7 +121,7 @@ def reloaded(wait: Wait) -> Wait:
         opened_at=as_column(wait.opened_at),
         expires_at=as_column(wait.expires_at),
         version=wait.version,
-        marks=msgspec.json.decode(msgspec.json.encode(wait.marks), type=tuple[Mark, ...]),
+        marks=msgspec.json.decode(msgspec.json.encode(wait.marks), type=tuple[EventState, ...]),
         log_length=wait.log_length,
         ending=ending,
     )
@@ -180,7 +180,7 @@ def abandon(turn_id: str = "abandon-1") -> Abandon:
     return Abandon(address=ADDRESS, turn_id=turn_id, feed="replica-1")
 
 
-def judged(reply: Reply) -> tuple[Verdict, Reason]:
+def verdict_and_reason(reply: Reply) -> tuple[Verdict, Reason]:
     """Verdict and reason of an answer to an offer."""
-    assert isinstance(reply, Judged)
+    assert isinstance(reply, OfferReply)
     return reply.verdict, reply.reason

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.waits.config import API_RESPONSE, KAFKA_EVENT, WaitConfig
 from core.waits.messages import Offer
-from core.waits.spec import Expected, Source, WaitSpec
+from core.waits.spec import ExpectedEvent, Source, WaitSpec
 from core.waits.strategy import Outcome
 from tests.unit.core.waits.builders import offer
 
@@ -102,7 +102,7 @@ outcomes = st.sampled_from(
 )
 
 
-def fitting(event: Expected, event_id: str, outcome: Outcome = Outcome.RECEIVED) -> Offer:
+def fitting(event: ExpectedEvent, event_id: str, outcome: Outcome = Outcome.RECEIVED) -> Offer:
     """An event that passes every clause of `event`."""
     document: dict[str, Any] = {"n": event_id}
     if "kind" in event.filter:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from core.shared.json_path import document_of, find, same
+from core.shared.json_path import document_of, equal_json, find
 from core.waits.messages import Offer, Verdict
-from core.waits.spec import Expected, Strategy, TimeoutPolicy, WaitSpec
+from core.waits.spec import ExpectedEvent, Strategy, TimeoutPolicy, WaitSpec
 from core.waits.strategy import Outcome, Status
 
 
@@ -13,11 +13,11 @@ def choices(spec: WaitSpec, offer: Offer) -> list[str]:
     """The names an event may stand for, the most particular first."""
     document = document_of(offer.payload)
 
-    def fits(event: Expected) -> bool:
+    def fits(event: ExpectedEvent) -> bool:
         return (
             event.source is offer.source
             and event.label in (None, offer.label)
-            and all(same(value, find(document, path)) for path, value in event.filter.items())
+            and all(equal_json(value, find(document, path)) for path, value in event.filter.items())
         )
 
     found = [event for event in spec.events if fits(event)]

@@ -1,25 +1,35 @@
 import msgspec
 
-from core.shared.timestamps import moment
-from core.waits.completion_event import Completion, completion_of
-from core.waits.spec import Expected, Source, WaitSpec
+from core.shared.timestamps import to_iso
+from core.waits.completion_event import CompletionMessage, build_completion
+from core.waits.spec import ExpectedEvent, Source, WaitSpec
 from core.waits.strategy import Status
-from tests.unit.core.waits.builders import ADDRESS, START, World, cancel, offer, register
+from tests.unit.core.waits.builders import (
+    ADDRESS,
+    START,
+    SingleCorrelation,
+    cancel,
+    offer,
+    register,
+)
 
 SPEC = WaitSpec(
-    events=(Expected(name="a", source=Source.API), Expected(name="b", source=Source.KAFKA)),
+    events=(
+        ExpectedEvent(name="a", source=Source.API),
+        ExpectedEvent(name="b", source=Source.KAFKA),
+    ),
     publish="done",
 )
 
 
-def told(world: World) -> Completion:
+def told(world: SingleCorrelation) -> CompletionMessage:
     wait = world.waiting_or_ended
     lines = list(world.log.values())
-    return completion_of(wait, lines, "done", "muster.correlation.completed", "http://muster")
+    return build_completion(wait, lines, "done", "muster.correlation.completed", "http://muster")
 
 
-def completed() -> World:
-    world = World()
+def completed() -> SingleCorrelation:
+    world = SingleCorrelation()
     world.say(register(SPEC), START)
     world.say(offer("e1", payload=b'{"n":1}'), START + 1)
     world.say(offer("e2", Source.KAFKA, payload=b"2"), START + 2)
@@ -34,7 +44,7 @@ def test_a_completion_carries_ids_and_output() -> None:
     assert document["status"] == Status.COMPLETED
     assert document["output"]["a"] == {"n": 1}
     assert document["output"]["b"] == 2
-    assert document["endedAt"] == moment(START + 2)
+    assert document["endedAt"] == to_iso(START + 2)
 
 
 def test_it_is_a_cloudevent_whose_id_stays_the_same() -> None:
@@ -46,7 +56,7 @@ def test_it_is_a_cloudevent_whose_id_stays_the_same() -> None:
 
 
 def test_an_end_without_result_has_no_output() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(register(SPEC), START)
     world.say(cancel(), START)
     document = msgspec.json.decode(told(world).value)
@@ -55,7 +65,7 @@ def test_an_end_without_result_has_no_output() -> None:
 
 
 def test_what_has_not_ended_says_so() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(register(SPEC), START)
     document = msgspec.json.decode(told(world).value)
     assert (document["status"], "endedAt" in document) == ("waiting", False)

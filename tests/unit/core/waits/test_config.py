@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from core.shared.errors import InvalidError
-from core.shared.kafka_config import Completions, KafkaConfig
+from core.shared.kafka_config import CompletionPolicy, KafkaConfig
 from core.waits.config import MASK, WaitConfig
 from core.waits.spec import (
     DEFAULT_IDS,
     NO_CALL,
-    Expected,
+    ExpectedEvent,
     IdFields,
     Source,
     Strategy,
@@ -22,8 +22,8 @@ from core.waits.spec import (
 )
 from tests.unit.core.waits.config_examples import API, KAFKA, OFF
 
-API_EVENT = Expected(name="api_response", source=Source.API)
-KAFKA_EVENT = Expected(name="kafka_event", source=Source.KAFKA, label="process.completed")
+API_EVENT = ExpectedEvent(name="api_response", source=Source.API)
+KAFKA_EVENT = ExpectedEvent(name="kafka_event", source=Source.KAFKA, label="process.completed")
 
 
 def call_of(document: dict[str, Any]) -> msgspec.Raw:
@@ -49,7 +49,7 @@ def test_example_1_wait_for_both_events() -> None:
     assert spec == WaitSpec(
         events=(API_EVENT, KAFKA_EVENT), timeout=300.0, call=call_of({"url": API["url"]})
     )
-    assert (spec.needed_names, spec.needed[1]) == (["api_response", "kafka_event"], 2)
+    assert (spec.needed_names, spec.needed_slots[1]) == (["api_response", "kafka_event"], 2)
 
 
 def test_example_2_wait_for_any_event() -> None:
@@ -62,7 +62,7 @@ def test_example_2_wait_for_any_event() -> None:
         }
     )
     assert spec.strategy is Strategy.ANY
-    assert (spec.needed_names, spec.needed[1]) == (["api_response", "kafka_event"], 1)
+    assert (spec.needed_names, spec.needed_slots[1]) == (["api_response", "kafka_event"], 1)
     assert [event.required for event in spec.events] == [False, False]
 
 
@@ -102,7 +102,7 @@ def test_example_5_custom_strategy() -> None:
         }
     )
     assert spec.listed == ("api_response",)
-    assert (spec.needed_names, spec.needed[1]) == (["api_response"], 1)
+    assert (spec.needed_names, spec.needed_slots[1]) == (["api_response"], 1)
 
 
 def test_what_headers_of_the_call_say_is_kept_only_where_it_is_a_template() -> None:
@@ -149,13 +149,13 @@ def test_the_whole_node_configuration() -> None:
     )
     assert spec == WaitSpec(
         events=(
-            Expected(
+            ExpectedEvent(
                 name="api_response",
                 source=Source.API,
                 timeout=100.0,
                 ids=IdFields("meta.ref", "run", "X-Ref", "X-Run"),
             ),
-            Expected(
+            ExpectedEvent(
                 name="kafka_event",
                 source=Source.KAFKA,
                 label="external-service.events",
@@ -222,9 +222,11 @@ def test_named_events_and_where_they_come_from() -> None:
         }
     )
     assert spec.events == (
-        Expected(name="credit", source=Source.API, label="credit"),
-        Expected(name="fraud", source=Source.API, label="risk", filter={"ok": True}),
-        Expected(name="paid", source=Source.KAFKA, label="payments", required=False, timeout=5.0),
+        ExpectedEvent(name="credit", source=Source.API, label="credit"),
+        ExpectedEvent(name="fraud", source=Source.API, label="risk", filter={"ok": True}),
+        ExpectedEvent(
+            name="paid", source=Source.KAFKA, label="payments", required=False, timeout=5.0
+        ),
     )
     assert (spec.strategy, spec.quorum) == (Strategy.QUORUM, 2)
 
@@ -237,7 +239,7 @@ def test_timeouts_within_the_bounds(seconds: float) -> None:
 # Who is told of the end.
 
 KAFKA_ON = KafkaConfig(bootstrap="k:1")
-FOR_ALL = KafkaConfig(bootstrap="k:1", completions=Completions.ALL, completion_topic="ends")
+FOR_ALL = KafkaConfig(bootstrap="k:1", completions=CompletionPolicy.ALL, completion_topic="ends")
 
 
 @pytest.mark.parametrize(

@@ -2,47 +2,47 @@ from typing import Any
 
 import pytest
 
-from core.waits.correlation_ids import Ids, MissingId, ids_of, stripped
+from core.waits.correlation_ids import CorrelationIds, MissingId, find_ids, without_ids
 from core.waits.spec import DEFAULT_IDS, IdFields
 
 OWN = IdFields("meta.ref", "meta.runs[0]", "X-Ref", "X-Run")
 
 
-def pairs(found: list[Ids] | MissingId) -> list[tuple[str, str]]:
+def pairs(found: list[CorrelationIds] | MissingId) -> list[tuple[str, str]]:
     assert isinstance(found, list), found
     return [(ids.execution_id, ids.correlation_id) for ids in found]
 
 
 def test_ids_in_the_body() -> None:
-    assert pairs(ids_of({}, {"execution_id": "e", "correlation_id": "c"})) == [("e", "c")]
+    assert pairs(find_ids({}, {"execution_id": "e", "correlation_id": "c"})) == [("e", "c")]
 
 
 def test_headers_come_before_the_body() -> None:
     headers = {"x-execution-id": "he", "x-correlation-id": "hc"}
     body = {"execution_id": "be", "correlation_id": "bc"}
-    assert pairs(ids_of(headers, body)) == [("he", "hc")]
+    assert pairs(find_ids(headers, body)) == [("he", "hc")]
 
 
 def test_each_id_may_come_by_its_own_way() -> None:
-    assert pairs(ids_of({"x-execution-id": "e"}, {"correlation_id": 12})) == [("e", "12")]
+    assert pairs(find_ids({"x-execution-id": "e"}, {"correlation_id": 12})) == [("e", "12")]
 
 
 def test_own_names_are_looked_for_as_well() -> None:
     body = {"meta": {"ref": "c", "runs": ["e"]}}
-    found = ids_of({}, body, [OWN])
-    assert found == [Ids("e", "c", OWN)]
-    assert pairs(ids_of({"x-ref": "hc", "x-run": "he"}, None, [OWN])) == [("he", "hc")]
+    found = find_ids({}, body, [OWN])
+    assert found == [CorrelationIds("e", "c", OWN)]
+    assert pairs(find_ids({"x-ref": "hc", "x-run": "he"}, None, [OWN])) == [("he", "hc")]
 
 
 def test_two_kinds_of_names_give_two_pairs_the_default_first() -> None:
     body = {"execution_id": "e", "correlation_id": "c", "meta": {"ref": "c2", "runs": ["e2"]}}
-    found = ids_of({}, body, [OWN, DEFAULT_IDS, OWN])
+    found = find_ids({}, body, [OWN, DEFAULT_IDS, OWN])
     assert pairs(found) == [("e", "c"), ("e2", "c2")]
 
 
 def test_the_same_pair_under_two_names_counts_once() -> None:
     body = {"execution_id": "e", "correlation_id": "c", "meta": {"ref": "c", "runs": ["e"]}}
-    assert ids_of({}, body, [OWN]) == [Ids("e", "c", DEFAULT_IDS)]
+    assert find_ids({}, body, [OWN]) == [CorrelationIds("e", "c", DEFAULT_IDS)]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_same_pair_under_two_names_counts_once() -> None:
     ],
 )
 def test_a_missing_id_is_named(body: Any, missing: str) -> None:
-    found = ids_of({}, body)
+    found = find_ids({}, body)
     header = {"correlation_id": "X-Correlation-Id", "execution_id": "X-Execution-Id"}[missing]
     assert found == MissingId(missing, (f"header {header}", f"body field {missing}"))
 
@@ -67,18 +67,18 @@ def test_a_missing_id_is_named(body: Any, missing: str) -> None:
     ("value", "kind"), [("", "str"), (" x", "str"), (True, "bool"), ({}, "dict"), (1.5, "float")]
 )
 def test_what_stands_there_and_is_no_id_is_named(value: object, kind: str) -> None:
-    found = ids_of({}, {"correlation_id": value, "execution_id": "e"})
+    found = find_ids({}, {"correlation_id": value, "execution_id": "e"})
     assert isinstance(found, MissingId)
     assert (found.name, found.found) == ("correlation_id", kind)
 
 
 def test_a_bad_header_is_not_overruled_by_the_body() -> None:
-    found = ids_of({"x-correlation-id": ""}, {"correlation_id": "c", "execution_id": "e"})
+    found = find_ids({"x-correlation-id": ""}, {"correlation_id": "c", "execution_id": "e"})
     assert isinstance(found, MissingId)
 
 
 def test_what_is_missing_is_told_in_the_words_of_the_default() -> None:
-    found = ids_of({}, {"meta": {"ref": "c"}}, [OWN])
+    found = find_ids({}, {"meta": {"ref": "c"}}, [OWN])
     assert isinstance(found, MissingId)
     assert found.name == "correlation_id"
 
@@ -89,7 +89,7 @@ def test_the_ids_are_stripped_through_nested_maps() -> None:
         "data": {"correlation_id": "c", "keep": 1},
         "rows": [{"execution_id": "kept"}],
     }
-    assert stripped(body, DEFAULT_IDS) == {
+    assert without_ids(body, DEFAULT_IDS) == {
         "data": {"keep": 1},
         "rows": [{"execution_id": "kept"}],
     }
@@ -102,16 +102,16 @@ def test_an_id_at_a_path_is_stripped_there_and_only_there() -> None:
         "order": {"id": "c", "lines": [{"id": "e", "sku": 1}, {"id": 2}]},
         "customer": {"id": 77},
     }
-    assert stripped(body, fields) == {
+    assert without_ids(body, fields) == {
         "order": {"lines": [{"sku": 1}, {"id": 2}]},
         "customer": {"id": 77},
     }
 
 
 def test_a_key_spelled_like_the_path_is_stripped_too() -> None:
-    assert stripped({"a.b": "c", "x": 1}, IdFields("a.b", "run")) == {"x": 1}
+    assert without_ids({"a.b": "c", "x": 1}, IdFields("a.b", "run")) == {"x": 1}
 
 
 @pytest.mark.parametrize("body", [None, "text", 5, ["execution_id"]])
 def test_a_body_that_is_no_map_stays_as_it_came(body: object) -> None:
-    assert stripped(body, DEFAULT_IDS) == body
+    assert without_ids(body, DEFAULT_IDS) == body

@@ -1,24 +1,32 @@
 from msgspec.structs import replace
 
 from core.waits.explain import explain
-from core.waits.messages import Clause, Reason, Verdict
-from core.waits.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
-from core.waits.state import Parked
+from core.waits.messages import Difference, Reason, Verdict
+from core.waits.spec import ExpectedEvent, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.waits.state import ParkedEvent
 from core.waits.strategy import Outcome
-from tests.unit.core.waits.builders import ADDRESS, START, World, cancel, expire, offer, register
+from tests.unit.core.waits.builders import (
+    ADDRESS,
+    START,
+    SingleCorrelation,
+    cancel,
+    expire,
+    offer,
+    register,
+)
 
 SPEC = WaitSpec(
     events=(
-        Expected(name="api_response", source=Source.API),
-        Expected(name="kafka_event", source=Source.KAFKA, label="orders", timeout=20.0),
-        Expected(name="paid", source=Source.KAFKA, label="payments", required=False),
+        ExpectedEvent(name="api_response", source=Source.API),
+        ExpectedEvent(name="kafka_event", source=Source.KAFKA, label="orders", timeout=20.0),
+        ExpectedEvent(name="paid", source=Source.KAFKA, label="payments", required=False),
     ),
     timeout=60.0,
 )
 
 
-def opened(spec: WaitSpec = SPEC) -> World:
-    world = World()
+def opened(spec: WaitSpec = SPEC) -> SingleCorrelation:
+    world = SingleCorrelation()
     world.say(register(spec), START)
     return world
 
@@ -86,7 +94,7 @@ def test_a_cancelled_wait() -> None:
 
 
 def test_near_misses_tell_the_clause_and_both_values() -> None:
-    near = Parked(
+    near = ParkedEvent(
         address=ADDRESS,
         turn_id="t",
         event_id="e-9",
@@ -96,7 +104,7 @@ def test_near_misses_tell_the_clause_and_both_values() -> None:
         content_type="application/json",
         verdict=Verdict.REJECTED,
         reason=Reason.FILTERED_OUT,
-        clause=Clause("filter.kind", "done", "started"),
+        clause=Difference("filter.kind", "done", "started"),
         at=START,
     )
     early = replace(

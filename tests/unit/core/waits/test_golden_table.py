@@ -22,8 +22,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from core.waits.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
-from core.waits.strategy import Judgement, Outcome, Status, conclude, judge
+from core.waits.spec import ExpectedEvent, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.waits.strategy import Outcome, Status, StrategyResult, decide_ending, evaluate
 
 TWO_EVENTS = """
 all · onTimeout fail · required any
@@ -289,12 +289,12 @@ SOURCES = {"a": Source.API, "k": Source.KAFKA, "x": Source.API, "y": Source.API,
 REQUIRED = {"any": ["ak", "a", "k", ""], "ak": ["ak"], "a": ["a"], "k": ["k"], "none": [""]}
 TITLE = re.compile(r"(\w+)(?: (\w+))? · onTimeout (\w+) · required (\w+)")
 KINDS = {
-    (Judgement.COMPLETE, Status.COMPLETED, False, False): "done",
-    (Judgement.COMPLETE, Status.COMPLETED, True, False): "part",
-    (Judgement.IMPOSSIBLE, Status.COMPLETED, True, False): "part",
-    (Judgement.IMPOSSIBLE, Status.COMPLETED, True, True): "warn",
-    (Judgement.IMPOSSIBLE, Status.TIMEOUT, False, False): "time",
-    (Judgement.IMPOSSIBLE, Status.FAILED, False, False): "fail",
+    (StrategyResult.COMPLETE, Status.COMPLETED, False, False): "done",
+    (StrategyResult.COMPLETE, Status.COMPLETED, True, False): "part",
+    (StrategyResult.IMPOSSIBLE, Status.COMPLETED, True, False): "part",
+    (StrategyResult.IMPOSSIBLE, Status.COMPLETED, True, True): "warn",
+    (StrategyResult.IMPOSSIBLE, Status.TIMEOUT, False, False): "time",
+    (StrategyResult.IMPOSSIBLE, Status.FAILED, False, False): "fail",
 }
 GRIDS = [block.splitlines() for block in TWO_EVENTS.strip().split("\n\n")]
 ROWS = THREE_EVENTS.strip("\n").splitlines()[2:]
@@ -369,9 +369,9 @@ def three(strategy: Strategy, policy: TimeoutPolicy) -> WaitSpec:
     return WaitSpec(events=events, strategy=strategy, quorum=quorum, on_timeout=policy)
 
 
-def expected(letters: str, required: str) -> tuple[Expected, ...]:
+def expected(letters: str, required: str) -> tuple[ExpectedEvent, ...]:
     return tuple(
-        Expected(name=NAMES[letter], source=SOURCES[letter], required=letter in required)
+        ExpectedEvent(name=NAMES[letter], source=SOURCES[letter], required=letter in required)
         for letter in letters
     )
 
@@ -387,9 +387,9 @@ def drawn(spec: WaitSpec) -> list[str]:
 
 def cell_of(spec: WaitSpec, outcomes: Mapping[str, Outcome]) -> str:
     stands = [outcomes[name] for name in spec.names]
-    judgement, ending = judge(spec, stands), conclude(spec, stands)
+    judgement, ending = evaluate(spec, stands), decide_ending(spec, stands)
     if ending is None:
-        return {Judgement.WAIT: "wait", Judgement.IMPOSSIBLE: "hold"}[judgement]
+        return {StrategyResult.WAIT: "wait", StrategyResult.IMPOSSIBLE: "hold"}[judgement]
     kind = KINDS[judgement, ending.status, ending.partial, ending.warning is not None]
     if kind != "done":
         assert ending.timed_out is (Outcome.TIMED_OUT in outcomes.values())

@@ -3,14 +3,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.waits.incoming_event import JSON, Arrival, event_id_of, offer_of, unplaced
+from core.waits.incoming_event import (
+    JSON,
+    IncomingEvent,
+    deduplication_id_of,
+    offer_of,
+    unaddressed_event,
+)
 from core.waits.messages import Reason, Verdict
 from core.waits.spec import DEFAULT_IDS, IdFields, Source
 from tests.unit.core.waits.builders import ADDRESS
 
 
-def arrival(raw: bytes = b"{}", body: Any = None, **more: Any) -> Arrival:
-    return Arrival(source=Source.API, label="bank", raw=raw, body=body, headers={}, **more)
+def arrival(raw: bytes = b"{}", body: Any = None, **more: Any) -> IncomingEvent:
+    return IncomingEvent(source=Source.API, label="bank", raw=raw, body=body, headers={}, **more)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +31,7 @@ def arrival(raw: bytes = b"{}", body: Any = None, **more: Any) -> Arrival:
 def test_an_event_is_known_by_its_door_origin_and_id(
     door: str, given: str | None, expected: str
 ) -> None:
-    assert event_id_of(arrival(door=door, event_id=given), "turn") == expected
+    assert deduplication_id_of(arrival(channel=door, event_id=given), "turn") == expected
 
 
 def test_data_without_ids_is_kept_to_the_byte() -> None:
@@ -66,7 +72,7 @@ def test_bytes_that_are_no_json_stay_what_they_are() -> None:
 
 
 def test_an_event_without_ids_is_kept_under_none() -> None:
-    parked = unplaced(7, arrival(b"1", 1, event_id="e"), "t", 5.0)
+    parked = unaddressed_event(7, arrival(b"1", 1, event_id="e"), "t", 5.0)
     assert (parked.address.tenant, parked.address.correlation_id) == (7, "")
     assert (parked.verdict, parked.reason) == (Verdict.REJECTED, Reason.MISSING_ID)
     assert (parked.event_id, parked.payload, parked.at) == ("api/bank/e", b"1", 5.0)
@@ -75,5 +81,5 @@ def test_an_event_without_ids_is_kept_under_none() -> None:
 def test_what_is_printed_of_an_event_shows_no_header_and_no_data() -> None:
     secret = {"authorization": "Bearer 4712"}
     shown = repr(msgspec.structs.replace(arrival(b"4711"), headers=secret))
-    assert shown.startswith("Arrival(")
+    assert shown.startswith("IncomingEvent(")
     assert "471" not in shown

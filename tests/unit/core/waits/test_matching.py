@@ -4,36 +4,38 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from core.waits.matching import Mismatch, candidates, failed_clause
+from core.waits.matching import NoMatch, candidates, first_difference
 from core.waits.messages import (
-    Clause,
-    Judged,
+    Difference,
     Offer,
+    OfferReply,
     Reason,
     Reply,
     Verdict,
     decode_replies,
-    encode,
+    encode_batch,
 )
-from core.waits.spec import Expected, Source, WaitSpec
+from core.waits.spec import ExpectedEvent, Source, WaitSpec
 from tests.unit.core.waits.builders import offer
 
-ANY_API = Expected(name="any_api", source=Source.API)
-RISK = Expected(name="risk", source=Source.API, label="risk")
-ORDERS = Expected(name="orders", source=Source.KAFKA, label="orders")
-DONE = Expected(name="done", source=Source.KAFKA, label="orders", filter={"kind": "done"})
-BIG = Expected(name="big", source=Source.KAFKA, label="orders", filter={"kind": "done", "total": 9})
+ANY_API = ExpectedEvent(name="any_api", source=Source.API)
+RISK = ExpectedEvent(name="risk", source=Source.API, label="risk")
+ORDERS = ExpectedEvent(name="orders", source=Source.KAFKA, label="orders")
+DONE = ExpectedEvent(name="done", source=Source.KAFKA, label="orders", filter={"kind": "done"})
+BIG = ExpectedEvent(
+    name="big", source=Source.KAFKA, label="orders", filter={"kind": "done", "total": 9}
+)
 
 
-def names(events: list[Expected], event: Offer) -> list[str]:
+def names(events: list[ExpectedEvent], event: Offer) -> list[str]:
     found = candidates(WaitSpec(events=tuple(events)), event)
     assert isinstance(found, list), found
     return [one.name for _, one in found]
 
 
-def mismatch(events: list[Expected], event: Offer) -> Mismatch:
+def mismatch(events: list[ExpectedEvent], event: Offer) -> NoMatch:
     found = candidates(WaitSpec(events=tuple(events)), event)
-    assert isinstance(found, Mismatch), found
+    assert isinstance(found, NoMatch), found
     return found
 
 
@@ -47,51 +49,51 @@ def test_an_event_fits_its_source_and_label() -> None:
 
 
 def test_a_kafka_event_on_a_wait_without_kafka() -> None:
-    assert mismatch([ANY_API, RISK], kafka()) == Mismatch(
-        Reason.SOURCE_NOT_EXPECTED, Clause("source", ["api"], "kafka")
+    assert mismatch([ANY_API, RISK], kafka()) == NoMatch(
+        Reason.SOURCE_NOT_EXPECTED, Difference("source", ["api"], "kafka")
     )
 
 
 def test_the_api_side_is_symmetric() -> None:
-    assert mismatch([ORDERS], offer("e")) == Mismatch(
-        Reason.SOURCE_NOT_EXPECTED, Clause("source", ["kafka"], "api")
+    assert mismatch([ORDERS], offer("e")) == NoMatch(
+        Reason.SOURCE_NOT_EXPECTED, Difference("source", ["kafka"], "api")
     )
 
 
 def test_a_wait_for_nothing_expects_no_source() -> None:
-    assert mismatch([], kafka()).clause == Clause("source", [], "kafka")
+    assert mismatch([], kafka()).clause == Difference("source", [], "kafka")
 
 
 def test_another_topic() -> None:
-    assert mismatch([ANY_API, ORDERS], kafka("payments")) == Mismatch(
-        Reason.LABEL_NOT_EXPECTED, Clause("topic", ["orders"], "payments")
+    assert mismatch([ANY_API, ORDERS], kafka("payments")) == NoMatch(
+        Reason.LABEL_NOT_EXPECTED, Difference("topic", ["orders"], "payments")
     )
 
 
 def test_another_service() -> None:
-    assert mismatch([RISK, ORDERS], offer("e", label="fraud")) == Mismatch(
-        Reason.LABEL_NOT_EXPECTED, Clause("service", ["risk"], "fraud")
+    assert mismatch([RISK, ORDERS], offer("e", label="fraud")) == NoMatch(
+        Reason.LABEL_NOT_EXPECTED, Difference("service", ["risk"], "fraud")
     )
 
 
 def test_filtered_out_tells_clause_and_both_values() -> None:
-    assert mismatch([DONE], kafka(payload=b'{"kind":"started"}')) == Mismatch(
-        Reason.FILTERED_OUT, Clause("filter.kind", "done", "started")
+    assert mismatch([DONE], kafka(payload=b'{"kind":"started"}')) == NoMatch(
+        Reason.FILTERED_OUT, Difference("filter.kind", "done", "started")
     )
 
 
 def test_every_key_of_a_filter_must_equal() -> None:
     assert names([BIG], kafka(payload=b'{"kind":"done","total":9}')) == ["big"]
-    assert mismatch([BIG], kafka(payload=b'{"kind":"done","total":8}')).clause == Clause(
+    assert mismatch([BIG], kafka(payload=b'{"kind":"done","total":8}')).clause == Difference(
         "filter.total", 9, 8
     )
 
 
 def test_the_first_clause_of_the_first_event_is_the_nearest() -> None:
-    small = Expected(name="small", source=Source.KAFKA, label="orders", filter={"total": 1})
+    small = ExpectedEvent(name="small", source=Source.KAFKA, label="orders", filter={"total": 1})
     event = kafka(payload=b'{"total":9}')
-    assert mismatch([DONE, small], event).clause == Clause("filter.kind", "done", None)
-    assert mismatch([small, DONE], event).clause == Clause("filter.total", 1, 9)
+    assert mismatch([DONE, small], event).clause == Difference("filter.kind", "done", None)
+    assert mismatch([small, DONE], event).clause == Difference("filter.total", 1, 9)
 
 
 def test_the_most_particular_comes_first_whatever_the_configuration_order() -> None:
@@ -109,7 +111,7 @@ def test_one_events_token_does_not_fulfil_the_event_that_anybody_may() -> None:
 
 
 def test_equals_keep_the_order_of_the_configuration() -> None:
-    twins = [Expected(name=name, source=Source.API) for name in ("one", "two")]
+    twins = [ExpectedEvent(name=name, source=Source.API) for name in ("one", "two")]
     assert names(twins, offer("e")) == ["one", "two"]
 
 
@@ -118,7 +120,7 @@ def test_equals_keep_the_order_of_the_configuration() -> None:
 )
 def test_a_payload_that_cannot_be_read_is_filtered_out_not_a_crash(payload: bytes) -> None:
     found = mismatch([DONE], kafka(payload=payload))
-    assert found == Mismatch(Reason.FILTERED_OUT, Clause("filter.kind", "done", None))
+    assert found == NoMatch(Reason.FILTERED_OUT, Difference("filter.kind", "done", None))
 
 
 def test_a_payload_is_not_read_where_nothing_filters() -> None:
@@ -131,25 +133,25 @@ def test_a_payload_is_not_read_where_nothing_filters() -> None:
         ({}, None, None),
         ({"a.b[1]": 2}, {"a": {"b": [1, 2]}}, None),
         ({"a": None}, {"a": None}, None),
-        ({"a": None}, {}, Clause("filter.a", None, None)),
-        ({"a": True}, {"a": 1}, Clause("filter.a", True, 1)),
-        ({"a": 1}, {"a": "x" * 300}, Clause("filter.a", 1, "x" * 200 + "…")),
-        ({"a": 1}, {"a": [1]}, Clause("filter.a", 1, "list")),
-        ({"a": 1}, {"a": {"b": 1}}, Clause("filter.a", 1, "dict")),
-        ({"a": {"b": True}}, {"a": {"b": 1}}, Clause("filter.a", {"b": True}, "dict")),
-        ({"a": 1}, {"a": 10**30}, Clause("filter.a", 1, "1" + "0" * 30)),
-        ({"a": 1}, {"a": -(10**300)}, Clause("filter.a", 1, "-1" + "0" * 198 + "…")),
+        ({"a": None}, {}, Difference("filter.a", None, None)),
+        ({"a": True}, {"a": 1}, Difference("filter.a", True, 1)),
+        ({"a": 1}, {"a": "x" * 300}, Difference("filter.a", 1, "x" * 200 + "…")),
+        ({"a": 1}, {"a": [1]}, Difference("filter.a", 1, "list")),
+        ({"a": 1}, {"a": {"b": 1}}, Difference("filter.a", 1, "dict")),
+        ({"a": {"b": True}}, {"a": {"b": 1}}, Difference("filter.a", {"b": True}, "dict")),
+        ({"a": 1}, {"a": 10**30}, Difference("filter.a", 1, "1" + "0" * 30)),
+        ({"a": 1}, {"a": -(10**300)}, Difference("filter.a", 1, "-1" + "0" * 198 + "…")),
     ],
 )
 def test_the_clause_that_failed(
-    filter_: dict[str, Any], document: Any, clause: Clause | None
+    filter_: dict[str, Any], document: Any, clause: Difference | None
 ) -> None:
-    assert failed_clause(filter_, document) == clause
+    assert first_difference(filter_, document) == clause
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 2**64, -(2**63) - 1, 10**40])
 def test_any_number_a_sender_writes_can_be_told_back(number: int) -> None:
     """A reply travels in a batch as msgpack: one number too long would spoil all of it."""
     found = mismatch([DONE], kafka(payload=msgspec.json.encode({"kind": number})))
-    reply: Reply = Judged(verdict=Verdict.REJECTED, reason=found.reason, clause=found.clause)
-    assert decode_replies(encode([reply])) == [reply]
+    reply: Reply = OfferReply(verdict=Verdict.REJECTED, reason=found.reason, clause=found.clause)
+    assert decode_replies(encode_batch([reply])) == [reply]

@@ -1,25 +1,32 @@
-from core.waits.outgoing import Outgoing, outgoing_of
-from core.waits.spec import Expected, Source, WaitSpec
+from core.waits.outgoing import OutgoingEvent, completion_events
+from core.waits.spec import ExpectedEvent, Source, WaitSpec
 from core.waits.strategy import Status
-from tests.unit.core.waits.builders import ADDRESS, START, World, cancel, offer, register
+from tests.unit.core.waits.builders import (
+    ADDRESS,
+    START,
+    SingleCorrelation,
+    cancel,
+    offer,
+    register,
+)
 
 
-def ended(publish: str | None, *, cancelled: bool = False) -> World:
-    spec = WaitSpec(events=(Expected(name="a", source=Source.API),), publish=publish)
-    world = World()
+def ended(publish: str | None, *, cancelled: bool = False) -> SingleCorrelation:
+    spec = WaitSpec(events=(ExpectedEvent(name="a", source=Source.API),), publish=publish)
+    world = SingleCorrelation()
     world.say(register(spec), START)
     world.say(cancel() if cancelled else offer("e"), START)
     return world
 
 
-def told(world: World) -> list[tuple[Outgoing, ...]]:
-    return [outgoing_of(turn.before, turn.decision.wait) for turn in world.turns]
+def told(world: SingleCorrelation) -> list[tuple[OutgoingEvent, ...]]:
+    return [completion_events(turn.before, turn.decision.wait) for turn in world.turns]
 
 
 def test_the_end_is_told_once() -> None:
     world = ended("done")
     world.say(offer("again"), START)
-    expected = Outgoing("done", ADDRESS.scoped_id, "muster.correlation.completed")
+    expected = OutgoingEvent("done", ADDRESS.scoped_id, "muster.correlation.completed")
     assert told(world) == [(), (expected,), ()]
 
 
@@ -31,4 +38,4 @@ def test_every_kind_of_end_is_told_by_its_name() -> None:
 
 def test_nobody_is_told_who_did_not_ask() -> None:
     assert told(ended(None)) == [(), ()]
-    assert outgoing_of(None, None) == ()
+    assert completion_events(None, None) == ()

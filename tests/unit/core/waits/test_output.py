@@ -5,21 +5,23 @@ import pytest
 from msgspec.structs import replace
 
 from core.waits.output import RESERVED, aggregate
-from core.waits.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.waits.spec import ExpectedEvent, Source, Strategy, TimeoutPolicy, WaitSpec
 from core.waits.state import Wait
 from core.waits.strategy import Outcome
-from tests.unit.core.waits.builders import START, World, expire, offer, register
+from tests.unit.core.waits.builders import START, SingleCorrelation, expire, offer, register
 
 EVENTS = (
-    Expected(name="api_response", source=Source.API),
-    Expected(name="kafka_event", source=Source.KAFKA, label="orders"),
+    ExpectedEvent(name="api_response", source=Source.API),
+    ExpectedEvent(name="kafka_event", source=Source.KAFKA, label="orders"),
 )
 BOTH = WaitSpec(events=EVENTS)
 LENIENT = replace(BOTH, on_timeout=TimeoutPolicy.CONTINUE_WITH_PARTIAL)
 
 
-def finished(spec: WaitSpec = BOTH, api: bytes = b'{"a":{"id":1}}', kafka: bytes = b"[2]") -> World:
-    world = World()
+def finished(
+    spec: WaitSpec = BOTH, api: bytes = b'{"a":{"id":1}}', kafka: bytes = b"[2]"
+) -> SingleCorrelation:
+    world = SingleCorrelation()
     world.say(register(spec), START)
     world.say(offer("e-api", payload=api), START + 1)
     world.say(offer("e-kafka", Source.KAFKA, "orders", kafka), START + 2)
@@ -36,7 +38,7 @@ def test_data_by_name_with_the_ids_beside_it() -> None:
 
 
 def test_received_events_follow_the_configuration_not_the_arrival() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(register(BOTH), START)
     world.say(offer("e-kafka", Source.KAFKA, "orders"), START + 1)
     world.say(offer("e-api"), START + 2)
@@ -44,7 +46,7 @@ def test_received_events_follow_the_configuration_not_the_arrival() -> None:
 
 
 def test_a_timeout_that_goes_on_says_so() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(register(LENIENT), START)
     world.say(offer("e-api", payload=b"1"), START + 1)
     world.say(expire(START + 400), START + 400)
@@ -61,7 +63,7 @@ def test_a_timeout_that_goes_on_says_so() -> None:
 
 
 def test_a_failure_that_goes_on_is_partial_but_no_timeout() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(register(LENIENT), START)
     world.say(offer("e-api", outcome=Outcome.FAILED), START + 1)
     assert (world.output["partial"], world.output["timeout"]) == (True, False)
@@ -69,7 +71,7 @@ def test_a_failure_that_goes_on_is_partial_but_no_timeout() -> None:
 
 
 def test_settled_without_everyone_is_marked_too() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(register(replace(BOTH, strategy=Strategy.SETTLED)), START)
     world.say(expire(START + 400), START + 400)
     assert (world.output["partial"], world.output["timeout"]) == (True, True)
@@ -115,7 +117,7 @@ def test_a_payload_that_is_gone_is_null() -> None:
 
 
 def test_every_key_of_our_own_is_reserved() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(register(LENIENT), START)
     world.say(expire(START + 400), START + 400)
     assert world.output.keys() == RESERVED

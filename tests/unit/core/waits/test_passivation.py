@@ -2,29 +2,33 @@ import itertools
 
 import pytest
 
-from core.waits.passivation import Stay, judge_stay
+from core.waits.passivation import PassivationDecision, decide_passivation
 
 
 @pytest.mark.parametrize(
     ("unsaved", "ended", "idle", "crowded", "stay"),
     [
-        (False, False, 0.0, False, Stay.KEEP),
-        (False, False, 59.9, False, Stay.KEEP),
-        (False, False, 60.0, False, Stay.LEAVE),
-        (False, True, 0.0, False, Stay.LEAVE),
-        (False, False, 0.0, True, Stay.LEAVE),
+        (False, False, 0.0, False, PassivationDecision.KEEP),
+        (False, False, 59.9, False, PassivationDecision.KEEP),
+        (False, False, 60.0, False, PassivationDecision.LEAVE),
+        (False, True, 0.0, False, PassivationDecision.LEAVE),
+        (False, False, 0.0, True, PassivationDecision.LEAVE),
     ],
 )
 def test_who_may_leave_memory(
-    unsaved: bool, ended: bool, idle: float, crowded: bool, stay: Stay
+    unsaved: bool, ended: bool, idle: float, crowded: bool, stay: PassivationDecision
 ) -> None:
     assert (
-        judge_stay(unsaved=unsaved, ended=ended, idle=idle, idle_after=60.0, crowded=crowded)
+        decide_passivation(
+            unsaved=unsaved, ended=ended, idle=idle, idle_after=60.0, crowded=crowded
+        )
         is stay
     )
 
 
 def test_unsaved_state_never_leaves() -> None:
     for ended, crowded, idle in itertools.product((True, False), (True, False), (0.0, 1e9)):
-        stay = judge_stay(unsaved=True, ended=ended, idle=idle, idle_after=60.0, crowded=crowded)
-        assert stay is Stay.KEEP
+        stay = decide_passivation(
+            unsaved=True, ended=ended, idle=idle, idle_after=60.0, crowded=crowded
+        )
+        assert stay is PassivationDecision.KEEP

@@ -9,36 +9,36 @@ from msgspec.structs import replace
 from core.waits.messages import (
     Accept,
     Expire,
-    Judged,
-    Message,
     Offer,
-    Opened,
-    Refused,
+    OfferReply,
+    RefusedReply,
+    RegisterReply,
     Reply,
-    Standing,
+    StatusReply,
     Verdict,
+    WaitMessage,
 )
-from core.waits.spec import Expected, Source, Strategy, WaitSpec
+from core.waits.spec import ExpectedEvent, Source, Strategy, WaitSpec
 from core.waits.state import Wait
-from core.waits.strategy import Judgement, Outcome, Status, conclude, judge
+from core.waits.strategy import Outcome, Status, StrategyResult, decide_ending, evaluate
 from tests.unit.core.waits.builders import (
     START,
+    SingleCorrelation,
     Turn,
-    World,
     abandon,
     accept,
     as_column,
     cancel,
     expire,
-    judged,
     offer,
     register,
     reloaded,
+    verdict_and_reason,
 )
 from tests.unit.core.waits.generate import crowds, fitting, offers, outcomes, specs
 from tests.unit.core.waits.model import choices, satisfied
 
-Step = Message | None
+Step = WaitMessage | None
 """A message, or None for a restart of whoever owns the correlation."""
 
 ENDS_WITH_THE_LAST = {Strategy.ALL, Strategy.SETTLED}
@@ -79,7 +79,7 @@ def stories(draw: st.DrawFn) -> tuple[WaitSpec, list[tuple[float, Step]]]:
     return spec, told
 
 
-def tell(world: World, story: list[tuple[float, Step]]) -> None:
+def tell(world: SingleCorrelation, story: list[tuple[float, Step]]) -> None:
     for now, step in story:
         if step is None:
             world.restart()
@@ -87,9 +87,9 @@ def tell(world: World, story: list[tuple[float, Step]]) -> None:
             world.say(step, now)
 
 
-def at_once(spec: WaitSpec, sent: list[Offer] | tuple[Offer, ...]) -> World:
+def at_once(spec: WaitSpec, sent: list[Offer] | tuple[Offer, ...]) -> SingleCorrelation:
     """Register, then offer one after another before any deadline."""
-    world = World()
+    world = SingleCorrelation()
     world.say(register(spec), START)
     for index, event in enumerate(sent, start=1):
         world.say(event, START + index / 100)
@@ -100,7 +100,7 @@ def stands(wait: Wait) -> list[Outcome]:
     return [mark.outcome for mark in wait.marks]
 
 
-def result(world: World) -> tuple[Status, dict[str, Outcome], dict[str, object]]:
+def result(world: SingleCorrelation) -> tuple[Status, dict[str, Outcome], dict[str, object]]:
     wait = world.waiting_or_ended
     return wait.status, wait.outcomes, world.output
 
@@ -148,9 +148,9 @@ def test_failures_lead_to_the_same_judgement_in_every_order(
     """The first impossibility ends a wait, so only the events after it depend on the order."""
     spec, sent = case
     ended = [at_once(spec, order).waiting_or_ended for order in permutations(sent)]
-    assert len({judge(spec, stands(wait)) for wait in ended}) == 1
+    assert len({evaluate(spec, stands(wait)) for wait in ended}) == 1
     assert len({wait.status for wait in ended}) == 1
-    if judge(spec, stands(ended[0])) is Judgement.WAIT:
+    if evaluate(spec, stands(ended[0])) is StrategyResult.WAIT:
         assert all(wait.outcomes == ended[0].outcomes for wait in ended)
 
 
@@ -168,7 +168,7 @@ def test_several_events_for_one_place_first_wins(case: tuple[WaitSpec, list[Offe
         assert len(set(holders)) == len(holders)
         for event, mark in zip(spec.events, wait.marks, strict=True):
             assert not mark.event_id or event.name in choices(spec, by_id[mark.event_id])
-        waiting = conclude(spec, stands(wait)) is None
+        waiting = decide_ending(spec, stands(wait)) is None
         assert waiting is (wait.status is Status.WAITING)
 
 
@@ -177,8 +177,8 @@ def test_a_particular_event_leaves_the_general_place_free(order: list[str]) -> N
     """A callback of `risk` fits both places, one of `ext` only the first."""
     spec = WaitSpec(
         events=(
-            Expected(name="api_response", source=Source.API),
-            Expected(name="risk", source=Source.API, label="risk"),
+            ExpectedEvent(name="api_response", source=Source.API),
+            ExpectedEvent(name="risk", source=Source.API, label="risk"),
         )
     )
     wait = at_once(spec, [offer(name, label=name) for name in order]).waiting_or_ended
@@ -194,11 +194,11 @@ def test_an_ended_wait_never_changes(
     case: tuple[WaitSpec, list[tuple[float, Step]]], data: st.DataObject
 ) -> None:
     spec, story = case
-    world = World()
+    world = SingleCorrelation()
     tell(world, story)
     later = START + 100
     world.say(register(spec), START)
-    end: Message = cancel() if data.draw(st.booleans()) else expire(later)
+    end: WaitMessage = cancel() if data.draw(st.booleans()) else expire(later)
     world.say(end, START)
     before = world.waiting_or_ended
     assert before.ending is not None
@@ -221,7 +221,7 @@ def test_nothing_ends_a_wait_twice_or_leaves_it_past_its_deadline(
     case: tuple[WaitSpec, list[tuple[float, Step]]],
 ) -> None:
     spec, story = case
-    world = World()
+    world = SingleCorrelation()
     for now, step in story:
         tell(world, [(now, step)])
         if world.wait is not None and isinstance(step, Expire):
@@ -244,7 +244,7 @@ def ends(turn: Turn) -> bool:
 @given(specs, st.floats(1_500_000_000, 4_000_000_000), st.floats(0.001, 90 * 86_400))
 def test_row_and_memory_agree_on_every_deadline(spec: WaitSpec, now: float, timeout: float) -> None:
     """The timer reads deadlines from columns; one that has passed there must have passed here."""
-    world = World()
+    world = SingleCorrelation()
     world.say(register(replace(spec, timeout=timeout)), now)
     wait = world.waiting_or_ended
     again = reloaded(wait)
@@ -263,7 +263,7 @@ def test_versions_and_sequence_numbers_only_grow(
     case: tuple[WaitSpec, list[tuple[float, Step]]],
 ) -> None:
     _, story = case
-    world = World()
+    world = SingleCorrelation()
     tell(world, story)
     seqs: list[int] = []
     for turn in world.turns:
@@ -305,7 +305,7 @@ def test_a_message_asked_twice_is_answered_and_done_once(
     but its line has the same event id, which the log keeps once.
     """
     _, story = case
-    world = World()
+    world = SingleCorrelation()
     for now, step in story:
         if step is None:
             world.restart()
@@ -328,12 +328,12 @@ def test_a_matched_event_stays_matched_for_its_sender(
 ) -> None:
     """However late the retry comes, and whatever happened in between."""
     _, story = case
-    world = World()
+    world = SingleCorrelation()
     tell(world, story)
     matched = [
         turn.message
         for turn in world.turns
-        if isinstance(turn.decision.reply, Judged)
+        if isinstance(turn.decision.reply, OfferReply)
         and turn.decision.reply.verdict is Verdict.MATCHED
     ]
     tell(world, later[1])
@@ -345,19 +345,19 @@ def test_a_matched_event_stays_matched_for_its_sender(
 
 def verdict_of(reply: Reply) -> object:
     match reply:
-        case Judged():
+        case OfferReply():
             return reply.verdict
-        case Opened():
+        case RegisterReply():
             return reply.created, reply.status
-        case Standing():
+        case StatusReply():
             return reply.status
-        case Refused():
+        case RefusedReply():
             return reply.kind
 
 
 def logged_only(reply: Reply) -> bool:
     unplaced = {Verdict.LATE, Verdict.DUPLICATE}
-    return isinstance(reply, Judged) and reply.verdict in unplaced
+    return isinstance(reply, OfferReply) and reply.verdict in unplaced
 
 
 def judgement_of(wait: Wait | None) -> object:
@@ -374,11 +374,11 @@ def test_early_events_end_like_events_in_time(
     """The registration may come at any point of the sequence."""
     spec, sent = case
     in_time = at_once(spec, sent)
-    early = World()
+    early = SingleCorrelation()
     point = data.draw(st.integers(0, len(sent)))
     for index, event in enumerate(sent[:point]):
         reply = early.say(event, START - 60 + index)
-        assert judged(reply)[0] is Verdict.BUFFERED
+        assert verdict_and_reason(reply)[0] is Verdict.BUFFERED
     early.say(register(spec), START)
     for index, event in enumerate(sent[point:]):
         early.say(event, START + index / 100)

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from core.waits.config import WaitConfig
 from core.waits.spec import (
-    Expected,
+    ExpectedEvent,
     Source,
     SpecCache,
     Strategy,
@@ -20,9 +20,9 @@ from core.waits.spec import (
 from tests.unit.core.waits.generate import specs
 
 EVENTS = (
-    Expected(name="a", source=Source.API),
-    Expected(name="b", source=Source.API, required=False),
-    Expected(name="c", source=Source.KAFKA),
+    ExpectedEvent(name="a", source=Source.API),
+    ExpectedEvent(name="b", source=Source.API, required=False),
+    ExpectedEvent(name="c", source=Source.KAFKA),
 )
 
 
@@ -39,11 +39,11 @@ EVENTS = (
 )
 def test_what_a_strategy_looks_at(strategy: Strategy, needed: tuple[tuple[str, ...], int]) -> None:
     spec = WaitSpec(events=EVENTS, strategy=strategy, listed=("b",), quorum=2)
-    assert (tuple(spec.needed_names), spec.needed[1]) == needed
+    assert (tuple(spec.needed_names), spec.needed_slots[1]) == needed
 
 
 def test_any_of_nothing_needs_nothing() -> None:
-    assert WaitSpec(events=(), strategy=Strategy.ANY).needed == ((), 0)
+    assert WaitSpec(events=(), strategy=Strategy.ANY).needed_slots == ((), 0)
 
 
 @given(specs)
@@ -77,7 +77,7 @@ def test_specs_are_the_same_if_they_mean_the_same(
     one: dict[str, object], other: dict[str, object], same: bool
 ) -> None:
     left, right = (
-        WaitSpec(events=(Expected(name="k", source=Source.KAFKA, filter=filter_),))
+        WaitSpec(events=(ExpectedEvent(name="k", source=Source.KAFKA, filter=filter_),))
         for filter_ in (one, other)
     )
     assert same_spec(left, right) is same

@@ -1,12 +1,12 @@
 import pytest
 
-from core.waits.spec import Expected, Source, WaitSpec
-from core.waits.state import PENDING, Mark, Wait, to_stored
+from core.waits.spec import ExpectedEvent, Source, WaitSpec
+from core.waits.state import PENDING, EventState, Wait, to_stored
 from core.waits.strategy import Outcome, Status
 from tests.unit.core.waits.builders import (
     ADDRESS,
     START,
-    World,
+    SingleCorrelation,
     as_column,
     expire,
     register,
@@ -15,9 +15,9 @@ from tests.unit.core.waits.builders import (
 
 SPEC = WaitSpec(
     events=(
-        Expected(name="a", source=Source.API, timeout=5.0),
-        Expected(name="b", source=Source.API),
-        Expected(name="c", source=Source.KAFKA, timeout=99.0),
+        ExpectedEvent(name="a", source=Source.API, timeout=5.0),
+        ExpectedEvent(name="b", source=Source.API),
+        ExpectedEvent(name="c", source=Source.KAFKA, timeout=99.0),
     ),
     timeout=60.0,
 )
@@ -31,7 +31,7 @@ def wait_with(*outcomes: Outcome) -> Wait:
         registered_by="t",
         opened_at=1000.0,
         expires_at=1060.0,
-        marks=tuple(Mark(outcome) for outcome in outcomes),
+        marks=tuple(EventState(outcome) for outcome in outcomes),
     )
 
 
@@ -75,7 +75,7 @@ def test_a_deadline_read_from_a_row_has_passed_for_the_wait_too() -> None:
         for moment in (as_column(START + n * 0.000_001) for n in range(100))
         if moment + 0.4 > as_column(moment + 0.4)
     )
-    world = World()
+    world = SingleCorrelation()
     world.say(register(WaitSpec(events=SPEC.events[1:], timeout=0.4)), opened_at)
     column = as_column(world.waiting_or_ended.due_at)
     world.wait = reloaded(world.waiting_or_ended)

@@ -16,19 +16,19 @@ from msgspec.structs import replace
 from core.waits.messages import (
     Abandon,
     Cancel,
-    Judged,
     Offer,
-    Opened,
+    OfferReply,
     RefusalKind,
-    Refused,
-    Standing,
+    RefusedReply,
+    RegisterReply,
+    StatusReply,
     Verdict,
 )
 from core.waits.spec import WaitSpec
 from core.waits.strategy import Ending, Outcome, Status
 from tests.unit.core.waits.builders import (
     START,
-    World,
+    SingleCorrelation,
     abandon,
     accept,
     as_column,
@@ -49,7 +49,7 @@ class Correlation(RuleBasedStateMachine):
     def begin(self, spec: WaitSpec) -> None:
         self.spec = spec
         self.now = START
-        self.world = World()
+        self.world = SingleCorrelation()
         self.model: Model | None = None
         self.early: list[Offer] = []
         self.count = 0
@@ -75,7 +75,7 @@ class Correlation(RuleBasedStateMachine):
     @rule()
     def register_wait(self) -> None:
         reply = self.world.say(register(self.spec), self.now)
-        assert isinstance(reply, Opened)
+        assert isinstance(reply, RegisterReply)
         assert reply.created
         if self.model is None:
             self.model = Model(self.spec, as_column(self.now))
@@ -88,10 +88,10 @@ class Correlation(RuleBasedStateMachine):
         node = "node-2" if other_node else "node-1"
         reply = self.world.say(register(self.spec, "reg-2", node), self.now)
         if other_node:
-            assert isinstance(reply, Refused)
+            assert isinstance(reply, RefusedReply)
             assert reply.kind is RefusalKind.CONFLICT
         else:
-            assert isinstance(reply, Opened)
+            assert isinstance(reply, RegisterReply)
             assert not reply.created
 
     @rule(seconds=st.sampled_from((0.0, 0.5, 1.5, 3.0)))
@@ -105,10 +105,10 @@ class Correlation(RuleBasedStateMachine):
         at = self.now + ahead
         reply = self.world.say(expire(at, f"timer-{self.count}"), self.now)
         if self.model is None:
-            assert isinstance(reply, Refused)
+            assert isinstance(reply, RefusedReply)
             assert reply.kind is RefusalKind.UNKNOWN
             return
-        assert isinstance(reply, Standing)
+        assert isinstance(reply, StatusReply)
         self.model.pass_time(at)
         assert at < self.world.waiting_or_ended.expires_at or reply.status is not Status.WAITING
 
@@ -118,18 +118,18 @@ class Correlation(RuleBasedStateMachine):
         name = [*self.spec.names, "nobody"][place % (len(self.spec.names) + 1)]
         reply = self.world.say(accept(name, turn_id), self.now)
         if self.model is None:
-            assert isinstance(reply, Refused)
+            assert isinstance(reply, RefusedReply)
             return
-        assert reply == Standing(status=self.model.status, changed=self.model.accept(name))
+        assert reply == StatusReply(status=self.model.status, changed=self.model.accept(name))
 
     @precondition(lambda self: self.count > 3)
     @rule(end=st.sampled_from((cancel("cancel-1"), cancel("cancel-2"), abandon())))
     def cancel_wait(self, end: Cancel | Abandon) -> None:
         reply = self.world.say(end, self.now)
         if self.model is None:
-            assert isinstance(reply, Refused)
+            assert isinstance(reply, RefusedReply)
             return
-        assert isinstance(reply, Standing)
+        assert isinstance(reply, StatusReply)
         by_this = self.model.status is Status.WAITING or (
             self.ending is not None and self.ending.turn_id == end.turn_id
         )
@@ -173,7 +173,7 @@ class Correlation(RuleBasedStateMachine):
 
     def deliver(self, event: Offer) -> None:
         reply = self.world.say(event, self.now)
-        assert isinstance(reply, Judged)
+        assert isinstance(reply, OfferReply)
         if self.model is not None:
             assert reply.verdict is self.model.offer(event, self.now)
             assert reply.status is self.model.status

@@ -3,54 +3,54 @@
 import pytest
 from msgspec.structs import replace
 
-from core.waits.inbox import Unregistered
+from core.waits.inbox import UnregisteredAddress
 from core.waits.messages import (
-    Clause,
-    Judged,
-    Opened,
+    Difference,
+    OfferReply,
     Reason,
     RefusalKind,
-    Refused,
-    Standing,
+    RefusedReply,
+    RegisterReply,
+    StatusReply,
     Verdict,
 )
-from core.waits.spec import Expected, Source, Strategy, TimeoutPolicy, WaitSpec
+from core.waits.spec import ExpectedEvent, Source, Strategy, TimeoutPolicy, WaitSpec
 from core.waits.state import Wait
 from core.waits.strategy import Outcome, Status
-from core.waits.transitions import take
+from core.waits.transitions import apply
 from tests.unit.core.waits.builders import (
     ADDRESS,
     START,
-    World,
+    SingleCorrelation,
     abandon,
     accept,
     cancel,
     expire,
-    judged,
     offer,
     register,
+    verdict_and_reason,
 )
 
 SPEC = WaitSpec(
     events=(
-        Expected(name="api_response", source=Source.API),
-        Expected(name="kafka_event", source=Source.KAFKA, label="orders", timeout=20.0),
+        ExpectedEvent(name="api_response", source=Source.API),
+        ExpectedEvent(name="kafka_event", source=Source.KAFKA, label="orders", timeout=20.0),
     ),
     timeout=60.0,
 )
 LENIENT = replace(SPEC, strategy=Strategy.SETTLED)
 
 
-def opened(spec: WaitSpec = SPEC) -> World:
-    world = World()
+def opened(spec: WaitSpec = SPEC) -> SingleCorrelation:
+    world = SingleCorrelation()
     world.say(register(spec), START)
     return world
 
 
 def test_a_token_of_a_wait_that_is_forgotten_is_refused_and_nothing_is_kept() -> None:
-    world = World()
+    world = SingleCorrelation()
     reply = world.say(replace(offer("e-1"), by_token=True), START)
-    assert isinstance(reply, Refused)
+    assert isinstance(reply, RefusedReply)
     assert reply.kind is RefusalKind.TOKEN_EXPIRED
     assert not world.inbox
 
@@ -59,8 +59,8 @@ def test_a_token_of_a_wait_that_is_forgotten_is_refused_and_nothing_is_kept() ->
 
 
 def test_a_registration_opens_the_wait() -> None:
-    world = World()
-    assert world.say(register(SPEC), START) == Opened(
+    world = SingleCorrelation()
+    assert world.say(register(SPEC), START) == RegisterReply(
         created=True,
         status=Status.WAITING,
         version=1,
@@ -80,7 +80,7 @@ def test_a_retried_registration_is_still_the_one_that_created_it() -> None:
     world = opened()
     world.say(offer("e-1"), START + 1)
     reply = world.say(register(SPEC), START + 2)
-    assert isinstance(reply, Opened)
+    assert isinstance(reply, RegisterReply)
     assert (reply.created, reply.version) == (True, 2)
 
 
@@ -88,17 +88,17 @@ def test_the_same_registration_may_be_repeated_by_anyone() -> None:
     world = opened()
     world.say(offer("e-1"), START + 1)
     reply = world.say(register(SPEC, "reg-2"), START + 2)
-    assert isinstance(reply, Opened)
+    assert isinstance(reply, RegisterReply)
     assert (reply.created, reply.version, reply.opened_at) == (False, 2, START)
 
 
 def test_the_same_configuration_in_another_order_is_the_same() -> None:
     one, other = (
-        WaitSpec(events=(Expected(name="k", source=Source.KAFKA, filter=filter_),))
+        WaitSpec(events=(ExpectedEvent(name="k", source=Source.KAFKA, filter=filter_),))
         for filter_ in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
     )
     reply = opened(one).say(register(other, "reg-2"), START)
-    assert isinstance(reply, Opened)
+    assert isinstance(reply, RegisterReply)
     assert not reply.created
 
 
@@ -108,7 +108,7 @@ def test_the_same_configuration_in_another_order_is_the_same() -> None:
 def test_another_registration_under_the_same_ids_is_refused(spec: WaitSpec, node: str) -> None:
     world = opened()
     before = world.wait
-    assert world.say(register(spec, "reg-2", node), START) == Refused(
+    assert world.say(register(spec, "reg-2", node), START) == RefusedReply(
         kind=RefusalKind.CONFLICT,
         detail="exec-1:corr-1 is registered with another node or configuration",
         existing="corr-1",
@@ -122,9 +122,9 @@ def test_another_registration_under_the_same_ids_is_refused(spec: WaitSpec, node
     ids=["cancel", "expire", "accept", "abandon"],
 )
 def test_what_was_never_registered_is_unknown(message: object) -> None:
-    world = World()
+    world = SingleCorrelation()
     reply = world.say(message, START)  # type: ignore[arg-type]
-    assert reply == Refused(kind=RefusalKind.UNKNOWN, detail="no wait state exec-1:corr-1")
+    assert reply == RefusedReply(kind=RefusalKind.UNKNOWN, detail="no wait state exec-1:corr-1")
     assert world.wait is None
 
 
@@ -134,7 +134,7 @@ def test_what_was_never_registered_is_unknown(message: object) -> None:
 def test_a_matched_event_is_logged_with_its_payload() -> None:
     world = opened()
     reply = world.say(offer("e-1", label="ext", payload=b'{"x":1}'), START + 1)
-    assert reply == Judged(
+    assert reply == OfferReply(
         verdict=Verdict.MATCHED,
         reason=Reason.EXPECTED,
         event="api_response",
@@ -151,7 +151,7 @@ def test_the_last_event_completes_it() -> None:
     world = opened()
     world.say(offer("e-1"), START + 1)
     reply = world.say(offer("e-2", Source.KAFKA, "orders"), START + 2)
-    assert isinstance(reply, Judged)
+    assert isinstance(reply, OfferReply)
     assert (reply.verdict, reply.status, reply.seq) == (Verdict.MATCHED, Status.COMPLETED, 2)
     wait = world.waiting_or_ended
     assert wait.ending is not None
@@ -162,7 +162,7 @@ def test_the_last_event_completes_it() -> None:
 def test_the_second_event_of_a_name_is_a_duplicate_and_logged() -> None:
     world = opened()
     world.say(offer("e-1", payload=b"1"), START + 1)
-    assert judged(world.say(offer("e-2", payload=b"2"), START + 2)) == (
+    assert verdict_and_reason(world.say(offer("e-2", payload=b"2"), START + 2)) == (
         Verdict.DUPLICATE,
         Reason.ALREADY_RECEIVED,
     )
@@ -171,10 +171,10 @@ def test_the_second_event_of_a_name_is_a_duplicate_and_logged() -> None:
 
 
 def test_an_event_that_fits_two_places_takes_the_free_one() -> None:
-    twins = tuple(Expected(name=name, source=Source.API) for name in ("one", "two"))
+    twins = tuple(ExpectedEvent(name=name, source=Source.API) for name in ("one", "two"))
     world = opened(WaitSpec(events=twins))
-    assert judged(world.say(offer("e-1"), START + 1))[0] is Verdict.MATCHED
-    assert judged(world.say(offer("e-2"), START + 2))[0] is Verdict.MATCHED
+    assert verdict_and_reason(world.say(offer("e-1"), START + 1))[0] is Verdict.MATCHED
+    assert verdict_and_reason(world.say(offer("e-2"), START + 2))[0] is Verdict.MATCHED
     assert [mark.event_id for mark in world.waiting_or_ended.marks] == ["e-1", "e-2"]
 
 
@@ -183,7 +183,7 @@ def test_the_same_event_sent_twice_is_a_duplicate_and_not_logged() -> None:
     world.say(offer("e-1"), START + 1)
     before = world.wait
     again = replace(offer("e-1"), turn_id="another request")
-    assert world.say(again, START + 2) == Judged(
+    assert world.say(again, START + 2) == OfferReply(
         verdict=Verdict.DUPLICATE,
         reason=Reason.ALREADY_RECEIVED,
         event="api_response",
@@ -204,13 +204,13 @@ def test_the_same_request_retried_is_still_matched() -> None:
 def test_an_event_without_an_id_of_its_own_is_not_taken_for_a_repetition() -> None:
     """Places that nothing came for have no event id either."""
     world = opened()
-    assert judged(world.say(offer(""), START + 1)) == (Verdict.MATCHED, Reason.EXPECTED)
+    assert verdict_and_reason(world.say(offer(""), START + 1)) == (Verdict.MATCHED, Reason.EXPECTED)
 
 
 def test_a_failed_call_ends_it_at_once() -> None:
     world = opened()
     reply = world.say(offer("e-1", outcome=Outcome.FAILED), START + 1)
-    assert isinstance(reply, Judged)
+    assert isinstance(reply, OfferReply)
     assert (reply.verdict, reply.status) == (Verdict.MATCHED, Status.FAILED)
     assert [entry.kind for entry in world.log.values()] == ["failed"]
 
@@ -221,8 +221,8 @@ def test_a_failed_call_ends_it_at_once() -> None:
 def test_a_refused_event_is_kept_with_its_clause() -> None:
     world = opened()
     reply = world.say(offer("e-1", Source.KAFKA, "payments"), START + 1)
-    clause = Clause("topic", ["orders"], "payments")
-    assert reply == Judged(
+    clause = Difference("topic", ["orders"], "payments")
+    assert reply == OfferReply(
         verdict=Verdict.REJECTED,
         reason=Reason.LABEL_NOT_EXPECTED,
         clause=clause,
@@ -238,8 +238,8 @@ def test_an_event_after_the_end_is_late_and_logged() -> None:
     world = opened()
     world.say(cancel(), START + 1)
     reply = world.say(offer("e-1"), START + 2)
-    assert judged(reply) == (Verdict.LATE, Reason.WAIT_ENDED)
-    assert isinstance(reply, Judged)
+    assert verdict_and_reason(reply) == (Verdict.LATE, Reason.WAIT_ENDED)
+    assert isinstance(reply, OfferReply)
     assert (reply.event, reply.status) == ("api_response", Status.CANCELLED)
     assert world.log["e-1"].kind == "late"
 
@@ -247,7 +247,7 @@ def test_an_event_after_the_end_is_late_and_logged() -> None:
 def test_an_event_after_the_overall_deadline_is_late_even_if_no_timer_fired() -> None:
     world = opened()
     reply = world.say(offer("e-1"), START + 60)
-    assert judged(reply) == (Verdict.LATE, Reason.DEADLINE_PASSED)
+    assert verdict_and_reason(reply) == (Verdict.LATE, Reason.DEADLINE_PASSED)
     assert world.waiting_or_ended.status is Status.TIMEOUT
     assert [(entry.seq, entry.event_id) for entry in world.log.values()] == [
         (1, "timeout/api_response"),
@@ -259,7 +259,7 @@ def test_an_event_after_the_overall_deadline_is_late_even_if_no_timer_fired() ->
 def test_an_event_after_its_own_deadline_is_late_while_the_wait_goes_on() -> None:
     world = opened(LENIENT)
     reply = world.say(offer("e-1", Source.KAFKA, "orders"), START + 20)
-    assert judged(reply) == (Verdict.LATE, Reason.DEADLINE_PASSED)
+    assert verdict_and_reason(reply) == (Verdict.LATE, Reason.DEADLINE_PASSED)
     assert world.waiting_or_ended.status is Status.WAITING
     assert world.waiting_or_ended.outcomes["kafka_event"] is Outcome.TIMED_OUT
 
@@ -267,7 +267,7 @@ def test_an_event_after_its_own_deadline_is_late_while_the_wait_goes_on() -> Non
 def test_an_event_in_time_is_matched_although_another_has_just_timed_out() -> None:
     world = opened(LENIENT)
     reply = world.say(offer("e-1"), START + 30)
-    assert judged(reply) == (Verdict.MATCHED, Reason.EXPECTED)
+    assert verdict_and_reason(reply) == (Verdict.MATCHED, Reason.EXPECTED)
     assert world.waiting_or_ended.status is Status.COMPLETED
     assert [entry.kind for entry in world.log.values()] == ["timed_out", "received"]
 
@@ -278,7 +278,7 @@ def test_an_event_in_time_is_matched_although_another_has_just_timed_out() -> No
 def test_a_deadline_before_its_time_changes_nothing() -> None:
     world = opened()
     before = world.wait
-    assert world.say(expire(START + 19.9), START + 19.9) == Standing(
+    assert world.say(expire(START + 19.9), START + 19.9) == StatusReply(
         status=Status.WAITING, changed=False
     )
     assert world.wait == before
@@ -287,7 +287,7 @@ def test_a_deadline_before_its_time_changes_nothing() -> None:
 def test_the_deadline_of_one_event_may_end_the_whole() -> None:
     world = opened()
     reply = world.say(expire(START + 20), START + 20)
-    assert reply == Standing(status=Status.TIMEOUT, changed=True)
+    assert reply == StatusReply(status=Status.TIMEOUT, changed=True)
     wait = world.waiting_or_ended
     assert wait.outcomes == {"api_response": "pending", "kafka_event": "timed_out"}
     assert wait.ending is not None
@@ -306,7 +306,7 @@ def test_an_optional_timeout_is_ignored_by_required_only() -> None:
     events = (SPEC.events[0], replace(SPEC.events[1], required=False))
     world = opened(replace(SPEC, events=events, strategy=Strategy.REQUIRED_ONLY))
     reply = world.say(expire(START + 20), START + 20)
-    assert reply == Standing(status=Status.WAITING, changed=True)
+    assert reply == StatusReply(status=Status.WAITING, changed=True)
     world.say(offer("e-1"), START + 21)
     assert world.waiting_or_ended.status is Status.COMPLETED
 
@@ -326,25 +326,27 @@ def test_cancelling_ends_it_and_says_so_to_every_retry() -> None:
     world = opened()
     first = world.say(cancel("c-1"), START + 1)
     before = world.wait
-    assert first == Standing(status=Status.CANCELLED, changed=True)
+    assert first == StatusReply(status=Status.CANCELLED, changed=True)
     assert world.say(cancel("c-1"), START + 2) == first
-    assert world.say(cancel("c-2"), START + 3) == Standing(status=Status.CANCELLED, changed=False)
+    assert world.say(cancel("c-2"), START + 3) == StatusReply(
+        status=Status.CANCELLED, changed=False
+    )
     assert world.wait == before
 
 
 def test_what_has_ended_cannot_be_cancelled() -> None:
     world = opened()
     world.say(expire(START + 60), START + 60)
-    assert world.say(cancel(), START + 61) == Standing(status=Status.TIMEOUT, changed=False)
+    assert world.say(cancel(), START + 61) == StatusReply(status=Status.TIMEOUT, changed=False)
 
 
 # Early events.
 
 
 def test_an_early_event_is_buffered_and_counts_later() -> None:
-    world = World()
+    world = SingleCorrelation()
     reply = world.say(offer("e-1", payload=b"7"), START - 10)
-    assert reply == Judged(verdict=Verdict.BUFFERED, reason=Reason.NO_WAIT_YET)
+    assert reply == OfferReply(verdict=Verdict.BUFFERED, reason=Reason.NO_WAIT_YET)
     world.say(register(SPEC), START)
     assert world.inbox == {}
     assert world.output["api_response"] == 7
@@ -353,31 +355,31 @@ def test_an_early_event_is_buffered_and_counts_later() -> None:
 
 
 def test_an_early_failure_is_still_a_failure() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(offer("e-1", outcome=Outcome.FAILED), START - 10)
     world.say(register(SPEC), START)
     assert world.waiting_or_ended.status is Status.FAILED
 
 
 def test_the_earliest_of_the_early_wins_however_they_are_read() -> None:
-    world = World()
+    world = SingleCorrelation()
     for index, event_id in enumerate(("z", "a", "m")):
         world.say(offer(event_id, payload=b"%d" % index), START - 10 + index)
     early = list(world.inbox.values())
     for order in (early, early[::-1]):
-        decision = take(None, register(SPEC), START, Unregistered(early=tuple(order)))
+        decision = apply(None, register(SPEC), START, UnregisteredAddress(early=tuple(order)))
         assert isinstance(decision.wait, Wait)
         assert decision.wait.marks[0].event_id == "z"
         assert [entry.kind for entry in decision.entries] == ["received", "duplicate", "duplicate"]
-        assert set(decision.unparked) == {"z", "a", "m"}
+        assert set(decision.taken_from_inbox) == {"z", "a", "m"}
 
 
 def test_an_early_event_that_does_not_fit_stays_with_its_verdict() -> None:
-    world = World()
+    world = SingleCorrelation()
     world.say(offer("e-1", Source.KAFKA, "payments"), START - 10)
     world.say(register(SPEC), START)
     decision = world.turns[-1].decision
-    assert decision.unparked == ()
+    assert decision.taken_from_inbox == ()
     (parked,) = decision.parked
     assert (parked.verdict, parked.reason) == (Verdict.REJECTED, Reason.LABEL_NOT_EXPECTED)
     assert parked.at == START - 10, "its time to live is counted from when it came"
@@ -387,15 +389,15 @@ def test_an_early_event_that_does_not_fit_stays_with_its_verdict() -> None:
 def test_an_event_of_another_execution_is_rejected_but_not_lost() -> None:
     """It may be early for a wait of its own: then a registration under its own ids gets it."""
     stray = offer("e-1")
-    decision = take(None, stray, START, Unregistered(elsewhere="exec-0"))
+    decision = apply(None, stray, START, UnregisteredAddress(elsewhere="exec-0"))
     assert decision.wait is None
-    assert decision.reply == Judged(
+    assert decision.reply == OfferReply(
         verdict=Verdict.REJECTED,
         reason=Reason.EXECUTION_MISMATCH,
-        clause=Clause("executionId", "exec-0", "exec-1"),
+        clause=Difference("executionId", "exec-0", "exec-1"),
     )
     assert decision.parked[0].address == ADDRESS
-    later = take(None, register(SPEC), START + 1, Unregistered(early=decision.parked))
+    later = apply(None, register(SPEC), START + 1, UnregisteredAddress(early=decision.parked))
     assert later.wait is not None
     assert later.wait.outcomes["api_response"] is Outcome.RECEIVED
-    assert later.unparked == ("e-1",)
+    assert later.taken_from_inbox == ("e-1",)

@@ -8,7 +8,13 @@ import pytest
 from core.dispatch.subscription import Binding
 from core.events.event import Event
 from handlers.filters import cel
-from handlers.filters.cel import Filter, Judgement, Unusable, compile_filter, wanted
+from handlers.filters.cel import (
+    Filter,
+    FilterResult,
+    InvalidFilter,
+    compile_filter,
+    subscription_matches,
+)
 from handlers.filters.tree import read_tree
 from tests.support.subscriptions import CREATED, subscription
 
@@ -32,8 +38,8 @@ def usable(text: str) -> Filter:
     return compiled
 
 
-def judge(text: str, data: Any = None, **fields: Any) -> Judgement:
-    return usable(text).judge(event(data, **fields))
+def judge(text: str, data: Any = None, **fields: Any) -> FilterResult:
+    return usable(text).evaluate(event(data, **fields))
 
 
 ORDER = {
@@ -87,38 +93,38 @@ def test_what_is_true_passes(text: str) -> None:
         type_version="1.2",
         message_group="g",
     )
-    assert usable(text).judge(one) is Judgement.PASSES
+    assert usable(text).evaluate(one) is FilterResult.PASSES
 
 
 @pytest.mark.parametrize(
     ("text", "judgement"),
     [
-        ("false", Judgement.DIFFERS),
-        ("data.amount > 100", Judgement.DIFFERS),
+        ("false", FilterResult.DIFFERS),
+        ("data.amount > 100", FilterResult.DIFFERS),
         # The library hands these out as texts, which are true to a careless reader.
-        ("data.missing", Judgement.FAILED),
-        ("data.missing == 1", Judgement.FAILED),
-        ("data.amount.cents > 1", Judgement.FAILED),
-        ("data.items[7].sku == 'a'", Judgement.FAILED),
-        ("data.note > 1", Judgement.FAILED),
-        ("1 / int(data.coupon == null ? 0 : 1) == 1", Judgement.FAILED),
+        ("data.missing", FilterResult.FAILED),
+        ("data.missing == 1", FilterResult.FAILED),
+        ("data.amount.cents > 1", FilterResult.FAILED),
+        ("data.items[7].sku == 'a'", FilterResult.FAILED),
+        ("data.note > 1", FilterResult.FAILED),
+        ("1 / int(data.coupon == null ? 0 : 1) == 1", FilterResult.FAILED),
         # Only true is true.
-        ("data.note", Judgement.FAILED),
-        ("data.amount", Judgement.FAILED),
-        ("data.items", Judgement.FAILED),
-        ("data.coupon", Judgement.FAILED),
-        ("data", Judgement.FAILED),
+        ("data.note", FilterResult.FAILED),
+        ("data.amount", FilterResult.FAILED),
+        ("data.items", FilterResult.FAILED),
+        ("data.coupon", FilterResult.FAILED),
+        ("data", FilterResult.FAILED),
     ],
 )
-def test_anything_but_true_is_a_mismatch(text: str, judgement: Judgement) -> None:
+def test_anything_but_true_is_a_mismatch(text: str, judgement: FilterResult) -> None:
     compiled = usable(text)
-    assert compiled.judge(event(ORDER)) is judgement
+    assert compiled.evaluate(event(ORDER)) is judgement
     assert not compiled.allows(event(ORDER))
 
 
 def test_an_error_that_does_not_matter_is_none() -> None:
-    assert judge("data.missing == 1 || data.paid", ORDER) is Judgement.PASSES
-    assert judge("has(data.missing) && data.missing == 1", ORDER) is Judgement.DIFFERS
+    assert judge("data.missing == 1 || data.paid", ORDER) is FilterResult.PASSES
+    assert judge("has(data.missing) && data.missing == 1", ORDER) is FilterResult.DIFFERS
 
 
 @pytest.mark.parametrize(
@@ -157,13 +163,13 @@ def test_odd_payloads_make_no_trouble(data: bytes) -> None:
 
 def test_large_events_pass_no_filter() -> None:
     compiled = usable("true")
-    assert compiled.largest == cel.LARGEST_EVENT
-    fits = event("x" * (cel.LARGEST_EVENT - 2))
-    assert compiled.judge(fits) is Judgement.PASSES
-    large = event("x" * (cel.LARGEST_EVENT - 1))
-    assert compiled.judge(large) is Judgement.TOO_LARGE
-    wide = event("x" * (cel.LARGEST_EVENT - 10), context=(("a" * 10, "b" * 10),))
-    assert compiled.judge(wide) is Judgement.TOO_LARGE
+    assert compiled.largest == cel.MAX_EVENT_BYTES
+    fits = event("x" * (cel.MAX_EVENT_BYTES - 2))
+    assert compiled.evaluate(fits) is FilterResult.PASSES
+    large = event("x" * (cel.MAX_EVENT_BYTES - 1))
+    assert compiled.evaluate(large) is FilterResult.TOO_LARGE
+    wide = event("x" * (cel.MAX_EVENT_BYTES - 10), context=(("a" * 10, "b" * 10),))
+    assert compiled.evaluate(wide) is FilterResult.TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -205,14 +211,14 @@ def test_large_events_pass_no_filter() -> None:
 )
 def test_what_cannot_be_used_is_refused_with_its_reason(text: str, reason: str) -> None:
     compiled = compile_filter(text)
-    assert isinstance(compiled, Unusable), compiled
+    assert isinstance(compiled, InvalidFilter), compiled
     assert reason in compiled.reason
     assert "\n" not in compiled.reason
 
 
 def test_a_pattern_lowers_the_size_of_events_it_is_held_against() -> None:
     compiled = usable("data.note.matches('" + "." * 60 + "')")
-    assert cel.SMALLEST_REACH < compiled.largest < cel.LARGEST_EVENT
+    assert cel.MIN_EVENT_BYTES < compiled.largest < cel.MAX_EVENT_BYTES
 
 
 def test_expressions_are_compiled_once() -> None:
@@ -232,37 +238,42 @@ def test_a_form_that_is_not_known_is_not_guessed_at(raw: bytes) -> None:
 
 def test_a_subscription_takes_what_its_bindings_name_and_its_filter_lets_pass() -> None:
     order = event(ORDER, type_version="1.2")
-    assert wanted(subscription(1), order)
-    assert wanted(subscription(1, bindings=(Binding("a:b:c:d"), Binding(CREATED, "1.*"))), order)
-    assert not wanted(subscription(1, bindings=(Binding(CREATED, "2.*"),)), order)
-    assert not wanted(subscription(1, bindings=()), order)
-    assert wanted(subscription(1, filter="data.paid"), order)
-    assert not wanted(subscription(1, filter="!data.paid"), order)
-    assert not wanted(subscription(1, filter="data.paid", bindings=()), order)
+    assert subscription_matches(subscription(1), order)
+    assert subscription_matches(
+        subscription(1, bindings=(Binding("a:b:c:d"), Binding(CREATED, "1.*"))), order
+    )
+    assert not subscription_matches(subscription(1, bindings=(Binding(CREATED, "2.*"),)), order)
+    assert not subscription_matches(subscription(1, bindings=()), order)
+    assert subscription_matches(subscription(1, filter="data.paid"), order)
+    assert not subscription_matches(subscription(1, filter="!data.paid"), order)
+    assert not subscription_matches(subscription(1, filter="data.paid", bindings=()), order)
 
 
 def test_what_filters_say_is_counted() -> None:
-    before = dict(cel.tally.counts)
+    before = dict(cel.filter_counters.counts)
     for text in ("data.paid", "!data.paid", "data.missing", "not CEL at all"):
-        wanted(subscription(1, filter=text), event(ORDER))
-    wanted(subscription(1, filter="true"), event("x" * 300_000))
-    after = {one: count - before[one] for one, count in cel.tally.counts.items()}
+        subscription_matches(subscription(1, filter=text), event(ORDER))
+    subscription_matches(subscription(1, filter="true"), event("x" * 300_000))
+    after = {one: count - before[one] for one, count in cel.filter_counters.counts.items()}
     assert after == {
-        Judgement.PASSES: 1,
-        Judgement.DIFFERS: 1,
-        Judgement.FAILED: 2,
-        Judgement.TOO_LARGE: 1,
+        FilterResult.PASSES: 1,
+        FilterResult.DIFFERS: 1,
+        FilterResult.FAILED: 2,
+        FilterResult.TOO_LARGE: 1,
     }
 
 
 def test_who_missed_an_event_that_was_too_large_is_told_once() -> None:
-    cel.tally.oversized()
+    cel.filter_counters.oversized()
     large = event("x" * 300_000)
     for tenant in (1, 2, 2):
-        wanted(subscription(tenant, filter="true"), large)
-    wanted(subscription(3, filter="true"), event(ORDER))
-    assert cel.tally.oversized() == {(1, "sub_orders"): CREATED, (2, "sub_orders"): CREATED}
-    assert cel.tally.oversized() == {}
+        subscription_matches(subscription(tenant, filter="true"), large)
+    subscription_matches(subscription(3, filter="true"), event(ORDER))
+    assert cel.filter_counters.oversized() == {
+        (1, "sub_orders"): CREATED,
+        (2, "sub_orders"): CREATED,
+    }
+    assert cel.filter_counters.oversized() == {}
 
 
 def test_one_event_after_the_other_is_looked_at() -> None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from aiohttp.abc import ResolveResult
 
-from core.shared.call_policy import Destinations
+from core.shared.call_policy import CallPolicy
 
-PUBLIC = Destinations()
+PUBLIC = CallPolicy()
 
 
 @dataclass
-class Names:
+class FakeDns:
     """A directory of names, which may answer differently each time it is asked."""
 
     answers: dict[str, list[list[str]]] = field(default_factory=dict)

@@ -7,8 +7,8 @@ from httptools import HttpParserError, HttpParserUpgrade
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handlers.http.connection import LARGEST_HEAD, ClosedEarlyError
-from tests.support.wire import CHUNKED, LENGTH, asked, bytes_of, connected
+from handlers.http.connection import MAX_HEAD_BYTES, ClosedEarlyError
+from tests.support.wire import CHUNKED, LENGTH, bytes_of, connected, reply_to_pieces
 
 # Too much.
 
@@ -17,13 +17,13 @@ from tests.support.wire import CHUNKED, LENGTH, asked, bytes_of, connected
 @pytest.mark.parametrize("is_whole", [True, False])
 async def test_of_a_long_body_so_much_is_kept(raw: bytes, is_whole: bool) -> None:
     connection, _ = connected()
-    reply = await asked(connection, [raw] if is_whole else bytes_of(raw), most=3)
+    reply = await reply_to_pieces(connection, [raw] if is_whole else bytes_of(raw), most=3)
     assert (reply.body, reply.is_cut, connection.is_open) == (b"hel", True, False)
 
 
 async def test_a_body_as_long_as_is_kept_is_not_cut() -> None:
     connection, _ = connected()
-    reply = await asked(connection, [LENGTH], most=5)
+    reply = await reply_to_pieces(connection, [LENGTH], most=5)
     assert (reply.body, reply.is_cut, connection.is_open) == (b"hello", False, True)
 
 
@@ -32,7 +32,7 @@ CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 ENDLESS = {
     "one header": [b"HTTP/1.1 200 OK\r\nX: ", *[b"x" * 1_000] * 80],
     "many headers": [b"HTTP/1.1 200 OK\r\n", *[b"X: 0123456789\r\n" * 100] * 80],
-    "a head in one piece": [b"HTTP/1.1 200 OK\r\nX: " + b"x" * LARGEST_HEAD + b"\r\n\r\n"],
+    "a head in one piece": [b"HTTP/1.1 200 OK\r\nX: " + b"x" * MAX_HEAD_BYTES + b"\r\n\r\n"],
     "promises": [PROMISE] * 4_000,
     "after the body": [CHUNKS, b"0\r\nX: ", *[b"x" * 1_000] * 80],
     "beside the body": [CHUNKS, *[b"1;" + b"x" * 1_000 + b"\r\na\r\n"] * 80],
@@ -43,14 +43,14 @@ ENDLESS = {
 async def test_what_goes_on_round_a_body_is_cut_off(pieces: list[bytes]) -> None:
     connection, wire = connected()
     with pytest.raises(HttpParserError):
-        await asked(connection, pieces, ends=True)
+        await reply_to_pieces(connection, pieces, ends=True)
     assert wire.is_aborted
 
 
 async def test_a_body_in_chunks_of_a_byte_is_not() -> None:
     connection, _ = connected()
     pieces = [CHUNKS, *[b"1\r\na\r\n"] * 30_000, b"0\r\n\r\n"]
-    assert len((await asked(connection, pieces, most=50_000)).body) == 30_000
+    assert len((await reply_to_pieces(connection, pieces, most=50_000)).body) == 30_000
     assert connection.is_open
 
 
@@ -73,7 +73,7 @@ async def test_a_body_in_chunks_of_a_byte_is_not() -> None:
 async def test_what_is_no_answer(raw: bytes, is_whole: bool) -> None:
     connection, wire = connected()
     with pytest.raises((HttpParserError, HttpParserUpgrade)):
-        await asked(connection, [raw] if is_whole else bytes_of(raw))
+        await reply_to_pieces(connection, [raw] if is_whole else bytes_of(raw))
     assert wire.is_aborted
 
 
@@ -82,7 +82,7 @@ def test_any_bytes_end_somehow(raw: bytes, start: bytes) -> None:
     async def check() -> None:
         connection, _ = connected()
         try:
-            await asked(connection, [start, raw], ends=True)
+            await reply_to_pieces(connection, [start, raw], ends=True)
         except (HttpParserError, HttpParserUpgrade, ClosedEarlyError):
             assert not connection.is_open
 

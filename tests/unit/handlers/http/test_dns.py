@@ -6,12 +6,18 @@ import socket
 import pytest
 from aiohttp.abc import ResolveResult
 
-from handlers.http.dns import AT_ONCE, AT_ONCE_OF_A_DOMAIN, MOST_WAITING, TENANT, LookupsFullError
-from handlers.http.guarded_resolver import KEPT, ForbiddenDestinationError, GuardedResolver
-from tests.unit.handlers.http.fake_dns import PUBLIC, Names
+from handlers.http.dns import (
+    LOOKUP_TENANT,
+    MAX_CONCURRENT,
+    MAX_CONCURRENT_PER_DOMAIN,
+    MAX_WAITING,
+    LookupsFullError,
+)
+from handlers.http.guarded_resolver import CACHE_SECONDS, ForbiddenDestinationError, GuardedResolver
+from tests.unit.handlers.http.fake_dns import PUBLIC, FakeDns
 
 
-class SlowNames(Names):
+class SlowNames(FakeDns):
     """Answers when it is told to."""
 
     def __init__(self) -> None:
@@ -45,7 +51,7 @@ async def test_a_name_is_asked_once_by_many_and_not_again_for_a_while() -> None:
     names.gate.set()
     answers = await asyncio.gather(*asking)
     assert {one["host"] for found in answers for one in found} == {"93.184.216.34"}
-    now[0] += KEPT - 0.1
+    now[0] += CACHE_SECONDS - 0.1
     await resolver.resolve("a.example", 80)
     assert names.asked == ["a.example"]
     now[0] += 0.1  # it leads elsewhere now, and what was checked is too old
@@ -59,10 +65,10 @@ async def test_names_of_a_slow_domain_do_not_keep_others_from_being_asked() -> N
     names.answers = {f"{at}.slow.example": [["93.184.216.34"]] for at in range(100)}
     resolver = GuardedResolver(PUBLIC, names.look)
     asking = [asyncio.create_task(resolver.resolve(host, 80)) for host in names.answers]
-    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    await asked(names, MAX_CONCURRENT_PER_DOMAIN)
     other = asyncio.create_task(resolver.resolve("quick.test", 80))
-    await asked(names, AT_ONCE_OF_A_DOMAIN + 1)
-    assert names.most == AT_ONCE_OF_A_DOMAIN + 1
+    await asked(names, MAX_CONCURRENT_PER_DOMAIN + 1)
+    assert names.most == MAX_CONCURRENT_PER_DOMAIN + 1
     for task in asking[50:]:
         task.cancel()
     await asyncio.wait(asking[50:])
@@ -75,25 +81,25 @@ async def test_names_of_a_slow_domain_do_not_keep_others_from_being_asked() -> N
 
 
 async def _resolve_for(tenant: int, resolver: GuardedResolver, host: str) -> list[ResolveResult]:
-    TENANT.set(tenant)
+    LOOKUP_TENANT.set(tenant)
     return await resolver.resolve(host, 80)
 
 
 async def test_a_tenant_has_half_of_the_threads_and_the_next_finds_one() -> None:
     names = SlowNames()
-    hosts = [f"a.b{at}" for at in range(AT_ONCE * 2)]
+    hosts = [f"a.b{at}" for at in range(MAX_CONCURRENT * 2)]
     names.answers = {host: [["93.184.216.34"]] for host in [*hosts, "quick.test"]}
     resolver = GuardedResolver(PUBLIC, names.look)
     asking = [asyncio.create_task(_resolve_for(1, resolver, host)) for host in hosts]
-    await asked(names, AT_ONCE // 2)
+    await asked(names, MAX_CONCURRENT // 2)
     asking += [asyncio.create_task(_resolve_for(2, resolver, host)) for host in hosts]
-    await asked(names, AT_ONCE // 2 + AT_ONCE // 4)
+    await asked(names, MAX_CONCURRENT // 2 + MAX_CONCURRENT // 4)
     other = asyncio.create_task(_resolve_for(3, resolver, "quick.test"))
-    await asked(names, AT_ONCE // 2 + AT_ONCE // 4 + 1)
+    await asked(names, MAX_CONCURRENT // 2 + MAX_CONCURRENT // 4 + 1)
     names.gate.set()
     await other
     await asyncio.gather(*asking)
-    assert names.most <= AT_ONCE
+    assert names.most <= MAX_CONCURRENT
     await resolver.close()
 
 
@@ -103,9 +109,9 @@ async def test_slow_names_of_one_owner_under_a_public_suffix_hold_no_other() -> 
     names.answers = {host: [["93.184.216.34"]] for host in [*slow, "shop.victim.co.uk"]}
     resolver = GuardedResolver(PUBLIC, names.look)
     asking = [asyncio.create_task(resolver.resolve(host, 80)) for host in slow]
-    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    await asked(names, MAX_CONCURRENT_PER_DOMAIN)
     asking.append(asyncio.create_task(resolver.resolve("shop.victim.co.uk", 80)))
-    await asked(names, AT_ONCE_OF_A_DOMAIN + 1)
+    await asked(names, MAX_CONCURRENT_PER_DOMAIN + 1)
     names.gate.set()
     await asyncio.gather(*asking)
     await resolver.close()
@@ -113,16 +119,16 @@ async def test_slow_names_of_one_owner_under_a_public_suffix_hold_no_other() -> 
 
 async def test_so_many_names_of_a_tenant_wait_and_no_more() -> None:
     names = SlowNames()
-    hosts = [f"{at}.slow.example" for at in range(AT_ONCE_OF_A_DOMAIN + MOST_WAITING)]
+    hosts = [f"{at}.slow.example" for at in range(MAX_CONCURRENT_PER_DOMAIN + MAX_WAITING)]
     names.answers = {host: [["93.184.216.34"]] for host in [*hosts, "one.slow.example"]}
     resolver = GuardedResolver(PUBLIC, names.look)
     asking = [asyncio.create_task(_resolve_for(1, resolver, host)) for host in hosts]
-    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    await asked(names, MAX_CONCURRENT_PER_DOMAIN)
     await asyncio.sleep(0)
     with pytest.raises(LookupsFullError):
         await _resolve_for(1, resolver, "one.slow.example")
     asking.append(asyncio.create_task(_resolve_for(2, resolver, "one.slow.example")))
-    await asked(names, AT_ONCE_OF_A_DOMAIN + 1)
+    await asked(names, MAX_CONCURRENT_PER_DOMAIN + 1)
     names.gate.set()
     assert len(await asyncio.gather(*asking)) == len(hosts) + 1
     await resolver.close()
@@ -134,7 +140,7 @@ async def test_what_is_given_up_while_it_waits_for_room_leaves_nothing_behind() 
     names.answers = {host: [["93.184.216.34"]] for host in hosts}
     resolver = GuardedResolver(PUBLIC, names.look)
     asking = [asyncio.create_task(resolver.resolve(host, 80)) for host in hosts]
-    await asked(names, AT_ONCE_OF_A_DOMAIN)
+    await asked(names, MAX_CONCURRENT_PER_DOMAIN)
     for task in asking[10:]:
         task.cancel()
     await asyncio.wait(asking[10:])

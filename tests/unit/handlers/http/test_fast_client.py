@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from handlers.http.client import Request
-from handlers.http.fast_client import Target, unpacked, written
+from handlers.http.client import HttpRequest
+from handlers.http.fast_client import RequestTarget, decompress, encode_request
 
-TARGET = Target(
+TARGET = RequestTarget(
     ("http", "a.example", 80),
     "/hook?a=%20b",
     {"host": "Host: a.example\r\n", "user-agent": "User-Agent: muster\r\n"},
 )
 
 
-def request(**fields: Any) -> Request:
+def request(**fields: Any) -> HttpRequest:
     values: dict[str, Any] = {
         "url": "http://a.example/",
         "method": "POST",
@@ -25,11 +25,11 @@ def request(**fields: Any) -> Request:
         "connect_timeout": 1.0,
         "read_timeout": 1.0,
     }
-    return Request(**values | fields)
+    return HttpRequest(**values | fields)
 
 
 def test_a_request_as_it_is_written() -> None:
-    message = written(request(headers={"X-Own": "1", "x-OTHER": "ä"}), TARGET)
+    message = encode_request(request(headers={"X-Own": "1", "x-OTHER": "ä"}), TARGET)
     assert (
         message
         == (
@@ -42,7 +42,7 @@ def test_a_request_as_it_is_written() -> None:
 
 @pytest.mark.parametrize("body", [None, b""])
 def test_no_body_is_one_of_no_length(body: bytes | None) -> None:
-    assert written(request(body=body), TARGET).endswith(b"Content-Length: 0\r\n\r\n")
+    assert encode_request(request(body=body), TARGET).endswith(b"Content-Length: 0\r\n\r\n")
 
 
 def test_what_the_request_sets_goes_before_and_its_length_is_ours() -> None:
@@ -51,7 +51,7 @@ def test_what_the_request_sets_goes_before_and_its_length_is_ours() -> None:
         "content-length": "99",
         "Transfer-Encoding": "chunked",
     }
-    lines = written(request(headers=headers), TARGET).decode().split("\r\n")
+    lines = encode_request(request(headers=headers), TARGET).decode().split("\r\n")
     assert lines[1:] == ["Host: a.example", "USER-AGENT: shop", "Content-Length: 2", "", "{}"]
 
 
@@ -70,17 +70,17 @@ def test_what_the_request_sets_goes_before_and_its_length_is_ours() -> None:
 )
 def test_what_cannot_be_written_is_not(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"a line|a method"):
-        written(request(**fields), TARGET)
+        encode_request(request(**fields), TARGET)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
 def test_a_packed_body_is_unpacked_as_far_as_it_is_looked_at(pack: Any) -> None:
     packed = pack(b"hello" * 1_000)
-    assert unpacked(packed, 5_000, False) == (b"hello" * 1_000, False)
-    assert unpacked(packed, 7, False) == (b"hellohe", True)
-    assert unpacked(pack(b"hello"), 5, True) == (b"hello", True)
+    assert decompress(packed, 5_000, False) == (b"hello" * 1_000, False)
+    assert decompress(packed, 7, False) == (b"hellohe", True)
+    assert decompress(pack(b"hello"), 5, True) == (b"hello", True)
 
 
 def test_what_cannot_be_unpacked_stays_as_it_is() -> None:
-    assert unpacked(b"plain", 9, False) == (b"plain", False)
-    assert unpacked(b"", 9, False) == (b"", False)
+    assert decompress(b"plain", 9, False) == (b"plain", False)
+    assert decompress(b"", 9, False) == (b"", False)

@@ -5,24 +5,28 @@ from collections.abc import AsyncIterator
 import pytest
 
 from core.gathers.gather import State
-from core.shared.call_policy import LOOPBACK, Destinations, parse_ports
-from handlers.http.client import Failure, Outbound, Request
-from handlers.http.fast_client import QuickCalls
-from handlers.http.guarded_resolver import ForbiddenDestinationError, GuardedResolver, check_place
-from tests.unit.handlers.http.fake_dns import PUBLIC, Names
+from core.shared.call_policy import LOOPBACK, CallPolicy, parse_ports
+from handlers.http.client import HttpClient, HttpFailure, HttpRequest
+from handlers.http.fast_client import FastHttpClient
+from handlers.http.guarded_resolver import (
+    ForbiddenDestinationError,
+    GuardedResolver,
+    check_destination,
+)
+from tests.unit.handlers.http.fake_dns import PUBLIC, FakeDns
 
-Client = Outbound | QuickCalls
+Client = HttpClient | FastHttpClient
 
 
-async def resolve(names: Names, host: str, destinations: Destinations = PUBLIC) -> list[str]:
+async def resolve(names: FakeDns, host: str, destinations: CallPolicy = PUBLIC) -> list[str]:
     found = await GuardedResolver(destinations, names.look).resolve(host, 80)
     return [one["host"] for one in found]
 
 
-NAMES = Names()
+NAMES = FakeDns()
 
 
-@pytest.fixture(scope="module", params=[Outbound, QuickCalls])
+@pytest.fixture(scope="module", params=[HttpClient, FastHttpClient])
 async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     """One for all: to read the system's authorities takes longer than all calls together."""
     async with request.param(PUBLIC, 1_000, NAMES.look) as opened:
@@ -30,19 +34,19 @@ async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
 
 
 @pytest.fixture
-def names() -> Names:
+def names() -> FakeDns:
     NAMES.answers, NAMES.asked = {}, []
     return NAMES
 
 
-async def call(outbound: Client, url: str) -> Failure:
+async def call(outbound: Client, url: str) -> HttpFailure:
     answer = await outbound.call(request(url))
-    assert isinstance(answer, Failure)
+    assert isinstance(answer, HttpFailure)
     return answer
 
 
-def request(url: str) -> Request:
-    return Request(
+def request(url: str) -> HttpRequest:
+    return HttpRequest(
         url=url, method="POST", headers={}, body=b"{}", connect_timeout=1.0, read_timeout=1.0
     )
 
@@ -56,21 +60,21 @@ def request(url: str) -> Request:
 )
 async def test_a_name_that_leads_to_a_private_address_leads_nowhere(private: str) -> None:
     with pytest.raises(ForbiddenDestinationError, match=r"inside\.example leads to an address"):
-        await resolve(Names({"inside.example": [[private]]}), "inside.example")
+        await resolve(FakeDns({"inside.example": [[private]]}), "inside.example")
 
 
 async def test_of_several_addresses_only_those_that_may_be_called_are_kept() -> None:
-    names = Names({"mixed.example": [["127.0.0.1", "93.184.216.34", "::1", "2606:2800::1"]]})
+    names = FakeDns({"mixed.example": [["127.0.0.1", "93.184.216.34", "::1", "2606:2800::1"]]})
     assert await resolve(names, "mixed.example") == ["93.184.216.34", "2606:2800::1"]
 
 
 async def test_allowed_networks_are_kept_as_well() -> None:
-    names = Names({"mixed.example": [["127.0.0.1", "10.0.0.1"]]})
-    assert await resolve(names, "mixed.example", Destinations(LOOPBACK)) == ["127.0.0.1"]
+    names = FakeDns({"mixed.example": [["127.0.0.1", "10.0.0.1"]]})
+    assert await resolve(names, "mixed.example", CallPolicy(LOOPBACK)) == ["127.0.0.1"]
 
 
 async def test_each_look_is_checked_anew() -> None:
-    names = Names({"turns.example": [["93.184.216.34"], ["127.0.0.1"]]})
+    names = FakeDns({"turns.example": [["93.184.216.34"], ["127.0.0.1"]]})
     assert await resolve(names, "turns.example") == ["93.184.216.34"]
     with pytest.raises(ForbiddenDestinationError):
         await resolve(names, "turns.example")
@@ -78,7 +82,7 @@ async def test_each_look_is_checked_anew() -> None:
 
 async def test_a_name_that_leads_nowhere_is_no_secret() -> None:
     with pytest.raises(OSError, match="unknown name"):
-        await resolve(Names(), "nobody.example")
+        await resolve(FakeDns(), "nobody.example")
 
 
 # Addresses in place of names.
@@ -108,27 +112,27 @@ async def test_a_name_that_leads_nowhere_is_no_secret() -> None:
 )
 def test_an_address_that_may_not_be_called_is_refused_in_every_spelling(host: str) -> None:
     with pytest.raises(ForbiddenDestinationError):
-        check_place(host, 80, PUBLIC)
+        check_destination(host, 80, PUBLIC)
 
 
 @pytest.mark.parametrize(
     "host", ["8.8.8.8", "[2606:2800::1]", "example.org", "0x7f.1", "1and1.com"]
 )
 def test_public_addresses_and_names_pass(host: str) -> None:
-    check_place(host, 80, PUBLIC)
+    check_destination(host, 80, PUBLIC)
 
 
-SOME_PORTS = Destinations(LOOPBACK, parse_ports("443,8000-8100"))
+SOME_PORTS = CallPolicy(LOOPBACK, parse_ports("443,8000-8100"))
 
 
 def test_a_port_that_is_not_named_is_refused_at_every_host() -> None:
     for host in ("example.org", "8.8.8.8", "127.0.0.1"):
-        check_place(host, 443, SOME_PORTS)
+        check_destination(host, 443, SOME_PORTS)
         with pytest.raises(ForbiddenDestinationError, match="port 22 may not be called"):
-            check_place(host, 22, SOME_PORTS)
+            check_destination(host, 22, SOME_PORTS)
 
 
-@pytest.mark.parametrize("client", [Outbound, QuickCalls])
+@pytest.mark.parametrize("client", [HttpClient, FastHttpClient])
 @pytest.mark.parametrize(
     ("url", "port"),
     [
@@ -140,7 +144,7 @@ def test_a_port_that_is_not_named_is_refused_at_every_host() -> None:
     ],
 )
 async def test_no_name_is_asked_for_at_a_port_that_may_not_be_called(
-    client: type[Client], url: str, port: int, names: Names
+    client: type[Client], url: str, port: int, names: FakeDns
 ) -> None:
     names.answers["example.org"] = [["93.184.216.34"]]
     async with client(SOME_PORTS, 1_000, names.look) as guarded:
@@ -182,7 +186,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("url", SPELLINGS.values(), ids=SPELLINGS)
 async def test_no_spelling_of_a_private_address_is_called(
-    outbound: Client, names: Names, url: str
+    outbound: Client, names: FakeDns, url: str
 ) -> None:
     answer = await call(outbound, url)
     assert (answer.state, names.asked) == (State.ERROR, [])
@@ -192,7 +196,7 @@ async def test_no_spelling_of_a_private_address_is_called(
     "host", ["0x7f.1", "0x7f000001", "localhost", "inside.example", "%31%32%37.0.0.1"]
 )
 async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
-    outbound: Client, names: Names, host: str
+    outbound: Client, names: FakeDns, host: str
 ) -> None:
     names.answers[host] = [["127.0.0.1"]]
     answer = await call(outbound, f"http://{host}/")
@@ -204,14 +208,14 @@ async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
 @pytest.mark.parametrize(
     "url", ["http://mixed.example/", "http://93.184.216.34/", "http://[2606:2800::1]/"]
 )
-async def test_a_public_address_is_called(outbound: Client, names: Names, url: str) -> None:
+async def test_a_public_address_is_called(outbound: Client, names: FakeDns, url: str) -> None:
     """As far as one gets without a socket: else the tests above would say nothing."""
     names.answers["mixed.example"] = [["127.0.0.1", "93.184.216.34"]]
     with pytest.raises(RuntimeError, match="may not use a socket"):
         await call(outbound, url)
 
 
-async def test_an_unknown_name_is_told_as_one(outbound: Client, names: Names) -> None:
+async def test_an_unknown_name_is_told_as_one(outbound: Client, names: FakeDns) -> None:
     answer = await call(outbound, "http://nobody.example/")
     assert (answer.state, answer.detail) == (State.CONNECTION_CLOSED, "its name leads nowhere")
     assert names.asked == ["nobody.example"]
@@ -225,7 +229,7 @@ async def test_a_call_is_not_led_round_the_guard_by_a_proxy(
     assert (await call(outbound, "http://10.0.0.1/")).state is State.ERROR
 
 
-@pytest.mark.parametrize("client", [Outbound, QuickCalls])
+@pytest.mark.parametrize("client", [HttpClient, FastHttpClient])
 async def test_what_is_not_opened_cannot_call(client: type[Client]) -> None:
     with pytest.raises(RuntimeError, match="not opened"):
         await client(PUBLIC, 10).call(request("http://a.example"))

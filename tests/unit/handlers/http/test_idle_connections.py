@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from handlers.http import connection
-from handlers.http.connection import Connection, Idle
+from handlers.http.connection import Connection, IdleConnections
 from tests.support.wire import KEY, connected
 
 
@@ -24,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def kept(idle: Idle, count: int) -> list[Connection]:
+def kept(idle: IdleConnections, count: int) -> list[Connection]:
     made = [connected()[0] for _ in range(count)]
     for each in made:
         idle.put(each)
@@ -32,7 +32,7 @@ def kept(idle: Idle, count: int) -> list[Connection]:
 
 
 async def test_the_one_used_last_is_used_first() -> None:
-    idle = Idle(10, 30.0)
+    idle = IdleConnections(10, 30.0)
     first, second = kept(idle, 2)
     assert idle.take(("https", "a.example", 443)) is None
     assert [idle.take(KEY) for _ in range(3)] == [second, first, None]
@@ -41,7 +41,7 @@ async def test_the_one_used_last_is_used_first() -> None:
 
 
 async def test_where_there_are_too_many_the_oldest_goes() -> None:
-    idle = Idle(2, 30.0)
+    idle = IdleConnections(2, 30.0)
     made = kept(idle, 3)
     assert [one.is_open for one in made] == [False, True, True]
     assert [idle.take(KEY) for _ in range(3)] == [made[2], made[1], None]
@@ -49,7 +49,7 @@ async def test_where_there_are_too_many_the_oldest_goes() -> None:
 
 
 async def test_one_that_is_gone_is_not_given() -> None:
-    idle = Idle(10, 30.0)
+    idle = IdleConnections(10, 30.0)
     made = kept(idle, 3)
     idle.forget(made[1])
     idle.forget(made[1])
@@ -58,7 +58,7 @@ async def test_one_that_is_gone_is_not_given() -> None:
 
 
 async def test_one_that_is_idle_too_long_is_not_used(clock: Clock) -> None:
-    idle = Idle(10, 30.0)
+    idle = IdleConnections(10, 30.0)
     (old,) = kept(idle, 1)
     clock.now += 31
     assert idle.take(KEY) is None
@@ -70,7 +70,7 @@ async def test_one_that_is_idle_too_long_is_not_used(clock: Clock) -> None:
 
 
 async def test_those_whose_time_is_over_are_closed_by_themselves() -> None:
-    idle = Idle(10, 0.02)
+    idle = IdleConnections(10, 0.02)
     lost = asyncio.Event()
     made = kept(idle, 2)
     made[1].close = lost.set  # type: ignore[method-assign]  # to be told
@@ -79,7 +79,7 @@ async def test_those_whose_time_is_over_are_closed_by_themselves() -> None:
 
 
 async def test_the_end_closes_all() -> None:
-    idle = Idle(10, 30.0)
+    idle = IdleConnections(10, 30.0)
     made = kept(idle, 3)
     idle.close()
     assert not any(one.is_open for one in made)

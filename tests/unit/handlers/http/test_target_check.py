@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.shared.call_policy import LOOPBACK, Destinations, parse_ports
+from core.shared.call_policy import LOOPBACK, CallPolicy, parse_ports
 from core.shared.errors import InvalidError
 from handlers.http.target_check import check_target
 
@@ -19,7 +19,7 @@ from handlers.http.target_check import check_target
     ],
 )
 def test_what_may_be_called_passes(url: str) -> None:
-    check_target(url, Destinations(LOOPBACK), "targetUrl")
+    check_target(url, CallPolicy(LOOPBACK), "targetUrl")
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_what_may_be_called_passes(url: str) -> None:
 )
 def test_what_stands_there_literally_and_may_not_be_called_is_refused(url: str) -> None:
     with pytest.raises(InvalidError) as caught:
-        check_target(url, Destinations(), "[3].targetUrl")
+        check_target(url, CallPolicy(), "[3].targetUrl")
     assert caught.value.field == "[3].targetUrl"
 
 
 def test_no_target_is_taken_at_a_port_that_may_not_be_called() -> None:
-    some = Destinations((), parse_ports("443"))
+    some = CallPolicy((), parse_ports("443"))
     check_target("https://example.org/hook", some, "target")
     for url in ("http://example.org/hook", "https://example.org:8443/hook"):
         with pytest.raises(InvalidError, match="may not be called") as caught:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp.abc import ResolveResult
 
-from core.dispatch.attempt import Result, Sent, decide
-from core.dispatch.claim import Profile
+from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, decide
+from core.dispatch.claim import DeliveryProfile
 from core.dispatch.job import JobStatus
-from core.shared.call_policy import Destinations
-from handlers.http.client import Outbound
-from handlers.http.fast_client import QuickCalls
+from core.shared.call_policy import CallPolicy
+from handlers.http.client import HttpClient
+from handlers.http.fast_client import FastHttpClient
 from handlers.http.webhooks import Webhooks
 from tests.support.deliveries import MADE_AT, delivery
 
-PROFILE = Profile(secrets=(b"s" * 32,))
+PROFILE = DeliveryProfile(secrets=(b"s" * 32,))
 PUBLIC = "93.184.216.34"
 NO_SOCKET = "may not use a socket"
 
@@ -56,15 +56,15 @@ def names() -> Names:
     return NAMES
 
 
-@pytest.fixture(scope="module", params=[Outbound, QuickCalls])
+@pytest.fixture(scope="module", params=[HttpClient, FastHttpClient])
 async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
-    async with request.param(Destinations(), 1_000, NAMES.look) as caller:
+    async with request.param(CallPolicy(), 1_000, NAMES.look) as caller:
         yield Webhooks(caller, lambda: MADE_AT)
 
 
-def check_refused(sent: Sent, error: str) -> None:
+def check_refused(sent: DeliveryAttempt, error: str) -> None:
     """No attempt follows, and nothing is said against the target."""
-    assert (sent.status, sent.permanent, sent.code) == (Result.CONNECTION_ERROR, True, None)
+    assert (sent.status, sent.permanent, sent.code) == (AttemptStatus.CONNECTION_ERROR, True, None)
     assert re.search(error, sent.error or "")
     assert (sent.counts_as_failure, sent.began_at) == (False, MADE_AT)
     step = decide(sent, attempt_count=0, max_retries=5, jitter=0.5)
@@ -179,7 +179,7 @@ async def test_a_name_is_looked_at_again(
     webhooks: Webhooks, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It led to a public address when it was first called, and leads inside now."""
-    monkeypatch.setattr("handlers.http.guarded_resolver.KEPT", 0.0)
+    monkeypatch.setattr("handlers.http.guarded_resolver.CACHE_SECONDS", 0.0)
     names.answers["turns.example"] = [[PUBLIC], ["127.0.0.1"]]
     job = delivery("http://turns.example/hook")
     with pytest.raises(RuntimeError, match=NO_SOCKET):
@@ -208,7 +208,7 @@ async def test_a_name_that_leads_nowhere_may_lead_somewhere_later(
     webhooks: Webhooks, names: Names
 ) -> None:
     sent = await webhooks.send(delivery("http://nobody.example/"), PROFILE)
-    assert (sent.status, sent.permanent) == (Result.CONNECTION_ERROR, False)
+    assert (sent.status, sent.permanent) == (AttemptStatus.CONNECTION_ERROR, False)
     assert (sent.error, sent.counts_as_failure) == ("its name leads nowhere", True)
     assert names.asked == ["nobody.example"]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.events.event_type import SchemaType
-from handlers.schemas.dialects import family
-from handlers.schemas.interface import Check, Compiled, Mismatch
+from handlers.schemas.dialects import dialect_of
+from handlers.schemas.interface import CompiledSchema, Mismatch, PayloadCheck
 
 PROTO = """
 syntax = "proto3";
@@ -43,27 +43,27 @@ DOCUMENTS = st.recursive(
 )
 
 
-def ready(kind: SchemaType, text: str) -> Check:
-    outcome = family(kind).compile(text)
-    assert isinstance(outcome, Compiled)
-    return family(kind).load(outcome.form)
+def ready(kind: SchemaType, text: str) -> PayloadCheck:
+    outcome = dialect_of(kind).compile(text)
+    assert isinstance(outcome, CompiledSchema)
+    return dialect_of(kind).load(outcome.form)
 
 
 @pytest.fixture(scope="module")
-def proto_check() -> Check:
+def proto_check() -> PayloadCheck:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRPC_PYTHON_DISABLE_DYNAMIC_STUBS", "1")
         return ready(SchemaType.PROTO, PROTO)
 
 
 @given(document=st.dictionaries(NAMES, DOCUMENTS, max_size=5))
-def test_any_json_for_a_message(proto_check: Check, document: dict[str, Any]) -> None:
+def test_any_json_for_a_message(proto_check: PayloadCheck, document: dict[str, Any]) -> None:
     found = proto_check(json.dumps(document).encode(), "application/json")
     assert all(isinstance(one, Mismatch) for one in found)
 
 
 @given(raw=st.binary(max_size=64))
-def test_any_bytes_for_a_message(proto_check: Check, raw: bytes) -> None:
+def test_any_bytes_for_a_message(proto_check: PayloadCheck, raw: bytes) -> None:
     found = proto_check(raw, "application/protobuf")
     assert all(isinstance(one, Mismatch) for one in found)
 
@@ -78,7 +78,7 @@ def test_any_bytes_for_a_json_schema(raw: bytes) -> None:
 @given(document=DOCUMENTS)
 def test_any_json_as_a_json_schema(document: Any) -> None:
     text = json.dumps({"properties": document, "allOf": [document], "enum": document})
-    family(SchemaType.JSON_SCHEMA).compile(text)
+    dialect_of(SchemaType.JSON_SCHEMA).compile(text)
 
 
 @given(raw=st.one_of(st.binary(max_size=64), st.text(alphabet="<a>/&;!=\"' []", max_size=40)))

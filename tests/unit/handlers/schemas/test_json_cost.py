@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from handlers.schemas.json_cost import pattern_weight, weigh
+from handlers.schemas.json_cost import estimate_cost, pattern_cost
 
 # What ten milliseconds allow for a payload of a thousand bytes.
 CHEAP = 20_000
@@ -17,7 +17,7 @@ def doubling(steps: int) -> dict[str, Any]:
 
 
 def weight(schema: Any) -> int:
-    found = weigh(schema)
+    found = estimate_cost(schema)
     assert found is not None
     return found
 
@@ -62,12 +62,12 @@ def test_definitions_that_double_are_not() -> None:
     ],
 )
 def test_what_leads_back_or_elsewhere_has_no_bound(schema: Any) -> None:
-    assert weigh(schema) is None
+    assert estimate_cost(schema) is None
 
 
 def test_a_chain_too_long_to_follow_has_no_bound() -> None:
     links = {f"d{n}": {"$ref": f"#/definitions/d{n + 1}"} for n in range(5000)}
-    assert weigh({"$ref": "#/definitions/d0", "definitions": links | {"d5000": {}}}) is None
+    assert estimate_cost({"$ref": "#/definitions/d0", "definitions": links | {"d5000": {}}}) is None
 
 
 def test_references_are_followed_by_name_and_place() -> None:
@@ -89,8 +89,8 @@ def test_branches_add_up_and_properties_do_not() -> None:
 
 
 def test_what_patterns_repeat_is_multiplied() -> None:
-    assert pattern_weight(None) == 0
-    assert pattern_weight("^[A-Z]{3}-[0-9]{8}$") < 100
-    assert pattern_weight("(a{1000}){1000}") > 500_000
-    assert pattern_weight("a{1,}") == 1
-    assert pattern_weight("(a{999999999}){999999999}{99}") > 10**7
+    assert pattern_cost(None) == 0
+    assert pattern_cost("^[A-Z]{3}-[0-9]{8}$") < 100
+    assert pattern_cost("(a{1000}){1000}") > 500_000
+    assert pattern_cost("a{1,}") == 1
+    assert pattern_cost("(a{999999999}){999999999}{99}") > 10**7

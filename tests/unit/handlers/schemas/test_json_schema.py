@@ -6,8 +6,14 @@ from typing import Any
 import pytest
 
 from handlers.schemas import json_schema
-from handlers.schemas.interface import MOST_MISMATCHES, Compiled, Mismatch, Unusable, within
-from handlers.schemas.json_schema import LISTED, MOST_NESTING
+from handlers.schemas.interface import (
+    MAX_MISMATCHES,
+    CompiledSchema,
+    InvalidSchema,
+    Mismatch,
+    within,
+)
+from handlers.schemas.json_schema import MAX_LISTED, MAX_NESTING
 
 JSON = "application/json"
 ORDER = {
@@ -21,15 +27,15 @@ ORDER = {
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 
 
-def compiled(schema: Any) -> Compiled:
+def compiled(schema: Any) -> CompiledSchema:
     outcome = json_schema.compile(schema if isinstance(schema, str) else json.dumps(schema))
-    assert isinstance(outcome, Compiled), outcome
+    assert isinstance(outcome, CompiledSchema), outcome
     return outcome
 
 
 def reason(schema: Any) -> str:
     outcome = json_schema.compile(schema if isinstance(schema, str) else json.dumps(schema))
-    assert isinstance(outcome, Unusable)
+    assert isinstance(outcome, InvalidSchema)
     return outcome.reason
 
 
@@ -60,8 +66,8 @@ def test_what_the_payload_is_made_of_stays_out_of_the_answer() -> None:
 
 def test_the_list_of_mismatches_is_bounded_and_one_of_a_large_payload() -> None:
     schema = {"items": {"type": "string"}}
-    assert len(check(schema, [0] * 100)) == MOST_MISMATCHES
-    assert len(check(schema, [0] * LISTED)) == 1
+    assert len(check(schema, [0] * 100)) == MAX_MISMATCHES
+    assert len(check(schema, [0] * MAX_LISTED)) == 1
 
 
 def test_draft_7_is_the_default_and_others_are_named() -> None:
@@ -92,7 +98,7 @@ def test_draft_7_is_the_default_and_others_are_named() -> None:
         ('{"$ref": "other.json"}', "other.json"),
         ('{"$id": "http://127.0.0.1:9/a", "allOf": [{"$ref": "b"}]}', "127.0.0.1:9/b"),
         ("[" * 5000 + "]" * 5000, "nested"),
-        ('{"not":' * 100 + "{}" + "}" * 100, f"deeper than {MOST_NESTING}"),
+        ('{"not":' * 100 + "{}" + "}" * 100, f"deeper than {MAX_NESTING}"),
     ],
 )
 def test_what_cannot_be_a_schema_is_told_why(text: str, told: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from handlers.schemas import proto
-from handlers.schemas.interface import Check, Compiled, Mismatch, Unusable
+from handlers.schemas.interface import CompiledSchema, InvalidSchema, Mismatch, PayloadCheck
 
 JSON, BINARY = "application/json", "application/x-protobuf"
 ORDER = """
@@ -31,24 +31,24 @@ def _no_import_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRPC_PYTHON_DISABLE_DYNAMIC_STUBS", "1")
 
 
-def load(text: str) -> Check:
+def load(text: str) -> PayloadCheck:
     outcome = proto.compile(text)
-    assert isinstance(outcome, Compiled), outcome
+    assert isinstance(outcome, CompiledSchema), outcome
     return proto.load(outcome.form)
 
 
 def reason(text: str) -> str:
     outcome = proto.compile(text)
-    assert isinstance(outcome, Unusable)
+    assert isinstance(outcome, InvalidSchema)
     return outcome.reason
 
 
 @pytest.fixture(scope="module")
-def order() -> Check:
+def order() -> PayloadCheck:
     return load(ORDER)
 
 
-def test_json_and_binary_payloads_of_the_first_message_fit(order: Check) -> None:
+def test_json_and_binary_payloads_of_the_first_message_fit(order: PayloadCheck) -> None:
     full = (
         b'{"id":"a","amount":2,"lines":[{"sku":"x"}],"at":"2026-01-01T00:00:00Z","free":{"a":[]}}'
     )
@@ -78,7 +78,7 @@ def test_json_and_binary_payloads_of_the_first_message_fit(order: Check) -> None
     ],
 )
 def test_a_json_payload_that_does_not_fit_is_told_where(
-    order: Check, payload: bytes, path: str, told: str
+    order: PayloadCheck, payload: bytes, path: str, told: str
 ) -> None:
     (one,) = order(payload, JSON)
     assert one.path.startswith(path)
@@ -86,13 +86,15 @@ def test_a_json_payload_that_does_not_fit_is_told_where(
 
 
 @pytest.mark.parametrize("payload", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x01\xff"])
-def test_a_binary_payload_that_does_not_fit_is_told_why(order: Check, payload: bytes) -> None:
+def test_a_binary_payload_that_does_not_fit_is_told_why(
+    order: PayloadCheck, payload: bytes
+) -> None:
     (one,) = order(payload, BINARY)
     assert one.path == ""
     assert "Error parsing message" in one.expected
 
 
-def test_a_binary_payload_nested_too_deeply_does_not_fit(order: Check) -> None:
+def test_a_binary_payload_nested_too_deeply_does_not_fit(order: PayloadCheck) -> None:
     payload = b""
     for _ in range(60):
         payload = b"\x3a" + bytes([len(payload)]) + payload
@@ -113,7 +115,7 @@ def test_fields_that_are_required_must_be_there() -> None:
     assert check(b"", BINARY) == [Mismatch("id", "is required")]
 
 
-def test_a_payload_of_another_kind_does_not_fit(order: Check) -> None:
+def test_a_payload_of_another_kind_does_not_fit(order: PayloadCheck) -> None:
     assert order(b"{}", "text/plain") == [Mismatch("", "application/json, not text/plain")]
 
 

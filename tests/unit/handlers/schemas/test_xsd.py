@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from handlers.schemas import xsd
-from handlers.schemas.interface import MOST_MISMATCHES, Compiled, Mismatch, Unusable
+from handlers.schemas.interface import MAX_MISMATCHES, CompiledSchema, InvalidSchema, Mismatch
 
 XML = "application/xml"
 ORDER = """
@@ -25,13 +25,13 @@ def schema(inner: str = ORDER, before: str = "") -> str:
 
 def reason(text: str) -> str:
     outcome = xsd.compile(text)
-    assert isinstance(outcome, Unusable)
+    assert isinstance(outcome, InvalidSchema)
     return outcome.reason
 
 
 def check(payload: str | bytes, text: str | None = None, kind: str = XML) -> list[Mismatch]:
     outcome = xsd.compile(text or schema())
-    assert isinstance(outcome, Compiled)
+    assert isinstance(outcome, CompiledSchema)
     assert outcome.weight is None  # never beside an event loop
     raw = payload if isinstance(payload, bytes) else payload.encode()
     return xsd.load(outcome.form)(raw, kind)
@@ -50,7 +50,7 @@ def test_each_mismatch_says_where_and_what_was_expected() -> None:
     assert "not a valid value of the atomic type 'xs:decimal'" in amount.expected
     assert line.path == "/order/line"
     assert len(check("<order><amount>1</amount>" + "<line>y</line>" * 99 + "</order>")) == (
-        MOST_MISMATCHES
+        MAX_MISMATCHES
     )
 
 

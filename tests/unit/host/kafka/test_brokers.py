@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from core.shared.errors import InvalidError
-from host.kafka.apache import ApacheOptions, reason_in
-from host.kafka.broker import Broker, Kind, note, running
+from host.kafka.apache import ApacheOptions, failure_reason
+from host.kafka.broker import Broker, BrokerKind, running_broker, write_broker_file
 from host.kafka.embedded import find_runtime
-from host.kafka.jars import POM, cache_folder, complaint_of, fetch_jars, find_jars, pinned_version
+from host.kafka.jars import POM, cache_folder, fetch_jars, find_jars, maven_error, pinned_version
 from host.kafka.java import find_java, major_version
 from host.kafka.missing import MissingPartError
 from host.kafka.properties import server_properties
 from host.kafka.selection import load_settings
-from host.processes import Mark
+from host.processes import ProcessIdentity
 from settings.settings import Settings
 
 
@@ -153,10 +153,10 @@ def test_maven_is_quoted_without_its_addresses() -> None:
         "[INFO] Downloading\n[ERROR] Failed to execute goal: Could not transfer artifact a:b:1 "
         "from/to mirror (https://repo.example/maven): no route -> [Help 1]\n[ERROR] \n"
     )
-    told = complaint_of(log)
+    told = maven_error(log)
     assert told.startswith("Failed to execute goal: Could not transfer artifact a:b:1")
     assert "repo.example" not in told
-    assert complaint_of("") == "it gave no reason."
+    assert maven_error("") == "it gave no reason."
 
 
 def test_the_first_exception_tells_why_it_ended() -> None:
@@ -167,16 +167,18 @@ def test_the_first_exception_tells_why_it_ended() -> None:
         "\tat kafka.network.Acceptor.start(SocketServer.scala:511)\n"
         "Caused by: java.net.BindException: Address already in use\n"
     )
-    assert reason_in(log) == "failed to bind: Address already in use."
-    assert reason_in("usage\nkafka-storage: error: no such option\n\n") == (
+    assert failure_reason(log) == "failed to bind: Address already in use."
+    assert failure_reason("usage\nkafka-storage: error: no such option\n\n") == (
         "kafka-storage: error: no such option"
     )
-    assert reason_in("") == "It gave no reason."
+    assert failure_reason("") == "It gave no reason."
 
 
 def broker(folder: Path, **fields: object) -> Broker:
-    told = {"kind": Kind.APACHE, "name": "Apache Kafka 4.3.1", "bootstrap": "127.0.0.1:12001"}
-    dead = Mark(pid=2**22 + 1, born="never")  # beyond the kernel's largest process number
+    told = {"kind": BrokerKind.APACHE, "name": "Apache Kafka 4.3.1", "bootstrap": "127.0.0.1:12001"}
+    dead = ProcessIdentity(
+        pid=2**22 + 1, born="never"
+    )  # beyond the kernel's largest process number
     return Broker.model_validate({"process": dead, "folder": folder} | told | fields)
 
 
@@ -187,11 +189,11 @@ def test_a_stand_in_says_why_and_what_it_lacks(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_dead_broker_counts_for_nothing(tmp_path: Path) -> None:
-    assert running(tmp_path) is None
-    note(broker(tmp_path))
-    assert running(tmp_path) is None
+    assert running_broker(tmp_path) is None
+    write_broker_file(broker(tmp_path))
+    assert running_broker(tmp_path) is None
     (tmp_path / "broker.json").write_text("{")
-    assert running(tmp_path) is None
+    assert running_broker(tmp_path) is None
 
 
 def test_the_flag_goes_before_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

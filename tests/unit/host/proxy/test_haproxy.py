@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from host.proxy.haproxy import LEADS, Front, find_program, write_launcher
+from host.proxy.haproxy import REPLICAS_KNOWN_FILE, ProxyOptions, find_program, write_launcher
 from host.proxy.haproxy_limits import (
-    AT_ONCE,
-    MOST_CONNECTIONS,
-    SHARE,
-    SHARE_BESIDE_OTHERS,
-    FrontBounds,
-    connections,
-    write_bounds,
+    CALLER_SHARE,
+    CALLER_SHARE_BESIDE_OTHERS,
+    MAX_CONNECTIONS,
+    MAX_REQUESTS_PER_REPLICA,
+    ProxyLimits,
+    max_connections,
+    write_limits,
 )
 
 CONFIG = """global
@@ -126,22 +126,22 @@ def sources(most: int | None = None, spared: str = " !{ src 127.0.0.0/8 ::1 }") 
     return (
         "    tcp-request connection track-sc1 src,ipmask(32,64) table sources\n"
         f"    tcp-request connection reject if {{ sc1_conn_cur(sources) gt "
-        f"{most or connections() // 2} }}{spared}\n"
+        f"{most or max_connections() // 2} }}{spared}\n"
     )
 
 
-def bounded_config(folder: Path, config: str, bounds: FrontBounds = FrontBounds()) -> str:  # noqa: B008
+def bounded_config(folder: Path, config: str, bounds: ProxyLimits = ProxyLimits()) -> str:  # noqa: B008
     """The configuration as the launcher hands it to HAProxy, as far as awk goes."""
     file = folder / "haproxy.cfg"
     file.write_text(config)
-    awk = ["awk", "-f", str(write_bounds(folder, bounds)), str(file), str(file)]
+    awk = ["awk", "-f", str(write_limits(folder, bounds)), str(file), str(file)]
     return subprocess.run(awk, check=True, capture_output=True, text=True, timeout=10).stdout
 
 
 def test_requests_queue_before_a_busy_replica_and_long_answers_do_not(tmp_path: Path) -> None:
     mended = bounded_config(tmp_path, FRONT)
-    assert f"mark-down maxconn {AT_ONCE}\n" in mended
-    assert f"check backup maxconn {AT_ONCE}\n" in mended
+    assert f"mark-down maxconn {MAX_REQUESTS_PER_REPLICA}\n" in mended
+    assert f"check backup maxconn {MAX_REQUESTS_PER_REPLICA}\n" in mended
     assert f"global\n{BUFFERS}" in mended
     assert f"backend http-muster\n    timeout queue 500ms\n{BARE}" in mended
     chosen = re.findall(r"use_backend (\S+) if", mended)
@@ -163,7 +163,7 @@ def test_serve_does_not_listen_for_senders_of_events_who_hang_up(tmp_path: Path)
 
 
 def test_a_place_at_a_replica_is_for_a_request_that_has_come_as_a_whole(tmp_path: Path) -> None:
-    mended = bounded_config(tmp_path, FRONT, FrontBounds(body_seconds=2.5, body_bytes=4096))
+    mended = bounded_config(tmp_path, FRONT, ProxyLimits(body_seconds=2.5, body_bytes=4096))
     too_large = "{ req.hdr_val(content-length) gt 4096 } || { req.hdr(content-length),length gt 9 }"
     wait = mended.index(f"http-request wait-for-body time 2500ms unless {too_large}\n")
     # What the buffer does not hold takes no such place; to know that, one must have waited.
@@ -192,12 +192,18 @@ def test_a_caller_has_half_of_the_places_and_then_a_queue_of_its_own(
     more = [f"    server more{n} 127.0.0.1:2101{n} check\n" for n in range(replicas - 1)]
     config = FRONT.replace("    server two", "".join(more) + "    server two")
     mended = bounded_config(tmp_path, config)
-    share = SHARE * replicas
+    share = CALLER_SHARE * replicas
     assert f"use_backend crowd if {{ sc0_conn_cur(callers) gt {share} }}\n" in mended
     crowd = mended.split("backend crowd\n")[1].split("backend crowd_beside")[0]
     assert crowd.startswith("    http-reuse always\n    timeout queue 500ms\n")
-    assert f"server one 127.0.0.1:20001 track http-muster/one maxconn {AT_ONCE}\n" in crowd
-    assert f"server two 127.0.0.1:20002 track http-muster/two backup maxconn {AT_ONCE}\n" in crowd
+    assert (
+        f"server one 127.0.0.1:20001 track http-muster/one maxconn {MAX_REQUESTS_PER_REPLICA}\n"
+        in crowd
+    )
+    assert (
+        f"server two 127.0.0.1:20002 track http-muster/two backup "
+        f"maxconn {MAX_REQUESTS_PER_REPLICA}\n" in crowd
+    )
     keys = re.findall(r"track-sc0 (\S+),xxh32 table callers", mended)
     assert keys == ["req.hdr(authorization)", "req.hdr(x-callback-token)", "url_param(token)"]
 
@@ -205,7 +211,7 @@ def test_a_caller_has_half_of_the_places_and_then_a_queue_of_its_own(
 def test_beside_others_a_caller_has_fewer_places_and_so_has_its_crowd(tmp_path: Path) -> None:
     """What stands in a replica's event loop is what everybody else waits for."""
     mended = bounded_config(tmp_path, FRONT)
-    few = SHARE_BESIDE_OTHERS
+    few = CALLER_SHARE_BESIDE_OTHERS
     assert (
         f"    use_backend crowd_beside if {{ sc0_conn_cur(callers) gt {few} }}"
         " { table_cnt(callers) gt 1 }\n    use_backend crowd if"
@@ -223,7 +229,7 @@ def test_beside_others_a_caller_has_fewer_places_and_so_has_its_crowd(tmp_path: 
 def test_one_address_has_half_of_the_connections_or_what_was_set(
     tmp_path: Path, given: int | None, rules: str
 ) -> None:
-    mended = bounded_config(tmp_path, FRONT, FrontBounds(source_connections=given))
+    mended = bounded_config(tmp_path, FRONT, ProxyLimits(source_connections=given))
     assert f"frontend http_frontend\n{rules}" in mended
 
 
@@ -239,13 +245,13 @@ def test_haproxy_takes_what_is_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("most_files", "clients"),
-    [(1_048_576, MOST_CONNECTIONS), (resource.RLIM_INFINITY, MOST_CONNECTIONS), (4_096, 1_438)],
+    [(1_048_576, MAX_CONNECTIONS), (resource.RLIM_INFINITY, MAX_CONNECTIONS), (4_096, 1_438)],
 )
 def test_haproxy_holds_as_many_clients_as_the_files_it_may_open(
     most_files: int, clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, most_files))
-    assert connections() == clients
+    assert max_connections() == clients
 
 
 def test_a_configuration_without_replicas_bounds_buffers_and_connections(tmp_path: Path) -> None:
@@ -301,7 +307,7 @@ def test_the_launcher_tells_when_haproxy_knows_a_replica(
     tmp_path: Path, server: str, *, leads: bool
 ) -> None:
     _launch(tmp_path, host="127.0.0.1", config=f"{CONFIG}    server {server} 127.0.0.1:9 check\n")
-    assert (tmp_path / "h" / LEADS).exists() is leads
+    assert (tmp_path / "h" / REPLICAS_KNOWN_FILE).exists() is leads
 
 
 def _launch(tmp_path: Path, *, host: str, config: str = CONFIG) -> tuple[str, str]:
@@ -311,7 +317,7 @@ def _launch(tmp_path: Path, *, host: str, config: str = CONFIG) -> tuple[str, st
     program.chmod(0o700)
     folder = tmp_path / "h"
     folder.mkdir()
-    launcher = write_launcher(folder, program, Front(host=host, port=8000))
+    launcher = write_launcher(folder, program, ProxyOptions(host=host, port=8000))
     assert launcher is not None
     file = tmp_path / "haproxy.cfg"
     file.write_text(config)

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from host.errors import HostError
-from host.paths import Places
+from host.paths import InstancePaths
 from host.ray import flags
-from host.ray.flags import FIXED, TUNING, ServeFront, client_flags, host_flags
+from host.ray.flags import FIXED, TUNING, ProxySetup, client_flags, host_flags
 
-PLACES = Places(Path("/data"), Path("/tmp/muster-12345678"))
-BEHIND_HAPROXY = ServeFront(Path("/tmp/muster-12345678/h/haproxy"), 41000, range(20000, 20100))
-WITHOUT = ServeFront(None, 41000, range(20000, 20100))
+PLACES = InstancePaths(Path("/data"), Path("/tmp/muster-12345678"))
+BEHIND_HAPROXY = ProxySetup(Path("/tmp/muster-12345678/h/haproxy"), 41000, range(20000, 20100))
+WITHOUT = ProxySetup(None, 41000, range(20000, 20100))
 ROOT = str(Path(flags.__file__).resolve().parents[2])
 
 

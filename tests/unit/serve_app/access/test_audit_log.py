@@ -19,7 +19,7 @@ class _Listings:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
 
-    async def ask(self, *question: Any) -> list[AuditEntry]:
+    async def query(self, *question: Any) -> list[AuditEntry]:
         self.asked.append(question)
         return [AuditEntry(audit_id=7, actor="a", action="key.created", object="k", at=0.0)]
 

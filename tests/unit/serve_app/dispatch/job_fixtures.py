@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.dispatch.job import JobStatus, Kind, Mode, Standing
+from core.dispatch.job import JobStatus, Kind, Mode, QueueState
 from core.dispatch.pool import PoolStatus
 from storage.dispatch.jobs import Attempt, Job
 from storage.dispatch.pools import PoolRow
@@ -27,7 +27,7 @@ def job(**fields: Any) -> Job:
         "timeout_seconds": 30,
         "data_only": True,
         "status": JobStatus.QUEUED,
-        "standing": Standing.OPEN,
+        "standing": QueueState.OPEN,
         "attempt_count": 0,
         "sends": 0,
         "target_url": "http://127.0.0.1:9/",

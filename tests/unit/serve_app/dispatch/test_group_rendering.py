@@ -2,20 +2,25 @@
 
 import pytest
 
-from core.dispatch.groups import Member
+from core.dispatch.groups import GroupMember
 from core.dispatch.job import JobStatus, Mode
 from core.shared.errors import InvalidError
 from serve_app.dispatch.group_models import GroupView
 from serve_app.dispatch.group_rendering import group_document
-from serve_app.http.cursors import group_cursor, place_cursor, read_group_cursor, read_place_cursor
-from storage.dispatch.groups import FRONT, START, Group, GroupPlace, Parking, Place
+from serve_app.http.cursors import (
+    group_cursor,
+    group_job_cursor,
+    read_group_cursor,
+    read_group_job_cursor,
+)
+from storage.dispatch.groups import FRONT, START, Group, GroupPosition, Parking, PoolGroupKey
 
 NOW = 1_700_000_000.0
-PLACE = GroupPlace(1, "order-processor:order/7:ä")
+PLACE = PoolGroupKey(1, "order-processor:order/7:ä")
 
 
-def member(position: int, status: JobStatus) -> Member:
-    return Member(
+def member(position: int, status: JobStatus) -> GroupMember:
+    return GroupMember(
         job_id=f"J{position}",
         status=status,
         mode=Mode.BLOCK_ON_ERROR,
@@ -50,9 +55,9 @@ def test_a_parked_group_shows_who_holds_it() -> None:
 def test_cursors_lead_back_to_where_they_were() -> None:
     assert read_group_cursor(group_cursor(PLACE)) == PLACE
     assert read_group_cursor(None) == START
-    place = Place(2**31 - 1, 2**53)
-    assert read_place_cursor(place_cursor(place)) == place
-    assert read_place_cursor(None) == FRONT
+    place = GroupPosition(2**31 - 1, 2**53)
+    assert read_group_job_cursor(group_job_cursor(place)) == place
+    assert read_group_job_cursor(None) == FRONT
 
 
 @pytest.mark.parametrize("text", ["", "x", "AAAA", "MTI=", "LTE6Zw==", "MTox\u00e9", "/w=="])
@@ -64,4 +69,4 @@ def test_a_group_cursor_of_ones_own_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "1", "1.", ".1", "-1.1", "1.-1", "9999999999.1", "1.1e3"])
 def test_a_place_cursor_of_ones_own_is_refused(text: str) -> None:
     with pytest.raises(InvalidError):
-        read_place_cursor(text)
+        read_group_job_cursor(text)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.dispatch.job import JobStatus, Standing
+from core.dispatch.job import JobStatus, QueueState
 from core.dispatch.subscription import Signature
 from serve_app.dispatch.job_models import JobBatch, JobChoice, JobQuery, JobRequest, RecoverRequest
 from serve_app.dispatch.job_service import payload_in, payloads_in
@@ -29,7 +29,7 @@ def faults(model: type[Any], body: Any) -> list[str]:
     with pytest.raises(ProblemError) as caught:
         parse_as(model, json.dumps(body).encode())
     assert caught.value.problem.status == 422
-    return [fault.field for fault in caught.value.problem.faults]
+    return [fault.field for fault in caught.value.problem.field_errors]
 
 
 def test_defaults_are_those_of_subscriptions() -> None:
@@ -151,7 +151,7 @@ def test_what_is_usual_is_what_failed_and_nobody_put_aside() -> None:
     failed = (JobStatus.ERROR,)
     chosen = parse_as(JobChoice, b'{"code":"x"}').to_filter((1,), failed)
     assert (chosen.statuses, chosen.ignored, chosen.pools) == (failed, False, (1,))
-    assert chosen.standing is Standing.ERROR
+    assert chosen.standing is QueueState.ERROR
     chosen = parse_as(JobChoice, b'{"status":["COMPLETED"],"ignored":true}').to_filter(None, failed)
     assert (chosen.statuses, chosen.ignored) == ((JobStatus.COMPLETED,), True)
     chosen = JobQuery(status=[JobStatus.ERROR]).to_filter(None)
@@ -162,7 +162,7 @@ def test_what_failed_since_a_time_is_recovered() -> None:
     wish = b'{"since":"2023-11-14T22:13:20Z","until":"2023-11-14T22:13:21Z"}'
     chosen = parse_as(RecoverRequest, wish).to_filter(None)
     assert (chosen.failed_after, chosen.failed_before) == (NOW, NOW + 1)
-    assert chosen.standing is Standing.ERROR
+    assert chosen.standing is QueueState.ERROR
 
 
 @pytest.mark.parametrize(

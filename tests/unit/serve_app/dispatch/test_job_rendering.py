@@ -4,20 +4,20 @@ import msgspec
 import pytest
 
 from core.dispatch.job import JobStatus, Kind
-from core.dispatch.job_actions import Fate, Verb
+from core.dispatch.job_actions import Fate, JobAction
 from core.shared.errors import NotFoundError
 from serve_app.dispatch.job_rendering import (
     changed_document,
+    job_action_error,
     job_document,
     job_item,
     options_document,
-    refused,
 )
 from serve_app.dispatch.job_views import JobItem, JobOptions, JobsRequeued, JobView
 from serve_app.gathers.rendering import MASK
 from serve_app.http.problems import ProblemError
-from storage.dispatch.job_actions import Told
-from storage.dispatch.jobs import Option
+from storage.dispatch.job_actions import JobActionResult
+from storage.dispatch.jobs import FilterOption
 from tests.unit.serve_app.dispatch.job_fixtures import NOW, attempt, job
 
 
@@ -69,10 +69,10 @@ def test_how_long_it_took_is_told_of_what_was_delivered() -> None:
 
 
 def test_what_cannot_be_done_is_told_with_how_the_job_stands() -> None:
-    assert isinstance(refused(Told("J", Fate.UNKNOWN)), NotFoundError)
+    assert isinstance(job_action_error(JobActionResult("J", Fate.UNKNOWN)), NotFoundError)
     for fate in Fate:
         if fate not in {Fate.UNKNOWN, Fate.DONE}:
-            error = refused(Told("J", fate, JobStatus.QUEUED))
+            error = job_action_error(JobActionResult("J", fate, JobStatus.QUEUED))
             assert isinstance(error, ProblemError)
             document = error.problem.document()
             assert (document["status"], document["code"]) == (409, fate)
@@ -81,22 +81,22 @@ def test_what_cannot_be_done_is_told_with_how_the_job_stands() -> None:
 
 def test_many_jobs_are_counted_and_the_others_named() -> None:
     told = [
-        Told("A", Fate.DONE, JobStatus.ERROR),
-        Told("B", Fate.IN_PROGRESS, JobStatus.IN_PROGRESS),
-        Told("C", Fate.UNKNOWN),
+        JobActionResult("A", Fate.DONE, JobStatus.ERROR),
+        JobActionResult("B", Fate.IN_PROGRESS, JobStatus.IN_PROGRESS),
+        JobActionResult("C", Fate.UNKNOWN),
     ]
-    document = changed_document(Verb.REQUEUE, told, 5, "C")
+    document = changed_document(JobAction.REQUEUE, told, 5, "C")
     JobsRequeued.model_validate(document)
     assert (document["changed"], document["requeued"]) == (1, 1)
     assert document["refused"] == [
         {"id": "B", "result": "in_progress", "status": "IN_PROGRESS"},
         {"id": "C", "result": "unknown"},
     ]
-    assert "requeued" not in changed_document(Verb.CANCEL, told, 0, None)
+    assert "requeued" not in changed_document(JobAction.CANCEL, told, 0, None)
 
 
 def test_options_are_sorted_into_their_lists() -> None:
-    document = options_document([Option("code", "x", "x"), Option("pool", "p", "Pool")])
+    document = options_document([FilterOption("code", "x", "x"), FilterOption("pool", "p", "Pool")])
     JobOptions.model_validate(document)
     assert document["pools"] == [{"value": "p", "label": "Pool"}]
     assert document["sources"] == []

@@ -4,7 +4,7 @@ import asyncio
 
 from core.dispatch.job import JobKey
 from core.shared.errors import UnavailableError
-from serve_app.dispatch.pool_notifier import PoolBell
+from serve_app.dispatch.pool_notifier import PoolNotifier
 
 
 class Pools:
@@ -25,17 +25,17 @@ class Pools:
             raise self.error
 
 
-async def settled(bell: PoolBell) -> None:
-    await asyncio.gather(*bell._ringing.values())
+async def settled(bell: PoolNotifier) -> None:
+    await asyncio.gather(*bell._notifying.values())
 
 
 async def test_what_happens_while_a_pool_looks_is_one_more_look() -> None:
     pools = Pools()
-    bell = PoolBell(pools.ask)
-    bell.ring([1, 2])
+    bell = PoolNotifier(pools.ask)
+    bell.notify([1, 2])
     await asyncio.sleep(0)
     for _ in range(5):
-        bell.ring([1])
+        bell.notify([1])
     pools.open.set()
     await settled(bell)
     assert sorted(pools.told) == [1, 1, 2]
@@ -43,11 +43,11 @@ async def test_what_happens_while_a_pool_looks_is_one_more_look() -> None:
 
 async def test_pools_are_told_of_jobs_that_ended_before_they_look() -> None:
     pools = Pools()
-    bell = PoolBell(pools.ask)
+    bell = PoolNotifier(pools.ask)
     one, two, three = (JobKey(1, name) for name in ("a", "b", "c"))
-    bell.ring([1], {1: [one]})
+    bell.notify([1], {1: [one]})
     await asyncio.sleep(0)
-    bell.ring([1, 2], {1: [two], 2: [three]})
+    bell.notify([1, 2], {1: [two], 2: [three]})
     pools.open.set()
     await settled(bell)
     assert pools.ended == [(1, [one]), (2, [three]), (1, [two])]
@@ -57,21 +57,21 @@ async def test_pools_are_told_of_jobs_that_ended_before_they_look() -> None:
 async def test_a_pool_that_is_away_is_nobodys_trouble() -> None:
     pools = Pools()
     pools.open.set()
-    bell = PoolBell(pools.ask)
+    bell = PoolNotifier(pools.ask)
     for error in (UnavailableError("away"), ValueError("odd")):
         pools.error = error
-        bell.ring([1])
+        bell.notify([1])
         await settled(bell)
     pools.error = None
-    bell.ring([1])
+    bell.notify([1])
     await settled(bell)
     assert pools.told == [1, 1, 1]
 
 
 async def test_whoever_closes_it_waits_for_nobody() -> None:
     pools = Pools()
-    bell = PoolBell(pools.ask)
-    bell.ring([1])
+    bell = PoolNotifier(pools.ask)
+    bell.notify([1])
     await asyncio.sleep(0)
     await bell.close()
-    assert not bell._ringing
+    assert not bell._notifying

@@ -6,7 +6,7 @@ import pytest
 
 from core.dispatch.pool import PoolStatus
 from core.shared.errors import UnavailableError
-from serve_app.dispatch.status import DispatchSight, PoolSeen
+from serve_app.dispatch.status import DispatchStatusReader, PoolSnapshot
 from serve_app.operations.health_checks import dispatch_component
 from serve_app.operations.monitoring_models import (
     BreakerView,
@@ -21,17 +21,17 @@ from serve_app.operations.monitoring_rendering import (
     consumers_document,
     health_document,
     in_flight_document,
-    pool_document,
-    queue_document,
+    pool_stats_document,
+    queue_stats_document,
     standby_document,
     warning_document,
 )
 from serve_app.operations.overview_models import ConsumerHealth, StandbyStatus
 from storage.dispatch import pools, stats
-from storage.dispatch.stats import Outcomes, QueueSize
+from storage.dispatch.stats import OutcomeCounts, QueueSize
 from storage.operations import warnings
-from storage.operations.warnings import Severity, Warned
-from telemetry.registry import Snapshot
+from storage.operations.warnings import Severity, WarningRow
+from telemetry.registry import MetricsSnapshot
 from tests.unit.serve_app.dispatch.job_fixtures import NOW, pool_row
 
 STATS: dict[str, Any] = {
@@ -73,15 +73,15 @@ class World:
         ]
         self.away: set[int] = set()
         self.asked: list[tuple[Any, ...]] = []
-        self.sight = DispatchSight(self, self, self.ask_pool, lambda: NOW, lambda: 0.0)  # type: ignore[arg-type]
+        self.sight = DispatchStatusReader(self, self, self.ask_pool, lambda: NOW, lambda: 0.0)  # type: ignore[arg-type]
 
     async def report(self) -> dict[str, Any]:
         return {"actors": self.actors}
 
-    async def ask(self, query: Any, *args: Any) -> Any:
+    async def query(self, query: Any, *args: Any) -> Any:
         return {
             pools.page: self.rows,
-            stats.recent_outcomes: {1: (Outcomes(4, 1), Outcomes(1, 1))},
+            stats.recent_outcomes: {1: (OutcomeCounts(4, 1), OutcomeCounts(1, 1))},
             stats.queue_sizes: {1: QueueSize(1, 2, 3)},
             warnings.count_recent: {args[0]: 4} if args else {},
             warnings.count_open: {"ERROR": 2},
@@ -105,20 +105,20 @@ async def test_a_tenant_sees_its_own_pools_and_the_shared_ones() -> None:
 async def test_the_last_minutes_of_a_shared_pool_are_ones_own() -> None:
     shared, _ = await World().sight.pools(7)
     assert shared.vitals().rate == 0.8
-    assert pool_document(shared)["totalSucceeded5min"] == 1
+    assert pool_stats_document(shared)["totalSucceeded5min"] == 1
     anchors, _ = await World().sight.pools(0)
-    assert pool_document(anchors)["totalSucceeded5min"] == 3
+    assert pool_stats_document(anchors)["totalSucceeded5min"] == 3
 
 
 async def test_what_a_shared_pool_counts_for_all_is_not_told_to_one() -> None:
     world = World()
     shared, _ = await world.sight.pools(7)
     size = (await world.sight.sizes(7))[1]
-    told = pool_document(shared, size)
+    told = pool_stats_document(shared, size)
     PoolStats.model_validate(told)
     assert (told["totalProcessed"], told["totalSucceeded"], told["totalFailed"]) == (5, 4, 1)
     assert (told["activeWorkers"], told["queueSize"]) == (1, 5)
-    everything = pool_document((await world.sight.pools(0))[0])
+    everything = pool_stats_document((await world.sight.pools(0))[0])
     assert set(everything) - set(told) == {
         "totalRetried",
         "totalDeferred",
@@ -130,20 +130,20 @@ async def test_what_a_shared_pool_counts_for_all_is_not_told_to_one() -> None:
         "blockedGroups",
         "averageProcessingTimeMs",
     }
-    queue = queue_document(shared, size)
+    queue = queue_stats_document(shared, size)
     QueueStats.model_validate(queue)
     assert (queue["totalConsumed"], queue["totalMessages"]) == (5, 11)
     assert "totalDeferred" not in queue
-    assert pool_document(shared)["queueSize"] == 0
+    assert pool_stats_document(shared)["queueSize"] == 0
 
 
 async def test_only_pools_that_are_up_are_asked_and_those_away_left_out() -> None:
     world = World()
     pools = await world.sight.pools(7)
-    assert [told for _, told in await world.sight.ask(pools, "breakers", 7)] == [[1]]
+    assert [told for _, told in await world.sight.query(pools, "breakers", 7)] == [[1]]
     assert world.asked == [(1, "breakers", 7)]
     world.away.add(1)
-    assert await world.sight.ask(pools, "breakers", 7) == []
+    assert await world.sight.query(pools, "breakers", 7) == []
 
 
 async def test_a_supervisor_that_is_away_leaves_pools_without_numbers() -> None:
@@ -155,14 +155,14 @@ async def test_a_supervisor_that_is_away_leaves_pools_without_numbers() -> None:
     world.report = away  # type: ignore[method-assign]
     shared, _ = await world.sight.pools(7)
     assert not shared.is_up
-    PoolStats.model_validate(pool_document(shared))
+    PoolStats.model_validate(pool_stats_document(shared))
 
 
 async def test_sizes_and_warnings_are_the_tenants() -> None:
     world = World()
     assert await world.sight.sizes(7) == {1: QueueSize(1, 2, 3)}
     assert await world.sight.recent_warnings(7) == 4
-    snapshot = await world.sight.complete(Snapshot(), 7)
+    snapshot = await world.sight.extend_snapshot(MetricsSnapshot(), 7)
     assert snapshot.warnings == {"ERROR": 2}
 
 
@@ -170,7 +170,7 @@ async def test_sizes_and_warnings_are_the_tenants() -> None:
 
 
 def test_a_pool_has_every_number() -> None:
-    document = pool_document(PoolSeen(pool_row(rate_limit=600), STATS, is_up=True))
+    document = pool_stats_document(PoolSnapshot(pool_row(rate_limit=600), STATS, is_up=True))
     PoolStats.model_validate(document)
     assert document["totalProcessed"] == 10
     assert document["successRate"] == 0.8
@@ -181,7 +181,7 @@ def test_a_pool_has_every_number() -> None:
 
 
 def test_a_queue_has_what_is_in_it_and_what_went_through() -> None:
-    document = queue_document(PoolSeen(pool_row(), STATS, is_up=True), QueueSize(1, 2, 3))
+    document = queue_stats_document(PoolSnapshot(pool_row(), STATS, is_up=True), QueueSize(1, 2, 3))
     QueueStats.model_validate(document)
     assert document["currentSize"] == 6
     assert document["totalMessages"] == 16
@@ -189,7 +189,7 @@ def test_a_queue_has_what_is_in_it_and_what_went_through() -> None:
 
 
 def test_health_names_what_is_wrong() -> None:
-    pool = PoolSeen(pool_row(), STATS, is_up=True)
+    pool = PoolSnapshot(pool_row(), STATS, is_up=True)
     document = health_document([pool.vitals(2)], 1, NOW)
     DispatchHealth.model_validate(document)
     assert document["status"] == "DEGRADED"
@@ -199,7 +199,7 @@ def test_health_names_what_is_wrong() -> None:
 
 
 def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
-    pool = PoolSeen(pool_row(), STATS, is_up=True)
+    pool = PoolSnapshot(pool_row(), STATS, is_up=True)
     target = {
         "target": "http://127.0.0.1:9/",
         "under_way": 1,
@@ -217,7 +217,7 @@ def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
     job = {"job_id": "J", "target": "http://127.0.0.1:9/", "group": None, "seconds": 1.2}
     assert in_flight_document(pool, job)["elapsedTimeMs"] == 1_200
     InFlightMessage.model_validate(in_flight_document(pool, job))
-    warned = Warned(
+    warned = WarningRow(
         warning_id=5,
         category="QUEUE_BACKLOG",
         severity=Severity.WARNING,

@@ -44,10 +44,10 @@ def test_another_origin_asks_for_all_that_are_not_given(other: str) -> None:
     held = at("https://a.example/x", **KEPT)
     with pytest.raises(ProblemError) as raised:
         check_credentials(held, at(other, **KEPT), {"target": other})
-    assert [fault.field for fault in raised.value.problem.faults] == ["auth", "headers"]
+    assert [fault.field for fault in raised.value.problem.field_errors] == ["auth", "headers"]
     with pytest.raises(ProblemError) as raised:
         check_credentials(held, at(other, **KEPT), {"auth": None})
-    assert [fault.field for fault in raised.value.problem.faults] == ["headers"]
+    assert [fault.field for fault in raised.value.problem.field_errors] == ["headers"]
     check_credentials(held, at(other), {"auth": None, "headers": {}})
 
 

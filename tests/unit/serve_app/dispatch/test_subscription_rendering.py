@@ -3,12 +3,12 @@
 import pytest
 
 from core.dispatch.pool import PoolRefusal
-from core.dispatch.subscription import Refusal
+from core.dispatch.subscription import SubscriptionRefusal
 from serve_app.dispatch.secret_models import RotateRequest, SecretView
 from serve_app.dispatch.subscription_models import SubscriptionPatch
 from serve_app.dispatch.subscription_rendering import (
-    not_synced,
-    refused,
+    declaration_error,
+    refusal_error,
     secret_document,
     subscription_document,
     sync_document,
@@ -16,24 +16,24 @@ from serve_app.dispatch.subscription_rendering import (
 from serve_app.dispatch.subscription_views import SubscriptionView, SyncView
 from serve_app.http.json_io import parse_as
 from serve_app.http.problems import ProblemError
-from services.dispatch.declarations import Declaration, NotSynced, Synced
-from storage.dispatch.webhook_secrets import Secret
+from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
+from storage.dispatch.webhook_secrets import WebhookSecret
 from tests.support.subscriptions import subscription
 
 
-@pytest.mark.parametrize("refusal", [*Refusal, *PoolRefusal])
-def test_every_refusal_is_explained(refusal: Refusal | PoolRefusal) -> None:
-    problem = refused(refusal).problem
+@pytest.mark.parametrize("refusal", [*SubscriptionRefusal, *PoolRefusal])
+def test_every_refusal_is_explained(refusal: SubscriptionRefusal | PoolRefusal) -> None:
+    problem = refusal_error(refusal).problem
     assert problem.code == refusal.value
     assert problem.status in {403, 404, 409}
     assert len(problem.detail) > 20
-    told = not_synced(NotSynced("orders", refusal)).problem
+    told = declaration_error(SyncRefusal("orders", refusal)).problem
     assert told.detail.startswith("orders: ")
 
 
 def test_of_two_with_one_name_each_is_explained_as_what_it_is() -> None:
-    assert "subscription" in refused(Refusal.CODE_EXISTS).problem.detail
-    assert "pool" in refused(PoolRefusal.CODE_EXISTS).problem.detail
+    assert "subscription" in refusal_error(SubscriptionRefusal.CODE_EXISTS).problem.detail
+    assert "pool" in refusal_error(PoolRefusal.CODE_EXISTS).problem.detail
 
 
 def test_what_may_be_secret_is_masked() -> None:
@@ -51,16 +51,19 @@ def test_the_anchors_are_told_apart_and_failures_dated() -> None:
 
 
 def test_the_newest_secret_comes_first() -> None:
-    shown = secret_document([Secret(b"b" * 24, 2.0, None), Secret(b"a" * 24, 1.0, 3.0)])
+    shown = secret_document(
+        [WebhookSecret(b"b" * 24, 2.0, None), WebhookSecret(b"a" * 24, 1.0, 3.0)]
+    )
     view = SecretView.model_validate(shown)
     assert view.secret == view.secrets[0].secret == "whsec_" + "YmJi" * 8
     assert view.secrets[1].expires_at == "1970-01-01T00:00:03.000000Z"
 
 
 def test_a_declaration_tells_what_stays_and_why() -> None:
-    kept = NotSynced("slow", PoolRefusal.POOL_IN_USE)
+    kept = SyncRefusal("slow", PoolRefusal.POOL_IN_USE)
     done = sync_document(
-        Declaration(application="shop", is_rehearsal=True), Synced(created=["a"], kept=[kept])
+        DeclarationOptions(application="shop", is_dry_run=True),
+        SyncResult(created=["a"], kept=[kept]),
     )
     view = SyncView.model_validate(done)
     assert (view.dry_run, view.created, view.kept[0].reason) == (True, ["a"], "pool_in_use")
@@ -78,7 +81,7 @@ def test_a_declaration_tells_what_stays_and_why() -> None:
 def test_a_change_says_something_that_can_be(body: bytes, field: str) -> None:
     with pytest.raises(ProblemError) as refusal:
         parse_as(SubscriptionPatch, body)
-    assert refusal.value.problem.faults[0].field == field
+    assert refusal.value.problem.field_errors[0].field == field
 
 
 def test_what_can_go_is_taken_away_by_null() -> None:
@@ -91,5 +94,5 @@ def test_a_secret_that_cannot_be_is_not_repeated(secret: str) -> None:
     with pytest.raises(ProblemError) as refusal:
         parse_as(RotateRequest, b'{"secret": "%s"}' % secret.encode())
     problem = refusal.value.problem
-    assert problem.faults[0].field == "secret"
+    assert problem.field_errors[0].field == "secret"
     assert secret not in str(problem.document())

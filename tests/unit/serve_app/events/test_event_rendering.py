@@ -1,21 +1,21 @@
 import msgspec
 import pytest
 
-from core.shared.timestamps import moment
+from core.shared.timestamps import to_iso
 from core.shared.tsid import made_at
 from handlers.schemas.interface import Mismatch
 from serve_app.events.event_models import EventCreated, EventDocument, EventsCreated, EventSummary
 from serve_app.events.event_rendering import (
-    Taken,
+    IngestedEvent,
     all_created_document,
     created_document,
     event_document,
     event_item,
-    unfit,
+    validation_error,
 )
 from serve_app.http.problems import ProblemError
-from services.events.validator import Standing, Verdict
-from storage.events.events import Listed
+from services.events.validator import ValidationResult, ValidationStatus
+from storage.events.events import ListedEvent
 from tests.support.happenings import event
 
 FULL = event(
@@ -67,8 +67,8 @@ def test_all_that_is_known_is_shown_and_data_as_it_came() -> None:
         "extensions": {"own": True},
     }
     document = event_document(FULL)
-    assert document["time"] == moment(FULL.time)
-    assert document["createdAt"] == moment(made_at(FULL.event_id))
+    assert document["time"] == to_iso(FULL.time)
+    assert document["createdAt"] == to_iso(made_at(FULL.event_id))
 
 
 def test_what_is_not_there_is_left_out() -> None:
@@ -100,18 +100,20 @@ def test_data_that_is_no_json_is_text_or_base64(
 
 
 def test_a_listing_shows_the_size_instead() -> None:
-    document = event_item(Listed(event(), 12))
+    document = event_item(ListedEvent(event(), 12))
     assert document["dataSize"] == 12
     assert "data" not in document
-    assert "dataSize" not in event_item(Listed(event(), None))
+    assert "dataSize" not in event_item(ListedEvent(event(), None))
     EventSummary.model_validate_json(msgspec.json.encode(document))
 
 
 def test_one_event_and_what_became_of_it() -> None:
-    document = created_document(Taken(FULL, duplicate=False, jobs=2))
+    document = created_document(IngestedEvent(FULL, duplicate=False, jobs=2))
     assert (document["duplicate"], document["dispatchJobCount"]) == (False, 2)
     assert document.keys() == {"event", "duplicate", "dispatchJobCount"}
-    warned = Taken(FULL, duplicate=True, jobs=0, warnings=(Mismatch("/a", "a text"),), wait=REPLY)
+    warned = IngestedEvent(
+        FULL, duplicate=True, jobs=0, warnings=(Mismatch("/a", "a text"),), wait=REPLY
+    )
     told = EventCreated.model_validate_json(msgspec.json.encode(created_document(warned)))
     assert told.warnings is not None
     assert told.warnings[0].path == "/a"
@@ -120,11 +122,14 @@ def test_one_event_and_what_became_of_it() -> None:
 
 
 def test_a_batch_is_summed_up_and_its_findings_say_where() -> None:
-    fine, again = Taken(FULL, duplicate=False, jobs=2), Taken(FULL, duplicate=True, jobs=0)
+    fine, again = (
+        IngestedEvent(FULL, duplicate=False, jobs=2),
+        IngestedEvent(FULL, duplicate=True, jobs=0),
+    )
     plain = all_created_document([fine, again])
     assert (plain["count"], plain["dispatchJobCount"], plain["duplicateCount"]) == (2, 2, 1)
     assert plain.keys() == {"events", "count", "dispatchJobCount", "duplicateCount"}
-    warned = Taken(FULL, duplicate=False, jobs=1, warnings=(Mismatch("", "x"),), wait=REPLY)
+    warned = IngestedEvent(FULL, duplicate=False, jobs=1, warnings=(Mismatch("", "x"),), wait=REPLY)
     raw = msgspec.json.encode(all_created_document([fine, warned]))
     told = EventsCreated.model_validate_json(raw)
     assert told.warnings is not None
@@ -133,32 +138,44 @@ def test_a_batch_is_summed_up_and_its_findings_say_where() -> None:
 
 
 def problem(error: ProblemError) -> tuple[int, str, list[str]]:
-    return error.problem.status, error.problem.code, [one.field for one in error.problem.faults]
+    return (
+        error.problem.status,
+        error.problem.code,
+        [one.field for one in error.problem.field_errors],
+    )
 
 
 def test_what_does_not_fit_is_told_with_its_paths() -> None:
     found = (Mismatch("/items/0", "a text"), Mismatch("", "an object"))
-    verdict = Verdict(Standing.REFUSED, accepted=False, version="1.0", mismatches=found)
-    error = unfit(FULL, verdict, "")
+    verdict = ValidationResult(
+        ValidationStatus.REFUSED, accepted=False, version="1.0", mismatches=found
+    )
+    error = validation_error(FULL, verdict, "")
     assert problem(error) == (422, "schema_mismatch", ["data/items/0", "data"])
     assert f"{FULL.type} 1.0" in error.problem.detail
-    unversioned = Verdict(Standing.REFUSED, accepted=False, mismatches=found[1:])
-    assert problem(unfit(FULL, unversioned, "[3].")) == (422, "schema_mismatch", ["[3].data"])
+    unversioned = ValidationResult(ValidationStatus.REFUSED, accepted=False, mismatches=found[1:])
+    assert problem(validation_error(FULL, unversioned, "[3].")) == (
+        422,
+        "schema_mismatch",
+        ["[3].data"],
+    )
 
 
 def test_a_type_that_must_be_known_and_is_not_is_told() -> None:
-    error = unfit(FULL, Verdict(Standing.UNKNOWN, accepted=False), "[0].")
+    error = validation_error(
+        FULL, ValidationResult(ValidationStatus.UNKNOWN, accepted=False), "[0]."
+    )
     assert problem(error) == (422, "unknown_event_type", ["[0].type"])
 
 
 def test_a_fault_of_the_data_has_its_place_and_one_of_the_version_names_that() -> None:
-    wrong = Verdict(
-        Standing.REFUSED, accepted=False, version="1.0", mismatches=(Mismatch("a", "b"),)
+    wrong = ValidationResult(
+        ValidationStatus.REFUSED, accepted=False, version="1.0", mismatches=(Mismatch("a", "b"),)
     )
-    (fault,) = unfit(FULL, wrong, "[1].").problem.faults
+    (fault,) = validation_error(FULL, wrong, "[1].").problem.field_errors
     assert fault.field == "[1].data.a"
-    none = Verdict(
-        Standing.REFUSED, accepted=False, mismatches=(Mismatch("", "b"),), is_misnamed=True
+    none = ValidationResult(
+        ValidationStatus.REFUSED, accepted=False, mismatches=(Mismatch("", "b"),), is_misnamed=True
     )
-    (fault,) = unfit(FULL, none, "").problem.faults
+    (fault,) = validation_error(FULL, none, "").problem.field_errors
     assert fault.field == "typeVersion"

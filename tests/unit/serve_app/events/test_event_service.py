@@ -7,19 +7,28 @@ import pytest
 
 from core.events.event import Event
 from core.shared.errors import OverloadedError, UnavailableError
-from core.waits.messages import Judged, Message, Offer, Reason, RefusalKind, Refused, Reply, Verdict
+from core.waits.messages import (
+    Offer,
+    OfferReply,
+    Reason,
+    RefusalKind,
+    RefusedReply,
+    Reply,
+    Verdict,
+    WaitMessage,
+)
 from core.waits.spec import Source
 from handlers.schemas.interface import Mismatch
 from serve_app.events import event_service
-from serve_app.events.event_service import EventDesk, offer_to_wait
+from serve_app.events.event_service import EventService, offer_to_wait
 from serve_app.http.problems import ProblemError
 from services.events import validator
-from services.events.validator import Standing
-from services.events.writer import Stored
-from telemetry.registry import Metrics, Snapshot
+from services.events.validator import ValidationStatus
+from services.events.writer import StoredEvent
+from telemetry.registry import Metrics, MetricsSnapshot
 from tests.support.happenings import event
 
-FINE = validator.Verdict(Standing.FINE, accepted=True)
+FINE = validator.ValidationResult(ValidationStatus.FINE, accepted=True)
 WRONG = (Mismatch("/a", "a text"),)
 
 
@@ -28,7 +37,7 @@ class World:
 
     def __init__(self, patience: float = 30.0) -> None:
         self.slow: dict[str, asyncio.Event] = {}
-        self.verdicts: dict[str, validator.Verdict] = {}
+        self.verdicts: dict[str, validator.ValidationResult] = {}
         self.judged: list[tuple[Any, ...]] = []
         self.clients: list[str | None] = []
         self.stored: list[Event] = []
@@ -37,7 +46,7 @@ class World:
         self.replies: list[Reply] = []
         self.away = False
         self.metrics = Metrics("r")
-        self.desk = EventDesk(self, self, self.send_many, self.metrics, patience)
+        self.desk = EventService(self, self, self.send_many, self.metrics, patience)
 
     async def check(
         self,
@@ -47,14 +56,14 @@ class World:
         content_type: str | None,
         data: bytes,
         client: str | None = None,
-    ) -> validator.Verdict:
+    ) -> validator.ValidationResult:
         self.judged.append((tenant, code, version, content_type, data))
         self.clients.append(client)
         if code in self.slow:
             await self.slow[code].wait()
         return self.verdicts.get(code, FINE)
 
-    async def put(self, events: list[Event]) -> list[Stored]:
+    async def put(self, events: list[Event]) -> list[StoredEvent]:
         if self.away:
             raise UnavailableError("not now")
         answers = []
@@ -62,19 +71,19 @@ class World:
             first = self.first.setdefault(one.deduplication_id or one.event_id, one)
             if first is one:
                 self.stored.append(one)
-            answers.append(Stored(first, first is not one, 2 if first is one else 0))
+            answers.append(StoredEvent(first, first is not one, 2 if first is one else 0))
         return answers
 
-    async def send_many(self, messages: list[Message]) -> list[Reply]:
+    async def send_many(self, messages: list[WaitMessage]) -> list[Reply]:
         for message in messages:
             assert isinstance(message, Offer)
             assert message.event_id.rpartition("/")[2] in {one.event_id for one in self.stored}
             self.offers.append(message)
-        fine = Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
+        fine = OfferReply(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
         return self.replies or [fine] * len(messages)
 
     def counted(self, name: str) -> float:
-        page = self.metrics.render(Snapshot(), requests=0, streams=0).decode()
+        page = self.metrics.render(MetricsSnapshot(), requests=0, streams=0).decode()
         (line,) = (line for line in page.splitlines() if line.startswith(name))
         return float(line.rpartition(" ")[2])
 
@@ -88,7 +97,9 @@ def routed(**more: Any) -> Event:
 
 async def test_an_event_keeps_the_version_it_was_held_against() -> None:
     world = World()
-    world.verdicts["v"] = validator.Verdict(Standing.FINE, accepted=True, version="1.1")
+    world.verdicts["v"] = validator.ValidationResult(
+        ValidationStatus.FINE, accepted=True, version="1.1"
+    )
     given = [event(type="v"), event(type="v", type_version="1.1"), event(type_version="7.0")]
     taken = await world.desk.take(given, is_batch=True)
     assert [one.event.type_version for one in taken] == ["1.1", "1.1", "7.0"]
@@ -118,7 +129,9 @@ async def test_the_client_that_an_event_names_is_told() -> None:
 
 async def test_what_only_warns_is_stored_and_told() -> None:
     world = World()
-    world.verdicts["w"] = validator.Verdict(Standing.WARNED, accepted=True, mismatches=WRONG)
+    world.verdicts["w"] = validator.ValidationResult(
+        ValidationStatus.WARNED, accepted=True, mismatches=WRONG
+    )
     taken = await world.desk.take([event(), event(type="w")], is_batch=True)
     assert [one.warnings for one in taken] == [(), WRONG]
     assert len(world.stored) == 2
@@ -127,14 +140,16 @@ async def test_what_only_warns_is_stored_and_told() -> None:
 
 async def test_one_that_is_refused_refuses_all_and_stores_nothing() -> None:
     world = World()
-    world.verdicts["no"] = validator.Verdict(Standing.REFUSED, accepted=False, mismatches=WRONG)
+    world.verdicts["no"] = validator.ValidationResult(
+        ValidationStatus.REFUSED, accepted=False, mismatches=WRONG
+    )
     with pytest.raises(ProblemError) as raised:
         await world.desk.take([event(), event(type="no"), event()], is_batch=True)
-    assert raised.value.problem.faults[0].field == "[1].data/a"
+    assert raised.value.problem.field_errors[0].field == "[1].data/a"
     assert world.stored == []
     with pytest.raises(ProblemError) as raised:
         await world.desk.take([event(type="no")])
-    assert raised.value.problem.faults[0].field == "data/a"
+    assert raised.value.problem.field_errors[0].field == "data/a"
     assert world.counted('muster_events_posted_total{outcome="refused"') == 4
 
 
@@ -170,7 +185,7 @@ async def test_schemas_that_take_too_long_together_store_nothing() -> None:
 async def test_a_type_that_the_database_does_not_tell_in_time_is_not_called_a_slow_schema() -> None:
     world = World()
 
-    async def check(*_: Any) -> validator.Verdict:
+    async def check(*_: Any) -> validator.ValidationResult:
         raise TimeoutError
 
     world.check = check  # type: ignore[method-assign]
@@ -221,14 +236,14 @@ async def test_what_was_not_stored_is_not_offered() -> None:
 @pytest.mark.parametrize(
     ("refused", "reason", "retryable"),
     [
-        (Refused(kind=RefusalKind.FULL, detail="x", verdict=Verdict.LATE), "log_full", False),
-        (Refused(kind=RefusalKind.BROKEN, detail="x"), "invalid", False),
-        (Refused(kind=RefusalKind.OVERLOADED, detail="x"), "overloaded", True),
-        (Refused(kind=RefusalKind.FAILED, detail="x"), "unavailable", True),
+        (RefusedReply(kind=RefusalKind.FULL, detail="x", verdict=Verdict.LATE), "log_full", False),
+        (RefusedReply(kind=RefusalKind.BROKEN, detail="x"), "invalid", False),
+        (RefusedReply(kind=RefusalKind.OVERLOADED, detail="x"), "overloaded", True),
+        (RefusedReply(kind=RefusalKind.FAILED, detail="x"), "unavailable", True),
     ],
 )
 async def test_a_stored_event_is_told_what_its_wait_refused(
-    refused: Refused, reason: str, retryable: bool, monkeypatch: pytest.MonkeyPatch
+    refused: RefusedReply, reason: str, retryable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_service, "PAUSES", (0.0, 0.0))
     world = World()
@@ -252,17 +267,17 @@ async def test_only_the_refused_of_a_batch_are_offered_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_service, "PAUSES", (0.0,))
-    fine = Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
-    busy = Refused(kind=RefusalKind.OVERLOADED, detail="slow down")
+    fine = OfferReply(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
+    busy = RefusedReply(kind=RefusalKind.OVERLOADED, detail="slow down")
     answers: list[list[Reply]] = [[fine, busy, fine], [fine]]
     sizes: list[int] = []
 
-    async def send_many(messages: list[Message]) -> list[Reply]:
+    async def send_many(messages: list[WaitMessage]) -> list[Reply]:
         sizes.append(len(messages))
         return answers.pop(0)
 
     world = World()
-    desk = EventDesk(world, world, send_many, world.metrics, 30.0)
+    desk = EventService(world, world, send_many, world.metrics, 30.0)
     taken = await desk.take([routed() for _ in range(3)], is_batch=True)
     assert sizes == [3, 1]
     assert [one.wait and one.wait["verdict"] for one in taken] == ["matched"] * 3
@@ -278,10 +293,10 @@ async def test_a_wait_that_does_not_answer_fails_no_stored_event(
     monkeypatch.setattr(event_service, "PAUSES", (0.0,))
     world = World()
 
-    async def away(_messages: list[Message]) -> list[Reply]:
+    async def away(_messages: list[WaitMessage]) -> list[Reply]:
         raise error
 
-    desk = EventDesk(world, world, away, world.metrics, 30.0)
+    desk = EventService(world, world, away, world.metrics, 30.0)
     taken = await desk.take([routed(), routed()], is_batch=True)
     assert [one.wait and one.wait["reason"] for one in taken] == [reason, reason]
 

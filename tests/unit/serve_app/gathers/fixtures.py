@@ -4,33 +4,41 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from core.gathers.gather import Ask, Asked, Resource, State, encode_asked, failure, spec_of
+from core.gathers.gather import (
+    GatherSpec,
+    Question,
+    Resource,
+    State,
+    encode_gather_spec,
+    failure,
+    wait_spec_of,
+)
 from core.shared.address import Address
-from core.waits.messages import Accept, Cancel, Expire, Message, Offer, Register
+from core.waits.messages import Accept, Cancel, Expire, Offer, Register, WaitMessage
 from core.waits.spec import Source, encode_spec
-from core.waits.state import Entry, Wait
+from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome
-from core.waits.transitions import take
+from core.waits.transitions import apply
 
 ADDRESS = Address(7, "g-1", "g-1")
 OPENED = 1_700_000_000.0
 TIMEOUT = 10.0
 NAMES = ("resource-1", "resource-2", "resource-3")
 _ASKS = tuple(
-    Ask(name=name, inline=Resource(url=f"http://{name}.example", headers={"X-Key": "s3cr3t"}))
+    Question(name=name, inline=Resource(url=f"http://{name}.example", headers={"X-Key": "s3cr3t"}))
     for name in NAMES
 )
-GENERAL = Asked(asks=_ASKS, context=msgspec.Raw(b'{"order":  1.10}'))
-JOURNALS = Asked(asks=_ASKS, context=msgspec.Raw(b'{"patientId":"p-1"}'), journals=True)
+GENERAL = GatherSpec(asks=_ASKS, context=msgspec.Raw(b'{"order":  1.10}'))
+JOURNALS = GatherSpec(asks=_ASKS, context=msgspec.Raw(b'{"patientId":"p-1"}'), journals=True)
 
 
 @dataclass
 class Gather:
     """One gather through its turns; a second passes with each."""
 
-    asked: Asked = GENERAL
+    asked: GatherSpec = GENERAL
     wait: Wait | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[WaitLogEntry] = field(default_factory=list)
     now: float = OPENED
 
     def __post_init__(self) -> None:
@@ -39,8 +47,8 @@ class Gather:
                 address=ADDRESS,
                 turn_id="r",
                 node_id="gather",
-                spec=encode_spec(spec_of(self.asked.asks, TIMEOUT)),
-                asked=encode_asked(self.asked),
+                spec=encode_spec(wait_spec_of(self.asked.asks, TIMEOUT)),
+                asked=encode_gather_spec(self.asked),
             )
         )
 
@@ -50,7 +58,7 @@ class Gather:
         return self.wait
 
     @property
-    def counted(self) -> list[Entry]:
+    def counted(self) -> list[WaitLogEntry]:
         numbers = {mark.seq for mark in self.state.marks if mark.event_id}
         return [entry for entry in self.entries if entry.seq in numbers]
 
@@ -88,8 +96,8 @@ class Gather:
     def cancel(self) -> "Gather":
         return self._say(Cancel(address=ADDRESS, turn_id="c"))
 
-    def _say(self, message: Message) -> "Gather":
-        decision = take(self.wait, message, self.now)
+    def _say(self, message: WaitMessage) -> "Gather":
+        decision = apply(self.wait, message, self.now)
         self.wait = decision.wait
         self.entries += decision.entries
         self.now += 1

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from core.gathers.gather import Ask, Mode, OnDisconnect, ReplyBy, Resource
+from core.gathers.gather import GatherMode, OnDisconnect, Question, ReplyBy, Resource
 from serve_app.gathers.models import (
     GatherRequest,
     JournalCallback,
@@ -194,8 +194,8 @@ def test_a_refusal_does_not_repeat_a_secret() -> None:
 def test_a_gather_needs_somebody_to_ask_only() -> None:
     wish = parsed(GatherRequest, GATHER)
     asked = wish.to_asked("00-1-2-01")
-    assert asked.asks == (Ask(name="one"),)
-    assert (asked.mode, asked.on_disconnect, asked.grace) == (Mode.STREAM, "cancel", 2.0)
+    assert asked.asks == (Question(name="one"),)
+    assert (asked.mode, asked.on_disconnect, asked.grace) == (GatherMode.STREAM, "cancel", 2.0)
     assert (bytes(asked.context), asked.trace, asked.journals) == (b"{}", "00-1-2-01", False)
     assert wish.timeout_ms == 10_000
 
@@ -221,12 +221,16 @@ def test_a_gather_is_kept_with_all_that_was_said_of_it() -> None:
     )
     asked = wish.to_asked("")
     one, two = asked.asks
-    assert one == Ask(name="one")
+    assert one == Question(name="one")
     assert two.inline == Resource(
         url=INLINE["url"], method="GET", headers={"X-Key": "k"}, reply=ReplyBy.CALLBACK
     )
     assert msgspec.json.decode(bytes(two.body)) == {"a": [1, None]}
-    assert (asked.mode, asked.on_disconnect, asked.grace) == (Mode.WAIT, OnDisconnect.DETACH, 0.0)
+    assert (asked.mode, asked.on_disconnect, asked.grace) == (
+        GatherMode.WAIT,
+        OnDisconnect.DETACH,
+        0.0,
+    )
     assert bytes(asked.context) == b'{"n":%d}' % 10**30
     assert wish.timeout_ms == 5
 
@@ -283,7 +287,7 @@ def test_a_fault_of_a_gather_is_named(fields: dict[str, Any], named: str) -> Non
 
 def test_journals_need_a_patient_only() -> None:
     wish = parsed(JournalsRequest, JOURNALS)
-    assert (wish.mode, wish.timeout_ms, wish.grace_ms) == (Mode.STREAM, None, 2_000)
+    assert (wish.mode, wish.timeout_ms, wish.grace_ms) == (GatherMode.STREAM, None, 2_000)
     assert [wish.delay(index) for index in range(3)] == [0, 0, 0]
 
 
@@ -311,13 +315,13 @@ def test_delays_are_a_text_or_a_list_of_any_length(delays: Any, each: list[int])
 @pytest.mark.parametrize(
     ("strategy", "mode"),
     [
-        ("SSE", Mode.STREAM),
-        ("sse", Mode.STREAM),
-        ("WAIT_FOR_EVERYONE", Mode.WAIT),
-        ("Wait_For_Everyone", Mode.WAIT),
+        ("SSE", GatherMode.STREAM),
+        ("sse", GatherMode.STREAM),
+        ("WAIT_FOR_EVERYONE", GatherMode.WAIT),
+        ("Wait_For_Everyone", GatherMode.WAIT),
     ],
 )
-def test_a_strategy_is_known_in_any_case(strategy: str, mode: Mode) -> None:
+def test_a_strategy_is_known_in_any_case(strategy: str, mode: GatherMode) -> None:
     assert parsed(JournalsRequest, JOURNALS | {"strategy": strategy}).mode is mode
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.gathers.gather import Asked, ReplyBy, Resource, State
+from core.gathers.gather import GatherSpec, ReplyBy, Resource, State
 from core.waits.strategy import Outcome
 from serve_app.gathers import rendering as mapper
 from serve_app.gathers.models import (
@@ -17,7 +17,7 @@ from serve_app.gathers.models import (
     ResourceRequest,
     ResourceView,
 )
-from storage.gathers.resources import Registered
+from storage.gathers.resources import RegisteredResource
 from tests.unit.serve_app.gathers.fixtures import ADDRESS, GENERAL, JOURNALS, NAMES, OPENED, Gather
 from tests.unit.serve_app.waits.test_rendering import conforms
 
@@ -230,7 +230,7 @@ def test_notes_that_are_no_list_or_no_answer_are_none() -> None:
 
 @pytest.mark.parametrize("context", [b"null", b"{}", b"[]", b'{"other":1}'])
 def test_without_a_patient_there_is_none(context: bytes) -> None:
-    asked = Asked(asks=JOURNALS.asks, context=msgspec.Raw(context), journals=True)
+    asked = GatherSpec(asks=JOURNALS.asks, context=msgspec.Raw(context), journals=True)
     assert mapper.patient_of(asked) is None
 
 
@@ -239,7 +239,7 @@ def test_without_a_patient_there_is_none(context: bytes) -> None:
 
 def view_of(**fields: Any) -> dict[str, Any]:
     resource = Resource(url="https://one.example/ask?x=1", **fields)
-    registered = Registered("one", resource, OPENED, OPENED + 1)
+    registered = RegisteredResource("one", resource, OPENED, OPENED + 1)
     return conforms(ResourceView, mapper.resource_document(registered))
 
 
@@ -254,7 +254,7 @@ def test_a_resource_is_shown_as_it_was_registered() -> None:
         "reply": "direct",
     }
     request = ResourceRequest.model_validate_json(json.dumps(wish), strict=True)
-    registered = Registered("one", request.to_resource(), OPENED, OPENED + 1)
+    registered = RegisteredResource("one", request.to_resource(), OPENED, OPENED + 1)
     view = conforms(ResourceView, mapper.resource_document(registered))
     assert wish.items() <= view.items()
     assert (view["name"], view["headers"], view["auth"]) == ("one", {}, None)

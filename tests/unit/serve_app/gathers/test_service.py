@@ -6,9 +6,14 @@ from msgspec.structs import replace
 from core.access.permissions import Permission
 from core.gathers.gather import OnDisconnect
 from core.shared.address import Address
-from serve_app.gathers.service import capped, leaving_of, leaving_of_reader, trace_of
+from serve_app.gathers.service import (
+    cap_timeout,
+    continue_trace,
+    disconnect_policy_of,
+    disconnect_policy_of_reader,
+)
 from serve_app.http.auth import Caller
-from serve_app.streams.hub import Leaving
+from serve_app.streams.hub import DisconnectPolicy
 from tests.unit.serve_app.gathers.fixtures import GENERAL
 
 ADDRESS = Address(7, "g-1", "g-1")
@@ -18,18 +23,18 @@ SPAN = "00f067aa0ba902b7"
 
 @pytest.mark.parametrize("wanted", [1, 10_000, 27_000])
 def test_a_time_that_can_be_given_is_given_without_a_word(wanted: int) -> None:
-    assert capped(wanted) == (wanted, {})
+    assert cap_timeout(wanted) == (wanted, {})
 
 
 @pytest.mark.parametrize("wanted", [27_001, 2**31 - 1])
 def test_more_time_than_there_is_is_cut_and_told(wanted: int) -> None:
-    given, headers = capped(wanted)
+    given, headers = cap_timeout(wanted)
     assert given == 27_000
     assert headers == {"Warning": f'299 muster "timeoutMs {wanted} was capped at 27000"'}
 
 
 def test_a_trace_goes_on_with_a_span_of_its_own() -> None:
-    version, trace, span, flags = trace_of(f"00-{TRACE}-{SPAN}-00").split("-")
+    version, trace, span, flags = continue_trace(f"00-{TRACE}-{SPAN}-00").split("-")
     assert (version, trace, flags) == ("00", TRACE, "00")
     assert re.fullmatch("[0-9a-f]{16}", span)
     assert span != SPAN
@@ -50,15 +55,15 @@ def test_a_trace_goes_on_with_a_span_of_its_own() -> None:
     ],
 )
 def test_what_is_no_trace_is_replaced_by_a_new_one(given: str | None) -> None:
-    one, two = trace_of(given), trace_of(given)
+    one, two = continue_trace(given), continue_trace(given)
     assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-01", one)
     assert TRACE not in one
     assert one != two
 
 
 def test_a_gather_that_may_be_left_alone_is_not_cancelled() -> None:
-    assert leaving_of(replace(GENERAL, grace=0.5)) == Leaving(0.5)
-    assert leaving_of(replace(GENERAL, on_disconnect=OnDisconnect.DETACH)) is None
+    assert disconnect_policy_of(replace(GENERAL, grace=0.5)) == DisconnectPolicy(0.5)
+    assert disconnect_policy_of(replace(GENERAL, on_disconnect=OnDisconnect.DETACH)) is None
 
 
 @pytest.mark.parametrize(
@@ -70,6 +75,6 @@ def test_a_gather_that_may_be_left_alone_is_not_cancelled() -> None:
     ],
 )
 def test_whoever_may_only_look_does_not_end_a_gather_by_leaving(caller: Caller, ends: bool) -> None:
-    assert (leaving_of_reader(GENERAL, caller) is not None) is ends
+    assert (disconnect_policy_of_reader(GENERAL, caller) is not None) is ends
     detached = replace(GENERAL, on_disconnect=OnDisconnect.DETACH)
-    assert leaving_of_reader(detached, caller) is None
+    assert disconnect_policy_of_reader(detached, caller) is None

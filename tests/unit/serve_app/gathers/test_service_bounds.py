@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from core.access.tokens import CALLBACK, STREAM
-from core.gathers.gather import Errand
+from core.gathers.gather import CallBatch
 from core.shared.config import Config
 from core.shared.errors import OverloadedError
-from core.waits.messages import Cancel, Message, Opened, Register, Reply, Standing
+from core.waits.messages import Cancel, Register, RegisterReply, Reply, StatusReply, WaitMessage
 from core.waits.strategy import Status
-from serve_app.gathers.service import Gatherer
-from serve_app.http.auth import Tokens
+from serve_app.gathers.service import GatherService
+from serve_app.http.auth import TokenSigner
 from tests.unit.serve_app.gathers.fixtures import GENERAL
 
 
@@ -20,29 +20,29 @@ class Door:
 
     def __init__(self, agreed: int | None) -> None:
         self.config = Config(dsn="")
-        self.agreed = agreed
-        self.said: list[Message] = []
+        self.accepted = agreed
+        self.said: list[WaitMessage] = []
 
-    async def send(self, message: Message) -> Reply:
+    async def send(self, message: WaitMessage) -> Reply:
         self.said.append(message)
         if isinstance(message, Register):
-            return Opened(
+            return RegisterReply(
                 created=True, status=Status.WAITING, version=1, opened_at=1.0, expires_at=11.0
             )
-        return Standing(status=Status.CANCELLED, changed=True)
+        return StatusReply(status=Status.CANCELLED, changed=True)
 
-    async def begin_calls(self, errand: Errand, patience: float) -> int | None:
+    async def begin_calls(self, errand: CallBatch, patience: float) -> int | None:
         assert (len(errand.calls), patience > 0) == (3, True)
-        return self.agreed
+        return self.accepted
 
 
 async def secrets(_: str, __: bytes) -> list[bytes]:
     return [b"k" * 32]
 
 
-def gatherer(door: Any) -> Gatherer:
-    tokens = {purpose: Tokens(secrets, purpose) for purpose in (CALLBACK, STREAM)}
-    return Gatherer(door, door, tokens)
+def gatherer(door: Any) -> GatherService:
+    tokens = {purpose: TokenSigner(secrets, purpose) for purpose in (CALLBACK, STREAM)}
+    return GatherService(door, door, tokens)
 
 
 async def test_without_room_for_its_calls_it_is_cancelled_and_the_caller_comes_again() -> None:
@@ -57,5 +57,5 @@ async def test_without_room_for_its_calls_it_is_cancelled_and_the_caller_comes_a
 
 async def test_with_room_it_is_begun() -> None:
     door = Door(2)
-    assert (await gatherer(door).begin(7, GENERAL, 10_000)).agreed == 2
+    assert (await gatherer(door).begin(7, GENERAL, 10_000)).accepted == 2
     assert len(door.said) == 1

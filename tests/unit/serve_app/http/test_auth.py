@@ -6,7 +6,7 @@ from core.access.denial import Denial
 from core.access.permissions import Permission, compose_key, hash_secret
 from core.shared.address import Address
 from core.shared.errors import ForbiddenError, UnauthenticatedError
-from serve_app.http.auth import KEY_TTL, SECRETS_TTL, Caller, Keys, Tokens
+from serve_app.http.auth import KEY_TTL, SECRETS_TTL, ApiKeyVerifier, Caller, TokenSigner
 from serve_app.http.key_lookup import UNKNOWN_TTL
 from storage.access.keys import Credential
 
@@ -46,11 +46,11 @@ class Access:
         self.secrets = self.secrets or [fresh]
         return list(self.secrets)
 
-    def keys(self) -> Keys:
-        return Keys(self.find, self.find_live, self.touch, lambda: self.now)
+    def keys(self) -> ApiKeyVerifier:
+        return ApiKeyVerifier(self.find, self.find_live, self.touch, lambda: self.now)
 
-    def tokens(self) -> Tokens:
-        return Tokens(self.signing_secrets, monotonic=lambda: self.now)
+    def tokens(self) -> TokenSigner:
+        return TokenSigner(self.signing_secrets, monotonic=lambda: self.now)
 
 
 GOOD = f"Bearer {compose_key('abc', 's_1')}"

@@ -5,7 +5,7 @@ import pytest
 
 from core.shared.errors import InvalidError
 from serve_app.http.cursors import read_id_cursor, read_wait_cursor, wait_cursor
-from tests.unit.serve_app.container_fixtures import Story
+from tests.unit.serve_app.container_fixtures import WaitHistory
 
 
 def packed(opened_at: float) -> str:
@@ -13,7 +13,7 @@ def packed(opened_at: float) -> str:
 
 
 def test_a_listing_goes_on_where_it_stopped() -> None:
-    wait = Story().now
+    wait = WaitHistory().now
     assert read_wait_cursor(wait_cursor(wait.opened_at, wait.address.key)) == (
         wait.opened_at,
         wait.address.key,

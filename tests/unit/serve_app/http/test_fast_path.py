@@ -3,12 +3,12 @@ from typing import Any
 import pytest
 
 from serve_app.events import events
-from serve_app.http.fast_path import Express, short_ways
-from serve_app.http.raw_route import LeanRoute
+from serve_app.http.fast_path import FastPath, fast_routes
+from serve_app.http.raw_route import RawRoute
 from serve_app.waits import callbacks
 
-BUSY = [*callbacks.router.routes, *events.lean.routes]
-ROUTES = [route for route in BUSY if isinstance(route, LeanRoute)]
+BUSY = [*callbacks.router.routes, *events.raw_router.routes]
+ROUTES = [route for route in BUSY if isinstance(route, RawRoute)]
 
 
 async def _app(*_: Any) -> None:
@@ -16,7 +16,7 @@ async def _app(*_: Any) -> None:
 
 
 def way(method: str, path: str) -> str | None:
-    express = Express(_app, short_ways(ROUTES), lambda app: app)
+    express = FastPath(_app, fast_routes(ROUTES), lambda app: app)
     found = express.route_of({"type": "http", "method": method, "path": path})
     return None if found is None else f"{found[0].operation_id} {found[1]}"
 
@@ -50,4 +50,6 @@ def test_everything_else_goes_through_the_app(method: str, path: str) -> None:
 
 
 def test_what_is_no_request_goes_through_the_app() -> None:
-    assert Express(_app, short_ways(ROUTES), lambda app: app).route_of({"type": "lifespan"}) is None
+    assert (
+        FastPath(_app, fast_routes(ROUTES), lambda app: app).route_of({"type": "lifespan"}) is None
+    )

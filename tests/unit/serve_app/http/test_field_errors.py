@@ -2,12 +2,12 @@ from typing import Any
 
 import pytest
 
-from serve_app.http.field_errors import faults_of
+from serve_app.http.field_errors import field_errors_of
 
 
 def fault(**error: Any) -> dict[str, Any]:
     base = {"type": "x", "loc": ("a",), "msg": "Input should be small", "input": 1}
-    return faults_of([base | error])[0].document()
+    return field_errors_of([base | error])[0].document()
 
 
 @pytest.mark.parametrize(

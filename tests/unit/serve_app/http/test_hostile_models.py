@@ -46,7 +46,7 @@ def test_any_cursor(text: str) -> None:
         cursors.read_wait_cursor,
         cursors.read_id_cursor,
         cursors.read_group_cursor,
-        cursors.read_place_cursor,
+        cursors.read_group_job_cursor,
     ):
         try:
             found: Any = read(text)

@@ -8,8 +8,8 @@ from starlette.types import Message
 
 from core.shared.json_limits import MAX_DEPTH
 from serve_app.http.json_io import (
-    answer,
     check_content_type,
+    json_response,
     parse,
     parse_as,
     parse_items,
@@ -17,8 +17,8 @@ from serve_app.http.json_io import (
     split_body,
 )
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.limits.large_bodies import LARGE
-from serve_app.limits.middleware import PASSAGE
+from serve_app.limits.large_bodies import LARGE_BODY_BYTES
+from serve_app.limits.middleware import REQUEST_SLOT
 from serve_app.waits.request_models import EventItem, WaitRequest
 
 
@@ -47,7 +47,7 @@ async def test_a_body_in_several_pieces_is_put_together() -> None:
         {"type": "http.request", "body": b"[1,", "more_body": True},
         {"type": "http.request", "body": b"2]"},
     ]
-    assert await read_body(request_of(pieces), patience=1) == b"[1,2]"
+    assert await read_body(request_of(pieces), timeout_seconds=1) == b"[1,2]"
 
 
 class Counting:
@@ -60,7 +60,7 @@ class Counting:
         self.large += 1
 
 
-@pytest.mark.parametrize(("size", "turns"), [(LARGE, 0), (LARGE + 1, 1)])
+@pytest.mark.parametrize(("size", "turns"), [(LARGE_BODY_BYTES, 0), (LARGE_BODY_BYTES + 1, 1)])
 async def test_a_large_body_waits_for_its_turn_once_it_is_there(size: int, turns: int) -> None:
     passage = Counting()
     half = b"1" * (size // 2)
@@ -70,25 +70,25 @@ async def test_a_large_body_waits_for_its_turn_once_it_is_there(size: int, turns
     ]
     for waiting in (pieces[:1], pieces):
         request = request_of(waiting)
-        request.scope[PASSAGE] = passage
+        request.scope[REQUEST_SLOT] = passage
         if waiting is pieces:
-            assert len(await read_body(request, patience=1)) == size
+            assert len(await read_body(request, timeout_seconds=1)) == size
         else:
             with pytest.raises(ProblemError):
-                await read_body(request, patience=0.01)
+                await read_body(request, timeout_seconds=0.01)
             assert passage.large == 0
     assert passage.large == turns
 
 
 async def test_a_body_that_never_comes_is_given_up() -> None:
     with pytest.raises(ProblemError) as error:
-        await read_body(request_of([]), patience=0.01)
+        await read_body(request_of([]), timeout_seconds=0.01)
     assert refused(error).status == 408
 
 
 async def test_a_sender_that_leaves_is_noticed() -> None:
     with pytest.raises(ClientDisconnect):
-        await read_body(request_of([{"type": "http.disconnect"}]), patience=1)
+        await read_body(request_of([{"type": "http.disconnect"}]), timeout_seconds=1)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_a_request_is_read_strictly(raw: bytes, status: int, field: str | None) 
         parse_as(WaitRequest, raw)
     problem = refused(error)
     assert problem.status == status
-    assert [fault.field for fault in problem.faults] == ([field] if field else [])
+    assert [fault.field for fault in problem.field_errors] == ([field] if field else [])
 
 
 def test_items_of_a_batch_are_not_read_until_their_turn() -> None:
-    items = parse_items(b'{"items": [{"bad": 1}, 5]}', most=2)
+    items = parse_items(b'{"items": [{"bad": 1}, 5]}', max_items=2)
     assert [bytes(item) for item in items] == [b'{"bad": 1}', b"5"]
 
 
@@ -177,7 +177,7 @@ def test_items_of_a_batch_are_not_read_until_their_turn() -> None:
 )
 def test_a_batch_has_a_form_and_a_size(raw: bytes, status: int) -> None:
     with pytest.raises(ProblemError) as error:
-        parse_items(raw, most=2)
+        parse_items(raw, max_items=2)
     assert refused(error).status == status
 
 
@@ -198,5 +198,5 @@ def test_an_item_that_is_no_object_is_refused() -> None:
 
 
 def test_stored_json_goes_out_byte_for_byte() -> None:
-    response = answer({"data": msgspec.Raw(b'{"a":  1.10}')}, 201)
+    response = json_response({"data": msgspec.Raw(b'{"a":  1.10}')}, 201)
     assert (response.status_code, response.body) == (201, b'{"data":{"a":  1.10}}')

@@ -5,7 +5,13 @@ import asyncio
 import pytest
 
 from core.shared.errors import OverloadedError
-from serve_app.http.key_lookup import BATCH, MOST_UNKNOWN, MOST_WAITING, UNKNOWN_TTL, KeyLookup
+from serve_app.http.key_lookup import (
+    LOOKUP_BATCH_SIZE,
+    MAX_UNKNOWN_KEYS,
+    MAX_WAITING_LOOKUPS,
+    UNKNOWN_TTL,
+    KeyLookup,
+)
 
 
 class Table:
@@ -65,7 +71,7 @@ async def test_a_flood_shares_queries_and_has_one_under_way() -> None:
     table = Table()
     lookup = table.lookup()
     table.open.clear()
-    asked = [asyncio.create_task(lookup.exists(f"k{n}")) for n in range(MOST_WAITING)]
+    asked = [asyncio.create_task(lookup.exists(f"k{n}")) for n in range(MAX_WAITING_LOOKUPS)]
     await asyncio.sleep(0)
     with pytest.raises(OverloadedError):
         await lookup.exists("one too many")
@@ -74,16 +80,16 @@ async def test_a_flood_shares_queries_and_has_one_under_way() -> None:
     table.open.set()
     assert not any(await asyncio.gather(*asked, again))
     assert table.most_under_way == 1
-    assert len(table.asked) <= MOST_WAITING // BATCH + 1
+    assert len(table.asked) <= MAX_WAITING_LOOKUPS // LOOKUP_BATCH_SIZE + 1
     assert await lookup.exists("live"), "it works again"
 
 
 async def test_what_is_remembered_has_a_bound() -> None:
     table = Table()
     lookup = table.lookup()
-    for number in range(MOST_UNKNOWN + 100):
+    for number in range(MAX_UNKNOWN_KEYS + 100):
         await lookup.exists(f"k{number}")
-    assert len(lookup._unknown) == MOST_UNKNOWN
+    assert len(lookup._unknown) == MAX_UNKNOWN_KEYS
 
 
 async def test_trouble_is_told_to_all_who_asked_and_forgotten() -> None:

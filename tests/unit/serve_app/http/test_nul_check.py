@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 from pydantic.alias_generators import to_camel
 
 from serve_app.http.json_io import parse_as
-from serve_app.http.nul_check import check_address
+from serve_app.http.nul_check import check_url
 from serve_app.http.problems import ProblemError
 
 
@@ -34,7 +34,7 @@ def faults(raw: bytes, model: type[BaseModel] = Outer) -> list[str]:
     with pytest.raises(ProblemError) as raised:
         parse_as(model, raw)
     assert raised.value.problem.status == 422
-    return [fault.field for fault in raised.value.problem.faults]
+    return [fault.field for fault in raised.value.problem.field_errors]
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_free_json_may_have_it() -> None:
 )
 def test_an_address_with_a_nul_is_refused(path: str, query: bytes, field: str) -> None:
     with pytest.raises(ProblemError) as raised:
-        check_address({"path": path, "query_string": query})
+        check_url({"path": path, "query_string": query})
     problem = raised.value.problem
-    assert (problem.status, [fault.field for fault in problem.faults]) == (422, [field])
+    assert (problem.status, [fault.field for fault in problem.field_errors]) == (422, [field])
 
 
 def test_any_other_address_passes() -> None:
-    check_address({"path": "/api/resources/a", "query_string": b"cursor=%01&x=%2500"})
+    check_url({"path": "/api/resources/a", "query_string": b"cursor=%01&x=%2500"})

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from core.shared import errors
 from core.waits.config import WaitConfig
-from core.waits.messages import RefusalKind, Refused, Verdict
+from core.waits.messages import RefusalKind, RefusedReply, Verdict
 from serve_app.http.problem_model import ProblemView
 from serve_app.http.problems import (
     INTERNAL,
@@ -20,8 +20,8 @@ from serve_app.http.problems import (
     Problem,
     ProblemError,
     problem_of,
-    refusal,
-    respond,
+    problem_response,
+    refusal_error,
 )
 
 TABLE: list[tuple[Exception, int, str]] = [
@@ -76,8 +76,8 @@ def test_every_error_of_the_product_is_in_the_table() -> None:
         (errors.UnavailableError("away", 2), "2"),
         (errors.QuotaExceededError("storedRows", 5, 3_600), "3600"),
         (OSError(), "2"),
-        (refusal(Refused(kind=RefusalKind.OVERLOADED, detail="full")), "1"),
-        (refusal(Refused(kind=RefusalKind.FAILED, detail="not now")), "1"),
+        (refusal_error(RefusedReply(kind=RefusalKind.OVERLOADED, detail="full")), "1"),
+        (refusal_error(RefusedReply(kind=RefusalKind.FAILED, detail="not now")), "1"),
         (asyncpg.ReadOnlySQLTransactionError("a standby"), "2"),
         (asyncpg.UndefinedTableError("renamed"), "2"),
         (asyncpg.InsufficientPrivilegeError("revoked"), "2"),
@@ -98,8 +98,8 @@ def test_a_quota_is_named_with_its_limit_and_how_to_raise_it() -> None:
 
 
 def test_a_full_log_is_final_and_tells_the_verdict() -> None:
-    full = Refused(kind=RefusalKind.FULL, detail="no room", verdict=Verdict.LATE)
-    problem = refusal(full).problem
+    full = RefusedReply(kind=RefusalKind.FULL, detail="no room", verdict=Verdict.LATE)
+    problem = refusal_error(full).problem
     assert (problem.status, problem.code) == (409, "log_full")
     assert problem.extra == {"verdict": "late"}
     assert "Retry-After" not in problem.headers
@@ -130,7 +130,7 @@ def test_a_cancelled_request_is_no_problem_of_ours() -> None:
 
 def test_an_answer_is_problem_json_with_the_request_id() -> None:
     problem = Problem(status=409, code="conflict", detail="it waits", extra={"correlationId": "c"})
-    response = respond(problem, {"type": "http", REQUEST_ID: "r1"})
+    response = problem_response(problem, {"type": "http", REQUEST_ID: "r1"})
     assert response.media_type == MEDIA_TYPE
     assert json.loads(bytes(response.body)) == {
         "type": "urn:muster:problem:conflict",
@@ -145,7 +145,7 @@ def test_an_answer_is_problem_json_with_the_request_id() -> None:
 
 @pytest.mark.parametrize("kind", list(RefusalKind))
 def test_every_refusal_of_an_actor_has_an_answer(kind: RefusalKind) -> None:
-    problem = refusal(Refused(kind=kind, detail="no", existing="c")).problem
+    problem = refusal_error(RefusedReply(kind=kind, detail="no", existing="c")).problem
     assert problem.status in {401, 404, 409, 422, 429, 503}
     assert problem.extra == {"correlationId": "c"}
 
@@ -158,12 +158,12 @@ def configuration_problem(data: dict[str, Any]) -> Problem:
 
 def test_unknown_fields_are_named_where_they_stand() -> None:
     problem = configuration_problem({"apiCall": {"url": "u", "colour": 1}, "shape": 2})
-    assert [fault.field for fault in problem.faults] == ["apiCall.colour", "shape"]
+    assert [fault.field for fault in problem.field_errors] == ["apiCall.colour", "shape"]
     assert problem.detail == "apiCall.colour: there is no such field (and 1 more)"
 
 
 def test_a_value_out_of_range_is_told_with_what_was_expected() -> None:
-    (fault,) = configuration_problem({"timeout": -1}).faults
+    (fault,) = configuration_problem({"timeout": -1}).field_errors
     assert fault.document() == {"field": "timeout", "expected": "greater than 0", "got": -1}
 
 

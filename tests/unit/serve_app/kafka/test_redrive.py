@@ -1,11 +1,17 @@
 import pytest
 
-from serve_app.kafka.redrive import BUDGET, Choice, fitting, ids_in_turn, select_named
-from storage.kafka.dead_letters import Weighed
+from serve_app.kafka.redrive import (
+    MAX_ROUND_BYTES,
+    RedriveSelection,
+    ids_within_budget,
+    remaining_ids,
+    select_named,
+)
+from storage.kafka.dead_letters import DeadLetterSize
 
 
-def weighed(*sizes: int) -> list[Weighed]:
-    return [Weighed(number, size) for number, size in enumerate(sizes, 1)]
+def weighed(*sizes: int) -> list[DeadLetterSize]:
+    return [DeadLetterSize(number, size) for number, size in enumerate(sizes, 1)]
 
 
 @pytest.mark.parametrize(
@@ -13,31 +19,31 @@ def weighed(*sizes: int) -> list[Weighed]:
     [
         ((), ()),
         ((1, 2, 3), (1, 2, 3)),
-        ((BUDGET, 0, 1), (1, 2)),
-        ((BUDGET + 1, 1), (1,)),
-        ((1, BUDGET), (1,)),
-        ((0, BUDGET * 9, 0), (1,)),
+        ((MAX_ROUND_BYTES, 0, 1), (1, 2)),
+        ((MAX_ROUND_BYTES + 1, 1), (1,)),
+        ((1, MAX_ROUND_BYTES), (1,)),
+        ((0, MAX_ROUND_BYTES * 9, 0), (1,)),
     ],
 )
 def test_a_round_holds_what_memory_may_hold_and_one_in_any_case(
     sizes: tuple[int, ...], taken: tuple[int, ...]
 ) -> None:
-    assert fitting(weighed(*sizes)) == taken
+    assert ids_within_budget(weighed(*sizes)) == taken
 
 
 def test_ids_are_tried_once_each_in_order_after_the_cursor() -> None:
-    assert ids_in_turn(Choice(ids=(5, 3, 3, 9, 1), after=2)) == [3, 5, 9]
+    assert remaining_ids(RedriveSelection(ids=(5, 3, 3, 9, 1), after=2)) == [3, 5, 9]
 
 
 def test_unknown_ids_are_told_in_the_round_that_passes_them() -> None:
-    first = select_named([1, 2, 3, 9], 3, [Weighed(1, 1), Weighed(3, 1)])
+    first = select_named([1, 2, 3, 9], 3, [DeadLetterSize(1, 1), DeadLetterSize(3, 1)])
     assert (first.ids, first.unknown, first.reached, first.remaining) == ((1, 3), (2,), 3, 1)
     last = select_named([9], 3, [])
     assert (last.ids, last.unknown, last.reached, last.remaining) == ((), (9,), 9, 0)
 
 
 def test_a_heavy_letter_ends_the_round_and_what_lies_behind_it_waits() -> None:
-    cut = select_named([1, 2, 3, 4], 4, [Weighed(1, 1), Weighed(3, BUDGET)])
+    cut = select_named([1, 2, 3, 4], 4, [DeadLetterSize(1, 1), DeadLetterSize(3, MAX_ROUND_BYTES)])
     assert (cut.ids, cut.reached, cut.remaining, cut.unknown) == ((1,), 1, 3, ())
 
 

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from core.kafka.topic_routing import TopicBook
+from core.kafka.topic_routing import TopicRouting
 from core.shared.kafka_config import KafkaConfig
 from serve_app.kafka.models import KafkaView
-from serve_app.kafka.status import Sight, kafka_document, partitions_of, trouble_of
+from serve_app.kafka.status import KafkaSnapshot, error_of, kafka_document, partitions_of
 from serve_app.operations.health_checks import kafka_component
 from serve_app.operations.status import status_document
 
@@ -50,7 +50,7 @@ READER = ingest(
 
 def look(slug: str = "default", **more: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {"actors": [READER, relay()], "named": [], "letters": {}}
-    document = kafka_document(Sight(config=CONFIG, slug=slug, **fields | more))
+    document = kafka_document(KafkaSnapshot(config=CONFIG, slug=slug, **fields | more))
     KafkaView.model_validate(document)
     return document
 
@@ -114,7 +114,7 @@ def test_a_partition_that_moved_is_told_by_the_actor_that_answers() -> None:
     gone = ingest("kafka-ingest-0", partitions=[row("orders", 0, 1, 9)]) | {"alive": False}
     here = ingest("kafka-ingest-1", partitions=[row("orders", 0, 8, 9)])
     for actors in ([gone, here], [here, gone]):
-        (one,) = partitions_of(TopicBook.of(CONFIG), "default", actors)
+        (one,) = partitions_of(TopicRouting.of(CONFIG), "default", actors)
         assert (one["actor"], one["lag"]) == ("kafka-ingest-1", 1)
 
 
@@ -128,7 +128,7 @@ def test_a_partition_that_moved_is_told_by_the_actor_that_answers() -> None:
     ],
 )
 def test_why_an_actor_does_not_read(actor: dict[str, Any], trouble: str | None) -> None:
-    assert trouble_of(actor) == trouble
+    assert error_of(actor) == trouble
 
 
 def test_health_is_up_when_all_are_connected() -> None:

@@ -10,10 +10,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.shared.errors import OverloadedError
 from serve_app.http.problems import REQUEST_ID
-from serve_app.limits.load_limiter import Gate
-from serve_app.limits.middleware import PASSAGE, SLASH, Guard
+from serve_app.limits.load_limiter import LoadLimiter
+from serve_app.limits.middleware import REQUEST_SLOT, SLASH, LimitsMiddleware
 from settings.ingress import IngressOptions
-from telemetry.registry import Metrics, Snapshot
+from telemetry.registry import Metrics, MetricsSnapshot
 
 # Those without a key, as all are in this file, have half of it.
 OPTIONS = IngressOptions(request_limit=4, stream_limit=2, body_budget=200)
@@ -96,9 +96,9 @@ async def _chunks(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
-def guarded(inner: ASGIApp) -> tuple[Guard, Gate]:
-    gate = Gate(OPTIONS)
-    return Guard(inner, gate=gate, max_body=MAX_BODY, metrics=Metrics("r")), gate
+def guarded(inner: ASGIApp) -> tuple[LimitsMiddleware, LoadLimiter]:
+    gate = LoadLimiter(OPTIONS)
+    return LimitsMiddleware(inner, gate=gate, max_body=MAX_BODY, metrics=Metrics("r")), gate
 
 
 async def test_a_body_within_the_limit_passes_and_everything_is_given_back() -> None:
@@ -141,31 +141,31 @@ async def test_identity_is_no_compression() -> None:
 
 async def test_one_request_too_many_is_told_to_come_back() -> None:
     guard, gate = guarded(Inner())
-    gate.enter()
-    held = gate.enter()
+    gate.admit()
+    held = gate.admit()
     reply = await ask(guard)
     assert (reply.status, reply.headers["retry-after"]) == (429, "1")
-    held.leave()
+    held.release()
     assert (await ask(guard)).status == 204
 
 
 async def test_who_looks_after_a_full_replica_gets_in_and_takes_no_place() -> None:
     guard, gate = guarded(Inner())
-    looking = gate.enter(urgent=True)
-    gate.enter()
+    looking = gate.admit(urgent=True)
+    gate.admit()
     assert (await ask(guard)).status == 204
-    gate.enter()
+    gate.admit()
     assert (await ask(guard)).status == 429
-    gate.enter(urgent=True).leave()
-    looking.leave()
+    gate.admit(urgent=True).release()
+    looking.release()
     assert (gate.requests, gate.urgent) == (2, 0)
     assert (await ask(guard)).status == 429
 
 
 async def test_bodies_that_do_not_fit_together_are_told_to_come_back() -> None:
     guard, gate = guarded(Inner())
-    first = gate.enter()
-    first.hold(60)
+    first = gate.admit()
+    first.reserve_body(60)
     reply = await ask(guard, headers=[("content-length", "50")], chunks=[b"x" * 40, b"x" * 10])
     assert reply.status == 429
     assert "MUSTER_BODY_BUDGET" in reply.problem["detail"]
@@ -199,14 +199,14 @@ async def test_a_longer_body_than_announced_is_refused() -> None:
 
 
 async def test_a_request_that_lingers_makes_room_for_others() -> None:
-    guard, gate = guarded(Inner(lambda scope: scope[PASSAGE].linger()))
-    held = [gate.enter()]
+    guard, gate = guarded(Inner(lambda scope: scope[REQUEST_SLOT].count_as_stream()))
+    held = [gate.admit()]
     assert (await ask(guard)).status == 204
     assert (gate.requests, gate.streams) == (1, 0)
-    held[0].linger()
+    held[0].count_as_stream()
     assert (gate.requests, gate.streams) == (0, 1)
     with pytest.raises(OverloadedError):
-        gate.enter().linger()
+        gate.admit().count_as_stream()
 
 
 async def test_a_surprise_is_answered_without_its_internals(
@@ -229,11 +229,11 @@ async def test_who_hangs_up_while_sending_is_counted_and_makes_no_noise(
     def hang_up(_: Scope) -> None:
         raise ClientDisconnect
 
-    gate, metrics = Gate(OPTIONS), Metrics("r")
-    guard = Guard(Inner(hang_up), gate=gate, max_body=MAX_BODY, metrics=metrics)
+    gate, metrics = LoadLimiter(OPTIONS), Metrics("r")
+    guard = LimitsMiddleware(Inner(hang_up), gate=gate, max_body=MAX_BODY, metrics=metrics)
     assert (await ask(guard)).status == 0  # nobody is there to be answered
     assert (gate.requests, gate.body_bytes) == (0, 0)
-    page = metrics.render(Snapshot(), requests=0, streams=0).decode()
+    page = metrics.render(MetricsSnapshot(), requests=0, streams=0).decode()
     assert 'status="499"} 1.0' in page
     assert "request.crashed" not in "".join(capsys.readouterr())
 
@@ -270,14 +270,16 @@ async def test_a_slash_within_an_id_does_not_cut_the_path() -> None:
 
 async def test_methods_that_nobody_knows_make_no_series() -> None:
     metrics = Metrics("r")
-    guard = Guard(Inner(), gate=Gate(OPTIONS), max_body=MAX_BODY, metrics=metrics)
+    guard = LimitsMiddleware(Inner(), gate=LoadLimiter(OPTIONS), max_body=MAX_BODY, metrics=metrics)
     await ask(guard, method="BREW")
-    page = metrics.render(Snapshot(), requests=0, streams=0).decode()
+    page = metrics.render(MetricsSnapshot(), requests=0, streams=0).decode()
     assert 'method="OTHER",replica="r",route="unmatched",status="204"' in page
 
 
 async def test_no_answer_is_taken_for_what_it_is_not() -> None:
-    guard = Guard(Inner(), gate=Gate(OPTIONS), max_body=MAX_BODY, metrics=Metrics("r"))
+    guard = LimitsMiddleware(
+        Inner(), gate=LoadLimiter(OPTIONS), max_body=MAX_BODY, metrics=Metrics("r")
+    )
     assert (await ask(guard)).headers["x-content-type-options"] == "nosniff"
     refused = await ask(guard, headers=[("content-encoding", "gzip")])
     assert refused.status == 415

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serve_app.limits.load_limiter import Gate
-from serve_app.limits.middleware import PASSAGE, Guard
-from serve_app.limits.response_budget import PIECE
+from serve_app.limits.load_limiter import LoadLimiter
+from serve_app.limits.middleware import REQUEST_SLOT, LimitsMiddleware
+from serve_app.limits.response_budget import CHUNK_BYTES
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics
 
-LARGE = 10 * PIECE
+LARGE = 10 * CHUNK_BYTES
 OPTIONS = IngressOptions(request_limit=40, answer_budget=6 * LARGE)
 TENANT = 7
 
@@ -37,7 +37,7 @@ def answering(size: int, tenant: int = TENANT) -> ASGIApp:
     """An app that answers a tenant so many bytes."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope[PASSAGE].claim(tenant)
+        scope[REQUEST_SLOT].assign_tenant(tenant)
         headers = [(b"content-length", b"%d" % size), (b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"x" * size})
@@ -54,12 +54,12 @@ class Replica:
     """A guard, and those who ask it."""
 
     def __init__(self) -> None:
-        self.gate = Gate(OPTIONS)
+        self.gate = LoadLimiter(OPTIONS)
         self.tasks: list[asyncio.Task[None]] = []
 
     async def ask(self, size: int, *, method: str = "GET", tenant: int = TENANT) -> Reader:
         app = answering(size, tenant)
-        guard = Guard(app, gate=self.gate, max_body=50, metrics=Metrics("r"))
+        guard = LimitsMiddleware(app, gate=self.gate, max_body=50, metrics=Metrics("r"))
         reader = Reader()
         scope = {
             "type": "http", "method": method, "path": "/x", "raw_path": b"/x", "headers": [],
@@ -102,7 +102,7 @@ async def test_who_goes_away_gives_it_back() -> None:
     assert (replica.gate.answer_bytes, replica.gate.requests) == (0, 0)
 
 
-@pytest.mark.parametrize("size", [0, 1, PIECE])
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES])
 async def test_small_answers_are_not_counted(size: int) -> None:
     replica = Replica()
     readers = [await replica.ask(size) for _ in range(20)]
@@ -110,11 +110,11 @@ async def test_small_answers_are_not_counted(size: int) -> None:
     assert replica.gate.answer_bytes == 0
 
 
-@pytest.mark.parametrize("size", [PIECE + 1, 2 * PIECE, 3 * PIECE - 1])
+@pytest.mark.parametrize("size", [CHUNK_BYTES + 1, 2 * CHUNK_BYTES, 3 * CHUNK_BYTES - 1])
 async def test_pieces_make_up_the_whole(size: int) -> None:
     replica = Replica()
     reader = await replica.ask(size)
     reader.reads.set()
     await asyncio.gather(*replica.tasks)
     assert len(b"".join(reader.took)) == size
-    assert max(map(len, reader.took)) <= PIECE
+    assert max(map(len, reader.took)) <= CHUNK_BYTES

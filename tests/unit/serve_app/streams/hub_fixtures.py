@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actors.messaging.change_watch import Watch
+from actors.messaging.change_watch import ChangeWatch
 from cli.shell.sse import EventDecoder
 from core.shared.address import Address
 from core.shared.config import Config
@@ -16,19 +16,19 @@ from core.shared.errors import UnavailableError
 from core.waits.messages import (
     Abandon,
     Cancel,
-    Message,
     Offer,
     RefusalKind,
-    Refused,
+    RefusedReply,
     Register,
     Reply,
+    WaitMessage,
 )
 from core.waits.spec import Source, WaitSpec, encode_spec
-from core.waits.state import Entry, Wait
-from core.waits.transitions import take
-from serve_app.streams.formats import WAIT_STORY
-from serve_app.streams.hub import Channel, Hub, Leaving, Story
-from serve_app.streams.sse import BEAT, FROM_START
+from core.waits.state import Wait, WaitLogEntry
+from core.waits.transitions import apply
+from serve_app.streams.formats import WAIT_FORMAT
+from serve_app.streams.hub import Channel, DisconnectPolicy, StreamFormat, StreamHub
+from serve_app.streams.sse import FROM_START, HEARTBEAT_FRAME
 from storage.postgres.queries import Q
 from tests.simulation.clockwork import simulate
 from tests.unit.serve_app.container_fixtures import ADDRESS, BOTH
@@ -39,11 +39,11 @@ PATIENT = msgspec.structs.replace(BOTH, timeout=1_000_000.0)
 
 
 @dataclass
-class Tables:
+class FakeWaitTables:
     """What Postgres would answer; each question takes `lasts` seconds."""
 
     wait: Wait | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[WaitLogEntry] = field(default_factory=list)
     asked: int = 0
     lasts: float = 0.0
     broken: Exception | None = None
@@ -91,34 +91,34 @@ class Tables:
             raise self.broken
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: WaitLogEntry) -> dict[str, Any]:
     return msgspec.structs.asdict(entry)
 
 
 @dataclass
-class Scene:
+class StreamScenario:
     """A replica's door to one correlation, and those who read there."""
 
     spec: WaitSpec = PATIENT
-    pool: Tables = field(default_factory=Tables)
+    pool: FakeWaitTables = field(default_factory=FakeWaitTables)
     config: Config = field(default_factory=lambda: Config(dsn=""))
-    watches: list[Watch] = field(default_factory=list)
+    watches: list[ChangeWatch] = field(default_factory=list)
     abandoned: list[float] = field(default_factory=list)
     is_shard_away: bool = False
     is_shard_new: bool = False
-    hub: Hub = field(init=False)
+    hub: StreamHub = field(init=False)
 
     def __post_init__(self) -> None:
-        self.hub = Hub(self, HEARTBEAT)  # type: ignore[arg-type]
+        self.hub = StreamHub(self, HEARTBEAT)  # type: ignore[arg-type]
         spec = encode_spec(self.spec)
         self.say(Register(address=ADDRESS, turn_id="r", node_id="n", spec=spec))
 
     # The gateway.
 
     @contextlib.asynccontextmanager
-    async def watch(self, address: Address) -> AsyncIterator[Watch]:
+    async def watch(self, address: Address) -> AsyncIterator[ChangeWatch]:
         assert address == ADDRESS
-        watch = Watch()
+        watch = ChangeWatch()
         self.watches.append(watch)
         try:
             yield watch
@@ -130,13 +130,13 @@ class Scene:
         if self.is_shard_away:
             raise UnavailableError("shard-0 is away")
         if self.is_shard_new:
-            return Refused(kind=RefusalKind.OVERLOADED, detail="who reads here?")
+            return RefusedReply(kind=RefusalKind.OVERLOADED, detail="who reads here?")
         return self.say(Abandon(address=address, turn_id="a", feed="f"))
 
     # The correlation.
 
-    def say(self, message: Message) -> Reply:
-        decision = take(self.pool.wait, message, clock())
+    def say(self, message: WaitMessage) -> Reply:
+        decision = apply(self.pool.wait, message, clock())
         self.pool.wait = decision.wait
         self.pool.entries += decision.entries
         for watch in self.watches:
@@ -171,8 +171,8 @@ class Scene:
         self,
         cursor: int = FROM_START,
         pause: float = 0.0,
-        leaving: Leaving | None = None,
-        story: Story = WAIT_STORY,
+        leaving: DisconnectPolicy | None = None,
+        story: StreamFormat = WAIT_FORMAT,
     ) -> "Reader":
         return Reader(self, cursor, pause, leaving, story)
 
@@ -181,11 +181,11 @@ class Scene:
 class Reader:
     """Reads until the end, with a pause after each chunk."""
 
-    scene: Scene
+    scene: StreamScenario
     cursor: int
     pause: float
-    leaving: Leaving | None
-    story: Story
+    leaving: DisconnectPolicy | None
+    story: StreamFormat
     ids: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     beats: list[float] = field(default_factory=list)
@@ -204,7 +204,7 @@ class Reader:
         ):
             async for chunk in frames:
                 self.chunks.append(chunk)
-                if chunk == BEAT:
+                if chunk == HEARTBEAT_FRAME:
                     self.beats.append(clock())
                 for event in decoder.feed(chunk):
                     assert event.event_id is not None
@@ -231,11 +231,13 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def play(story: Callable[[Scene], Awaitable[Any]], spec: WaitSpec = PATIENT) -> None:
+def run_scenario(
+    story: Callable[[StreamScenario], Awaitable[Any]], spec: WaitSpec = PATIENT
+) -> None:
     """Run a story in simulated time; nobody may be left watching."""
 
     async def run() -> None:
-        scene = Scene(spec)
+        scene = StreamScenario(spec)
         await story(scene)
         await scene.hub.close()
         assert scene.watches == []

@@ -5,17 +5,17 @@ import msgspec
 import pytest
 
 from cli.shell.sse import EventDecoder
-from core.gathers.gather import Ask, Asked, State, decode_asked, encode_asked
-from serve_app.streams.formats import gather_story
-from serve_app.streams.hub import Frame, News
+from core.gathers.gather import GatherSpec, Question, State, decode_gather_spec, encode_gather_spec
+from serve_app.streams.formats import gather_format
+from serve_app.streams.hub import Frame, LogUpdate
 from serve_app.streams.sse import FROM_START
 from tests.unit.serve_app.container_fixtures import numbers
 from tests.unit.serve_app.gathers.fixtures import GENERAL, JOURNALS, Gather
 
 
 def told(gather: Gather, cursor: int = FROM_START) -> list[Frame]:
-    tell = gather_story(gather.asked).tell
-    return tell(cursor, News(gather.state, gather.entries, gather.counted))
+    tell = gather_format(gather.asked).render
+    return tell(cursor, LogUpdate(gather.state, gather.entries, gather.counted))
 
 
 def events(frames: list[Frame]) -> list[tuple[str, Any]]:
@@ -23,13 +23,13 @@ def events(frames: list[Frame]) -> list[tuple[str, Any]]:
     return [(event.kind, event.data()) for _, chunk in frames for event in decoder.feed(chunk)]
 
 
-def finished(asked: Asked) -> Gather:
+def finished(asked: GatherSpec) -> Gather:
     gather = Gather(asked).accept(1).answer(2, b'{"n": 1}').fail(3, State.REJECTED)
     return gather.answer(2, b'"again"').fail(1, State.CONNECTION_CLOSED).answer(1, b'"late"')
 
 
 @pytest.mark.parametrize("asked", [GENERAL, JOURNALS], ids=["general", "journals"])
-def test_a_gather_is_told_answer_by_answer_and_then_summed_up(asked: Asked) -> None:
+def test_a_gather_is_told_answer_by_answer_and_then_summed_up(asked: GatherSpec) -> None:
     """Neither what was asked, nor a second answer, nor one that is late is part of it."""
     gather = finished(asked)
     kinds = [entry.kind for entry in gather.entries]
@@ -70,8 +70,8 @@ def test_a_cancelled_gather_ends_with_what_came_until_then() -> None:
 
 def test_the_summary_waits_until_all_lines_before_it_are_read() -> None:
     gather = finished(GENERAL)
-    tell = gather_story(GENERAL).tell
-    assert numbers(tell(FROM_START, News(gather.state, gather.entries[:3], None))) == [2, 3]
+    tell = gather_format(GENERAL).render
+    assert numbers(tell(FROM_START, LogUpdate(gather.state, gather.entries[:3], None))) == [2, 3]
 
 
 def test_a_gather_that_waits_has_told_nothing_of_promises() -> None:
@@ -86,17 +86,17 @@ def test_no_frame_tells_what_was_asked() -> None:
 
 
 def test_the_two_interfaces_have_stories_of_their_own() -> None:
-    assert gather_story(GENERAL).name != gather_story(JOURNALS).name
+    assert gather_format(GENERAL).name != gather_format(JOURNALS).name
 
 
 def test_a_story_does_not_keep_all_that_was_asked() -> None:
     body = msgspec.Raw(b'{"a":"body of some size"}')
-    asks = tuple(Ask(name=f"r{number}", body=body) for number in range(100))
-    stored = encode_asked(Asked(asks=asks, context=msgspec.Raw(b'{"patientId":"1"}')))
+    asks = tuple(Question(name=f"r{number}", body=body) for number in range(100))
+    stored = encode_gather_spec(GatherSpec(asks=asks, context=msgspec.Raw(b'{"patientId":"1"}')))
     before = sys.getrefcount(stored)
-    asked = decode_asked(stored)
+    asked = decode_gather_spec(stored)
     assert sys.getrefcount(stored) > before  # bodies and context are parts of it
-    story = gather_story(asked)
+    story = gather_format(asked)
     del asked
     assert sys.getrefcount(stored) == before
     assert story.name == "gather"

@@ -5,17 +5,23 @@ import asyncio
 import pytest
 
 from core.waits.strategy import Status
-from serve_app.streams.formats import WAIT_STORY, frames_of_wait
-from serve_app.streams.hub import ABANDON_TRIES, Leaving, Story
+from serve_app.streams.formats import WAIT_FORMAT, render_wait_frames
+from serve_app.streams.hub import MAX_ABANDON_ATTEMPTS, DisconnectPolicy, StreamFormat
 from tests.unit.serve_app.container_fixtures import ADDRESS
-from tests.unit.serve_app.streams.hub_fixtures import HEARTBEAT, Scene, clock, play, settle
+from tests.unit.serve_app.streams.hub_fixtures import (
+    HEARTBEAT,
+    StreamScenario,
+    clock,
+    run_scenario,
+    settle,
+)
 
-GRACE = Leaving(2.0)
+GRACE = DisconnectPolicy(2.0)
 START = 1_000.0
 
 
 def test_readers_are_counted_while_they_read() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         one, two = scene.read(), scene.read()
         await settle()
         assert (scene.hub.readers, len(scene.watches)) == (2, 1)
@@ -24,14 +30,14 @@ def test_readers_are_counted_while_they_read() -> None:
         await two.leave()
         assert (scene.hub.readers, len(scene.watches)) == (0, 0)
 
-    play(story)
+    run_scenario(story)
 
 
 def test_different_stories_of_one_correlation_have_channels_of_their_own() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         one, two = (
             scene.read(),
-            scene.read(story=Story("gather", frames_of_wait, tells_result=True)),
+            scene.read(story=StreamFormat("gather", render_wait_frames, includes_result=True)),
         )
         await settle()
         assert one.channel is not two.channel
@@ -39,11 +45,11 @@ def test_different_stories_of_one_correlation_have_channels_of_their_own() -> No
         scene.cancel()
         await asyncio.gather(one.task, two.task)
 
-    play(story)
+    run_scenario(story)
 
 
 def test_when_the_last_reader_has_left_for_longer_than_the_grace_it_is_told() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         one, two = scene.read(leaving=GRACE), scene.read(leaving=GRACE)
         await asyncio.sleep(1)
         await one.leave()
@@ -59,11 +65,11 @@ def test_when_the_last_reader_has_left_for_longer_than_the_grace_it_is_told() ->
         assert scene.pool.wait.status is Status.CANCELLED
         assert scene.watches == []
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_reader_that_comes_back_in_time_stops_it() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         first = scene.read(leaving=GRACE)
         await settle()
         await first.leave()
@@ -80,13 +86,13 @@ def test_a_reader_that_comes_back_in_time_stops_it() -> None:
         await asyncio.sleep(GRACE.grace + 0.1)
         assert len(scene.abandoned) == 1
 
-    play(story)
+    run_scenario(story)
 
 
 def test_each_leaving_has_its_whole_grace() -> None:
     """Whoever came back and left again has as long to come back as the first time."""
 
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         for _ in range(5):
             reader = scene.read(leaving=GRACE)
             await asyncio.sleep(0.25)
@@ -96,16 +102,16 @@ def test_each_leaving_has_its_whole_grace() -> None:
         await asyncio.sleep(10)
         assert scene.abandoned == [START + 4 * 1.75 + 0.25 + GRACE.grace]
 
-    play(story)
+    run_scenario(story)
 
 
 def test_one_that_comes_and_leaves_at_once_counts_as_well() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         first = scene.read(leaving=GRACE)
         await settle()
         await first.leave()
         await asyncio.sleep(1)
-        async with scene.hub.open(ADDRESS, WAIT_STORY, GRACE):
+        async with scene.hub.open(ADDRESS, WAIT_FORMAT, GRACE):
             pass
         assert scene.abandoned == []
         await asyncio.sleep(1.5)
@@ -113,12 +119,12 @@ def test_one_that_comes_and_leaves_at_once_counts_as_well() -> None:
         await asyncio.sleep(1)
         assert scene.abandoned == [START + 1 + GRACE.grace]
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_reader_of_another_story_keeps_it() -> None:
-    async def story(scene: Scene) -> None:
-        other = scene.read(story=Story("another", frames_of_wait, tells_result=True))
+    async def story(scene: StreamScenario) -> None:
+        other = scene.read(story=StreamFormat("another", render_wait_frames, includes_result=True))
         reader = scene.read(leaving=GRACE)
         await settle()
         await reader.leave()
@@ -126,34 +132,34 @@ def test_a_reader_of_another_story_keeps_it() -> None:
         assert scene.abandoned == []
         await other.leave()
 
-    play(story)
+    run_scenario(story)
 
 
 def test_without_a_grace_it_is_told_at_once() -> None:
-    async def story(scene: Scene) -> None:
-        reader = scene.read(leaving=Leaving(0.0))
+    async def story(scene: StreamScenario) -> None:
+        reader = scene.read(leaving=DisconnectPolicy(0.0))
         await settle()
         await reader.leave()
         await settle()
         assert scene.abandoned == [START]
 
-    play(story)
+    run_scenario(story)
 
 
 def test_one_that_may_be_left_alone_goes_on() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader = scene.read(leaving=None)
         await settle()
         await reader.leave()
         await asyncio.sleep(100)
         assert (scene.abandoned, scene.watches) == ([], [])
 
-    play(story)
+    run_scenario(story)
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 def test_what_has_ended_cannot_be_left(when: str) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader = scene.read(leaving=GRACE)
         await settle()
         if when == "before":
@@ -168,24 +174,24 @@ def test_what_has_ended_cannot_be_left(when: str) -> None:
         await asyncio.sleep(10)
         assert scene.abandoned == []
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_shard_that_stays_away_is_told_a_few_times() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         scene.is_shard_away = True
         reader = scene.read(leaving=GRACE)
         await settle()
         await reader.leave()
         await asyncio.sleep(60)
-        assert len(scene.abandoned) == ABANDON_TRIES
+        assert len(scene.abandoned) == MAX_ABANDON_ATTEMPTS
         assert scene.watches == []
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_shard_that_is_away_or_new_is_told_when_it_is_back() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         scene.is_shard_new = True
         reader = scene.read(leaving=GRACE)
         await settle()
@@ -199,11 +205,11 @@ def test_a_shard_that_is_away_or_new_is_told_when_it_is_back() -> None:
         assert scene.pool.wait is not None
         assert scene.pool.wait.status is Status.CANCELLED
 
-    play(story)
+    run_scenario(story)
 
 
 def test_whoever_comes_while_the_shard_is_new_keeps_it() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         scene.is_shard_new = True
         reader = scene.read(leaving=GRACE)
         await settle()
@@ -215,11 +221,11 @@ def test_whoever_comes_while_the_shard_is_new_keeps_it() -> None:
         assert len(scene.abandoned) == 1
         await other.leave()
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_replica_that_stops_tells_nobody() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader = scene.read(leaving=GRACE)
         await settle()
         await reader.leave()
@@ -227,15 +233,15 @@ def test_a_replica_that_stops_tells_nobody() -> None:
         await asyncio.sleep(10)
         assert scene.abandoned == []
 
-    play(story)
+    run_scenario(story)
 
 
 def test_one_who_only_waits_for_the_end_is_a_reader() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         ended: list[float] = []
 
         async def hold() -> None:
-            async with scene.hub.open(ADDRESS, WAIT_STORY, GRACE) as channel:
+            async with scene.hub.open(ADDRESS, WAIT_FORMAT, GRACE) as channel:
                 await channel.ended()
                 ended.append(clock())
 
@@ -246,4 +252,4 @@ def test_one_who_only_waits_for_the_end_is_a_reader() -> None:
         await holding
         assert ended == [START + HEARTBEAT * 2.5]
 
-    play(story)
+    run_scenario(story)

@@ -6,18 +6,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from serve_app.streams.sse import BEAT, FROM_START, OPENING
-from tests.unit.serve_app.streams.hub_fixtures import HEARTBEAT, Reader, Scene, clock, play, settle
+from serve_app.streams.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME
+from tests.unit.serve_app.streams.hub_fixtures import (
+    HEARTBEAT,
+    Reader,
+    StreamScenario,
+    clock,
+    run_scenario,
+    settle,
+)
 
 
 @pytest.fixture
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A channel that remembers about a line, and reads about as much at once."""
-    monkeypatch.setattr("serve_app.streams.hub.READ_AHEAD", 100)
+    monkeypatch.setattr("serve_app.streams.hub.READ_AHEAD_BYTES", 100)
 
 
 def test_a_reader_gets_the_story_as_it_happens_and_then_the_end() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader = scene.read()
         await settle()
         assert reader.kinds == ["registered"]
@@ -28,14 +35,14 @@ def test_a_reader_gets_the_story_as_it_happens_and_then_the_end() -> None:
         await reader.task
         assert reader.kinds == ["registered", "received", "received", "ended"]
         assert reader.ids == [0, 1, 2, 3]
-        assert reader.chunks[0] == OPENING
+        assert reader.chunks[0] == OPENING_FRAME
         assert clock() == 1_000.0, "nothing had to be waited for"
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_reader_that_comes_late_gets_all_of_it_at_once() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         scene.callback("a")
         scene.event("b")
         for cursor in range(-1, 4):
@@ -43,11 +50,11 @@ def test_a_reader_that_comes_late_gets_all_of_it_at_once() -> None:
             await reader.task
             assert reader.ids == [number for number in range(4) if number > cursor]
 
-    play(story)
+    run_scenario(story)
 
 
 def test_many_readers_share_one_reading() -> None:
-    async def questions(readers: int, scene: Scene) -> int:
+    async def questions(readers: int, scene: StreamScenario) -> int:
         reading = [scene.read() for _ in range(readers)]
         await settle()
         scene.callback("a")
@@ -57,15 +64,15 @@ def test_many_readers_share_one_reading() -> None:
         assert {tuple(reader.ids) for reader in reading} == {(0, 1, 2, 3)}
         return scene.pool.asked
 
-    async def story(scene: Scene) -> None:
-        one, many = await questions(1, scene), await questions(50, Scene())
+    async def story(scene: StreamScenario) -> None:
+        one, many = await questions(1, scene), await questions(50, StreamScenario())
         assert many == one
 
-    play(story)
+    run_scenario(story)
 
 
 def test_the_end_closes_all_at_whatever_number_they_are() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         scene.callback("a")
         readers = [scene.read(cursor) for cursor in (-1, 0, 1, 2, 99)]
         await settle()
@@ -74,12 +81,12 @@ def test_the_end_closes_all_at_whatever_number_they_are() -> None:
         await asyncio.gather(*(reader.task for reader in readers))
         assert [reader.ids for reader in readers] == [[0, 1, 2], [1, 2], [2], [], []]
 
-    play(story)
+    run_scenario(story)
 
 
 @pytest.mark.usefixtures("short_memory")
 def test_a_reader_far_behind_catches_up_from_the_log() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         slow, quick = scene.read(pause=100.0), scene.read()
         await settle()
         for number in range(20):
@@ -95,12 +102,12 @@ def test_a_reader_far_behind_catches_up_from_the_log() -> None:
         await asyncio.gather(slow.task, quick.task)
         assert slow.ids == quick.ids == list(range(22))
 
-    play(story)
+    run_scenario(story)
 
 
 @pytest.mark.usefixtures("short_memory")
 def test_what_a_channel_remembers_does_not_grow() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader = scene.read()
         for number in range(100):
             scene.callback(f"c{number}", size=60)
@@ -111,14 +118,14 @@ def test_what_a_channel_remembers_does_not_grow() -> None:
         scene.cancel()
         await reader.task
 
-    play(story)
+    run_scenario(story)
 
 
 @pytest.mark.usefixtures("short_memory")
 @pytest.mark.parametrize("late", [0, 1, 2, 50])
 @pytest.mark.parametrize("size", [10, 99, 100, 101, 500])
 def test_an_end_with_any_number_of_late_lines_behind_it_is_an_end(late: int, size: int) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         scene.callback("a", size)
         scene.callback("again", size)
         scene.cancel()
@@ -130,7 +137,7 @@ def test_an_end_with_any_number_of_late_lines_behind_it_is_an_end(late: int, siz
             assert reader.ids == [number for number in range(4) if number > cursor]
             assert reader.kinds[-1] == "ended"
 
-    play(story)
+    run_scenario(story)
 
 
 _steps = st.lists(
@@ -152,7 +159,7 @@ _steps = st.lists(
 def test_nothing_twice_and_nothing_missing_however_it_comes_together(
     steps: list[tuple[str, int]], end: str, late: int
 ) -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         readers: list[Reader] = [scene.read()]
         for index, (step, number) in enumerate(steps):
             await _step(scene, readers, index, step, number)
@@ -175,10 +182,12 @@ def test_nothing_twice_and_nothing_missing_however_it_comes_together(
             assert reader.ids == list(range(reader.cursor + 1, last + 1))
         assert scene.hub.readers == 0
 
-    play(story)
+    run_scenario(story)
 
 
-async def _step(scene: Scene, readers: list[Reader], index: int, step: str, number: int) -> None:
+async def _step(
+    scene: StreamScenario, readers: list[Reader], index: int, step: str, number: int
+) -> None:
     match step:
         case "callback":
             scene.callback(f"c{index}", number)
@@ -198,7 +207,7 @@ async def _step(scene: Scene, readers: list[Reader], index: int, step: str, numb
 
 
 def test_a_quiet_stream_beats_for_every_reader() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         readers = [scene.read() for _ in range(3)]
         await asyncio.sleep(HEARTBEAT * 3 + 1)
         assert all(
@@ -206,13 +215,13 @@ def test_a_quiet_stream_beats_for_every_reader() -> None:
         )
         scene.cancel()
         await asyncio.gather(*(reader.task for reader in readers))
-        assert all(reader.chunks.count(BEAT) == 3 for reader in readers)
+        assert all(reader.chunks.count(HEARTBEAT_FRAME) == 3 for reader in readers)
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_stream_on_which_something_happens_needs_no_beat() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader = scene.read()
         for number in range(10):
             await asyncio.sleep(HEARTBEAT - 1)
@@ -222,11 +231,11 @@ def test_a_stream_on_which_something_happens_needs_no_beat() -> None:
         scene.cancel()
         await reader.task
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_change_that_nobody_heard_of_is_found_with_the_next_beat() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader = scene.read()
         await settle()
         watches, scene.watches = scene.watches, []
@@ -237,7 +246,7 @@ def test_a_change_that_nobody_heard_of_is_found_with_the_next_beat() -> None:
         scene.cancel()
         await reader.task
 
-    play(story)
+    run_scenario(story)
 
 
 # Trouble.
@@ -245,7 +254,7 @@ def test_a_change_that_nobody_heard_of_is_found_with_the_next_beat() -> None:
 
 @pytest.mark.usefixtures("short_memory")
 def test_while_the_database_is_away_streams_beat_and_then_go_on() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader, slow = scene.read(), scene.read(pause=10.0)
         await settle()
         for number in range(5):
@@ -265,11 +274,11 @@ def test_while_the_database_is_away_streams_beat_and_then_go_on() -> None:
         await asyncio.gather(reader.task, slow.task)
         assert reader.ids == slow.ids == list(range(8))
 
-    play(story)
+    run_scenario(story)
 
 
 def test_a_database_that_hangs_is_one_that_is_away() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         scene.pool.lasts = 10_000.0
         reader = scene.read()
         await asyncio.sleep(100)
@@ -281,12 +290,12 @@ def test_a_database_that_hangs_is_one_that_is_away() -> None:
         scene.cancel()
         await reader.task
 
-    play(story)
+    run_scenario(story)
 
 
 @pytest.mark.usefixtures("short_memory")
 def test_a_correlation_that_is_forgotten_closes_its_streams() -> None:
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         reader, slow = scene.read(), scene.read(pause=100.0)
         for number in range(5):
             scene.callback(f"c{number}", 60)
@@ -295,14 +304,14 @@ def test_a_correlation_that_is_forgotten_closes_its_streams() -> None:
         await asyncio.wait_for(asyncio.gather(reader.task, slow.task), 1_000)
         assert reader.ids == list(range(6))
 
-    play(story)
+    run_scenario(story)
 
 
 @pytest.mark.usefixtures("short_memory")
 def test_a_mistake_closes_the_streams_so_that_readers_come_back() -> None:
     """To wait for what will never come would be worse."""
 
-    async def story(scene: Scene) -> None:
+    async def story(scene: StreamScenario) -> None:
         readers = [scene.read(), scene.read(), scene.read(pause=10.0)]
         for number in range(5):
             scene.callback(f"c{number}", 60)
@@ -318,4 +327,4 @@ def test_a_mistake_closes_the_streams_so_that_readers_come_back() -> None:
             await again.task
             assert reader.ids + again.ids == list(range(8))
 
-    play(story)
+    run_scenario(story)

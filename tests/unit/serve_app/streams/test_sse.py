@@ -5,25 +5,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.shell.sse import EventDecoder, ServerEvent
-from core.waits.state import Entry, Wait
-from serve_app.streams.formats import frames_of_wait
-from serve_app.streams.hub import Frame, News, has_all
-from serve_app.streams.sse import BEAT, FROM_START, OPENING, frame
-from tests.unit.serve_app.container_fixtures import Story, numbers
+from core.waits.state import Wait, WaitLogEntry
+from serve_app.streams.formats import render_wait_frames
+from serve_app.streams.hub import Frame, LogUpdate, is_at_end
+from serve_app.streams.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME, frame
+from tests.unit.serve_app.container_fixtures import WaitHistory, numbers
 
 
 def frames_after(
-    cursor: int, wait: Wait, entries: list[Entry], counted: list[Entry] | None = None
+    cursor: int, wait: Wait, entries: list[WaitLogEntry], counted: list[WaitLogEntry] | None = None
 ) -> list[Frame]:
-    return frames_of_wait(cursor, News(wait, entries, counted))
+    return render_wait_frames(cursor, LogUpdate(wait, entries, counted))
 
 
 def events(chunk: bytes) -> list[ServerEvent]:
     return EventDecoder().feed(chunk)
 
 
-def finished() -> Story:
-    story = Story().callback("a", b'{"paid":\r\n true}').callback("b").event("c").callback("d")
+def finished() -> WaitHistory:
+    story = (
+        WaitHistory().callback("a", b'{"paid":\r\n true}').callback("b").event("c").callback("d")
+    )
     assert story.now.ending is not None
     assert [entry.kind for entry in story.entries] == ["received", "duplicate", "received", "late"]
     return story
@@ -42,14 +44,14 @@ def test_no_text_breaks_a_frame(text: str, number: int) -> None:
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
 def test_stored_json_on_several_lines_arrives_whole(line_end: bytes) -> None:
-    story = Story().callback("a", b'{"paid":' + line_end + b" true}")
+    story = WaitHistory().callback("a", b'{"paid":' + line_end + b" true}")
     ((_, chunk),) = frames_after(0, story.now, story.entries, story.entries)
     assert events(chunk)[0].data()["data"] == {"paid": True}
 
 
 def test_the_opening_sets_the_pause_and_a_beat_is_no_event() -> None:
     decoder = EventDecoder()
-    assert decoder.feed(OPENING + BEAT) == []
+    assert decoder.feed(OPENING_FRAME + HEARTBEAT_FRAME) == []
     assert decoder.retry == 1.0
 
 
@@ -80,25 +82,25 @@ def test_whoever_comes_back_gets_the_rest_once(cursor: int) -> None:
     assert numbers(frames_after(cursor, story.now, story.entries, story.entries)) == [
         number for number in range(5) if number > cursor
     ]
-    assert has_all(cursor, story.now) == (cursor >= 4)
+    assert is_at_end(cursor, story.now) == (cursor >= 4)
 
 
 def test_lines_beyond_what_the_row_tells_are_left_for_the_next_reading() -> None:
     """They may lie after an end that the row, read first, does not show yet."""
-    before = Story().callback("a")
+    before = WaitHistory().callback("a")
     after = finished()
     assert numbers(frames_after(FROM_START, before.now, after.entries, after.entries)) == [0, 1]
-    assert not has_all(1, before.now)
+    assert not is_at_end(1, before.now)
 
 
 @given(st.lists(st.integers(min_value=0, max_value=4), max_size=6))
 def test_readings_at_any_moments_add_up_to_the_same_story(moments: list[int]) -> None:
     steps = [
-        Story(),
-        Story().callback("a"),
-        Story().callback("a").callback("b"),
-        Story().callback("a").callback("b").event("c"),
-        Story().callback("a").callback("b").event("c").callback("d"),
+        WaitHistory(),
+        WaitHistory().callback("a"),
+        WaitHistory().callback("a").callback("b"),
+        WaitHistory().callback("a").callback("b").event("c"),
+        WaitHistory().callback("a").callback("b").event("c").callback("d"),
     ]
     cursor, seen = FROM_START, []
     for moment in [*sorted(moments), 4]:

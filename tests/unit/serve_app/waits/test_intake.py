@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from core.waits.correlation_ids import MissingId
-from core.waits.incoming_event import Arrival
+from core.waits.incoming_event import IncomingEvent
 from core.waits.spec import DEFAULT_IDS, IdFields, Source
-from serve_app.waits.intake import _contradicts, _repeats, missing_id
+from serve_app.waits.intake import _contradicts, _repeats, missing_id_problem
 from tests.unit.serve_app.container_fixtures import ADDRESS
 
 CUSTOM = IdFields("ref.id", "ref.run", "X-Ref", "X-Run")
@@ -13,8 +13,8 @@ CUSTOM = IdFields("ref.id", "ref.run", "X-Ref", "X-Run")
 
 def arrival(
     raw: bytes = b"{}", body: Any = None, headers: dict[str, str] | None = None, **more: Any
-) -> Arrival:
-    return Arrival(
+) -> IncomingEvent:
+    return IncomingEvent(
         source=more.get("source", Source.API),
         label="bank",
         raw=raw,
@@ -38,7 +38,7 @@ def arrival(
     ],
 )
 def test_a_token_s_holder_may_repeat_its_ids_and_name_no_others(
-    given: Arrival, contradicts: bool
+    given: IncomingEvent, contradicts: bool
 ) -> None:
     assert _contradicts(given, DEFAULT_IDS, ADDRESS) is contradicts
 
@@ -51,14 +51,16 @@ def test_ids_under_configured_names_are_recognised() -> None:
 
 
 def test_a_missing_id_is_named_with_the_places_it_was_looked_for() -> None:
-    problem = missing_id(MissingId("correlation_id", ("header X-C", "body field correlation_id")))
+    problem = missing_id_problem(
+        MissingId("correlation_id", ("header X-C", "body field correlation_id"))
+    )
     assert (problem.status, problem.code) == (400, "missing_id")
     for part in ("correlation_id", "header X-C", "body field"):
         assert part in problem.detail
-    assert problem.faults[0].field == "correlation_id"
+    assert problem.field_errors[0].field == "correlation_id"
 
 
 def test_what_cannot_be_an_id_is_told_apart_from_nothing() -> None:
-    problem = missing_id(MissingId("execution_id", ("header X-E",), "list"))
+    problem = missing_id_problem(MissingId("execution_id", ("header X-E",), "list"))
     assert "cannot be an id" in problem.detail
-    assert problem.faults[0].got == "list"
+    assert problem.field_errors[0].got == "list"

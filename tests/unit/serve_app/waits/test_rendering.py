@@ -7,25 +7,25 @@ import pytest
 from pydantic import BaseModel
 
 from core.waits.explain import explain
-from core.waits.messages import Clause, Judged, Offer, Reason, Verdict
+from core.waits.messages import Difference, Offer, OfferReply, Reason, Verdict
 from core.waits.spec import Source, Strategy
 from serve_app.operations.models import KeyView, StatusView
 from serve_app.operations.status import status_document
 from serve_app.waits import rendering
 from serve_app.waits.event_models import EventReply, InboxEvent, InboxItem
 from serve_app.waits.wait_models import ExplainView, LogEntry, WaitSummary, WaitView
-from storage.waits.waits import LogPage, Seen
-from tests.unit.serve_app.container_fixtures import ADDRESS, OPENED, Story, spec_of
+from storage.waits.waits import LogPage, WaitRow
+from tests.unit.serve_app.container_fixtures import ADDRESS, OPENED, WaitHistory, spec_of
 
 STORIES = {
-    "just registered": Story(),
-    "one came": Story().callback("a", b'{"n": 1}'),
-    "completed": Story().callback("a", b'{"n": 1}').event("b", b"[2]"),
-    "late after the end": Story().callback("a").event("b").event("c"),
-    "timed out": Story().callback("a").expire(61),
-    "cancelled": Story().cancel(),
-    "nothing to wait for": Story(spec_of()),
-    "partial": Story(
+    "just registered": WaitHistory(),
+    "one came": WaitHistory().callback("a", b'{"n": 1}'),
+    "completed": WaitHistory().callback("a", b'{"n": 1}').event("b", b"[2]"),
+    "late after the end": WaitHistory().callback("a").event("b").event("c"),
+    "timed out": WaitHistory().callback("a").expire(61),
+    "cancelled": WaitHistory().cancel(),
+    "nothing to wait for": WaitHistory(spec_of()),
+    "partial": WaitHistory(
         spec_of(apiCall={"url": "u"}, events=[{"name": "x"}], onTimeout="continue_with_partial")
     ).expire(301),
 }
@@ -40,8 +40,8 @@ def conforms(model: type[BaseModel], document: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-def test_every_view_of_a_wait_is_as_described(story: Story) -> None:
-    seen = Seen(story.now, OPENED if story.now.ending else None, "shard-0")
+def test_every_view_of_a_wait_is_as_described(story: WaitHistory) -> None:
+    seen = WaitRow(story.now, OPENED if story.now.ending else None, "shard-0")
     conforms(WaitSummary, rendering.summary_document(story.now))
     conforms(WaitView, rendering.wait_document(seen, story.entries))
     for entry in rendering.log_documents(
@@ -54,7 +54,9 @@ def test_every_view_of_a_wait_is_as_described(story: Story) -> None:
 
 def test_a_completed_wait_shows_its_data_and_its_output() -> None:
     story = STORIES["completed"]
-    view = conforms(WaitView, rendering.wait_document(Seen(story.now, OPENED, "s"), story.entries))
+    view = conforms(
+        WaitView, rendering.wait_document(WaitRow(story.now, OPENED, "s"), story.entries)
+    )
     assert view["status"] == "completed"
     assert view["events"]["api_response"]["data"] == {"n": 1}
     assert view["output"]["kafka_event"] == [2]
@@ -63,13 +65,13 @@ def test_a_completed_wait_shows_its_data_and_its_output() -> None:
 
 
 def test_a_wait_that_goes_on_has_neither_end_nor_output() -> None:
-    view = rendering.wait_document(Seen(STORIES["one came"].now, None, None), ())
+    view = rendering.wait_document(WaitRow(STORIES["one came"].now, None, None), ())
     assert not {"endedAt", "reason", "output", "partial", "missing", "resumedAt"} & set(view)
 
 
 def test_a_timeout_tells_what_was_missing_and_hands_nothing_on() -> None:
     story = STORIES["timed out"]
-    view = rendering.wait_document(Seen(story.now, None, None), story.entries)
+    view = rendering.wait_document(WaitRow(story.now, None, None), story.entries)
     assert (view["status"], view["missing"]) == ("timeout", ["kafka_event"])
     assert "output" not in view
     assert view["events"]["kafka_event"]["outcome"] == "timed_out"
@@ -117,8 +119,8 @@ def test_every_reason_has_a_sentence(reason: Reason) -> None:
     offer = Offer(
         address=ADDRESS, turn_id="t", event_id="e", source=Source.API, label="bank", payload=b"{}"
     )
-    clause = Clause("filter.ok", True, None)
-    reply = Judged(verdict=Verdict.REJECTED, reason=reason, event="x", clause=clause)
+    clause = Difference("filter.ok", True, None)
+    reply = OfferReply(verdict=Verdict.REJECTED, reason=reason, event="x", clause=clause)
     document = conforms(EventReply, rendering.reply_document(offer, reply))
     assert document["detail"].endswith(": filter.ok expected true, got null")
     assert "{" not in document["detail"]
@@ -130,7 +132,7 @@ def test_stored_data_is_shown_to_the_byte_and_other_bytes_as_text() -> None:
 
 
 def test_a_moment_is_told_in_utc_to_the_microsecond() -> None:
-    assert rendering.moment(0.25) == "1970-01-01T00:00:00.250000Z"
+    assert rendering.to_iso(0.25) == "1970-01-01T00:00:00.250000Z"
 
 
 def test_an_inbox_row_is_as_described() -> None:
@@ -148,15 +150,15 @@ def test_an_inbox_row_is_as_described() -> None:
         "at": OPENED,
         "expires_at": OPENED + 1,
     }
-    document = conforms(InboxItem, rendering.inbox_document(row))
+    document = conforms(InboxItem, rendering.inbox_item_document(row))
     assert document["clause"] == {"rule": "filter.ok", "expected": True, "actual": False}
     assert "executionId" not in document
-    conforms(InboxItem, rendering.inbox_document(row | {"clause": None}))
+    conforms(InboxItem, rendering.inbox_item_document(row | {"clause": None}))
 
 
 def test_an_inbox_event_is_as_described() -> None:
-    story = Story().callback("a").event("wrong", b'{"x": 1}', topic="payments")
-    document = conforms(InboxEvent, rendering.parked_document(9, story.parked[0]))
+    story = WaitHistory().callback("a").event("wrong", b'{"x": 1}', topic="payments")
+    document = conforms(InboxEvent, rendering.inbox_event_document(9, story.parked[0]))
     assert document["data"] == {"x": 1}
     assert document["reason"] == "label_not_expected"
 
@@ -225,15 +227,15 @@ def test_status_tells_of_ones_own_pools_and_whether_the_shared_ones_are_well() -
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_its_words(reason: Reason) -> None:
-    reply = Judged(verdict=Verdict.REJECTED, reason=reason, clause=Clause("bytes", 10, 11))
-    assert rendering.sentence_of(reply).endswith(": bytes expected 10, got 11")
+    reply = OfferReply(verdict=Verdict.REJECTED, reason=reason, clause=Difference("bytes", 10, 11))
+    assert rendering.verdict_sentence(reply).endswith(": bytes expected 10, got 11")
 
 
 def test_only_the_page_with_the_end_needs_all_that_counts() -> None:
-    story = Story().callback("a", b'{"n": 1}').event("b", b"[2]")
+    story = WaitHistory().callback("a", b'{"n": 1}').event("b", b"[2]")
     wait, lines = story.now, story.entries
     assert wait.ending is not None
-    assert rendering.tells_end(wait, LogPage(lines, more=False), -1)
-    assert not rendering.tells_end(wait, LogPage(lines[:1], more=True), -1)
-    assert not rendering.tells_end(wait, LogPage([], more=False), wait.ending.seq)
-    assert not rendering.tells_end(Story().now, LogPage([], more=False), -1)
+    assert rendering.includes_end(wait, LogPage(lines, more=False), -1)
+    assert not rendering.includes_end(wait, LogPage(lines[:1], more=True), -1)
+    assert not rendering.includes_end(wait, LogPage([], more=False), wait.ending.seq)
+    assert not rendering.includes_end(WaitHistory().now, LogPage([], more=False), -1)

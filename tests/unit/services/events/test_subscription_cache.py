@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from core.dispatch.job import ANCHOR
-from core.dispatch.subscription import Subscription, candidates
-from services.events.subscription_cache import MOST_ENTRIES, TTL, SubscriptionCache
+from core.dispatch.subscription import Subscription, candidate_patterns
+from services.events.subscription_cache import MAX_ENTRIES, TTL, SubscriptionCache
 from tests.support.subscriptions import CREATED, subscription
 
 
@@ -26,7 +26,7 @@ async def test_each_tenant_and_type_is_asked_for_once() -> None:
     for _ in range(3):
         assert await world.cache.matching(1, CREATED) == (subscription(1),)
     assert await world.cache.matching(2, CREATED) == (subscription(2),)
-    assert world.asked == [(1, candidates(CREATED)), (2, candidates(CREATED))]
+    assert world.asked == [(1, candidate_patterns(CREATED)), (2, candidate_patterns(CREATED))]
 
 
 async def test_what_is_known_is_forgotten_after_its_time_and_when_told() -> None:
@@ -45,12 +45,12 @@ async def test_what_is_known_is_forgotten_after_its_time_and_when_told() -> None
 
 async def test_made_up_types_do_not_fill_the_memory() -> None:
     world = World()
-    for number in range(MOST_ENTRIES + 1):
+    for number in range(MAX_ENTRIES + 1):
         await world.cache.matching(1, f"type-{number}")
-    await world.cache.matching(1, f"type-{MOST_ENTRIES}")
-    assert len(world.asked) == MOST_ENTRIES + 1
+    await world.cache.matching(1, f"type-{MAX_ENTRIES}")
+    assert len(world.asked) == MAX_ENTRIES + 1
     await world.cache.matching(1, "type-0")
-    assert len(world.asked) == MOST_ENTRIES + 2
+    assert len(world.asked) == MAX_ENTRIES + 2
 
 
 async def test_one_tenants_change_is_not_anothers() -> None:

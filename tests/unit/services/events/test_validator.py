@@ -19,10 +19,10 @@ from core.events.event_type import (
     parse_version,
 )
 from handlers.schemas import json_schema
-from handlers.schemas.interface import Compiled
-from serve_app.events.event_rendering import unfit
-from services.events.validator import TYPE_TTL, Conformity, Standing, Verdict
-from storage.events.event_types import CompiledRow, EventType, SpecVersion
+from handlers.schemas.interface import CompiledSchema
+from serve_app.events.event_rendering import validation_error
+from services.events.validator import TYPE_TTL, EventValidator, ValidationResult, ValidationStatus
+from storage.events.event_types import CompiledSchemaRow, EventType, SpecVersion
 
 CODE = "shop:orders:order:created"
 DRAFT, CURRENT, OLD = VersionStatus.FINALISING, VersionStatus.CURRENT, VersionStatus.DEPRECATED
@@ -33,10 +33,10 @@ class World:
 
     def __init__(self, *, allow_unknown: bool = True) -> None:
         self.types: dict[tuple[int, str], EventType] = {}
-        self.schemas: dict[tuple[int, str, Version], CompiledRow] = {}
+        self.schemas: dict[tuple[int, str, Version], CompiledSchemaRow] = {}
         self.reads: Counter[str] = Counter()
         self.now = 0.0
-        self.conformity = Conformity(
+        self.event_validator = EventValidator(
             self._read, self._compiled, allow_unknown=allow_unknown, monotonic=lambda: self.now
         )
 
@@ -44,7 +44,7 @@ class World:
         self.reads["type"] += 1
         return self.types.get((tenant, code))
 
-    async def _compiled(self, tenant: int, code: str, version: Version) -> CompiledRow | None:
+    async def _compiled(self, tenant: int, code: str, version: Version) -> CompiledSchemaRow | None:
         self.reads["schema"] += 1
         return self.schemas.get((tenant, code, version))
 
@@ -73,8 +73,8 @@ class World:
         version = parse_version(text)
         made = json_schema.compile(json.dumps(schema))
         assert version is not None
-        assert isinstance(made, Compiled)
-        row = CompiledRow(SchemaType.JSON_SCHEMA, made.form, made.key, made.weight)
+        assert isinstance(made, CompiledSchema)
+        row = CompiledSchemaRow(SchemaType.JSON_SCHEMA, made.form, made.key, made.weight)
         self.schemas[1, CODE, version] = row
         return SpecVersion(
             version=version,
@@ -89,26 +89,32 @@ class World:
 
     async def check(
         self, data: Any, version: str | None = None, kind: str | None = None
-    ) -> Verdict:
-        return await self.conformity.check(1, CODE, version, kind, json.dumps(data).encode())
+    ) -> ValidationResult:
+        return await self.event_validator.check(1, CODE, version, kind, json.dumps(data).encode())
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     made = World()
     yield made
-    made.conformity.close()
+    made.event_validator.close()
 
 
 async def test_an_event_that_fits_is_fine_and_told_which_version(world: World) -> None:
     world.put({"1.0": (CURRENT, {"type": "object"})})
-    assert await world.check({}) == Verdict(Standing.FINE, accepted=True, version="1.0")
+    assert await world.check({}) == ValidationResult(
+        ValidationStatus.FINE, accepted=True, version="1.0"
+    )
 
 
 async def test_an_event_that_does_not_fit_is_refused_with_its_mismatches(world: World) -> None:
     world.put({"1.0": (CURRENT, {"type": "object", "required": ["id"]})})
     verdict = await world.check({})
-    assert (verdict.standing, verdict.accepted, verdict.version) == (Standing.REFUSED, False, "1.0")
+    assert (verdict.status, verdict.accepted, verdict.version) == (
+        ValidationStatus.REFUSED,
+        False,
+        "1.0",
+    )
     assert [one.expected for one in verdict.mismatches] == ['"id" is a required property']
 
 
@@ -116,13 +122,15 @@ async def test_a_mild_type_warns_and_an_idle_one_does_not_look(world: World) -> 
     versions = {"1.0": (CURRENT, False)}
     world.put(versions, Validation.WARN)
     verdict = await world.check({})
-    assert (verdict.standing, verdict.accepted) == (Standing.WARNED, True)
+    assert (verdict.status, verdict.accepted) == (ValidationStatus.WARNED, True)
     assert len(verdict.mismatches) == 1
     world.put(versions, Validation.OFF)
-    world.conformity.forget(1, CODE)
+    world.event_validator.forget(1, CODE)
     for named in (None, "1.0"):
-        assert await world.check({}, named) == Verdict(Standing.FINE, accepted=True, version="1.0")
-    assert await world.check({}, "9.9") == Verdict(Standing.FINE, accepted=True)
+        assert await world.check({}, named) == ValidationResult(
+            ValidationStatus.FINE, accepted=True, version="1.0"
+        )
+    assert await world.check({}, "9.9") == ValidationResult(ValidationStatus.FINE, accepted=True)
 
 
 async def test_the_newest_that_fits_counts_and_the_newest_explains(world: World) -> None:
@@ -130,7 +138,7 @@ async def test_the_newest_that_fits_counts_and_the_newest_explains(world: World)
     assert (await world.check({})).version == "2.0"
     assert (await world.check("old")).version == "1.0"
     verdict = await world.check(5)
-    assert (verdict.standing, verdict.version) == (Standing.REFUSED, "2.0")
+    assert (verdict.status, verdict.version) == (ValidationStatus.REFUSED, "2.0")
     assert '"object"' in verdict.mismatches[0].expected
 
 
@@ -142,32 +150,32 @@ async def test_a_version_that_is_named_is_the_only_one_that_counts(world: World)
             "3.0": (DRAFT, {"type": "null"}),
         }
     )
-    assert (await world.check("still taken", "1.0")).standing is Standing.FINE
-    assert (await world.check("still taken")).standing is Standing.REFUSED
-    assert (await world.check({}, "1.0")).standing is Standing.REFUSED
-    assert (await world.check({}, "3.0")).standing is Standing.WARNED  # a draft
+    assert (await world.check("still taken", "1.0")).status is ValidationStatus.FINE
+    assert (await world.check("still taken")).status is ValidationStatus.REFUSED
+    assert (await world.check({}, "1.0")).status is ValidationStatus.REFUSED
+    assert (await world.check({}, "3.0")).status is ValidationStatus.WARNED  # a draft
     for missing in ("9.9", "one", ""):
         verdict = await world.check({}, missing)
-        assert (verdict.standing, verdict.version) == (Standing.REFUSED, None)
+        assert (verdict.status, verdict.version) == (ValidationStatus.REFUSED, None)
         assert verdict.is_misnamed
 
 
 async def test_nothing_is_held_against_drafts_unless_they_are_named(world: World) -> None:
     world.put({"1.0": (DRAFT, False)})
-    assert await world.check({}) == Verdict(Standing.FINE, accepted=True)
+    assert await world.check({}) == ValidationResult(ValidationStatus.FINE, accepted=True)
     world.put({})
-    world.conformity.forget(1, CODE)
-    assert await world.check({}) == Verdict(Standing.FINE, accepted=True)
+    world.event_validator.forget(1, CODE)
+    assert await world.check({}) == ValidationResult(ValidationStatus.FINE, accepted=True)
 
 
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_unknown_and_archived_types_go_by_the_setting(allowed: bool) -> None:
     world = World(allow_unknown=allowed)
-    assert await world.check({}) == Verdict(Standing.UNKNOWN, accepted=allowed)
+    assert await world.check({}) == ValidationResult(ValidationStatus.UNKNOWN, accepted=allowed)
     world.put({"1.0": (OLD, {})}, status=TypeStatus.ARCHIVED)
-    world.conformity.forget(1, CODE)
-    assert await world.check({}) == Verdict(Standing.UNKNOWN, accepted=allowed)
-    world.conformity.close()
+    world.event_validator.forget(1, CODE)
+    assert await world.check({}) == ValidationResult(ValidationStatus.UNKNOWN, accepted=allowed)
+    world.event_validator.close()
 
 
 async def test_the_content_type_of_the_event_goes_before_that_of_the_version(world: World) -> None:
@@ -192,24 +200,24 @@ async def test_a_change_anywhere_is_seen_once_it_is_told(world: World) -> None:
     world.put({"1.0": (CURRENT, {"type": "object"})})
     assert (await world.check({})).accepted
     world.put({"1.0": (CURRENT, {"type": "null"})})
-    world.conformity.clear()
+    world.event_validator.clear()
     assert not (await world.check({})).accepted
 
 
 @pytest.mark.parametrize("code", ["com.example.order.created", "", "a:b:c", "evt_0ABCDEFGHJKMN"])
 async def test_what_nobody_can_register_is_not_looked_for(world: World, code: str) -> None:
-    verdict = await world.conformity.check(1, code, None, None, b"{}")
-    assert verdict == Verdict(Standing.UNKNOWN, accepted=True)
+    verdict = await world.event_validator.check(1, code, None, None, b"{}")
+    assert verdict == ValidationResult(ValidationStatus.UNKNOWN, accepted=True)
     assert not world.reads
 
 
 async def test_a_type_that_is_made_is_seen_once_that_is_told(world: World) -> None:
     for _ in range(3):
-        assert (await world.check(1)).standing is Standing.UNKNOWN
+        assert (await world.check(1)).status is ValidationStatus.UNKNOWN
     assert world.reads == {"type": 1}
     world.put({"1.0": (CURRENT, {"type": "object"})})
-    world.conformity.clear()
-    assert (await world.check(1)).standing is Standing.REFUSED
+    world.event_validator.clear()
+    assert (await world.check(1)).status is ValidationStatus.REFUSED
 
 
 async def test_a_schema_that_has_just_gone_stops_nobody(world: World) -> None:
@@ -224,8 +232,10 @@ async def test_tenants_have_their_own(world: World) -> None:
     world.put({"1.0": (CURRENT, False)})
     world.types[2, CODE] = replace(world.types[1, CODE], validation=Validation.OFF)
     assert not (await world.check({})).accepted
-    assert (await world.conformity.check(2, CODE, None, None, b"{}")).accepted
-    assert (await world.conformity.check(3, CODE, None, None, b"{}")).standing is Standing.UNKNOWN
+    assert (await world.event_validator.check(2, CODE, None, None, b"{}")).accepted
+    assert (
+        await world.event_validator.check(3, CODE, None, None, b"{}")
+    ).status is ValidationStatus.UNKNOWN
 
 
 @pytest.mark.parametrize("validation", Validation)
@@ -234,11 +244,11 @@ async def test_events_of_a_client_scoped_type_name_a_client(
 ) -> None:
     world.put({"1.0": (CURRENT, True)}, validation)
     world.types[1, CODE] = replace(world.types[1, CODE], client_scoped=True)
-    refused = await world.conformity.check(1, CODE, None, None, b"{}")
-    assert refused == Verdict(Standing.REFUSED, accepted=False, lacks_client=True)
-    taken = await world.conformity.check(1, CODE, None, None, b"{}", "acme")
+    refused = await world.event_validator.check(1, CODE, None, None, b"{}")
+    assert refused == ValidationResult(ValidationStatus.REFUSED, accepted=False, lacks_client=True)
+    taken = await world.event_validator.check(1, CODE, None, None, b"{}", "acme")
     assert taken.accepted
     event = Event(tenant=1, event_id="e", type=CODE, source="shop", time=0.0)
-    problem = unfit(event, refused, "[2].").problem
+    problem = validation_error(event, refused, "[2].").problem
     assert (problem.status, problem.code) == (422, "client_required")
-    assert [fault.field for fault in problem.faults] == ["[2].contextData"]
+    assert [fault.field for fault in problem.field_errors] == ["[2].contextData"]

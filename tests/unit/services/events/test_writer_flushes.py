@@ -12,11 +12,11 @@ from core.events.event import Event
 from core.shared.errors import InvalidError, OverloadedError
 from services.shared.time_slice import STEP
 from tests.support.happenings import event, subscription
-from tests.unit.services.events.writer_fixtures import Desk
+from tests.unit.services.events.writer_fixtures import WriterFixture
 
 
 async def test_while_one_flush_is_under_way_the_next_gathers() -> None:
-    desk = Desk()
+    desk = WriterFixture()
     desk.table.open.clear()
     events = [event() for _ in range(5)]
     answers = asyncio.create_task(desk.put_each(*events))
@@ -29,7 +29,7 @@ async def test_while_one_flush_is_under_way_the_next_gathers() -> None:
 
 
 async def test_nobody_is_answered_before_the_commit() -> None:
-    desk = Desk()
+    desk = WriterFixture()
     desk.table.open.clear()
     putting = asyncio.create_task(desk.writer.put([event()]))
     await desk.table.begun.wait()
@@ -40,7 +40,7 @@ async def test_nobody_is_answered_before_the_commit() -> None:
 
 @given(st.lists(st.integers(1, 4), max_size=20), st.integers(1, 6))
 async def test_flushes_stay_within_bounds_and_in_order(sizes: list[int], rows: int) -> None:
-    desk = Desk(subscription(), flush_rows=2 * rows)
+    desk = WriterFixture(subscription(), flush_rows=2 * rows)
     desk.table.open.clear()
     batches = [[event() for _ in range(size)] for size in sizes]
     puts = [asyncio.create_task(desk.writer.put(batch)) for batch in batches]
@@ -58,7 +58,7 @@ async def test_flushes_stay_within_bounds_and_in_order(sizes: list[int], rows: i
 
 
 async def test_a_flush_has_a_weight() -> None:
-    desk = Desk(flush_bytes=10_000)
+    desk = WriterFixture(flush_bytes=10_000)
     desk.table.open.clear()
     events = [event(data=b"x" * 4_000) for _ in range(5)]
     putting = asyncio.gather(*(desk.writer.put([one]) for one in events))
@@ -71,7 +71,7 @@ async def test_a_flush_has_a_weight() -> None:
 
 @pytest.mark.parametrize("bounds", [{"pending_rows": 3}, {"pending_bytes": 1_000}])
 async def test_more_than_may_wait_is_refused_at_once(bounds: dict[str, int]) -> None:
-    desk = Desk(**bounds)
+    desk = WriterFixture(**bounds)
     desk.table.open.clear()
     first = asyncio.create_task(desk.writer.put([event()]))
     await desk.table.begun.wait()
@@ -86,7 +86,7 @@ async def test_more_than_may_wait_is_refused_at_once(bounds: dict[str, int]) -> 
 
 
 async def test_beside_another_a_tenant_has_half_of_what_may_wait() -> None:
-    desk = Desk(pending_rows=20)
+    desk = WriterFixture(pending_rows=20)
     desk.table.open.clear()
     puts = [asyncio.create_task(desk.writer.put([event()]))]
     await desk.table.begun.wait()
@@ -101,17 +101,17 @@ async def test_beside_another_a_tenant_has_half_of_what_may_wait() -> None:
 
 
 async def test_several_events_make_so_many_jobs_and_no_more() -> None:
-    desk = Desk(*(subscription() for _ in range(4)), most_jobs=10)
+    desk = WriterFixture(*(subscription() for _ in range(4)), max_jobs=10)
     assert sum(one.jobs for one in await desk.writer.put([event(), event()])) == 8
     with pytest.raises(InvalidError, match="fewer events at once") as raised:
         await desk.writer.put([event() for _ in range(3)])
     assert raised.value.status == 413
-    alone = Desk(*(subscription() for _ in range(11)), most_jobs=10)
+    alone = WriterFixture(*(subscription() for _ in range(11)), max_jobs=10)
     assert (await alone.writer.put([event()]))[0].jobs == 11
 
 
 async def test_a_large_batch_lets_others_have_their_turn() -> None:
-    desk = Desk(*(subscription() for _ in range(100)), most_jobs=50_000)
+    desk = WriterFixture(*(subscription() for _ in range(100)), max_jobs=50_000)
     turns = 0
 
     async def others() -> None:
@@ -130,7 +130,7 @@ async def test_a_large_batch_lets_others_have_their_turn() -> None:
 
 
 async def test_one_event_that_thousands_may_want_lets_others_have_their_turn() -> None:
-    class Slow(Desk):
+    class Slow(WriterFixture):
         """A filter takes longer than a step."""
 
         def wanted(self, by: Subscription, what: Event) -> bool:

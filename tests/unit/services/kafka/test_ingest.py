@@ -6,19 +6,28 @@ from dataclasses import dataclass, field
 import asyncpg
 import pytest
 
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.errors import OverloadedError
-from core.waits.incoming_event import Arrival
-from core.waits.messages import Judged, Message, Offer, Reason, RefusalKind, Refused, Reply, Verdict
+from core.waits.incoming_event import IncomingEvent
+from core.waits.messages import (
+    Offer,
+    OfferReply,
+    Reason,
+    RefusalKind,
+    RefusedReply,
+    Reply,
+    Verdict,
+    WaitMessage,
+)
 from core.waits.spec import IdFields
-from core.waits.state import Parked, Wait
+from core.waits.state import ParkedEvent, Wait
 from services.kafka import ingest as module
-from services.kafka.ingest import MOST_FAILURES, Ingest, Means
-from services.waits.correlation_resolver import Addressing
-from services.waits.id_fields import Profiles
+from services.kafka.ingest import MAX_FAILURES, Ingest, IngestDeps
+from services.waits.correlation_resolver import CorrelationResolver
+from services.waits.id_fields import IdFieldRegistry
 
-BUSY = Refused(kind=RefusalKind.OVERLOADED, detail="later")
-BROKEN = Refused(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
+BUSY = RefusedReply(kind=RefusalKind.OVERLOADED, detail="later")
+BROKEN = RefusedReply(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
 
 
 class AwayError(ConnectionError):
@@ -29,10 +38,10 @@ class AwayError(ConnectionError):
 class World:
     """What ingest talks to, and what it was told."""
 
-    parked: list[Parked] = field(default_factory=list)
-    buried: list[tuple[Record, str]] = field(default_factory=list)
+    parked: list[ParkedEvent] = field(default_factory=list)
+    dead_letters: list[tuple[KafkaMessage, str]] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
-    hooked: list[Arrival] = field(default_factory=list)
+    hooked: list[IncomingEvent] = field(default_factory=list)
     answers: list[Reply | Exception] = field(default_factory=list)
     troubles: list[Exception] = field(default_factory=list)
     profiles: list[IdFields] = field(default_factory=list)
@@ -42,16 +51,16 @@ class World:
     sendings: int = 0
 
     def ingest(self) -> Ingest:
-        means = Means(
-            addressing=Addressing(Profiles(self.read, self.create), self.load),
+        deps = IngestDeps(
+            addressing=CorrelationResolver(IdFieldRegistry(self.read, self.create), self.load),
             send_many=self.send_many,
             store=self,
             now=lambda: 5.0,
             chance=lambda: 0.0,
-            mint=lambda: "me",
+            new_turn_id=lambda: "me",
             hook=self.hook,
         )
-        return Ingest(means, max_bytes=1_000)
+        return Ingest(deps, max_bytes=1_000)
 
     async def read(self, tenant: int) -> list[IdFields]:
         self.readings += 1
@@ -63,7 +72,7 @@ class World:
     async def load(self, keys: Sequence[bytes]) -> dict[bytes, Wait]:
         return {}
 
-    async def send_many(self, messages: list[Message]) -> list[Reply]:
+    async def send_many(self, messages: list[WaitMessage]) -> list[Reply]:
         self.sendings += 1
         if any(_offset(message) in self.poisoned for message in messages):
             raise RuntimeError("poison")
@@ -74,25 +83,25 @@ class World:
                 raise answer
             replies.append(answer)
             assert isinstance(message, Offer)
-            if isinstance(answer, Judged):
+            if isinstance(answer, OfferReply):
                 self.offers.append(message)
         return replies
 
-    async def park(self, events: Sequence[Parked]) -> None:
+    async def park(self, events: Sequence[ParkedEvent]) -> None:
         if self.troubles:
             raise self.troubles.pop(0)
         self.parked += events
 
-    async def bury(self, tenant: int, failed: Sequence[tuple[Record, str]]) -> None:
+    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
         if self.troubles:
             raise self.troubles.pop(0)
-        self.buried += failed
+        self.dead_letters += failed
 
     async def probe(self) -> None:
         if self.takes_nothing:
             raise self.takes_nothing.pop(0)
 
-    async def hook(self, tenant: int, arrivals: Sequence[Arrival]) -> None:
+    async def hook(self, tenant: int, arrivals: Sequence[IncomingEvent]) -> None:
         self.hooked += arrivals
 
 
@@ -104,17 +113,19 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.asyncio, "sleep", at_once)
 
 
-def _offset(message: Message) -> int:
+def _offset(message: WaitMessage) -> int:
     assert isinstance(message, Offer)
     return int(message.event_id.rpartition("/")[2])
 
 
-def _matched() -> Judged:
-    return Judged(verdict=Verdict.MATCHED, reason=Reason.EXPECTED)
+def _matched() -> OfferReply:
+    return OfferReply(verdict=Verdict.MATCHED, reason=Reason.EXPECTED)
 
 
-def record(offset: int, value: bytes = b'{"correlation_id":"c","execution_id":"e"}') -> Record:
-    return Record(topic="orders", partition=0, offset=offset, value=value)
+def record(
+    offset: int, value: bytes = b'{"correlation_id":"c","execution_id":"e"}'
+) -> KafkaMessage:
+    return KafkaMessage(topic="orders", partition=0, offset=offset, value=value)
 
 
 async def test_an_event_with_ids_is_offered_under_its_place_in_the_topic() -> None:
@@ -153,7 +164,7 @@ async def test_names_that_are_new_are_learned() -> None:
 
 async def test_what_cannot_be_read_is_buried_and_the_rest_goes_on() -> None:
     world = World()
-    broken = Record(
+    broken = KafkaMessage(
         topic="orders",
         partition=0,
         offset=2,
@@ -161,11 +172,11 @@ async def test_what_cannot_be_read_is_buried_and_the_rest_goes_on() -> None:
         headers=(("content-type", b"application/json"),),
     )
     done = await world.ingest().handle(7, [record(1), broken, record(3, b"x" * 1_001)])
-    assert [(one.offset, error.split()[0]) for one, error in world.buried] == [
+    assert [(one.offset, error.split()[0]) for one, error in world.dead_letters] == [
         (2, "not"),
         (3, "1001"),
     ]
-    assert (done.verdicts, len(done.buried)) == ({"matched": 1}, 2)
+    assert (done.verdicts, len(done.dead_letters)) == ({"matched": 1}, 2)
 
 
 async def test_a_busy_shard_is_asked_again_and_only_for_what_it_refused() -> None:
@@ -178,7 +189,7 @@ async def test_a_busy_shard_is_asked_again_and_only_for_what_it_refused() -> Non
 async def test_an_event_that_is_refused_for_good_is_buried() -> None:
     world = World(answers=[BROKEN])
     await world.ingest().handle(7, [record(1), record(2)])
-    assert [(one.offset, error) for one, error in world.buried] == [
+    assert [(one.offset, error) for one, error in world.dead_letters] == [
         (1, "broken: Postgres refuses this event")
     ]
 
@@ -186,22 +197,22 @@ async def test_an_event_that_is_refused_for_good_is_buried() -> None:
 async def test_postgres_away_means_again_not_never() -> None:
     world = World(troubles=[AwayError(), AwayError()])
     done = await world.ingest().handle(7, [record(1, b"{}")])
-    assert (len(world.parked), done.unplaced, world.buried) == (1, 1, [])
+    assert (len(world.parked), done.unplaced, world.dead_letters) == (1, 1, [])
 
 
 async def test_poison_takes_nothing_else_along() -> None:
     world = World(poisoned={2})
     world.troubles = [AwayError()]
     done = await world.ingest().handle(7, [record(1), record(2), record(3)])
-    assert [one.offset for one, _ in world.buried] == [2]
-    assert "poison" in world.buried[0][1]
+    assert [one.offset for one, _ in world.dead_letters] == [2]
+    assert "poison" in world.dead_letters[0][1]
     assert (done.records, done.verdicts) == (3, {"matched": 2})
 
 
 async def test_poison_is_found_by_halves() -> None:
     world = World(poisoned={900})
     done = await world.ingest().handle(7, [record(at) for at in range(1_024)])
-    assert [one.offset for one, _ in world.buried] == [900]
+    assert [one.offset for one, _ in world.dead_letters] == [900]
     assert done.verdicts == {"matched": 1_023}
     # 1 024 and its halves down to one, twice each but for the first; the last once more.
     assert world.sendings == 1 + 2 * 10 + 1
@@ -212,7 +223,7 @@ async def test_nothing_is_buried_while_the_server_takes_no_rows_at_all() -> None
     world = World(answers=[asyncpg.NotNullViolationError("tenant_id")] * 3)
     world.takes_nothing = [asyncpg.NotNullViolationError("tenant_id")] * 3
     done = await world.ingest().handle(7, [record(1)])
-    assert world.buried == []
+    assert world.dead_letters == []
     assert done.verdicts == {"matched": 1}
 
 
@@ -228,39 +239,39 @@ async def test_nothing_is_buried_while_the_server_takes_no_rows_at_all() -> None
 async def test_trouble_of_the_server_holds_back_and_buries_nothing(error: Exception) -> None:
     world = World(troubles=[error] * 6)
     done = await world.ingest().handle(7, [record(1, b"{}"), record(2, b"{}")])
-    assert world.buried == []
+    assert world.dead_letters == []
     assert len(world.parked) == 2
     assert done.unplaced == 2
 
 
 async def test_a_wait_whose_log_is_full_counts_as_its_verdict() -> None:
-    full = Refused(kind=RefusalKind.FULL, detail="no room", verdict=Verdict.LATE)
+    full = RefusedReply(kind=RefusalKind.FULL, detail="no room", verdict=Verdict.LATE)
     world = World(answers=[full, _matched()])
     done = await world.ingest().handle(7, [record(1), record(2)])
     assert done.verdicts == {"late": 1, "matched": 1}
-    assert (world.buried, world.sendings) == ([], 1)
+    assert (world.dead_letters, world.sendings) == ([], 1)
 
 
 async def test_an_event_that_keeps_failing_while_others_are_taken_is_buried_in_the_end() -> None:
-    failed = Refused(kind=RefusalKind.FAILED, detail="what is stored here cannot be read now")
-    world = World(answers=[failed, _matched(), *[failed] * (MOST_FAILURES - 1)])
+    failed = RefusedReply(kind=RefusalKind.FAILED, detail="what is stored here cannot be read now")
+    world = World(answers=[failed, _matched(), *[failed] * (MAX_FAILURES - 1)])
     done = await world.ingest().handle(7, [record(1), record(2)])
-    assert [(one.offset, error) for one, error in world.buried] == [
+    assert [(one.offset, error) for one, error in world.dead_letters] == [
         (1, "failed: what is stored here cannot be read now")
     ]
     assert done.verdicts == {"matched": 1}
-    assert world.sendings == MOST_FAILURES
+    assert world.sendings == MAX_FAILURES
 
 
 async def test_a_shard_that_is_behind_is_waited_for_as_long_as_it_takes() -> None:
-    world = World(answers=[BUSY] * (10 * MOST_FAILURES))
+    world = World(answers=[BUSY] * (10 * MAX_FAILURES))
     done = await world.ingest().handle(7, [record(1)])
-    assert (world.buried, done.verdicts) == ([], {"matched": 1})
+    assert (world.dead_letters, done.verdicts) == ([], {"matched": 1})
 
 
 async def test_what_cannot_even_be_buried_stops_nothing() -> None:
     world = World(poisoned={1})
     world.troubles = [AwayError(), asyncpg.CharacterNotInRepertoireError("0x00")]
     done = await world.ingest().handle(7, [record(1), record(2)])
-    assert (world.buried, [one.offset for one, _ in done.buried]) == ([], [1])
+    assert (world.dead_letters, [one.offset for one, _ in done.dead_letters]) == ([], [1])
     assert done.verdicts == {"matched": 1}

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from actors.kafka.ingest_actor import KafkaIngestActor
-from core.kafka.message import Record
+from core.kafka.message import KafkaMessage
 from core.shared.config import Config
 from core.shared.kafka_config import KafkaConfig
-from services.kafka.ingest import Handled
+from services.kafka.ingest import IngestResult
 
 BUSY, QUIET = 1, 2
 
@@ -21,17 +21,17 @@ class Ingest:
         self.may_store = asyncio.Event()
         self.stored: dict[int, list[int]] = {}
 
-    async def handle(self, tenant: int, records: Sequence[Record]) -> Handled:
+    async def handle(self, tenant: int, records: Sequence[KafkaMessage]) -> IngestResult:
         if tenant == BUSY:
             await self.may_store.wait()
         self.stored.setdefault(tenant, []).extend(record.offset for record in records)
-        return Handled(unplaced=len(records))
+        return IngestResult(unplaced=len(records))
 
 
 class Letters:
     """No dead letters are copied."""
 
-    async def publish(self, letters: Sequence[tuple[Record, str]]) -> None:
+    async def publish(self, letters: Sequence[tuple[KafkaMessage, str]]) -> None:
         assert not letters
 
 
@@ -51,7 +51,7 @@ async def test_a_tenant_with_many_records_does_not_delay_the_next(
     actor = an_actor(ingest, monkeypatch)
     topics = ["busy"] * 400 + ["quiet", "quiet"]
     records = [
-        Record(topic=one, partition=0, offset=at, value=b"") for at, one in enumerate(topics)
+        KafkaMessage(topic=one, partition=0, offset=at, value=b"") for at, one in enumerate(topics)
     ]
     handling = asyncio.create_task(actor._handle(records))
     for _ in range(10):
@@ -61,4 +61,4 @@ async def test_a_tenant_with_many_records_does_not_delay_the_next(
     ingest.may_store.set()
     await handling
     assert ingest.stored[BUSY] == list(range(400))
-    assert actor._tally.unplaced == 402
+    assert actor._counters.unplaced == 402

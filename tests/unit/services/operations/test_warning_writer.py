@@ -4,7 +4,7 @@ import asyncio
 
 from structlog.testing import capture_logs
 
-from services.operations.warning_writer import MOST, WRITE_EVERY, WarningBook
+from services.operations.warning_writer import MAX_WARNINGS, WRITE_EVERY, WarningWriter
 from storage.operations.warnings import NewWarning, Severity
 from tests.simulation.clockwork import simulate
 
@@ -30,23 +30,23 @@ def test_each_is_written_once_a_moment_and_none_breaks_the_others() -> None:
         return found
 
     async def run() -> None:
-        book = WarningBook(write, drained)
+        book = WarningWriter(write, drained)
         running = asyncio.create_task(book.run_forever())
         for text in ("first", "last"):
-            book.note(warning("bad"))
-            book.note(warning("a", text))
-        book.note(warning("a", tenant=2))
+            book.add(warning("bad"))
+            book.add(warning("a", text))
+        book.add(warning("a", tenant=2))
         await asyncio.sleep(WRITE_EVERY * 1.5)
         assert [(one.tenant, one.source, one.message) for one in written] == [
             (1, "a", "last"),
             (2, "a", "look"),
             (1, "elsewhere", "look"),
         ]
-        for at in range(MOST * 2):
-            book.note(warning(str(at)))
+        for at in range(MAX_WARNINGS * 2):
+            book.add(warning(str(at)))
         written.clear()
         await asyncio.sleep(WRITE_EVERY)
-        assert len(written) == MOST
+        assert len(written) == MAX_WARNINGS
         assert not running.done()
 
     with capture_logs():

@@ -138,7 +138,7 @@ async def test_some_are_forgotten_and_the_others_stay() -> None:
     for key in ("a", "b"):
         await cache.get(key)
     source.value = 2
-    cache.forget_those(lambda key: key == "a")
+    cache.forget_where(lambda key: key == "a")
     assert [await cache.get(key) for key in ("a", "b")] == [2, 1]
 
 

@@ -27,14 +27,14 @@ class Postgres:
 
 async def test_a_short_outage_is_waited_out() -> None:
     postgres = Postgres(ConnectionRefusedError(), asyncpg.CannotConnectNowError("starting"))
-    assert await Database(POOL, patience=5).ask(postgres.query, 7) == 7
+    assert await Database(POOL, timeout_seconds=5).query(postgres.query, 7) == 7
     assert postgres.asked == 3
 
 
 async def test_a_long_outage_ends_the_wait_in_time() -> None:
     postgres = Postgres(*[ConnectionRefusedError() for _ in range(1000)])
     with pytest.raises(TimeoutError):
-        await Database(POOL, patience=0.1).ask(postgres.query, 7)
+        await Database(POOL, timeout_seconds=0.1).query(postgres.query, 7)
     assert postgres.asked > 1
 
 
@@ -44,7 +44,7 @@ async def test_a_long_outage_ends_the_wait_in_time() -> None:
 async def test_a_mistake_is_not_repeated(error: Exception) -> None:
     postgres = Postgres(error)
     with pytest.raises(type(error)):
-        await Database(POOL, patience=5).ask(postgres.query, 7)
+        await Database(POOL, timeout_seconds=5).query(postgres.query, 7)
     assert postgres.asked == 1
 
 
@@ -52,16 +52,16 @@ async def test_a_server_that_is_not_the_right_one_now_is_waited_for() -> None:
     postgres = Postgres(
         asyncpg.ReadOnlySQLTransactionError("a standby"), asyncpg.UndefinedTableError("renamed")
     )
-    assert await Database(POOL, patience=5).ask(postgres.query, 7) == 7
+    assert await Database(POOL, timeout_seconds=5).query(postgres.query, 7) == 7
 
 
 async def test_what_must_not_run_twice_runs_once() -> None:
     postgres = Postgres(ConnectionResetError())
     with pytest.raises(ConnectionResetError):
-        await Database(POOL, patience=5).ask_once(postgres.query, 7)
+        await Database(POOL, timeout_seconds=5).query_once(postgres.query, 7)
     assert postgres.asked == 1
 
 
 async def test_a_query_can_be_chosen_beforehand() -> None:
-    ask: Any = Database(POOL, patience=5).asker(Postgres(ConnectionRefusedError()).query)
+    ask: Any = Database(POOL, timeout_seconds=5).bind(Postgres(ConnectionRefusedError()).query)
     assert await ask(7) == 7

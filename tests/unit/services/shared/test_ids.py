@@ -6,7 +6,7 @@ import pytest
 
 from core.shared.errors import UnavailableError
 from services.shared import ids as module
-from services.shared.ids import Ids
+from services.shared.ids import IdGenerator
 from storage.postgres.id_numbers import LEASE_SECONDS
 
 
@@ -55,8 +55,8 @@ class Clock:
         return self.now
 
 
-def ids_of(postgres: Postgres, clock: Clock | None = None) -> Ids:
-    return Ids(postgres, lambda: 1_800_000_000.0, clock or Clock())
+def ids_of(postgres: Postgres, clock: Clock | None = None) -> IdGenerator:
+    return IdGenerator(postgres, lambda: 1_800_000_000.0, clock or Clock())
 
 
 @pytest.fixture(autouse=True)

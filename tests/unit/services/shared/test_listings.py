@@ -7,7 +7,7 @@ import pytest
 
 from core.shared.errors import OverloadedError
 from services.shared.database import Database
-from services.shared.listings import MOST_WAITING, Listings
+from services.shared.listings import MAX_WAITING_LISTINGS, Listings
 from storage.postgres.pool import Pool
 
 
@@ -24,8 +24,8 @@ class Slow:
         await self.gate.wait()
         return tenant
 
-    def ask(self, tenant: int) -> "asyncio.Task[int]":
-        return asyncio.create_task(self.listings.ask(self.page, tenant))
+    def query(self, tenant: int) -> "asyncio.Task[int]":
+        return asyncio.create_task(self.listings.query(self.page, tenant))
 
 
 async def _settle() -> None:
@@ -35,10 +35,10 @@ async def _settle() -> None:
 
 async def test_a_tenant_has_half_and_the_next_is_served_meanwhile() -> None:
     slow = Slow(connections=4)
-    asking = [slow.ask(1) for _ in range(10)]
+    asking = [slow.query(1) for _ in range(10)]
     await _settle()
     assert slow.under_way == [1, 1]
-    asking += [slow.ask(2), slow.ask(3)]
+    asking += [slow.query(2), slow.query(3)]
     await _settle()
     assert slow.under_way == [1, 1, 2, 3]
     slow.gate.set()
@@ -50,17 +50,17 @@ async def test_a_tenant_has_half_and_the_next_is_served_meanwhile() -> None:
 
 async def test_so_many_wait_and_no_more() -> None:
     slow = Slow(connections=2)
-    asking = [slow.ask(1) for _ in range(1 + MOST_WAITING)]
+    asking = [slow.query(1) for _ in range(1 + MAX_WAITING_LISTINGS)]
     await _settle()
     with pytest.raises(OverloadedError, match="of this tenant"):
-        await slow.ask(1)
+        await slow.query(1)
     slow.gate.set()
     await asyncio.gather(*asking)
 
 
 async def test_who_goes_away_leaves_nothing_behind() -> None:
     slow = Slow(connections=2)
-    asking = [slow.ask(1) for _ in range(5)]
+    asking = [slow.query(1) for _ in range(5)]
     await _settle()
     for task in asking[1:4]:
         task.cancel()
@@ -73,10 +73,10 @@ async def test_who_goes_away_leaves_nothing_behind() -> None:
 
 async def test_who_does_not_get_its_turn_in_time_is_told() -> None:
     slow = Slow(connections=2, patience=0.05)
-    first = slow.ask(1)
+    first = slow.query(1)
     await _settle()
     with pytest.raises(TimeoutError):
-        await slow.ask(1)
+        await slow.query(1)
     with pytest.raises(TimeoutError):
         await first
     assert slow.listings._room.taken == 0
@@ -84,7 +84,7 @@ async def test_who_does_not_get_its_turn_in_time_is_told() -> None:
 
 async def test_a_turn_that_comes_as_its_owner_leaves_goes_to_the_next() -> None:
     slow = Slow(connections=2)
-    first, second, third = slow.ask(1), slow.ask(1), slow.ask(1)
+    first, second, third = slow.query(1), slow.query(1), slow.query(1)
     await _settle()
     # Its turn is given and it is cancelled before it can run.
     slow.listings._waiting[1][0].set_result(None)

@@ -7,11 +7,11 @@ import pytest
 from actors.runtime.actor import Process
 from core.shared.config import Config
 from core.shared.errors import UnavailableError
-from services.shared.progress import FORGET_AFTER, Progress
+from services.shared.progress import FORGET_AFTER, WorkProgress
 from tests.support.happenings import event
-from tests.unit.actors.dispatch.dispatcher_fixtures import Scene, play
+from tests.unit.actors.dispatch.dispatcher_fixtures import PoolScenario, run_scenario
 from tests.unit.actors.dispatch.job_table import jobs
-from tests.unit.services.events.writer_fixtures import Desk
+from tests.unit.services.events.writer_fixtures import WriterFixture
 
 
 class Clock:
@@ -26,7 +26,7 @@ class Clock:
 
 def test_who_has_nothing_to_do_is_not_stalled() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = WorkProgress(clock)
     clock.now += 1_000
     assert progress.stalled_seconds == 0.0
     progress.waits()
@@ -37,7 +37,7 @@ def test_who_has_nothing_to_do_is_not_stalled() -> None:
 
 def test_trying_again_is_no_progress() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = WorkProgress(clock)
     for _ in range(5):
         progress.waits()
         clock.now += 10
@@ -46,7 +46,7 @@ def test_trying_again_is_no_progress() -> None:
 
 def test_who_is_busy_is_not_stalled() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = WorkProgress(clock)
     for _ in range(100):
         progress.waits()
         clock.now += 1
@@ -56,7 +56,7 @@ def test_who_is_busy_is_not_stalled() -> None:
 
 def test_callers_who_give_up_and_come_again_see_one_stall() -> None:
     clock = Clock()
-    progress = Progress(clock)
+    progress = WorkProgress(clock)
     for _ in range(3):
         progress.waits()
         clock.now += 10
@@ -68,7 +68,7 @@ def test_callers_who_give_up_and_come_again_see_one_stall() -> None:
 def test_when_nobody_comes_again_the_stall_is_over() -> None:
     """Or a replica that nobody asks any more, because it said so, would never be asked again."""
     clock = Clock()
-    progress = Progress(clock)
+    progress = WorkProgress(clock)
     progress.given_up()
     progress.waits()
     clock.now += 30
@@ -119,9 +119,9 @@ async def test_a_process_tells_of_its_start_and_its_rounds() -> None:
 
 async def test_a_writer_that_stores_nothing_is_stalled_until_it_does() -> None:
     """Also if each of its callers gives up before."""
-    desk = Desk(patience=0.05, longest_pause=0.01)
+    desk = WriterFixture(patience=0.05, max_pause=0.01)
     clock = Clock()
-    desk.writer.progress = Progress(clock)
+    desk.writer.progress = WorkProgress(clock)
     desk.table.before = [ConnectionError() for _ in range(1_000)]
     for _ in range(3):
         with pytest.raises(UnavailableError):
@@ -136,7 +136,7 @@ async def test_a_writer_that_stores_nothing_is_stalled_until_it_does() -> None:
 def test_a_dispatch_pool_without_answers_from_postgres_is_stalled_until_it_has_them() -> None:
     stalls: list[tuple[bool, bool]] = []
 
-    async def story(scene: Scene) -> None:
+    async def story(scene: PoolScenario) -> None:
         dispatcher = scene.dispatcher
 
         def look() -> None:
@@ -156,5 +156,5 @@ def test_a_dispatch_pool_without_answers_from_postgres_is_stalled_until_it_has_t
         await scene.done()
         look()
 
-    play(story)
+    run_scenario(story)
     assert stalls == [(False, False), (True, False), (False, True), (False, False)]

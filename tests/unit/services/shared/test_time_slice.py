@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from services.shared.time_slice import LARGE, STEP, apart, in_steps
+from services.shared.time_slice import MIN_OFFLOAD_BYTES, STEP, map_yielding, offload_if_large
 
 
 def slowly(number: int) -> int:
@@ -24,7 +24,7 @@ async def test_others_have_their_turn_between_the_steps() -> None:
 
     task = asyncio.create_task(other())
     await asyncio.sleep(0)
-    assert await in_steps(slowly, range(40)) == [2 * number for number in range(40)]
+    assert await map_yielding(slowly, range(40)) == [2 * number for number in range(40)]
     task.cancel()
     # Forty pieces of work are ten steps. A machine that is slow makes more of them, never fewer.
     assert len(turns) >= 8
@@ -40,12 +40,14 @@ async def test_short_work_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> No
         turns.append(None)
 
     task = asyncio.create_task(other())
-    assert await in_steps(str, [1, 2]) == ["1", "2"]
+    assert await map_yielding(str, [1, 2]) == ["1", "2"]
     assert not turns
     await task
 
 
-@pytest.mark.parametrize(("size", "here"), [(0, True), (LARGE, True), (LARGE + 1, False)])
+@pytest.mark.parametrize(
+    ("size", "here"), [(0, True), (MIN_OFFLOAD_BYTES, True), (MIN_OFFLOAD_BYTES + 1, False)]
+)
 async def test_work_on_many_bytes_is_done_apart(size: int, here: bool) -> None:
-    ran_in = await apart(threading.get_ident, size)
+    ran_in = await offload_if_large(threading.get_ident, size)
     assert (ran_in == threading.get_ident()) is here

@@ -2,7 +2,7 @@ import pytest
 
 from core.shared.errors import InvalidError
 from core.waits.spec import DEFAULT_IDS, IdFields
-from services.waits.id_fields import LIMIT, TTL, Profiles
+from services.waits.id_fields import LIMIT, TTL, IdFieldRegistry
 
 
 class Table:
@@ -18,8 +18,8 @@ class Table:
     async def create(self, tenant: int, fields: IdFields) -> None:
         self.rows.append(fields)
 
-    def profiles(self) -> Profiles:
-        return Profiles(self.read, self.create, lambda: self.now)
+    def profiles(self) -> IdFieldRegistry:
+        return IdFieldRegistry(self.read, self.create, lambda: self.now)
 
 
 ORDER = IdFields("order.id", "run")

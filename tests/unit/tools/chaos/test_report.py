@@ -7,30 +7,34 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tools.chaos.exercise import Result
-from tools.chaos.fault import Blow, Check, span_of
-from tools.chaos.load import Tally
-from tools.chaos.reconcile import Account, Finding, Flaw
-from tools.chaos.report import Report, account_view, report_view
+from tools.chaos.exercise import DrillResult
+from tools.chaos.fault import ChaosCheck, Disruption, summarize_durations
+from tools.chaos.load import CallerStats
+from tools.chaos.reconcile import Finding, Reconciliation, Violation
+from tools.chaos.report import ChaosReport, reconciliation_view, report_view
 
-ACCOUNT = Account(
+ACCOUNT = Reconciliation(
     acknowledged=1_200, correlations=300, completed=280, watched=20, floor=100, verdicts={}
 )
-RESULT = Result(
-    account=ACCOUNT, tally=Tally(), drained_after=1.25, given_up=0, ledger=Path("book.jsonl")
+RESULT = DrillResult(
+    account=ACCOUNT, stats=CallerStats(), drained_after=1.25, given_up=0, ledger=Path("book.jsonl")
 )
-REPORT = Report(
+REPORT = ChaosReport(
     fault="kills",
     seed=7,
     seconds=61.0,
     result=RESULT,
-    blows=[Blow("killed one", 1.0, 0.5), Blow("killed two", 2.0, 2.5), Blow("told", 3.0)],
-    checks=[Check("memory is bounded", True, "+3 MB")],
+    disruptions=[
+        Disruption("killed one", 1.0, 0.5),
+        Disruption("killed two", 2.0, 2.5),
+        Disruption("told", 3.0),
+    ],
+    checks=[ChaosCheck("memory is bounded", True, "+3 MB")],
 )
-LOST = Finding(Flaw.LOST, ("e", "c"), "x is gone")
+LOST = Finding(Violation.LOST, ("e", "c"), "x is gone")
 
 
-def shown(report: Report) -> str:
+def shown(report: ChaosReport) -> str:
     console = Console(width=120, no_color=True)
     with console.capture() as capture:
         console.print(report_view(report))
@@ -52,13 +56,13 @@ def test_a_clean_report_says_so_with_its_figures() -> None:
     [
         replace(RESULT, account=replace(ACCOUNT, findings=[LOST])),
         replace(RESULT, account=replace(ACCOUNT, acknowledged=99)),
-        replace(RESULT, tally=Tally(unexpected=Counter({"500 internal": 1}))),
-        replace(RESULT, tally=Tally(bare=1)),
+        replace(RESULT, stats=CallerStats(unexpected=Counter({"500 internal": 1}))),
+        replace(RESULT, stats=CallerStats(bare=1)),
         replace(RESULT, given_up=1),
     ],
     ids=["a finding", "too little", "an unexpected answer", "no Retry-After", "no answer"],
 )
-def test_anything_spoils_it(spoilt: Result) -> None:
+def test_anything_spoils_it(spoilt: DrillResult) -> None:
     report = replace(REPORT, result=spoilt)
     assert not report.clean
     assert report.document()["clean"] is False
@@ -66,7 +70,7 @@ def test_anything_spoils_it(spoilt: Result) -> None:
 
 
 def test_a_check_that_does_not_hold_spoils_it() -> None:
-    report = replace(REPORT, checks=[Check("memory is bounded", False, "+3 GB")])
+    report = replace(REPORT, checks=[ChaosCheck("memory is bounded", False, "+3 GB")])
     assert not report.clean
     assert "broken memory is bounded: +3 GB" in shown(report)
 
@@ -75,7 +79,7 @@ def test_what_was_found_is_told_but_not_all_of_it() -> None:
     account = replace(ACCOUNT, findings=[LOST] * 12)
     console = Console(width=120, no_color=True)
     with console.capture() as capture:
-        console.print(account_view(account))
+        console.print(reconciliation_view(account))
     text = capture.get()
     assert text.count("lost: e:c: x is gone") == 10
     assert "and 2 more" in text
@@ -92,4 +96,4 @@ def test_the_document_has_every_figure() -> None:
 
 
 def test_no_durations_have_no_span() -> None:
-    assert span_of([]) is None
+    assert summarize_durations([]) is None

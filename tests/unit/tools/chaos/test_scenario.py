@@ -3,26 +3,26 @@
 import json
 from collections import Counter
 
-from tools.chaos.scenario import Door, Shape, Story, write_story
+from tools.chaos.scenario import ChaosScenario, RequestChannel, ScenarioShape, make_scenario
 
-STORIES = [write_story("run", 7, number) for number in range(2_000)]
+STORIES = [make_scenario("run", 7, number) for number in range(2_000)]
 
 
-def steps(story: Story) -> list[tuple[Door, str]]:
+def steps(story: ChaosScenario) -> list[tuple[RequestChannel, str]]:
     return [(step.door, step.event_id) for wave in story.waves for step in wave]
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
-    assert write_story("run", 7, 3) == STORIES[3]
-    assert [write_story("run", 8, n) for n in range(20)] != STORIES[:20]
+    assert make_scenario("run", 7, 3) == STORIES[3]
+    assert [make_scenario("run", 8, n) for n in range(20)] != STORIES[:20]
 
 
 def test_every_story_has_what_its_shape_needs() -> None:
     for story in STORIES:
         doors = {door for door, _ in steps(story)}
-        assert (Door.REGISTER in doors) is (story.shape is not Shape.ORPHAN)
-        assert Door.API in doors
-        assert (Door.KAFKA in doors) is (story.shape is not Shape.UNANSWERED)
+        assert (RequestChannel.REGISTER in doors) is (story.shape is not ScenarioShape.ORPHAN)
+        assert RequestChannel.API in doors
+        assert (RequestChannel.KAFKA in doors) is (story.shape is not ScenarioShape.UNANSWERED)
 
 
 def test_no_two_events_share_an_id_unless_they_are_the_same_event() -> None:
@@ -31,13 +31,15 @@ def test_no_two_events_share_an_id_unless_they_are_the_same_event() -> None:
 
 
 def test_everything_that_callers_do_happens() -> None:
-    firsts = Counter(steps(story)[0][0] for story in STORIES if story.shape is not Shape.ORPHAN)
-    assert set(firsts) == set(Door), "some events come before their wait"
+    firsts = Counter(
+        steps(story)[0][0] for story in STORIES if story.shape is not ScenarioShape.ORPHAN
+    )
+    assert set(firsts) == set(RequestChannel), "some events come before their wait"
     assert any(len(set(steps(s))) < len(steps(s)) for s in STORIES), "some are sent twice"
     assert any(len(wave) > 1 for story in STORIES for wave in story.waves), "some at once"
     places = {step.ids_in_body for s in STORIES for wave in s.waves for step in wave}
     assert places == {True, False}
-    assert set(Shape) == {story.shape for story in STORIES}
+    assert set(ScenarioShape) == {story.shape for story in STORIES}
 
 
 def test_some_executions_share_a_correlation_and_none_an_address() -> None:

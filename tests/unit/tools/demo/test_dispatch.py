@@ -14,19 +14,30 @@ from standardwebhooks import Webhook
 
 from cli.shell.errors import CommandError
 from core.dispatch.job import Mode
-from core.dispatch.signature import show_secret, sign_standard
-from tests.support.command_line import Muster, client_of
-from tools.demo.dispatch.cast import ROLES, Cast, gathered
-from tools.demo.dispatch.receiver import BUSY, OK, REFUSED, Arrival, Receiver
-from tools.demo.dispatch.scene import Outcome, Scene, busiest_second, lane
-from tools.demo.dispatch.screen import DispatchView, arrivals_view
-from tools.demo.dispatch.script import SCENES
-from tools.demo.dispatch.stage import Act, Performance, Stage, order, order_text
+from core.dispatch.signature import format_secret, sign_standard
+from tests.support.command_line import FakeMuster, client_of
+from tools.demo.dispatch.cast import SUBSCRIBERS, DemoNames, demo_subscriptions
+from tools.demo.dispatch.receiver import BUSY, OK, REFUSED, DemoDelivery, DemoReceiver
+from tools.demo.dispatch.scene import (
+    DispatchDemoOutcome,
+    DispatchScenario,
+    busiest_second,
+    group_history,
+)
+from tools.demo.dispatch.screen import DispatchPanel, deliveries_view
+from tools.demo.dispatch.script import SCENARIOS
+from tools.demo.dispatch.stage import (
+    DispatchDemoResult,
+    DispatchDemoRunner,
+    DispatchScenarioRun,
+    order,
+    order_text,
+)
 from tools.demo.dispatch.verify import TOLERANCE, is_signed_by
 from tools.demo.waits.screen import summary_view
 
 NOW = 1_900_000_000.0
-OLD, NEW = (show_secret(bytes([number]) * 32) for number in (1, 2))
+OLD, NEW = (format_secret(bytes([number]) * 32) for number in (1, 2))
 BODY = b'{"order": 1, "customer": "customer-1", "total": 9.5}'
 
 
@@ -36,8 +47,8 @@ def arrival(
     customer: str = "customer-1",
     answered: int = OK,
     **more: Any,
-) -> Arrival:
-    return Arrival(
+) -> DemoDelivery:
+    return DemoDelivery(
         **{
             "subscriber": subscriber,
             "job_id": "0PJ3F6SK81VB8",
@@ -96,32 +107,32 @@ def test_what_is_forged_or_old_is_not_believed(change: dict[str, str]) -> None:
 
 
 def test_the_receiver_answers_as_it_is_told() -> None:
-    receiver = Receiver()
+    receiver = DemoReceiver()
     poisoned = order_text(2, "customer-1").encode()
     enveloped = json.dumps({"id": "j", "eventId": "e", "data": order(2, "customer-1")}).encode()
     receiver.poison("customer-1", 2)
     assert receiver._answer("tracking", poisoned) == (REFUSED, {})
     assert receiver._answer("tracking", enveloped) == (REFUSED, {})
     assert receiver._answer("tracking", order_text(2, "customer-2").encode()) == (OK, {})
-    receiver.cure()
+    receiver.clear_poison()
     assert receiver._answer("tracking", poisoned) == (OK, {})
-    receiver.be_busy("ledger", 7)
+    receiver.refuse_next("ledger", 7)
     assert receiver._answer("billing", BODY) == (OK, {})
     assert receiver._answer("ledger", BODY) == (BUSY, {"Retry-After": "7"})
     assert receiver._answer("ledger", BODY) == (OK, {}), "once is enough"
 
 
 async def test_the_receiver_remembers_what_verified_and_tells() -> None:
-    receiver = Receiver()
+    receiver = DemoReceiver()
     receiver.secrets["billing"] = [OLD, NEW]
-    told: list[Arrival] = []
-    receiver.tell = told.append
+    told: list[DemoDelivery] = []
+    receiver.listener = told.append
     key = base64.b64decode(NEW.removeprefix("whsec_"))
     headers = sign_standard([key], "msg_1", int(time.time()), BODY)
     receiver._take("billing", headers, BODY, OK)
-    (one,) = receiver.arrivals
+    (one,) = receiver.deliveries
     assert (one.signed_by, one.job_id, told) == ((NEW,), "msg_1", [one])
-    assert await receiver.until(lambda: receiver.arrivals, 1.0) == [one]
+    assert await receiver.until(lambda: receiver.deliveries, 1.0) == [one]
 
 
 def test_an_arrival_knows_its_event_in_either_form() -> None:
@@ -136,8 +147,8 @@ def test_an_arrival_knows_its_event_in_either_form() -> None:
 
 def test_lanes_and_seconds() -> None:
     came = [arrival(number=1), arrival(number=2, answered=REFUSED), arrival("audit", 9)]
-    assert lane(came, "billing", "customer-1") == "1 ✗2"
-    assert lane(came, "billing", "customer-2") == "nothing"
+    assert group_history(came, "billing", "customer-1") == "1 ✗2"
+    assert group_history(came, "billing", "customer-2") == "nothing"
     assert busiest_second([]) == 0
     assert busiest_second([0.0, 0.5, 0.99, 1.0, 5.0]) == 3
 
@@ -146,7 +157,7 @@ def test_lanes_and_seconds() -> None:
 
 
 def test_the_story_has_all_that_was_asked_for() -> None:
-    assert [one.key for one in SCENES] == [
+    assert [one.key for one in SCENARIOS] == [
         "fan-out",
         "schema",
         "duplicate",
@@ -157,9 +168,9 @@ def test_the_story_has_all_that_was_asked_for() -> None:
         "rate",
         "rotation",
     ]
-    assert {role.mode for role in ROLES} == set(Mode)
-    assert all(one.facts and one.story for one in SCENES)
-    cast = Cast(run_id="ab12cd")
+    assert {role.mode for role in SUBSCRIBERS} == set(Mode)
+    assert all(one.facts and one.description for one in SCENARIOS)
+    cast = DemoNames(run_id="ab12cd")
     assert cast.type_of("order:placed") == "demo-ab12cd:shop:order:placed"
     assert cast.group_of("tracking", "customer-1") == "demo-ab12cd-tracking:customer-1"
 
@@ -170,7 +181,7 @@ class Script:
     def __init__(self, *facts: str, fault: str | None = None) -> None:
         self.facts, self.fault = facts, fault
 
-    async def play(self, act: Act) -> Sequence[str]:
+    async def play(self, act: DispatchScenarioRun) -> Sequence[str]:
         act.view.note("sent", "one event")
         act.receiver._take("billing", {}, BODY, OK)
         if self.fault is not None:
@@ -178,21 +189,23 @@ class Script:
         return self.facts
 
 
-def stage_of(console: Console) -> Stage:
+def stage_of(console: Console) -> DispatchDemoRunner:
     def nobody(request: httpx.Request) -> httpx.Response:
         raise AssertionError(request.url)
 
-    return Stage(
+    return DispatchDemoRunner(
         muster=client_of(nobody),
-        receiver=Receiver(),
-        cast=Cast(run_id="ab12cd"),
+        receiver=DemoReceiver(),
+        cast=DemoNames(run_id="ab12cd"),
         console=console,
     )
 
 
-async def play(script: Script) -> tuple[Performance, str]:
+async def play(script: Script) -> tuple[DispatchDemoResult, str]:
     console = Console(width=100, force_terminal=False, color_system=None)
-    scene = Scene(key="k", title="Title", story="Story.", facts=("a", "b"), play=script.play)
+    scene = DispatchScenario(
+        key="k", title="Title", description="Story.", facts=("a", "b"), play=script.play
+    )
     with console.capture() as capture:
         performance = await stage_of(console).play(scene, "1/1")
     return performance, capture.get()
@@ -217,7 +230,7 @@ async def test_a_scene_is_right_only_if_all_of_it_is() -> None:
     }
     broken, _ = await play(Script(fault="Muster is away."))
     assert not broken.ok
-    assert broken.seen_sentence() == "nothing; Muster is away."
+    assert broken.actual_sentence() == "nothing; Muster is away."
 
 
 async def test_a_scene_that_does_not_end_says_what_had_come(
@@ -226,14 +239,14 @@ async def test_a_scene_that_does_not_end_says_what_had_come(
     monkeypatch.setattr("tools.demo.dispatch.stage.LIMIT", 0.01)
 
     class Endless(Script):
-        async def play(self, act: Act) -> Sequence[str]:
+        async def play(self, act: DispatchScenarioRun) -> Sequence[str]:
             await super().play(act)
             await act.count(2)
             return ()
 
     late, _ = await play(Endless())
-    assert late.seen_sentence().startswith("nothing; not at its end after 0.01 s")
-    assert late.seen_sentence().endswith("billing customer-1: 1")
+    assert late.actual_sentence().startswith("nothing; not at its end after 0.01 s")
+    assert late.actual_sentence().endswith("billing customer-1: 1")
 
 
 def test_what_arrived_is_told_by_subscriber() -> None:
@@ -244,8 +257,12 @@ def test_what_arrived_is_told_by_subscriber() -> None:
         arrival("ledger", answered=BUSY),
     ]
     with (console := Console(width=120, color_system=None)).capture() as capture:
-        console.print(arrivals_view(came))
-        console.print(summary_view([Performance(scene=SCENES[0], seen=Outcome(), seconds=1.0)]))
+        console.print(deliveries_view(came))
+        console.print(
+            summary_view(
+                [DispatchDemoResult(scene=SCENARIOS[0], actual=DispatchDemoOutcome(), seconds=1.0)]
+            )
+        )
     rows = {
         words[0]: words[1:]
         for line in capture.get().splitlines()
@@ -257,9 +274,9 @@ def test_what_arrived_is_told_by_subscriber() -> None:
 
 
 def test_the_panel_shows_lanes_and_timeline() -> None:
-    view = DispatchView(SCENES[3], "4/9")
+    view = DispatchPanel(SCENARIOS[3], "4/9")
     for number, answered in ((1, OK), (2, REFUSED)):
-        view.note_arrival(arrival("tracking", number, answered=answered))
+        view.note_delivery(arrival("tracking", number, answered=answered))
     view.note("blocked", "it is blocked")
     with (console := Console(width=100, color_system=None)).capture() as capture:
         console.print(view)
@@ -282,20 +299,20 @@ async def test_what_was_made_is_taken_away_also_if_it_broke_off() -> None:
             return httpx.Response(404, json=gone)
         return httpx.Response(200, json={"id": "sub_1", "secret": OLD})
 
-    receiver = Receiver()
+    receiver = DemoReceiver()
     made = 0
 
     async def break_off() -> None:
         nonlocal made
-        async with gathered(client_of(answer), receiver, "ab12cd"):
+        async with demo_subscriptions(client_of(answer), receiver, "ab12cd"):
             made = len(asked)
             raise RuntimeError("it broke off")
 
     with pytest.raises(RuntimeError):
         await break_off()
-    assert receiver.secrets == {role.name: [OLD] for role in ROLES}
+    assert receiver.secrets == {role.name: [OLD] for role in SUBSCRIBERS}
     deleted = [one for one in asked[made:] if one.startswith("DELETE")]
-    subscriptions = [f"demo-ab12cd-{role.name}" for role in ROLES if role.name != "tracking"]
+    subscriptions = [f"demo-ab12cd-{role.name}" for role in SUBSCRIBERS if role.name != "tracking"]
     assert [one.rpartition("/")[2] for one in deleted] == [
         *subscriptions,
         "demo-ab12cd:shop:order:placed",
@@ -317,13 +334,13 @@ async def test_a_pool_that_others_need_stays(monkeypatch: pytest.MonkeyPatch) ->
             return httpx.Response(409, json={"code": "pool_in_use", "detail": "somebody needs it"})
         return httpx.Response(200, json={"id": "sub_1", "secret": OLD})
 
-    async with gathered(client_of(answer), Receiver(), "ab12cd"):
+    async with demo_subscriptions(client_of(answer), DemoReceiver(), "ab12cd"):
         pass
     assert "POST /api/dispatch-pools/muster-demo/activate" in asked, "it was there before"
     assert "PATCH /api/dispatch-pools/muster-demo" in asked
 
 
-def test_help_has_an_example(muster: Muster) -> None:
+def test_help_has_an_example(muster: FakeMuster) -> None:
     shown = muster.run("demo", "dispatch", "--help")
     assert "muster demo dispatch" in shown.stdout.rpartition("Example")[2]
     assert "dispatch" in muster.run("demo", "--help").stdout

@@ -10,22 +10,24 @@ from rich.console import Console
 
 from cli.shell.errors import InputError
 from cli.shell.instance import Instance
-from tests.support.command_line import Muster
+from tests.support.command_line import FakeMuster
 from tools.demo.gathers.behaviour import Behaviour, behaviour_of, direct_behaviour_of
-from tools.demo.gathers.call_log import Call, Callback
+from tools.demo.gathers.call_log import Callback, ResourceCall
 from tools.demo.gathers.command import curl_of, page_of
 from tools.demo.gathers.notes import make_notes
-from tools.demo.gathers.scene import NAMES, Outcome, Scene, Strategy
-from tools.demo.gathers.screen import GatherView, event_words
-from tools.demo.gathers.script import SCENES, scene_of
-from tools.demo.gathers.stage import PATIENT, Performance, foreign_notes, outcome_of
+from tools.demo.gathers.scene import NAMES, GatherDemoOutcome, GatherScenario, GatherStrategy
+from tools.demo.gathers.screen import GatherPanel, describe_event
+from tools.demo.gathers.script import SCENARIOS, custom_scenario
+from tools.demo.gathers.stage import PATIENT, GatherDemoResult, foreign_notes, read_outcome
 from tools.demo.waits.screen import summary_view
 
 NOW = datetime(2026, 3, 1, 12, 30, 15, 999)  # noqa: DTZ001 - notes have local dates
 
 
-def scene(*delays: int, timeout: int = 1_000, **more: Any) -> Scene:
-    return Scene(key="k", title="t", story="s", delays=delays, timeout=timeout, **more)
+def scene(*delays: int, timeout: int = 1_000, **more: Any) -> GatherScenario:
+    return GatherScenario(
+        key="k", title="t", description="s", delays=delays, timeout=timeout, **more
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,9 +50,9 @@ def test_the_table_of_results(
 
 
 def test_the_timeline_is_the_one_of_the_specification() -> None:
-    first = SCENES[0]
+    first = SCENARIOS[0]
     assert (first.delays, first.timeout, first.strategy) == ((1_000, 2_000, 15_000), 10_000, "SSE")
-    assert first.expected == Outcome(
+    assert first.expected == GatherDemoOutcome(
         statuses=("ok", "ok", "TIMEOUT"),
         respondents=2,
         errors=1,
@@ -65,32 +67,32 @@ def test_the_timeline_is_the_one_of_the_specification() -> None:
 
 
 def test_the_story_has_all_that_was_asked_for() -> None:
-    assert len({one.key for one in SCENES}) == len(SCENES)
-    seen = {status for one in SCENES for status in one.expected.statuses}
+    assert len({one.key for one in SCENARIOS}) == len(SCENARIOS)
+    seen = {status for one in SCENARIOS for status in one.expected.statuses}
     assert seen == {"ok", "TIMEOUT", "REJECTED", "CONNECTION_CLOSED"}
-    assert {one.strategy for one in SCENES} == set(Strategy)
-    special = [text for one in SCENES for text in one.expected.special]
+    assert {one.strategy for one in SCENARIOS} == set(GatherStrategy)
+    special = [text for one in SCENARIOS for text in one.expected.special]
     assert special == ["resource-3 late", "resource-1 duplicate"]
-    assert any(set(one.expected.statuses) == {"REJECTED"} for one in SCENES)
+    assert any(set(one.expected.statuses) == {"REJECTED"} for one in SCENARIOS)
 
 
 def test_the_fast_story_is_short_and_keeps_what_no_clock_measures() -> None:
-    fast = [one.at_pace(0.2) for one in SCENES]
-    assert sum(one.lasts for one in fast) < 5_000
+    fast = [one.at_pace(0.2) for one in SCENARIOS]
+    assert sum(one.duration_ms for one in fast) < 5_000
     assert fast[0].delays == (200, 400, 3_000)
     assert fast[0].timeout == 2_000
-    assert [one.expected for one in fast] == [one.expected for one in SCENES]
+    assert [one.expected for one in fast] == [one.expected for one in SCENARIOS]
 
 
 def test_how_long_a_scene_takes() -> None:
-    assert scene(-1, -2, -11).lasts == 0
-    assert scene(100, 5_000, -1).lasts == 5_000, "the late callback belongs to it"
-    assert scene(100, -10, -12).lasts == 1_000
-    assert scene(100, 5_000, 0, strategy=Strategy.EVERYONE).lasts == 1_000
+    assert scene(-1, -2, -11).duration_ms == 0
+    assert scene(100, 5_000, -1).duration_ms == 5_000, "the late callback belongs to it"
+    assert scene(100, -10, -12).duration_ms == 1_000
+    assert scene(100, 5_000, 0, strategy=GatherStrategy.EVERYONE).duration_ms == 1_000
 
 
 def test_a_caller_that_waits_for_everyone_hears_of_no_callback() -> None:
-    both = scene(0, 5_000, -2, strategy=Strategy.EVERYONE)
+    both = scene(0, 5_000, -2, strategy=GatherStrategy.EVERYONE)
     assert both.callbacks == 0
     assert both.expected.statuses == ("ok", "TIMEOUT", "REJECTED")
     assert both.expected.special == ()
@@ -112,9 +114,9 @@ def test_a_delay_says_what_to_do(delay: int, behaviour: Behaviour, direct: Behav
 
 
 def test_a_gather_of_one_s_own() -> None:
-    own = scene_of("100,-1", 1_000, 1.0)
+    own = custom_scenario("100,-1", 1_000, 1.0)
     assert (own.delays, own.timeout) == ((100, -1, 0), 1_000)
-    assert scene_of(None, None, 0.2).delays == (200, 400, 3_000)
+    assert custom_scenario(None, None, 0.2).delays == (200, 400, 3_000)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_a_gather_of_one_s_own() -> None:
 )
 def test_a_gather_that_cannot_be_played(delays: str, timeout: int | None, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        scene_of(delays, timeout, 1.0)
+        custom_scenario(delays, timeout, 1.0)
 
 
 def test_notes_are_of_one_resource_and_one_patient_within_a_year() -> None:
@@ -163,25 +165,27 @@ CALLBACKS = [callback(name, "late" if name == "resource-3" else "matched") for n
 
 
 def test_an_outcome_is_read_from_what_client_and_resources_saw() -> None:
-    assert outcome_of(ANSWERS, SUMMARY, CALLBACKS) == SCENES[0].expected
+    assert read_outcome(ANSWERS, SUMMARY, CALLBACKS) == SCENARIOS[0].expected
     lacking = {name: ANSWERS[name] for name in NAMES[:2]}
-    assert outcome_of(lacking, SUMMARY, CALLBACKS).statuses[2] == "untold"
-    unanswered = outcome_of(ANSWERS, SUMMARY, [callback("resource-3", "late", None)])
+    assert read_outcome(lacking, SUMMARY, CALLBACKS).statuses[2] == "untold"
+    unanswered = read_outcome(ANSWERS, SUMMARY, [callback("resource-3", "late", None)])
     assert unanswered.special == ("resource-3 error",)
 
 
-def performance(played: Scene, seen: Outcome, *faults: str) -> Performance:
-    return Performance(scene=played, correlation_id="c", seen=seen, seconds=1.0, faults=faults)
+def performance(played: GatherScenario, seen: GatherDemoOutcome, *faults: str) -> GatherDemoResult:
+    return GatherDemoResult(
+        scene=played, correlation_id="c", actual=seen, seconds=1.0, faults=faults
+    )
 
 
 def test_a_gather_is_right_only_if_all_of_it_is() -> None:
-    first = SCENES[0]
+    first = SCENARIOS[0]
     assert performance(first, first.expected).ok
-    assert not performance(first, outcome_of(ANSWERS, SUMMARY, [])).ok, "the late one is missing"
+    assert not performance(first, read_outcome(ANSWERS, SUMMARY, [])).ok, "the late one is missing"
     failed = performance(first, first.expected, "resource-1 was told twice")
     assert not failed.ok
     assert failed.document()["seen"].endswith("; resource-1 was told twice")
-    silent = performance(first, Outcome(), "not at its end after 25 s")
+    silent = performance(first, GatherDemoOutcome(), "not at its end after 25 s")
     assert silent.document()["seen"] == "no answer; not at its end after 25 s"
 
 
@@ -193,15 +197,15 @@ def shown(view: object) -> str:
 
 
 def test_the_summary_has_a_line_for_each_scene() -> None:
-    table = shown(summary_view([performance(one, one.expected) for one in SCENES]))
-    assert table.count("the same") == len(SCENES)
+    table = shown(summary_view([performance(one, one.expected) for one in SCENARIOS]))
+    assert table.count("the same") == len(SCENARIOS)
 
 
 def test_the_timeline_tells_what_came_and_what_was_late() -> None:
-    view = GatherView(SCENES[0], "1/6")
+    view = GatherPanel(SCENARIOS[0], "1/6")
     view.begin()
     for name in NAMES:
-        view.note_call(Call(resource=name, direct=False, body={}, headers={}))
+        view.note_call(ResourceCall(resource=name, direct=False, body={}, headers={}))
     for name in NAMES[:2]:
         view.note_event("callback", {"source": name, **ANSWERS[name]})
         view.note_callback(callback(name, "matched"))
@@ -224,9 +228,9 @@ def test_the_timeline_tells_what_came_and_what_was_late() -> None:
 
 def test_words_for_events() -> None:
     rejected = {"source": "resource-1", "status": "REJECTED"}
-    assert event_words("rejected", rejected) == "rejected (resource-1)"
+    assert describe_event("rejected", rejected) == "rejected (resource-1)"
     closed = {"source": "resource-3", "status": "CONNECTION_CLOSED", "detail": "it closed"}
-    assert event_words("error", closed) == "error CONNECTION_CLOSED (resource-3: it closed)"
+    assert describe_event("error", closed) == "error CONNECTION_CLOSED (resource-3: it closed)"
 
 
 def test_the_key_is_where_a_browser_does_not_send_it() -> None:
@@ -246,7 +250,7 @@ def test_the_key_is_where_a_browser_does_not_send_it() -> None:
     ],
 )
 def test_what_cannot_be_played_is_said_before_anything_is_sent(
-    words: list[str], told: str, muster: Muster
+    words: list[str], told: str, muster: FakeMuster
 ) -> None:
     run = muster.run("demo", "gather", *words)
     assert run.exit_code == 2
@@ -254,7 +258,7 @@ def test_what_cannot_be_played_is_said_before_anything_is_sent(
     assert not muster.requests
 
 
-def test_the_demo_alone_is_that_of_waits(muster: Muster) -> None:
+def test_the_demo_alone_is_that_of_waits(muster: FakeMuster) -> None:
     assert "demo waits [OPTIONS]" in muster.run("demo", "--fast", "--unknown").stderr
     assert "No such command 'nonsense'" in muster.run("demo", "nonsense").stderr
     page = muster.run("demo", "--help").stdout

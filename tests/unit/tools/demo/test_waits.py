@@ -7,17 +7,25 @@ import pytest
 
 from core.shared.address import Address
 from core.waits.config import WaitConfig
-from core.waits.inbox import Unregistered
-from core.waits.messages import Expire, Judged, Offer, Register
+from core.waits.inbox import UnregisteredAddress
+from core.waits.messages import Expire, Offer, OfferReply, Register
 from core.waits.spec import Source, encode_spec
-from core.waits.state import Parked, Wait
+from core.waits.state import ParkedEvent, Wait
 from core.waits.strategy import Status
-from core.waits.transitions import take
-from tools.demo.waits.scene import API, KAFKA, Arrival, Outcome, Scene, Via, told
-from tools.demo.waits.screen import ended_text, rules_of, summary_view
-from tools.demo.waits.script import BROKER_SCENES, SCENES, SERVICE_URL
-from tools.demo.waits.service import Call, Delivery, read_call
-from tools.demo.waits.stage import Performance, foreign_data, outcome_of, with_service
+from core.waits.transitions import apply
+from tools.demo.waits.scene import (
+    API,
+    KAFKA,
+    ScriptedEvent,
+    Via,
+    WaitDemoOutcome,
+    WaitScenario,
+    verdict_text,
+)
+from tools.demo.waits.screen import describe_rules, ended_text, summary_view
+from tools.demo.waits.script import BROKER_SCENARIOS, SCENARIOS, SERVICE_URL
+from tools.demo.waits.service import SentEvent, ServiceCall, read_call
+from tools.demo.waits.stage import WaitDemoResult, foreign_data, read_outcome, with_service
 
 SOURCES = {Via.CALLBACK: Source.API, Via.KAFKA: Source.KAFKA, Via.TOPIC: Source.KAFKA}
 
@@ -25,14 +33,14 @@ SOURCES = {Via.CALLBACK: Source.API, Via.KAFKA: Source.KAFKA, Via.TOPIC: Source.
 class Rehearsal:
     """One scene on the pure core: no server, no clock."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: WaitScenario) -> None:
         self.scene = scene
         self.address = Address(1, "mine", "process")
         self.wait: Wait | None = None
-        self.parked: list[Parked] = []
+        self.parked: list[ParkedEvent] = []
         self.verdicts: list[str] = []
 
-    def play(self) -> Outcome:
+    def play(self) -> WaitDemoOutcome:
         for arrival in self.scene.early:
             self._offer(arrival, -1.0, 0)
         self._register()
@@ -41,12 +49,12 @@ class Rehearsal:
         assert self.wait is not None
         if self.wait.status is Status.WAITING:
             expire = Expire(address=self.address, turn_id="end", at=self.wait.due_at)
-            self.wait = take(self.wait, expire, self.wait.due_at).wait
+            self.wait = apply(self.wait, expire, self.wait.due_at).wait
         assert self.wait is not None
         assert self.wait.ending is not None
         outcomes = self.wait.outcomes
         received = frozenset(name for name, outcome in outcomes.items() if outcome == "received")
-        return Outcome(
+        return WaitDemoOutcome(
             status=self.wait.status.value,
             received=received,
             lacking=frozenset(outcomes) - received,
@@ -60,10 +68,10 @@ class Rehearsal:
         message = Register(
             address=self.address, turn_id="open", node_id="n", spec=encode_spec(config.to_spec())
         )
-        self.wait = take(None, message, 0.0, Unregistered(early=tuple(self.parked))).wait
+        self.wait = apply(None, message, 0.0, UnregisteredAddress(early=tuple(self.parked))).wait
 
-    def _offer(self, arrival: Arrival, now: float, number: int) -> None:
-        address = Address(1, "other", "process") if arrival.stranger else self.address
+    def _offer(self, arrival: ScriptedEvent, now: float, number: int) -> None:
+        address = Address(1, "other", "process") if arrival.is_foreign else self.address
         offer = Offer(
             address=address,
             turn_id=f"turn-{len(self.verdicts)}",
@@ -72,28 +80,30 @@ class Rehearsal:
             label="process.completed",
             payload=json.dumps(arrival.data).encode(),
         )
-        if arrival.stranger:
-            decision = take(None, offer, now, Unregistered(elsewhere=self.address.execution_id))
+        if arrival.is_foreign:
+            decision = apply(
+                None, offer, now, UnregisteredAddress(elsewhere=self.address.execution_id)
+            )
         else:
-            decision = take(self.wait, offer, now)
+            decision = apply(self.wait, offer, now)
             self.wait = decision.wait
             self.parked += decision.parked
-        assert isinstance(decision.reply, Judged)
+        assert isinstance(decision.reply, OfferReply)
         reply = decision.reply
-        self.verdicts.append(told(arrival.via, reply.verdict.value, reply.reason.value))
+        self.verdicts.append(verdict_text(arrival.via, reply.verdict.value, reply.reason.value))
 
 
-@pytest.mark.parametrize("scene", [*SCENES, *BROKER_SCENES], ids=lambda scene: scene.key)
-def test_every_scene_promises_what_the_rules_say(scene: Scene) -> None:
+@pytest.mark.parametrize("scene", [*SCENARIOS, *BROKER_SCENARIOS], ids=lambda scene: scene.key)
+def test_every_scene_promises_what_the_rules_say(scene: WaitScenario) -> None:
     assert Rehearsal(scene).play() == scene.expected
 
 
 def test_the_story_has_all_that_was_asked_for() -> None:
-    verdicts = {arrival.verdict for s in SCENES for arrival in (*s.early, *s.arrivals)}
+    verdicts = {arrival.verdict for s in SCENARIOS for arrival in (*s.early, *s.arrivals)}
     assert verdicts == {"matched", "buffered", "duplicate", "late", "rejected"}
-    policies = [scene.config.get("onTimeout") for scene in SCENES if "onTimeout" in scene.config]
+    policies = [scene.config.get("onTimeout") for scene in SCENARIOS if "onTimeout" in scene.config]
     assert policies == ["fail", "continue", "continue_with_partial"]
-    assert [s.title[:9] for s in SCENES if s.title.startswith("Example")] == [
+    assert [s.title[:9] for s in SCENARIOS if s.title.startswith("Example")] == [
         "Example 1",
         "Example 1",
         "Example 2",
@@ -101,24 +111,24 @@ def test_the_story_has_all_that_was_asked_for() -> None:
         "Example 4",
         "Example 5",
     ]
-    assert any(arrival.stranger for scene in SCENES for arrival in scene.arrivals)
+    assert any(arrival.is_foreign for scene in SCENARIOS for arrival in scene.arrivals)
 
 
 def test_the_story_is_short() -> None:
     lasts = [
         max([float(scene.config["timeout"]) if "onTimeout" in scene.config else 0.0]
             + [arrival.at for arrival in scene.arrivals])
-        for scene in SCENES
+        for scene in SCENARIOS
     ]  # fmt: skip
-    assert sum(lasts) + 0.5 * len(SCENES) < 20
+    assert sum(lasts) + 0.5 * len(SCENARIOS) < 20
 
 
 def test_scenes_can_be_told_apart() -> None:
-    assert len({scene.key for scene in SCENES}) == len(SCENES)
+    assert len({scene.key for scene in SCENARIOS}) == len(SCENARIOS)
 
 
 def test_the_fake_service_takes_the_place_of_the_example_s_address() -> None:
-    with_api = next(scene for scene in SCENES if scene.calls_api)
+    with_api = next(scene for scene in SCENARIOS if scene.calls_api)
     assert with_api.config["apiCall"]["url"] == SERVICE_URL
     placed = with_service(with_api.config, "http://127.0.0.1:5")
     assert placed["apiCall"]["url"] == "http://127.0.0.1:5/process"
@@ -126,7 +136,7 @@ def test_the_fake_service_takes_the_place_of_the_example_s_address() -> None:
 
 def test_a_call_is_read_with_its_ids_and_callback_url() -> None:
     body = {"execution_id": "e", "correlation_id": "c", "callbackUrl": "http://x"}
-    assert read_call("POST /process HTTP/1.1", json.dumps(body).encode()) == Call(
+    assert read_call("POST /process HTTP/1.1", json.dumps(body).encode()) == ServiceCall(
         execution_id="e", correlation_id="c", callback_url="http://x"
     )
     assert read_call("GET / HTTP/1.1", b"") is None
@@ -138,7 +148,7 @@ def test_a_call_without_ids_is_refused(body: bytes) -> None:
         read_call("POST /process HTTP/1.1", body)
 
 
-ARRIVAL = Arrival(via=Via.CALLBACK, at=0, data={"a": 1})
+ARRIVAL = ScriptedEvent(via=Via.CALLBACK, at=0, data={"a": 1})
 STATE: dict[str, Any] = {
     "status": "completed",
     "partial": True,
@@ -151,9 +161,9 @@ STATE: dict[str, Any] = {
 
 
 def test_an_outcome_is_read_from_the_state_and_the_verdicts() -> None:
-    delivery = Delivery(ARRIVAL, {"verdict": "late", "reason": "wait_ended"})
-    seen = outcome_of(STATE, [delivery])
-    assert seen == Outcome(
+    delivery = SentEvent(ARRIVAL, {"verdict": "late", "reason": "wait_ended"})
+    seen = read_outcome(STATE, [delivery])
+    assert seen == WaitDemoOutcome(
         status="completed",
         received=frozenset({API}),
         lacking=frozenset({KAFKA}),
@@ -166,26 +176,26 @@ def test_an_outcome_is_read_from_the_state_and_the_verdicts() -> None:
 
 
 def test_data_of_another_event_is_a_fault() -> None:
-    right = Delivery(ARRIVAL, {"verdict": "matched", "eventId": "x"})
+    right = SentEvent(ARRIVAL, {"verdict": "matched", "eventId": "x"})
     assert foreign_data(STATE, [right]) == []
     assert foreign_data(STATE, []) == ["api_response came from nowhere as x"]
-    other = Delivery(Arrival(via=Via.CALLBACK, at=0, data={"a": 2}), {"eventId": "x"})
+    other = SentEvent(ScriptedEvent(via=Via.CALLBACK, at=0, data={"a": 2}), {"eventId": "x"})
     assert foreign_data(STATE, [other]) == ["api_response carries {'a': 1}"]
 
 
-def performance(scene: Scene, seen: Outcome, *faults: str) -> Performance:
-    return Performance(
+def performance(scene: WaitScenario, seen: WaitDemoOutcome, *faults: str) -> WaitDemoResult:
+    return WaitDemoResult(
         scene=scene,
         execution_id="e",
         correlation_id="c",
-        seen=seen,
+        actual=seen,
         seconds=1.0,
         faults=faults,
     )
 
 
 def test_a_scene_is_right_only_if_all_of_it_is() -> None:
-    scene = SCENES[0]
+    scene = SCENARIOS[0]
     assert performance(scene, scene.expected).ok
     assert not performance(scene, scene.ends).ok, "the verdicts are missing"
     failed = performance(scene, scene.expected, "explain does not know x")
@@ -194,11 +204,11 @@ def test_a_scene_is_right_only_if_all_of_it_is() -> None:
 
 
 def test_the_summary_has_a_line_for_each_scene() -> None:
-    table = summary_view([performance(scene, scene.expected) for scene in SCENES])
-    assert table.row_count == len(SCENES)  # type: ignore[union-attr]
+    table = summary_view([performance(scene, scene.expected) for scene in SCENARIOS])
+    assert table.row_count == len(SCENARIOS)  # type: ignore[union-attr]
 
 
 def test_words_on_the_screen() -> None:
-    assert rules_of(SCENES[0].config) == "all, 30 s, onTimeout fail"
+    assert describe_rules(SCENARIOS[0].config) == "all, 30 s, onTimeout fail"
     assert ended_text({"status": "completed"}) == "completed"
     assert "with a warning: w" in ended_text({"status": "completed", "warning": "w"})

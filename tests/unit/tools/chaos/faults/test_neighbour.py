@@ -1,14 +1,19 @@
 """How a noisy neighbour is judged: pure arithmetic over what a quiet tenant met."""
 
-from tools.chaos.faults.bystander import Served
-from tools.chaos.faults.neighbour import ALWAYS_ALLOWED, WINDOWS, Compared, Window
-from tools.chaos.faults.noisy_tenant import Heard
+from tools.chaos.faults.bystander import BystanderStats
+from tools.chaos.faults.neighbour import (
+    ALLOWED_SECONDS,
+    WINDOWS,
+    LatencyWindow,
+    NeighbourComparison,
+)
+from tools.chaos.faults.noisy_tenant import NoiseResult
 
 
-def compared(alone: float, beside: float, refused: int = 0) -> Compared:
-    quiet = [Window([alone] * 200) for _ in range(WINDOWS)]
-    loud = [Window([beside] * 200, ["429"] * refused) for _ in range(WINDOWS)]
-    return Compared(quiet, loud)
+def compared(alone: float, beside: float, refused: int = 0) -> NeighbourComparison:
+    quiet = [LatencyWindow([alone] * 200) for _ in range(WINDOWS)]
+    loud = [LatencyWindow([beside] * 200, ["429"] * refused) for _ in range(WINDOWS)]
+    return NeighbourComparison(quiet, loud)
 
 
 def test_three_times_as_slow_is_the_bound() -> None:
@@ -17,15 +22,15 @@ def test_three_times_as_slow_is_the_bound() -> None:
 
 
 def test_what_is_fast_enough_for_anybody_is_allowed() -> None:
-    assert compared(0.001, ALWAYS_ALLOWED).holds
-    assert not compared(0.001, ALWAYS_ALLOWED + 0.001).holds
+    assert compared(0.001, ALLOWED_SECONDS).holds
+    assert not compared(0.001, ALLOWED_SECONDS + 0.001).holds
 
 
 def test_one_slow_window_is_no_verdict() -> None:
     found = compared(0.1, 0.2)
-    found.beside[0] = Window([9.0] * 100)
+    found.beside[0] = LatencyWindow([9.0] * 100)
     assert found.holds
-    found.beside[1] = Window([9.0] * 100)
+    found.beside[1] = LatencyWindow([9.0] * 100)
     assert not found.holds
 
 
@@ -38,20 +43,20 @@ def test_to_be_refused_is_to_be_disturbed() -> None:
 
 def test_who_was_never_answered_was_not_served() -> None:
     found = compared(0.1, 0.1)
-    found.beside[:] = [Window() for _ in range(WINDOWS)]
+    found.beside[:] = [LatencyWindow() for _ in range(WINDOWS)]
     assert not found.holds
-    assert Served().median > ALWAYS_ALLOWED
+    assert BystanderStats().median > ALLOWED_SECONDS
 
 
 def test_the_99th_of_a_hundred_counts() -> None:
-    assert Window([0.1] * 98 + [0.5, 0.6]).p99 == 0.6
-    assert Window([0.1] * 299 + [0.6]).p99 == 0.1
+    assert LatencyWindow([0.1] * 98 + [0.5, 0.6]).p99 == 0.6
+    assert LatencyWindow([0.1] * 299 + [0.6]).p99 == 0.1
 
 
 def test_a_bystander_counts_what_was_not_carried_out() -> None:
-    assert Served([0.1] * 3, ["503"]).failed == 0.25
-    assert Served().failed == 0.0
+    assert BystanderStats([0.1] * 3, ["503"]).failed == 0.25
+    assert BystanderStats().failed == 0.0
 
 
 def test_what_the_noise_was_allowed_to_do() -> None:
-    assert Heard(answers={200: 3, 201: 4, 429: 5, 0: 1}).accepted == 7
+    assert NoiseResult(answers={200: 3, 201: 4, 429: 5, 0: 1}).accepted == 7
