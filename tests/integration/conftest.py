@@ -10,7 +10,7 @@ from host.postgres.embedded import EmbeddedServer
 from storage.postgres.pool import PoolOptions, open_pool
 from tests.support.pool_at_work import webhook_receiver
 from tests.support.postgres import database_dsn, drop_database, execute
-from tests.support.runner import ScenarioRunner
+from tests.support.scenario_runner import ScenarioRunner
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from storage.operations import warnings as dispatch_warnings
 from storage.operations.warnings import WarningFilter
 from storage.postgres.pool import Pool
 from tests.support.pool_at_work import PoolTenant
-from tests.support.runner import ScenarioRunner
+from tests.support.scenario_runner import ScenarioRunner
 
 pytestmark = pytest.mark.timeout(60)
 

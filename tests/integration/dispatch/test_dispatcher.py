@@ -10,7 +10,7 @@ import pytest
 from core.dispatch.job import Mode
 from core.dispatch.job_actions import JobAction
 from tests.support.pool_at_work import OK, ReceivedRequest, busiest, deferred, numbers
-from tests.support.runner import ScenarioRunner, Scenarios
+from tests.support.scenario_runner import ScenarioRunner, Scenarios
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -14,7 +14,7 @@ from storage.dispatch import groups, pools, subscriptions, webhook_secrets
 from storage.dispatch.groups import PoolGroupKey
 from storage.dispatch.pools import NewPool, PoolRow
 from tests.support.pool_at_work import OK, PoolTenant, numbers, running_pool
-from tests.support.runner import ScenarioRunner, Scenarios
+from tests.support.scenario_runner import ScenarioRunner, Scenarios
 from tests.support.subscriptions import subscription
 
 pytestmark = pytest.mark.timeout(120)

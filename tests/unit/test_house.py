@@ -1,0 +1,42 @@
+"""What is true of the source tree as a whole."""
+
+import ast
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = (
+    "core", "storage", "handlers", "telemetry", "settings", "services",
+    "actors", "serve_app", "host", "cli", "tools",
+)  # fmt: skip
+MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+MAX_MODULES_IN_A_FOLDER = 24
+MAX_LINES = 411
+
+
+def test_no_public_class_name_is_defined_twice() -> None:
+    places = defaultdict(list)
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_folder_has_too_many_modules() -> None:
+    counts = Counter(path.parent for path in MODULES if path.name != "__init__.py")
+    full = {str(folder): count for folder, count in counts.items()}
+    assert {folder: n for folder, n in full.items() if n > MAX_MODULES_IN_A_FOLDER} == {}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_module_is_too_long(room: str) -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in MODULES
+        if path.relative_to(ROOT).parts[0] == room
+    }
+    assert lengths
+    assert {name: n for name, n in lengths.items() if n > MAX_LINES} == {}
