@@ -16,7 +16,7 @@ from actors.dispatch.job_notifier import JobNotifier
 from actors.messaging.change_watch import ChangeWatch, ChangeWatches
 from actors.messaging.router import Router
 from actors.runtime.actor import new_turn_id, sync_forever
-from actors.runtime.directory import ANSWER_WITHIN, Directory
+from actors.runtime.directory import ANSWER_WITHIN, Directory, ensure
 from actors.runtime.names import SUPERVISOR, call_pool_name, dispatch_pool_name
 from core.dispatch.job import JobRef
 from core.gathers.gather import CallBatch, GatherCall, encode_call_batch
@@ -34,6 +34,11 @@ log = structlog.get_logger("gateway")
 HANDOVER_TIMEOUT = 2.0
 LISTING_CONNECTIONS = 4
 """Connections for listings; one more is for the counts that metrics tell."""
+
+
+def begin(config: Config) -> None:
+    """Have the actors brought up; returns at once."""
+    ensure(SUPERVISOR, config).adopt.remote(config)
 
 
 class ActorClient:

@@ -5,27 +5,33 @@ import signal
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from host.errors import HostError
 from host.instance import HostInstance, HostStage, already_running_error, is_locked, read_instance
 from host.paths import InstancePaths, instance_paths, prepare_data_dir
+from host.start_deadline import MAX_SECONDS_WITHOUT_PROGRESS, StartDeadline, progress_marks
 
 LINES_SHOWN = 15
 STOP_WITHIN = 15.0
 
 
 def spawn_detached(
-    command: Sequence[str], data_dir: Path, *, within: float = 180.0
+    command: Sequence[str], data_dir: Path, *, quiet: float = MAX_SECONDS_WITHOUT_PROGRESS + 30.0
 ) -> HostInstance:
-    """Start `command` in the background and return once its host says that it is up."""
+    """Start `command` in the background and return once its host says that it is up.
+
+    It has `quiet` seconds for each step: a little more than it gives itself, and its own word is
+    the better one.
+    """
     places = instance_paths(data_dir)
     prepare_data_dir(places)
     if is_locked(places):
         raise already_running_error(places)
     pid = spawn(command, places.log, os.environ)
     try:
-        return _wait_until_up(places, pid, within)
+        return _wait_until_up(places, pid, quiet)
     except BaseException:
         _give_up(pid)
         raise
@@ -57,13 +63,15 @@ def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> 
     )
 
 
-def _wait_until_up(places: InstancePaths, pid: int, within: float) -> HostInstance:
-    deadline = time.monotonic() + within
+def _wait_until_up(places: InstancePaths, pid: int, quiet: float) -> HostInstance:
+    deadline = StartDeadline(partial(progress_marks, places), quiet=quiet)
     while (instance := _up(places, pid)) is None:
         if has_ended(pid):
             raise HostError(f"Muster did not start.\n{last_lines(places.log)}")
-        if time.monotonic() > deadline:
-            raise HostError(f"Muster was not up after {within:.0f} s.\n{last_lines(places.log)}")
+        if deadline.has_passed():
+            raise HostError(
+                f"Muster was not up after {deadline.waited:.0f} s.\n{last_lines(places.log)}"
+            )
         time.sleep(0.1)
     return instance
 

@@ -9,7 +9,6 @@ from starlette.types import ASGIApp
 
 from actors.client import ActorClient
 from core.shared.config import Config
-from serve_app.api import create_app, with_fast_path
 from settings.ingress import IngressOptions
 from storage.encryption import cipher
 from telemetry.logging import configure_logging
@@ -27,6 +26,9 @@ class Ingress:
         self._options = options
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:
+        # Half of all that is imported, and only a replica needs it: not who deploys one.
+        from serve_app.api import create_app, with_fast_path  # noqa: PLC0415
+
         name = serve.get_replica_context().replica_id.unique_id
         app = create_app(
             partial(ActorClient.open, self._config), self._config, self._options, replica_name=name

@@ -4,6 +4,7 @@ from storage.encryption.cipher import FixedKeys, KeyRing, install
 
 pytest_plugins = [
     "tests.support.command_line",
+    "tests.support.process_logs",
     "tests.support.kafka",
     "tests.support.postgres",
     "tests.support.secured_kafka",

@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
+from actors.runtime.names import SUPERVISOR, dispatch_pool_name, expected_actors
 from cli.operations.haproxy_command import proxy_limits_of
 from cli.operations.provision import prepare_database
 from cli.shell.context import JsonFlag, err, out, print_error, print_json_line
@@ -39,6 +40,8 @@ from storage.encryption.keys import WrongKeyError
 
 GreetUser: TypeAlias = Callable[[HostInstance, str | None], None]
 READINESS_PATH = "/actuator/health/readiness"
+# Actors that every instance has, beside those that its configuration tells.
+UNLISTED = (SUPERVISOR, dispatch_pool_name(1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,19 +125,22 @@ def _run_here(settings: Settings, kafka: str | None, greet: GreetUser) -> None:
     ):
         with _keys(settings.to_config(dsn, places.secret_key)):
             _provision(dsn, places)
-        with (
-            kafka_up(settings, places, kafka, _say) as (connected, link),
-            ray_up(places, options, signals, _say) as node,
-        ):
-            _serve(connected, connected.to_config(dsn, places.secret_key), node)
-            greet(announce(places, node, link), _key_of(places))
-            watch(node)
+        with kafka_up(settings, places, kafka, _say) as (connected, link):
+            config = connected.to_config(dsn, places.secret_key)
+            crew = replace(options, actors=len(expected_actors(config)) + len(UNLISTED))
+            with ray_up(places, crew, signals, _say) as node:
+                _serve(connected, config, node)
+                greet(announce(places, node, link), _key_of(places))
+                watch(node)
 
 
 def _serve(settings: Settings, config: Config, node: RayNode) -> None:
     started = time.monotonic()
-    from serve_app.app import make_app  # noqa: PLC0415 - imports Serve, which reads the flags
+    from actors.client import begin  # noqa: PLC0415 - imports Ray, which reads the flags
+    from serve_app.app import make_app  # noqa: PLC0415
 
+    # The first replica would see to it, but seconds later: by then they are there.
+    begin(config)
     serve(node, make_app(settings, config), probe=READINESS_PATH)
     _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
 

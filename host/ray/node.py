@@ -4,9 +4,11 @@ import logging
 import os
 import secrets
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,12 @@ from host.proxy import haproxy
 from host.proxy.haproxy_limits import DEFAULT_LIMITS, ProxyLimits
 from host.ray import flags
 from host.signals import keeping_sigterm
+from host.start_deadline import StartDeadline, progress_marks
 
 NAMESPACE = "muster"
+PAUSE = 0.05
 OBJECT_STORE_BYTES = 200 * 1024 * 1024  # events travel inline; this must fit a small /dev/shm
-PRESTARTED_WORKERS = 4  # Serve needs four at once; Ray starts as many as it thinks it has CPUs
+SERVES_WORKERS = 4  # Serve needs so many processes, and at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +35,7 @@ class NodeOptions:
 
     host: str = ports.LOOPBACK
     port: int = 8000
-    num_cpus: int | None = None
+    actors: int = 0  # how many there will be beside those of Serve
     dashboard: bool = False
     bounds: ProxyLimits = DEFAULT_LIMITS
 
@@ -140,9 +144,23 @@ def _front(at: InstancePaths, options: NodeOptions) -> tuple[flags.ProxySetup, t
 def _start_node(at: InstancePaths, options: NodeOptions) -> Any:
     # `ray.init` would do with one call, but it always starts an autoscaler, a log forwarder and
     # an API server, which nobody here talks to and which take seconds of a small machine's start.
-    from ray._private import node, parameter  # noqa: PLC0415  after the flags
+    from ray._private import node, parameter, services  # noqa: PLC0415  after the flags
 
     class LeanNode(node.Node):  # type: ignore[misc]
+        def start_ray_processes(self) -> None:
+            super().start_ray_processes()
+            # Ray itself gives its raylet half a minute, which is too little beside much else.
+            deadline = StartDeadline(partial(progress_marks, at))
+            while not self._is_known() and not deadline.has_passed():
+                time.sleep(PAUSE)
+
+        def _is_known(self) -> bool:
+            try:
+                services.get_node(self.gcs_address, self.node_id)
+            except RuntimeError:
+                return False
+            return True
+
         def start_api_server(self, *, include_dashboard: bool, raise_on_failure: bool) -> None:
             if include_dashboard:
                 super().start_api_server(
@@ -151,7 +169,9 @@ def _start_node(at: InstancePaths, options: NodeOptions) -> Any:
 
     settings = parameter.RayParams(
         node_ip_address=ports.LOOPBACK,
-        num_cpus=options.num_cpus or max(PRESTARTED_WORKERS, os.cpu_count() or 1),
+        # Ray starts as many workers ahead as it thinks it has CPUs: all that will be needed, now,
+        # while there is nothing else to do. Nobody here asks for CPUs.
+        num_cpus=max(SERVES_WORKERS + options.actors, os.cpu_count() or 1),
         num_gpus=0,
         object_store_memory=OBJECT_STORE_BYTES,
         temp_dir=str(at.ray),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import psutil
@@ -16,19 +17,21 @@ from host.ports import LOOPBACK, dial_host, url_of
 from host.processes import find_processes_in, process_name
 from host.proxy.haproxy import routes_to_replicas
 from host.ray.node import RayNode
+from host.start_deadline import StartDeadline, progress_marks
 
 APPLICATION = "muster"
 CONTROLLER = ("SERVE_CONTROLLER_ACTOR", "serve")
 PAUSE = 0.05
+ASK_EVERY = 1.0
 QUIET_LOGGING = {"enable_access_log": False, "log_level": "WARNING"}
 
 
-def serve(node: RayNode, application: Any, *, probe: str, within: float = 120.0) -> None:
+def serve(node: RayNode, application: Any, *, probe: str) -> None:
     """Run a bound Serve application at `/` and return when a GET of `probe` succeeds."""
     from ray import serve as ray_serve  # noqa: PLC0415  after the flags
 
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
-    deadline = time.monotonic() + within
+    deadline = StartDeadline(partial(progress_marks, node.places))
     proxies = _start_proxies(node)
     _until(lambda: proxies.done() or _controller() is not None, deadline, "Serve's controller")
     target = ray_serve.RunTarget(
@@ -37,8 +40,9 @@ def serve(node: RayNode, application: Any, *, probe: str, within: float = 120.0)
     ray_serve.run_many([target], wait_for_applications_running=False)
     _finish(proxies, deadline)
     host, port = node.options.host, node.options.port
+    failing = Seldom(_raise_if_failed)
     _until(
-        lambda: _answers(dial_host(host), port, probe) or _raise_if_failed(),
+        lambda: _answers(dial_host(host), port, probe) or failing(),
         deadline,
         url_of(host, port) + probe,
     )
@@ -93,16 +97,30 @@ def _controller() -> Any | None:
         return None
 
 
-def _finish(proxies: "Future[Any]", deadline: float) -> None:
+def _finish(proxies: "Future[Any]", deadline: StartDeadline) -> None:
     import ray  # noqa: PLC0415
 
-    # A proxy that died on its first try is started again by the controller. Whether one answers
-    # in the end is what the probe asks, so only a fault that it cannot see is raised here.
-    with suppress(ray.exceptions.RayActorError):
-        try:
-            proxies.result(timeout=max(0.0, deadline - time.monotonic()))
-        except TimeoutError as error:
-            raise HostError("Serve's proxies did not start in time.") from error
+    # A proxy that died on its first try is started again by the controller, and one for which
+    # Serve has waited a minute may come yet. Whether one answers in the end is what the probe
+    # asks, so only a fault that it cannot see is raised here.
+    _until(proxies.done, deadline, "Serve's proxy")
+    with suppress(ray.exceptions.RayActorError, TimeoutError):
+        proxies.result()
+
+
+class Seldom:
+    """Ask at most once a second: each question takes time from the controller that starts all."""
+
+    def __init__(self, ask: Callable[[], bool]) -> None:
+        self._ask = ask
+        self._next = time.monotonic() + ASK_EVERY
+
+    def __call__(self) -> bool:
+        """What the answer is, if it is time to ask."""
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + ASK_EVERY
+        return self._ask()
 
 
 def _raise_if_failed() -> bool:
@@ -125,10 +143,10 @@ def _answers(host: str, port: int, path: str) -> bool:
         connection.close()
 
 
-def _until(met: Callable[[], bool], deadline: float, what: str) -> None:
+def _until(met: Callable[[], bool], deadline: StartDeadline, what: str) -> None:
     while not met():
-        if time.monotonic() > deadline:
-            raise HostError(f"{what} did not answer in time.")
+        if deadline.has_passed():
+            raise HostError(f"{what} did not answer within {deadline.waited:.0f} s.")
         time.sleep(PAUSE)
 
 

@@ -178,7 +178,6 @@ async def test_no_event_is_blamed_for_trouble_of_the_database(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
 async def test_connections_that_lead_nowhere_are_given_up(far: FarProduct, tmp_path: Path) -> None:
     """Nothing tells that they are dead but time: each is as long as a statement may take."""
     told = await endured(far, [lost_connections], tmp_path)

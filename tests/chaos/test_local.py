@@ -38,7 +38,7 @@ SHORT = {
 LONG_ONLY = {"kill-controller", "kill-proxy"}
 # Without Kafka there is nothing to kill.
 NEEDS_KAFKA = {"kill-kafka-ingest", "kill-relay"}
-PATIENCE = 1_500 if LONG else 120
+PATIENCE = 1_500 if LONG else 300
 
 
 def chaos(*words: str) -> list[str]:
@@ -64,7 +64,7 @@ def strike(product: Product, name: str, *flags: str) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.timeout(PATIENCE + 60)
+@pytest.mark.timeout(PATIENCE + 600)
 @pytest.mark.parametrize(
     "name", [n for n in FAULTS if n not in NEEDS_KAFKA and (LONG or n not in LONG_ONLY)]
 )

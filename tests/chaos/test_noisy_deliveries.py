@@ -38,8 +38,6 @@ ALWAYS_ALLOWED = 0.25
 """Seconds, however fast it is alone: some rounds of a busy loop. Waiting for what another holds
 takes until its time-out, which is seconds."""
 
-pytestmark = pytest.mark.timeout(90)
-
 
 class Scene:
     """Two tenants in one pool: the one who is measured, and the other."""

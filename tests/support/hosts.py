@@ -19,6 +19,8 @@ import psutil
 from host.paths import instance_paths
 from host.ports import free_port
 from host.processes import ProcessIdentity, find_process, find_processes_in, identify_process
+from host.start_deadline import StartDeadline, progress_marks
+from tests.support.process_logs import of_instance, watched
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "support" / "echo_host.py"
@@ -40,7 +42,14 @@ class Host:
 
     def wait_until_up(self) -> None:
         """Until it serves."""
-        until(lambda: self.ended or "Serving on" in self.said, "the host serves", within=120)
+        self.until(lambda: "Serving on" in self.said, "the host serves")
+
+    def until(self, met: Callable[[], object], what: str) -> None:
+        """Until it has come so far in its start; as long as it gets on, it is waited for."""
+        patience = StartDeadline(lambda: (self.said, progress_marks(instance_paths(self.data_dir))))
+        while not (self.ended or met()):
+            assert not patience.has_passed(), f"not within {patience.waited:.0f} s: {what}"
+            time.sleep(0.05)
         assert not self.ended, self.said
 
     @property
@@ -88,11 +97,12 @@ def launched(
             **options,
         )
         host = Host(process, data_dir, port, Path(output.name))
-        try:
-            yield host
-        finally:
-            if not host.ended:
-                stop(host, signal.SIGTERM)
+        with watched(host.output, *of_instance(data_dir)):
+            try:
+                yield host
+            finally:
+                if not host.ended:
+                    stop(host, signal.SIGTERM)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from host.kafka.broker import Broker, BrokerKind, is_answering, kill, stop
 from host.kafka.embedded import Runtime, find_runtime
 from host.kafka.missing import MissingPartError
 from settings.settings import Settings
+from tests.support.process_logs import watched
 
 IN_TESTS = ApacheOptions(auto_create_topics=False, heap="256m")
 ADVICE = "`make kafka-jars` fetches them."
@@ -255,13 +256,14 @@ def kafka(
 ) -> Iterator[Kafka]:
     """The session's broker: use topics and groups of your own, and leave it running."""
     folder = tmp_path_factory.mktemp("kafka")
-    if isinstance(kafka_runtime, Runtime):
-        broker = _start(folder, kafka_runtime, IN_TESTS)
-    else:
-        broker = mock.start(folder, reason=kafka_runtime)
-    print(f"kafka: {broker.describe()} at {broker.bootstrap}")  # noqa: T201
-    yield Kafka(broker)
-    stop(broker)
+    with watched(folder):
+        if isinstance(kafka_runtime, Runtime):
+            broker = _start(folder, kafka_runtime, IN_TESTS)
+        else:
+            broker = mock.start(folder, reason=kafka_runtime)
+        print(f"kafka: {broker.describe()} at {broker.bootstrap}")  # noqa: T201
+        yield Kafka(broker)
+        stop(broker)
 
 
 @pytest.fixture
@@ -269,9 +271,10 @@ def own_kafka(kafka_runtime: Runtime | str, tmp_path: Path) -> Iterator[OwnKafka
     """A broker that only this test uses, to be stopped and killed at will; Apache Kafka only."""
     if not isinstance(kafka_runtime, Runtime):
         pytest.skip(f"needs Apache Kafka, but {kafka_runtime}")
-    own = OwnKafka(_start(tmp_path / "kafka", kafka_runtime, IN_TESTS), kafka_runtime)
-    yield own
-    kill(own.broker)
+    with watched(tmp_path / "kafka"):
+        own = OwnKafka(_start(tmp_path / "kafka", kafka_runtime, IN_TESTS), kafka_runtime)
+        yield own
+        kill(own.broker)
 
 
 def _start(folder: Path, runtime: Runtime, options: ApacheOptions) -> Broker:

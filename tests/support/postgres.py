@@ -18,6 +18,7 @@ from host.postgres import embedded
 from host.postgres.embedded import EmbeddedServer
 from host.postgres.paths import ServerPaths
 from host.postgres.postmaster import find_postmaster
+from tests.support.process_logs import watched
 
 _TEMPLATE = "muster_template"
 
@@ -75,9 +76,11 @@ async def drop_database(server: EmbeddedServer, name: str) -> None:
 @pytest.fixture(scope="session")
 def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     """The session's server: fast, and forgetful if the machine loses power."""
-    server = embedded.start(tmp_path_factory.mktemp("postgres"), durable=False)
-    yield server
-    embedded.stop(server, mode="immediate")
+    folder = tmp_path_factory.mktemp("postgres")
+    with watched(ServerPaths.at(folder).log):
+        server = embedded.start(folder, durable=False)
+        yield server
+        embedded.stop(server, mode="immediate")
 
 
 @pytest.fixture(scope="session")

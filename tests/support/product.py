@@ -15,12 +15,17 @@ from typing import Any
 import httpx
 
 from host.ports import free_port
+from tests.support.process_logs import of_instance, watched
 
 BOTH: dict[str, Any] = {
     "apiCall": {"url": "http://127.0.0.1:9/process"},
     "kafkaEvent": {"topic": "process.completed"},
     "timeout": 60,
 }
+
+
+# Longer than `muster up` itself waits for a start that gets on.
+START_WITHIN = 700
 
 
 def until(what: str, check: Callable[[], Any], within: float = 30.0) -> Any:
@@ -107,14 +112,16 @@ class Product:
         return done
 
 
-def run_cli(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_cli(
+    *arguments: str, env: dict[str, str] | None = None, within: float = 120
+) -> subprocess.CompletedProcess[str]:
     """Run the `muster` command as a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "cli.main", *arguments],
         env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"} | (env or {}),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=within,
         check=False,
     )
 
@@ -125,18 +132,19 @@ def running_product(data_dir: Path, *flags: str, **settings: str) -> Iterator[Pr
     port = free_port()
     up = ["up", "--detach", "--json", "--data-dir", str(data_dir), "--port", str(port), *flags]
     env = {f"MUSTER_{name.upper()}": value for name, value in settings.items()}
-    done = run_cli(*up, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    started = json.loads(done.stdout.splitlines()[-1])
-    headers = {"Authorization": f"Bearer {started['key']}"}
-    try:
-        with httpx.Client(
-            base_url=started["url"], headers=headers, timeout=30, trust_env=False
-        ) as http:
-            yield Product(started["url"], started["key"], started["pid"], data_dir, http)
-    finally:
-        stopped = run_cli("down", "--data-dir", str(data_dir))
-        assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    with watched(*of_instance(data_dir)):
+        try:
+            done = run_cli(*up, env=env, within=START_WITHIN)
+            assert done.returncode == 0, done.stdout + done.stderr
+            started = json.loads(done.stdout.splitlines()[-1])
+            headers = {"Authorization": f"Bearer {started['key']}"}
+            with httpx.Client(
+                base_url=started["url"], headers=headers, timeout=30, trust_env=False
+            ) as http:
+                yield Product(started["url"], started["key"], started["pid"], data_dir, http)
+        finally:
+            stopped = run_cli("down", "--data-dir", str(data_dir))
+            assert stopped.returncode == 0, stopped.stdout + stopped.stderr
 
 
 def new_id() -> str:

@@ -20,6 +20,7 @@ from host.postgres import embedded
 from host.postgres.account import ServerAccount, choose_account, run
 from host.postgres.paths import ServerPaths, last_log_lines
 from storage.postgres.pool import Connection
+from tests.support.process_logs import watched
 from tests.support.tcp_proxy import TcpProxy, tcp_proxy
 
 _TIMEOUT = 120.0
@@ -137,6 +138,7 @@ class ReplicatedPostgres:
 def running_pair(folder: Path) -> Iterator[ReplicatedPostgres]:
     """A primary with its replica, streaming, for as long as the block lasts."""
     data_dir = folder / "primary"
+    words = (ServerPaths.at(data_dir).log, folder / "replica" / "replica.log")
     primary = embedded.start(data_dir, listen=True, settings=_SETTINGS, durable=False)
     with contextlib.ExitStack() as stack:
         stack.callback(embedded.stop, primary, mode="immediate")
@@ -146,7 +148,8 @@ def running_pair(folder: Path) -> Iterator[ReplicatedPostgres]:
         replica.start()
         stack.callback(replica.stop)
         proxy = stack.enter_context(tcp_proxy("127.0.0.1", primary.port))
-        yield ReplicatedPostgres(primary, replica, proxy)
+        with watched(*words):
+            yield ReplicatedPostgres(primary, replica, proxy)
 
 
 def _admin_of(server: embedded.EmbeddedServer | Replica) -> str:

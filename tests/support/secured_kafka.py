@@ -25,6 +25,7 @@ from host.kafka.broker import kill
 from host.kafka.embedded import Runtime
 from host.ports import LOOPBACK, free_port
 from tests.support.kafka import IN_TESTS, Kafka
+from tests.support.process_logs import watched
 
 USER, PASSWORD = "muster", "only-for-tests"
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -90,12 +91,13 @@ def secured_kafka(
         heap=IN_TESTS.heap,
         extra=_listener_settings(ports, certificates),
     )
-    broker = apache.start(folder / "kafka", options, kafka_runtime.java, kafka_runtime.jars)
-    try:
-        _add_scram_user(broker.bootstrap)
-        yield SecuredKafka(broker, certificates, ports)
-    finally:
-        kill(broker)
+    with watched(folder / "kafka"):
+        broker = apache.start(folder / "kafka", options, kafka_runtime.java, kafka_runtime.jars)
+        try:
+            _add_scram_user(broker.bootstrap)
+            yield SecuredKafka(broker, certificates, ports)
+        finally:
+            kill(broker)
 
 
 def _listener_settings(ports: dict[str, int], certificates: Certificates) -> dict[str, str]:

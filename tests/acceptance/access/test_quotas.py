@@ -11,8 +11,6 @@ from storage.postgres.pool import Pool
 from tests.support.product import BOTH, Product, new_id, run_cli, until
 from tests.support.tenants import another_tenant, in_database
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def flooder(product: Product) -> Iterator[Product]:

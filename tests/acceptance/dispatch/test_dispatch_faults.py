@@ -17,8 +17,6 @@ from tests.support.receiver import Answer, Delivery, Target, receiving
 from tests.support.subscriptions import new_type, subscription_body
 from tests.support.tenants import another_tenant, in_database
 
-pytestmark = pytest.mark.timeout(120)
-
 POOLS, EVENTS, SUBSCRIPTIONS = "/api/dispatch-pools", "/api/events/batch", "/api/subscriptions"
 CONCURRENCY = 10
 

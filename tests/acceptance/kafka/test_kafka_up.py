@@ -5,7 +5,6 @@ import signal
 from pathlib import Path
 
 import psutil
-import pytest
 
 from host.instance import read_instance
 from host.kafka.broker import BrokerKind, is_answering, running_broker
@@ -15,7 +14,6 @@ from tests.support.kafka import runtime_or_reason
 from tests.support.product import run_cli, running_product, until
 
 
-@pytest.mark.timeout(300)
 def test_an_embedded_broker_comes_and_goes_with_the_product(tmp_path: Path) -> None:
     folder = tmp_path / ".muster"
     places = instance_paths(folder)

@@ -22,6 +22,7 @@ from host.ports import LOOPBACK, free_block, free_port
 from host.postgres import embedded
 from host.processes import find_processes_in, process_name, terminate_all
 from host.proxy.haproxy_limits import MAX_REQUESTS_PER_REPLICA
+from tests.support.process_logs import watched
 from tests.support.product import BOTH, until
 from tools.chaos.faults.slow_senders import SlowSenders, unfinished_post
 
@@ -63,7 +64,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     try:
         server = embedded.start(tmp_path_factory.mktemp("pg"), listen=True)
         try:
-            with _deployed(home, str(server.tcp_dsn)) as machine:
+            with watched(home), _deployed(home, str(server.tcp_dsn)) as machine:
                 yield machine
         finally:
             embedded.stop(server, mode="immediate")
@@ -107,7 +108,7 @@ def _deployed(home: Path, dsn: str) -> Iterator[Machine]:
         _run(home, f"serve deploy ~/serve.yaml -a http://{LOOPBACK}:{dashboard}")
         machine = Machine(home, front, key, block)
         try:
-            until("the cluster serves", lambda: _serves(machine), within=120)
+            until("the cluster serves", lambda: _serves(machine), within=300)
         except AssertionError as error:
             said = _run(home, f"serve status -a http://{LOOPBACK}:{dashboard}")
             raise AssertionError(f"{error}\n{said}") from None
@@ -127,7 +128,7 @@ def _run(home: Path, command: str) -> str:
         check=False,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout[-2_000:] + done.stderr[-2_000:]
     return done.stdout

@@ -58,8 +58,7 @@ MOMENTS: dict[str, Callable[[Host], object]] = {
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path, moment: str) -> None:
     with launched(tmp_path) as host:
-        until(lambda: host.ended or MOMENTS[moment](host), moment, within=120)
-        assert not host.ended, host.said
+        host.until(lambda: MOMENTS[moment](host), moment)
         family = host.family()
         os.killpg(host.process.pid, signal.SIGINT)
         assert host.process.wait(timeout=60) == 0, host.said

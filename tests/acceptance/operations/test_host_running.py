@@ -70,7 +70,7 @@ def test_the_instance_file_tells_the_host(host: Host) -> None:
 def test_a_second_driver_joins_with_the_token(host: Host) -> None:
     code = f"""
 import pathlib
-from cli.host.client import connect
+from host.client import connect
 with connect(pathlib.Path({str(host.data_dir)!r})):
     import ray
     print(len(ray.util.list_named_actors(all_namespaces=True)))

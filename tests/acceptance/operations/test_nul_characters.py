@@ -18,7 +18,6 @@ from tests.support.product import Product
 
 __all__ = ["fuzzed"]
 
-pytestmark = pytest.mark.timeout(600)
 
 NUL = "a\x00b"
 EXAMPLES = 3

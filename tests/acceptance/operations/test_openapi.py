@@ -18,9 +18,6 @@ from tests.support.product import BOTH, Product, new_id, until
 from tests.support.subscriptions import subscription_body
 from tests.support.tenants import another_tenant
 
-# One run calls everything there is.
-pytestmark = pytest.mark.timeout(600)
-
 SEED = 20_240_613
 EXAMPLES = 6
 TIMEOUT = 30

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -52,56 +54,98 @@ def is_done(product: Product, wait: dict[str, Any]) -> bool:
     return bool(product.show(wait)["status"] == "completed")
 
 
-def test_what_came_after_the_backup_comes_again_from_kafka(kafka: Kafka, tmp_path: Path) -> None:
+@dataclass
+class Drill:
+    """Three lives of one instance: before, restored from its dump, and with all read again."""
+
+    kafka: Kafka
+    folder: Path
+    topic: str = field(default_factory=lambda: unique("orders"))
+    group: str = field(default_factory=lambda: unique("muster"))
+
+    def live(self) -> AbstractContextManager[Product]:
+        settings = {"kafka_bootstrap": self.kafka.bootstrap, "kafka_group": self.group}
+        return running_product(self.folder / ".muster", "--shards", "1", **settings)
+
+    def produce(self, *waits: dict[str, Any]) -> None:
+        asyncio.run(self.kafka.produce(self.topic, [ids(wait) for wait in waits]))
+
+    def committed(self) -> int | None:
+        """How far the group has read, as the broker has it."""
+        offsets = asyncio.run(self.kafka.committed(self.group))
+        assert set(offsets) <= {(self.topic, 0)}
+        return offsets.get((self.topic, 0))
+
+    def until_committed(self, offset: int) -> None:
+        until("committed", lambda: self.committed() == offset, SOON)
+
+    def rewind(self, to: str) -> str:
+        words = ("kafka", "rewind", "--bootstrap", self.kafka.bootstrap, "--to", to, "--yes")
+        done = run_cli(*words, env={"MUSTER_KAFKA_GROUP": self.group})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return " ".join(done.stdout.split())
+
+
+@dataclass
+class Told:
+    """What came of it."""
+
+    rewound: str = ""
+    restored: int = 0
+    """The version of what the dump had, after Kafka was read again from there."""
+    committed: int | None = None
+    repeated: list[int] = field(default_factory=list)
+    """The versions of all there is, after Kafka was read again from the beginning."""
+    ended: str = ""
+
+
+@pytest.fixture(scope="module")
+def told(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """The whole drill: three starts, for whatever is asked about it."""
     if not kafka.is_real:
         pytest.skip("needs Apache Kafka")
-    topic, group = unique("orders"), unique("muster")
-    asyncio.run(kafka.create_topic(topic, partitions=1))
-    folder, file = tmp_path / ".muster", tmp_path / "muster.dump"
-    settings = {"kafka_bootstrap": kafka.bootstrap, "kafka_group": group, "shards": "1"}
-    with running_product(folder, **settings) as product:
-        config = {"kafkaEvent": {"topic": topic}, "timeout": 3600}
+    folder = tmp_path_factory.mktemp("drill")
+    drill, file, told = Drill(kafka, folder), folder / "muster.dump", Told()
+    asyncio.run(kafka.create_topic(drill.topic, partitions=1))
+    config: dict[str, Any] = {"kafkaEvent": {"topic": drill.topic}, "timeout": 3600}
+    with drill.live() as product:
         before, after = product.register(config), product.register(config)
-        asyncio.run(kafka.produce(topic, [ids(before)]))
+        drill.produce(before)
         until("the first is done", lambda: is_done(product, before), SOON)
         backed_up = datetime.now(UTC)
         dump(product, file)
         time.sleep(0.01)  # Kafka counts in milliseconds
-        asyncio.run(kafka.produce(topic, [ids(after)]))
+        drill.produce(after)
         until("the second is done", lambda: is_done(product, after), SOON)
-        offsets = {(topic, 0): 2}
-        until("committed", lambda: asyncio.run(kafka.committed(group)) == offsets, SOON)
-    restore(folder, file)
-    words = ("kafka", "rewind", "--bootstrap", kafka.bootstrap, "--to", backed_up.isoformat())
-    done = run_cli(*words, "--yes", env={"MUSTER_KAFKA_GROUP": group})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "reads 1 records again" in " ".join(done.stdout.split())
-    with running_product(folder, **settings) as product:
+        drill.until_committed(2)
+    restore(product.data_dir, file)
+    told.rewound = drill.rewind(backed_up.isoformat())
+    with drill.live() as product:
         until("the second is done again", lambda: is_done(product, after), SOON)
-        assert product.show(before)["version"] == 2  # untouched by any repetition
+        told.restored = product.show(before)["version"]
+        half = product.register(config | {"apiCall": {"url": "http://127.0.0.1:9/"}})
+        drill.produce(half)
+        until("it came", lambda: product.show(half)["version"] == 2, SOON)
+        drill.until_committed(3)
+    drill.rewind("1h")
+    told.committed = drill.committed()
+    with drill.live() as product:
+        drill.until_committed(3)
+        told.repeated = [product.show(wait)["version"] for wait in (before, after, half)]
+        told.ended = product.callback(half)["waitStatus"]
+    return told
 
 
-def test_a_repetition_changes_nothing(kafka: Kafka, tmp_path: Path) -> None:
+def test_what_came_after_the_backup_comes_again_from_kafka(told: Told) -> None:
+    assert "reads 1 records again" in told.rewound
+    assert told.restored == 2  # untouched by any repetition
+
+
+def test_a_repetition_changes_nothing(told: Told) -> None:
     """Rewound further than need be: what is stored already is known by its place."""
-    if not kafka.is_real:
-        pytest.skip("needs Apache Kafka")
-    topic, group = unique("orders"), unique("muster")
-    asyncio.run(kafka.create_topic(topic, partitions=1))
-    settings = {"kafka_bootstrap": kafka.bootstrap, "kafka_group": group, "shards": "1"}
-    folder = tmp_path / ".muster"
-    with running_product(folder, **settings) as product:
-        config = {"apiCall": {"url": "http://127.0.0.1:9/"}, "kafkaEvent": {"topic": topic}}
-        wait = product.register(config | {"timeout": 3600})
-        asyncio.run(kafka.produce(topic, [ids(wait)]))
-        until("it came", lambda: product.show(wait)["version"] == 2, SOON)
-        until("committed", lambda: asyncio.run(kafka.committed(group)) == {(topic, 0): 1}, SOON)
-    words = ("kafka", "rewind", "--bootstrap", kafka.bootstrap, "--to", "1h", "--yes")
-    assert run_cli(*words, env={"MUSTER_KAFKA_GROUP": group}).returncode == 0
-    assert asyncio.run(kafka.committed(group)) == {(topic, 0): 0}
-    with running_product(folder, **settings) as product:
-        until("committed", lambda: asyncio.run(kafka.committed(group)) == {(topic, 0): 1}, SOON)
-        assert product.show(wait)["version"] == 2
-        assert product.callback(wait)["waitStatus"] == "completed"
+    assert told.committed == 0
+    assert told.repeated == [2, 2, 2]
+    assert told.ended == "completed"
 
 
 def test_the_programs_of_the_drill_are_there() -> None:

@@ -14,8 +14,6 @@ from storage.postgres.pool import Pool
 from tests.support.pool_at_work import PoolTenant
 from tests.support.scenario_runner import ScenarioRunner
 
-pytestmark = pytest.mark.timeout(60)
-
 OLD, OTHER = b"o" * 32, b"x" * 32
 AUTH = {"type": "bearer", "token": "hunter2"}
 

@@ -12,8 +12,6 @@ from core.dispatch.job_actions import JobAction
 from tests.support.pool_at_work import OK, ReceivedRequest, busiest, deferred, numbers
 from tests.support.scenario_runner import ScenarioRunner, Scenarios
 
-pytestmark = pytest.mark.timeout(120)
-
 story = Scenarios()
 BLOCK, NEXT = Mode.BLOCK_ON_ERROR, Mode.NEXT_ON_ERROR
 

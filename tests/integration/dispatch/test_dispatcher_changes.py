@@ -17,8 +17,6 @@ from tests.support.pool_at_work import OK, PoolTenant, numbers, running_pool
 from tests.support.scenario_runner import ScenarioRunner, Scenarios
 from tests.support.subscriptions import subscription
 
-pytestmark = pytest.mark.timeout(120)
-
 story = Scenarios()
 BLOCK = Mode.BLOCK_ON_ERROR
 

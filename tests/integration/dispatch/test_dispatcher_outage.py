@@ -14,8 +14,6 @@ from storage.postgres.pool import Pool, PoolOptions, open_pool
 from tests.support.pool_at_work import PoolTenant, numbers, webhook_receiver
 from tests.support.postgres import BareServer
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 async def shop(bare_server: BareServer) -> AsyncIterator[PoolTenant]:

@@ -19,8 +19,6 @@ from handlers.http.webhooks import Webhooks
 from tests.support.deliveries import EVENT, delivery, task
 from tests.support.servers import CLIENTS, LARGEST, OK, replying, serving
 
-pytestmark = pytest.mark.timeout(60)
-
 OLD, NEW, OTHER = b"o" * 32, b"n" * 24, b"x" * 64
 Arrived = tuple[dict[str, str], bytes]
 

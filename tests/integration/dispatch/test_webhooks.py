@@ -22,8 +22,6 @@ from tests.integration.http.test_client_failures import secured
 from tests.support.deliveries import delivery
 from tests.support.servers import CLIENTS, LARGEST, OK, Server, Streams, replying, serving
 
-pytestmark = pytest.mark.timeout(60)
-
 PROFILE = DeliveryProfile(secrets=(b"s" * 32,))
 
 

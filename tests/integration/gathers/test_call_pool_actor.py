@@ -29,8 +29,6 @@ from storage.postgres.pool import PoolOptions, open_pool
 from tests.support.plain_secrets import find_plain
 from tests.support.shards import address, api, ask, running_shard
 
-pytestmark = pytest.mark.timeout(60)
-
 MARKER = "hunter22hunter22hunter22"
 NAMES = ("registered", "promised", "inline", "answered", "removed")
 

@@ -26,8 +26,6 @@ from core.waits.spec import Source, encode_spec
 from core.waits.strategy import Outcome, Status
 from tests.support.shards import address, api, ask, register, running_shard
 
-pytestmark = pytest.mark.timeout(60)
-
 NAMES = ("one", "two", "three")
 ASKED = encode_gather_spec(GatherSpec(asks=tuple(Question(name=name) for name in NAMES)))
 LEFT = StatusReply(status=Status.CANCELLED, changed=True)

@@ -26,8 +26,6 @@ from tests.support.servers import (
     serving,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture(params=CLIENTS)
 async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:

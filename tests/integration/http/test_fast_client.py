@@ -27,8 +27,6 @@ from tests.support.servers import (
     serving,
 )
 
-pytestmark = pytest.mark.timeout(60)
-
 CLOSED = (State.CONNECTION_CLOSED, "the connection was closed before the answer")
 
 

@@ -186,18 +186,18 @@ async def test_a_server_that_is_away_is_waited_for(bare_server: BareServer) -> N
 PROCESS = """
 import asyncio, sys, time
 from functools import partial
-from actors.notices import Notices
-from actors.subscription_cache import SubscriptionCache
-from storage import subscriptions
-from storage.pool import PoolOptions, open_pool
+from services.shared.change_listener import ChangeListener
+from services.events.subscription_cache import SubscriptionCache
+from storage.dispatch import subscriptions
+from storage.postgres.pool import PoolOptions, open_pool
 
 async def main(dsn, tenant, type_):
     pool = await open_pool(PoolOptions(dsn=dsn, name="process"))
     cache = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
-    notices, changed = Notices(), asyncio.Event()
-    notices.on("subscriptions", cache.clear)
-    notices.on("subscriptions", changed.set)
-    running = asyncio.create_task(notices.run_forever(dsn))
+    listener, changed = ChangeListener(), asyncio.Event()
+    listener.on("subscriptions", cache.clear)
+    listener.on("subscriptions", changed.set)
+    running = asyncio.create_task(listener.run_forever(dsn))
     while True:
         await changed.wait()
         changed.clear()
@@ -239,8 +239,8 @@ async def test_whoever_wants_is_told_that_the_database_was_reached_anew(
 ) -> None:
     await migrate(bare_server.dsn)
     notices, reached = ChangeListener(), asyncio.Event()
-    notices.on_connect(reached.set)
-    running = asyncio.create_task(notices.run_forever(bare_server.dsn))
+    listener.on_connect(reached.set)
+    running = asyncio.create_task(listener.run_forever(bare_server.dsn))
     for _ in range(2):
         async with asyncio.timeout(PATIENCE):
             await reached.wait()

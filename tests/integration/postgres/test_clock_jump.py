@@ -18,7 +18,6 @@ from tests.support.moved_clock import disconnect_all, moved_clock
 from tests.support.shards import BOTH, address, api, ask, register, running_shard
 from tests.support.trouble import read_only
 
-pytestmark = pytest.mark.timeout(60)
 JUMPS = pytest.mark.parametrize("jump", [-600.0, 600.0])
 
 

@@ -44,8 +44,6 @@ from tests.support.pool_at_work import PoolTenant, numbers, webhook_receiver
 from tests.support.shards import address, api, ask, kafka, register, running_shard
 from tests.support.trouble import read_only, renamed
 
-pytestmark = pytest.mark.timeout(120)
-
 Trouble = Callable[[str], AbstractAsyncContextManager[None]]
 LASTS = 1.0
 SOON = 10.0

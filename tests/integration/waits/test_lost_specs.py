@@ -17,8 +17,6 @@ from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits
 from tests.support.shards import BOTH, address, api, ask, kafka, register, running_shard
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def run(dsn: str, statement: str) -> None:
     conn = await asyncpg.connect(dsn.replace("//muster@", "//postgres@"))

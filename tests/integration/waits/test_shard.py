@@ -22,8 +22,6 @@ from storage.postgres.migrate import migrate
 from tests.support.postgres import BareServer
 from tests.support.shards import BOTH, address, api, ask, kafka, register, running_shard
 
-pytestmark = pytest.mark.timeout(60)
-
 
 async def rows(dsn: str, query: str) -> list[asyncpg.Record]:
     conn = await asyncpg.connect(dsn)

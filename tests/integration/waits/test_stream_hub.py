@@ -5,8 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import pytest
-
 from actors.messaging.change_watch import ChangeWatch
 from actors.waits.shard import Shard
 from cli.shell.sse import EventDecoder
@@ -24,8 +22,6 @@ from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits
 from tests.support.postgres import BareServer
 from tests.support.shards import address, api, ask, kafka, register, running_shard
-
-pytestmark = pytest.mark.timeout(60)
 
 NAMES = ("one", "two", "three")
 INLINE = Resource(url="http://one.example", headers={"X-Key": "s3cr3t"})

@@ -98,13 +98,13 @@ def test_only_a_living_host_counts_as_running(tmp_path: Path) -> None:
 def test_a_background_host_that_fails_shows_its_last_lines(tmp_path: Path) -> None:
     command = [sys.executable, "-S", "-c", "print('the port is taken'); raise SystemExit(1)"]
     with pytest.raises(HostError, match=r"did not start\.\nthe port is taken$"):
-        spawn_detached(command, tmp_path, within=30)
+        spawn_detached(command, tmp_path, quiet=30)
 
 
 def test_a_background_host_that_hangs_is_ended(tmp_path: Path) -> None:
     command = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
     with pytest.raises(HostError, match="not up after 0 s"):
-        spawn_detached(command, tmp_path, within=0.3)
+        spawn_detached(command, tmp_path, quiet=0.3)
 
 
 def test_a_background_host_does_not_touch_the_log_of_a_running_one(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_signals_that_come_together_are_one_wish() -> None:
 def test_a_second_ctrl_c_kills() -> None:
     code = """
 import os, signal, time
-from cli.host import signals
+from host import signals
 signals.ONE_WISH = 0.0
 with signals.stop_on_signals(lambda: print("killed", flush=True)) as held:
     held.begin_stop()
@@ -168,7 +168,7 @@ def test_where_the_main_thread_cannot_hear_everything_is_ended_for_it() -> None:
     """As in a call to a Ray that the same Ctrl-C has ended: Python never gets to its handlers."""
     code = """
 import ctypes, os, signal, threading
-from cli.host.signals import stop_on_signals
+from host.signals import stop_on_signals
 mutex = ctypes.create_string_buffer(128)
 libc = ctypes.CDLL(None)
 libc.pthread_mutex_lock(mutex)
