@@ -1,4 +1,4 @@
-"""The group of demos; each is imported when it is called, and `muster demo` alone plays waits."""
+"""The command group `muster demo`; without a name it plays the waits."""
 
 import typer
 

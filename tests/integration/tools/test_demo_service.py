@@ -9,7 +9,7 @@ import pytest
 
 from cli.shell.client import Client, connect
 from cli.shell.instance import Instance
-from tools.demo.waits.scene import ScriptedEvent, Via
+from tools.demo.waits.scenario import ScriptedEvent, Via
 from tools.demo.waits.service import ExternalService, SentEvent
 
 MUSTER = "http://127.0.0.1:8000"
@@ -66,12 +66,12 @@ async def test_it_accepts_the_call_and_calls_back_in_order(
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", b"404"),
-        (b"POST /process HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", b"400"),
-        (b"POST /process HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"400"),
-        (b"POST /process HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", b"400"),
-        (b"POST /process HTTP/1.1\r\nContent-Length: 10\r\n\r\nnot json!!", b"400"),
-        (b"nonsense", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
+        (b"POST /process HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", b"400"),
+        (b"POST /process HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (b"POST /process HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n", b"400"),
+        (b"POST /process HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nnot json!!", b"400"),
+        (b"nonsense\r\n\r\n", b"400"),
     ],
 )
 async def test_anything_else_is_refused(
@@ -80,9 +80,8 @@ async def test_anything_else_is_refused(
     port = urlsplit(service.url).port
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request_bytes)
-    writer.write_eof()
     async with asyncio.timeout(5):
-        answer = await reader.read()
+        answer = await reader.readuntil(b"\r\n\r\n")
     writer.close()
     await writer.wait_closed()
     assert answer.split(b" ")[1] == status

@@ -1,4 +1,4 @@
-"""What a receiver does before it believes a delivery: Standard Webhooks, from its own side.
+"""Verifies a Standard Webhooks signature as a receiver does.
 
 Written from the specification and not from our signing, so that the demo checks what others see.
 """
@@ -8,12 +8,12 @@ import hmac
 from collections.abc import Mapping
 
 TOLERANCE = 300.0
-"""Seconds that a delivery may be old, or ahead of the receiver's clock."""
+"""Seconds that a delivery may be older or newer than the receiver's clock."""
 _PREFIX = "whsec_"
 
 
 def is_signed_by(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> bool:
-    """Whether one of a delivery's signatures was made with this secret, and lately."""
+    """Return True if one of the signatures was made with this secret, and not too long ago."""
     message_id, timestamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
     if not message_id or not timestamp.isdecimal() or abs(now - int(timestamp)) > TOLERANCE:
         return False

@@ -1,4 +1,4 @@
-"""What a resource of the demo does when it is called."""
+"""What a resource of the demo does with a call."""
 
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ class Behaviour(StrEnum):
     TWICE = "twice"  # accepts, and calls back twice
 
 
-# Delays that stand for what no delay can say. Every other negative one is an error.
+# Negative delays stand for behaviours; those that are not listed are errors.
 BY_DELAY = {
     -1: Behaviour.REJECT,
     -10: Behaviour.HANG,
@@ -26,11 +26,11 @@ BY_DELAY = {
 
 
 def behaviour_of(delay: int) -> Behaviour:
-    """What a delay asks for."""
+    """Decode the behaviour that a delay stands for."""
     return Behaviour.ANSWER if delay >= 0 else BY_DELAY.get(delay, Behaviour.ERROR)
 
 
 def direct_behaviour_of(delay: int) -> Behaviour:
-    """The same for a direct call, which answers a negative delay with a rejection."""
-    asked = behaviour_of(delay)
-    return Behaviour.REJECT if asked is Behaviour.ERROR else asked
+    """Decode the delay of a direct call, which rejects where others fail."""
+    behaviour = behaviour_of(delay)
+    return Behaviour.REJECT if behaviour is Behaviour.ERROR else behaviour

@@ -1,4 +1,4 @@
-"""What the demo's resources remember: calls that came, callbacks that went."""
+"""What the demo's resources record: the calls they got and the callbacks they sent."""
 
 import time
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(slots=True, kw_only=True)
 class ResourceCall:
-    """A call that a resource saw; `abandoned` if its caller did not wait for the answer."""
+    """A call to a resource; `abandoned` if its caller did not wait for the answer."""
 
     resource: str
     direct: bool
@@ -19,18 +19,17 @@ class ResourceCall:
 
     @property
     def source(self) -> str:
-        """The name it answers under: the caller's for it, else its own."""
+        """The name that the resource answers under: the one in the call, or its own."""
         return str(self.body.get("resource") or self.resource)
 
     @property
     def patient_id(self) -> str | None:
-        """Whose journals are asked for."""
         found = self._requested("patientId")
         return None if found is None else str(found)
 
     @property
     def delay(self) -> int | None:
-        """The delay that the caller wants, in milliseconds."""
+        """The requested delay in milliseconds."""
         found = self._requested("delay")
         if found is None:
             return None
@@ -46,7 +45,7 @@ class ResourceCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callback:
-    """A callback that a resource sent; without `status` nobody answered it."""
+    """A callback that a resource sent; without `status` it got no answer."""
 
     resource: str
     correlation_id: str | None
@@ -58,5 +57,4 @@ class Callback:
 
     @property
     def verdict(self) -> str:
-        """What became of it, in the receiver's word."""
         return str(self.reply.get("verdict", "error"))

@@ -1,6 +1,6 @@
-"""The `demo gather` command."""
+"""The command `muster demo gather`."""
 
-import asyncio
+import functools
 import json
 import shlex
 from contextlib import AsyncExitStack
@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.panel import Panel
 
-from cli.shell.client import Client, connect
-from cli.shell.context import CommandContext, command, err, out, print_json
+from cli.shell.client import connect
+from cli.shell.context import CommandContext, command
 from cli.shell.instance import Instance
 from core.gathers.gather import MAX_TIMEOUT_MS
-from tools.demo.gathers.endings import cancel_on_sigterm, wait_for_stop
-from tools.demo.gathers.registration import registered_resources
 from tools.demo.gathers.resource import DemoResources
-from tools.demo.gathers.scene import NAMES, GatherScenario
+from tools.demo.gathers.run import JOURNALS, PATIENT, GatherDemo, GatherRun
+from tools.demo.gathers.scenario import NAMES, GatherScenario
 from tools.demo.gathers.script import DELAYS, SCENARIOS, TIMEOUT, custom_scenario
-from tools.demo.gathers.stage import JOURNALS, PATIENT, GatherDemoResult, GatherDemoRunner
-from tools.demo.readiness import require_ready
-from tools.demo.waits.screen import summary_view
+from tools.demo.gathers.setup import registered_resources
+from tools.demo.runner import DemoSession, exit_unless_ok, wait_for_stop
 
 _FAST = 0.2  # of the usual delays
-_REST = 0.5  # seconds to read a scene's end
+_REST = 0.5
+_INTRODUCTION = """\
+A client asks for a patient's journals. Muster calls [bold]three resources[/]
+in parallel; they call back when they like: soon, twice, too late or
+never. Answers [bold]stream[/] to the client as they come, and the timeout
+ends the wait for the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +54,11 @@ class DemoGatherOptions:
         ),
     ] = None
 
-    def scenes(self) -> tuple[GatherScenario, ...]:
-        """What is played."""
+    def scenarios(self) -> tuple[GatherScenario, ...]:
         pace = _FAST if self.fast else 1.0
         if self.delays is not None or self.timeout is not None:
             return (custom_scenario(self.delays, self.timeout, pace),)
-        return tuple(scene.at_pace(pace) for scene in SCENARIOS)
+        return tuple(scenario.at_pace(pace) for scenario in SCENARIOS)
 
 
 @command
@@ -72,48 +72,40 @@ async def gather(options: DemoGatherOptions, shell: CommandContext) -> None:
 
     Ends with exit code 1 if any gather did not end as expected.
     """
-    scenes = options.scenes()
-    console = err if shell.as_json else out
-    with cancel_on_sigterm():
-        async with AsyncExitStack() as stack:
-            muster = await stack.enter_async_context(shell.connect())
-            await require_ready(muster)
-            browser = await stack.enter_async_context(connect(Instance(muster.instance.url)))
-            resources = await stack.enter_async_context(DemoResources())
-            await stack.enter_async_context(registered_resources(muster, resources))
-            _introduce(console, muster, resources)
-            stage = GatherDemoRunner(
-                muster=muster, browser=browser, resources=resources, console=console
+    scenarios = options.scenarios()
+    session = DemoSession(shell, rest=0 if options.fast else _REST)
+    async with AsyncExitStack() as stack:
+        muster = await stack.enter_async_context(session.connect())
+        browser = await stack.enter_async_context(connect(Instance(muster.instance.url)))
+        resources = await stack.enter_async_context(DemoResources())
+        await stack.enter_async_context(registered_resources(muster, resources))
+        session.introduce(
+            "Muster gathers",
+            _INTRODUCTION,
+            Muster=muster.instance.url,
+            Resources=f"{resources.url} (fake ones, in this process)",
+        )
+        demo = GatherDemo(muster=muster, browser=browser, resources=resources)
+        results = await session.play(scenarios, functools.partial(GatherRun, demo))
+        session.report(results, **(_addresses(muster.instance, resources) if options.keep else {}))
+        if options.keep:
+            session.console.print(
+                "\nThe resources stay until Ctrl-C. Try them on the page or from the shell:"
             )
-            performances = await _play_all(stage, scenes, rest=0 if options.fast else _REST)
-            _conclude(console, performances)
-            if shell.as_json:
-                print_json(_document(muster, resources, performances, kept=options.keep))
-            if options.keep:
-                _invite(console, muster)
-                await wait_for_stop()
-    if not all(performance.ok for performance in performances):
-        raise typer.Exit(1)
-
-
-async def _play_all(
-    stage: GatherDemoRunner, scenes: tuple[GatherScenario, ...], *, rest: float
-) -> list[GatherDemoResult]:
-    performances: list[GatherDemoResult] = []
-    for number, scene in enumerate(scenes, 1):
-        performances.append(await stage.play(scene, f"{number}/{len(scenes)}"))
-        await asyncio.sleep(rest)
-    return performances
+            for line in (page_of(muster.instance), curl_of(muster.instance)):
+                session.console.print(f"  {line}", markup=False, soft_wrap=True)
+            await wait_for_stop()
+    exit_unless_ok(results)
 
 
 def page_of(instance: Instance) -> str:
-    """The page where gathers can be watched; the key is in the part that is never sent."""
+    """Return the page that shows gathers; browsers never send the part with the key."""
     key = f"#key={instance.key}" if instance.key else ""
     return f"{instance.url}/gather{key}"
 
 
 def curl_of(instance: Instance) -> str:
-    """A gather as a command line."""
+    """Write a gather as a curl command."""
     delays = ",".join(map(str, DELAYS))
     body = {"patientId": PATIENT, "delays": delays, "timeoutMs": TIMEOUT}
     words = ["curl", "-s", f"{instance.url}{JOURNALS}"]
@@ -122,42 +114,6 @@ def curl_of(instance: Instance) -> str:
     return shlex.join(words)
 
 
-def _document(
-    muster: Client, resources: DemoResources, performances: list[GatherDemoResult], *, kept: bool
-) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "ok": all(one.ok for one in performances),
-        "scenes": [performance.document() for performance in performances],
-    }
-    if kept:
-        urls = {name: resources.url_of(number) for number, name in enumerate(NAMES, 1)}
-        document |= {"page": page_of(muster.instance), "resources": urls}
-    return document
-
-
-def _introduce(console: Console, muster: Client, resources: DemoResources) -> None:
-    console.print(
-        Panel.fit(
-            "A client asks for a patient's journals. Muster calls [bold]three resources[/]\n"
-            "in parallel; they call back when they like: soon, twice, too late or\n"
-            "never. Answers [bold]stream[/] to the client as they come, and the timeout\n"
-            "ends the wait for the rest.\n\n"
-            f"[dim]Muster     {muster.instance.url}\n"
-            f"Resources  {resources.url} (fake ones, in this process)[/]",
-            title="Muster gathers",
-            title_align="left",
-        )
-    )
-
-
-def _conclude(console: Console, performances: list[GatherDemoResult]) -> None:
-    console.print(summary_view(performances))
-    failed = sum(not performance.ok for performance in performances)
-    verdict = f"[bold red]{failed} gathers did not end as expected.[/]"
-    console.print(verdict if failed else "[bold green]Every gather ended as expected.[/]")
-
-
-def _invite(console: Console, muster: Client) -> None:
-    console.print("\nThe resources stay until Ctrl-C. Try them on the page or from the shell:")
-    for line in (page_of(muster.instance), curl_of(muster.instance)):
-        console.print(f"  {line}", markup=False, soft_wrap=True)
+def _addresses(instance: Instance, resources: DemoResources) -> dict[str, Any]:
+    urls = {name: resources.url_of(number) for number, name in enumerate(NAMES, 1)}
+    return {"page": page_of(instance), "resources": urls}

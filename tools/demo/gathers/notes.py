@@ -1,4 +1,4 @@
-"""Notes of journals as the demo's resources make them up."""
+"""The journal notes that the demo's resources invent."""
 
 import random
 import uuid
@@ -25,11 +25,11 @@ _TEXTS = (
 def make_notes(
     resource: str, patient_id: str | None, chance: random.Random, now: datetime
 ) -> list[dict[str, Any]]:
-    """The notes of one answer, with dates in the year before `now`."""
+    """Invent the notes of one answer, with dates in the year before `now`."""
     return [
         {
             "id": str(uuid.UUID(int=chance.getrandbits(128), version=4)),
-            "date": _moment(chance, now),
+            "date": _date(chance, now),
             "caregiverId": f"Caregiver-{resource}",
             "patientId": patient_id,
             "doctorId": f"Doctor-{chance.randint(1, _DOCTORS)}",
@@ -39,7 +39,7 @@ def make_notes(
     ]
 
 
-def _moment(chance: random.Random, now: datetime) -> str:
-    """A local date-time, to the second and without a zone."""
+def _date(chance: random.Random, now: datetime) -> str:
+    """Choose a local date-time, to the second and without a zone."""
     moment = now.replace(microsecond=0, tzinfo=None) - timedelta(seconds=chance.randrange(_YEAR))
     return moment.isoformat()

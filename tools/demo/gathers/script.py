@@ -1,8 +1,8 @@
-"""The story: a timeline with one resource that is too slow, and what else they may do."""
+"""The scenarios of the gather demo: a slow resource, and the other ways to answer."""
 
 from cli.shell.errors import InputError
 from tools.demo.gathers.behaviour import Behaviour
-from tools.demo.gathers.scene import NAMES, GatherScenario, GatherStrategy
+from tools.demo.gathers.scenario import NAMES, GatherScenario, GatherStrategy
 
 DELAYS = (1_000, 2_000, 15_000)
 TIMEOUT = 10_000
@@ -49,7 +49,7 @@ SCENARIOS = (
     GatherScenario(
         key="twice",
         title="One calls back twice",
-        description="Its first callback counts, the second is told apart.",
+        description="Its first callback counts, the second is a duplicate.",
         delays=(100, 200, 1_500),
         timeout=TIMEOUT,
         behaviours={"resource-1": Behaviour.TWICE},
@@ -58,28 +58,30 @@ SCENARIOS = (
 
 
 def custom_scenario(delays: str | None, timeout: int | None, pace: float) -> GatherScenario:
-    """A scene that somebody made up on the command line."""
-    scene = GatherScenario(
+    """Build a scenario from the options of the command line."""
+    scenario = GatherScenario(
         key="yours",
         title="Your own",
-        description="What you asked for.",
-        delays=DELAYS if delays is None else _parsed(delays),
+        description="The gather that your options describe.",
+        delays=DELAYS if delays is None else _parse(delays),
         timeout=TIMEOUT if timeout is None else timeout,
     ).at_pace(pace)
-    for delay in scene.delays:
-        if abs(delay - scene.timeout) < _NEAR:
+    for delay in scenario.delays:
+        if abs(delay - scenario.timeout) < _NEAR:
             raise InputError(
-                f"A delay of {delay} ms and a timeout of {scene.timeout} ms could end either way: "
-                f"keep {_NEAR} ms between them."
+                f"A delay of {delay} ms and a timeout of {scenario.timeout} ms could end "
+                f"either way: keep {_NEAR} ms between them."
             )
-    return scene
+    return scenario
 
 
-def _parsed(text: str) -> tuple[int, ...]:
+def _parse(text: str) -> tuple[int, ...]:
     try:
         given = [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"'{text}' are not delays: write for example 1000,2000,15000.") from error
+        raise InputError(
+            f"'{text}' are not delays: write numbers of milliseconds, for example 1000,2000,15000."
+        ) from error
     if len(given) > len(NAMES):
         raise InputError(f"There are {len(NAMES)} resources, but {len(given)} delays.")
     if max(given) > 60_000:

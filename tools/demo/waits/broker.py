@@ -1,4 +1,4 @@
-"""The broker behind the demo's last scene: a record in, a completion event out."""
+"""The broker of the demo's last scenario: a message in, a completion event out."""
 
 import asyncio
 import json
@@ -14,9 +14,9 @@ from actors.kafka.client import client_options, make_producer
 from cli.shell.client import Client, wait_path
 from cli.shell.errors import CommandError
 from core.shared.kafka_config import KafkaConfig
-from tools.demo.waits.scene import KAFKA
+from tools.demo.waits.scenario import KAFKA
 
-# A topic that nobody has named before is followed within seconds.
+# Muster follows a new topic within seconds.
 BROKER_TIMEOUT = 30.0
 _PAUSE = 0.1
 _CONNECT_WITHIN = 10.0
@@ -24,7 +24,7 @@ _MAX_BYTES = 1024 * 1024
 
 
 class DemoBroker:
-    """Writes to a topic as the external service would, and listens for what Muster tells."""
+    """Writes to a topic as the external service would, and reads completion events."""
 
     def __init__(
         self, muster: Client, producer: AIOKafkaProducer, completions: AIOKafkaConsumer
@@ -36,25 +36,25 @@ class DemoBroker:
     async def produce(
         self, topic: str, execution_id: str, correlation_id: str, body: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Send a record. Kafka says where it is, and the correlation what became of it."""
+        """Send a message and wait until the correlation has received it."""
         value = json.dumps(body).encode()
         try:
             sent = await self._producer.send_and_wait(topic, value, key=correlation_id.encode())
         except KafkaError as error:
-            raise CommandError(f"Kafka refused the record: {error!r}.") from error
+            raise CommandError(f"Kafka refused the message: {error!r}.") from error
         place = f"{sent.topic}, partition {sent.partition}, offset {sent.offset}"
         path = wait_path(execution_id, correlation_id)
         deadline = asyncio.get_running_loop().time() + BROKER_TIMEOUT
         while asyncio.get_running_loop().time() < deadline:
             event = (await self._muster.get(path)).get("events", {}).get(KAFKA, {})
             if event.get("outcome") == "received":
-                known = {"verdict": "matched", "reason": "expected"}
-                return {**known, "eventId": event.get("eventId"), "detail": place}
+                reply = {"verdict": "matched", "reason": "expected"}
+                return {**reply, "eventId": event.get("eventId"), "detail": place}
             await asyncio.sleep(_PAUSE)
-        raise CommandError(f"The record at {place} did not arrive in {BROKER_TIMEOUT:g} s.")
+        raise CommandError(f"The message at {place} did not arrive within {BROKER_TIMEOUT:g} s.")
 
     async def wait_for_completion_event(self, execution_id: str, correlation_id: str) -> str:
-        """Wait until the completion event of this correlation is on its topic; what it says."""
+        """Wait for the completion event of this correlation; return its place and status."""
         wanted = f"{execution_id}:{correlation_id}".encode()
         try:
             async with asyncio.timeout(BROKER_TIMEOUT):
@@ -64,23 +64,23 @@ class DemoBroker:
                         return f"{record.topic}, offset {record.offset}: {status}"
         except TimeoutError:
             pass
-        raise CommandError(f"No completion event came in {BROKER_TIMEOUT:g} s.")
+        raise CommandError(f"No completion event came within {BROKER_TIMEOUT:g} s.")
 
 
 @asynccontextmanager
 async def open_demo_broker(
     muster: Client, config: KafkaConfig, topic: str
 ) -> AsyncIterator[DemoBroker]:
-    """Connect to the broker that Muster reads from; `topic` is where it tells of endings."""
-    # What goes wrong is told once, in a sentence.
+    """Connect to the broker that Muster reads from; completion events come on `topic`."""
+    # A failure is reported once, in a sentence.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     producer = make_producer(config, _MAX_BYTES)
     completions = AIOKafkaConsumer(
         topic,
         **client_options(config),
-        group_id=None,  # it reads for itself and leaves no group behind
+        group_id=None,  # leaves no consumer group behind
         enable_auto_commit=False,
-        # A topic that has never been told of an end yet has nothing behind us.
+        # A topic without completion events has nothing that could be read by mistake.
         auto_offset_reset="earliest",
     )
     try:
@@ -99,6 +99,6 @@ async def _connect(
             await producer.start()
             await completions.start()
             if completions.assignment():
-                await completions.seek_to_end()  # what came before is none of our business
+                await completions.seek_to_end()  # older events belong to others
     except (KafkaError, TimeoutError, OSError) as error:
         raise CommandError(f"No broker can be used at {bootstrap}: {error!r}.") from error

@@ -1,28 +1,31 @@
-"""The demo of waits."""
+"""The command `muster demo waits`, which is also `muster demo`."""
 
-import asyncio
+import functools
 import secrets
 from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.panel import Panel
 
 from cli.kafka.broker import find_broker
 from cli.shell.client import Client, connect
-from cli.shell.context import CommandContext, command, err, out, print_json
+from cli.shell.context import CommandContext, command
 from cli.shell.errors import CommandError
 from cli.shell.instance import Instance
-from tools.demo.readiness import require_ready
+from tools.demo.runner import DemoSession, exit_unless_ok
 from tools.demo.waits.broker import DemoBroker, open_demo_broker
-from tools.demo.waits.scene import TOPIC
-from tools.demo.waits.screen import summary_view
+from tools.demo.waits.run import WaitDemo, WaitRun
+from tools.demo.waits.scenario import TOPIC
+from tools.demo.waits.script import BROKER_SCENARIOS, SCENARIOS
 from tools.demo.waits.service import ExternalService
-from tools.demo.waits.stage import WaitDemoResult, WaitDemoRunner
 
 _FAST = 0.35  # of the usual delays
-_REST = 0.5  # seconds to read a scene's end
+_REST = 0.5
+_INTRODUCTION = f"""\
+A workflow calls an external service, which answers by a [bold]callback[/]
+and by a [bold]Kafka event[/] on {TOPIC}: in any order, twice,
+early, late or never. Muster gathers what belongs together and
+completes exactly once."""
 
 
 @command
@@ -39,85 +42,48 @@ async def demo(
 
     Ends with exit code 1 if any scene did not end as expected.
     """
-    console = err if shell.as_json else out
+    session = DemoSession(shell, rest=0 if fast else _REST)
     async with AsyncExitStack() as stack:
-        muster = await stack.enter_async_context(shell.connect())
-        await require_ready(muster)
+        muster = await stack.enter_async_context(session.connect())
         anonymous = await stack.enter_async_context(connect(Instance(muster.instance.url)))
         broker = await _broker(stack, muster, shell)
         service = await stack.enter_async_context(
             ExternalService(muster, anonymous, pace=_FAST if fast else 1.0, broker=broker)
         )
         caller = await stack.enter_async_context(connect(Instance(service.url)))
-        stage = WaitDemoRunner(
-            muster=muster,
-            caller=caller,
-            service=service,
-            console=console,
-            run_id=secrets.token_hex(3),
-            broker=broker,
+        session.introduce(
+            "Muster",
+            _INTRODUCTION,
+            Muster=muster.instance.url,
+            External_service=f"{service.url} (a fake one, in this process)",
+            Kafka="by HTTP, and in the last scene by the broker"
+            if broker
+            else "by HTTP, as everywhere without a broker",
         )
-        _introduce(console, stage)
-        performances = await _play_all(stage, rest=0 if fast else _REST)
-    _conclude(console, performances)
-    if shell.as_json:
-        documents = [performance.document() for performance in performances]
-        print_json({"ok": all(one.ok for one in performances), "scenes": documents})
-    if not all(performance.ok for performance in performances):
-        raise typer.Exit(1)
+        run_id = secrets.token_hex(3)
+        setting = WaitDemo(
+            muster=muster, caller=caller, service=service, run_id=run_id, broker=broker
+        )
+        scenarios = (*SCENARIOS, *BROKER_SCENARIOS) if broker else SCENARIOS
+        results = await session.play(scenarios, functools.partial(WaitRun, setting))
+    session.report(results)
+    shown = ([result for result in results if not result.ok] or results)[-1].details
+    command_line = f"muster wait explain {shown['executionId']} {shown['correlationId']}"
+    session.console.print(f"[dim]Look for yourself:[/] {command_line}", soft_wrap=True)
+    exit_unless_ok(results)
 
 
 async def _broker(
     stack: AsyncExitStack, muster: Client, shell: CommandContext
 ) -> DemoBroker | None:
-    """The broker that Muster reads from, if it has one."""
+    """Connect to the broker that Muster reads from, if there is one and its address is known."""
     kafka = await muster.get("/api/kafka")
     if not kafka.get("connected"):
         return None
     try:
         config = find_broker(None, shell.data_dir)
     except CommandError:
-        return None  # another machine's, whose broker is not ours to know
+        return None  # the broker of an instance on another machine
     return await stack.enter_async_context(
         open_demo_broker(muster, config, str(kafka["completionTopic"]))
     )
-
-
-async def _play_all(stage: WaitDemoRunner, *, rest: float) -> list[WaitDemoResult]:
-    performances: list[WaitDemoResult] = []
-    for number, scene in enumerate(stage.scenes, 1):
-        performances.append(await stage.play(scene, f"{number}/{len(stage.scenes)}"))
-        await asyncio.sleep(rest)
-    return performances
-
-
-def _introduce(console: Console, stage: WaitDemoRunner) -> None:
-    console.print(
-        Panel.fit(
-            "A workflow calls an external service, which answers by a [bold]callback[/]\n"
-            f"and by a [bold]Kafka event[/] on {TOPIC}: in any order, twice,\n"
-            "early, late or never. Muster gathers what belongs together and\n"
-            "completes exactly once.\n\n"
-            f"[dim]Muster            {stage.muster.instance.url}\n"
-            f"External service  {stage.service.url} (a fake one, in this process)\n"
-            f"Kafka             {_kafka_of(stage)}[/]",
-            title="Muster",
-            title_align="left",
-        )
-    )
-
-
-def _kafka_of(stage: WaitDemoRunner) -> str:
-    if stage.broker is None:
-        return "by HTTP, as everywhere without a broker"
-    return "by HTTP, and in the last scene by the broker"
-
-
-def _conclude(console: Console, performances: list[WaitDemoResult]) -> None:
-    console.print(summary_view(performances))
-    failed = [performance for performance in performances if not performance.ok]
-    shown = (failed or performances)[-1]
-    verdict = f"[bold red]{len(failed)} scenes did not end as expected.[/]"
-    console.print(verdict if failed else "[bold green]Every scene ended as expected.[/]")
-    command_line = f"muster wait explain {shown.execution_id} {shown.correlation_id}"
-    console.print(f"[dim]Look for yourself:[/] {command_line}", soft_wrap=True)

@@ -1,8 +1,8 @@
-"""The story: five configurations, three timeout policies, and what must never go wrong."""
+"""The scenarios of the wait demo: five configurations, three timeout policies, two safety rules."""
 
 from typing import Any
 
-from tools.demo.waits.scene import (
+from tools.demo.waits.scenario import (
     API,
     KAFKA,
     TOPIC,
@@ -12,19 +12,19 @@ from tools.demo.waits.scene import (
     WaitScenario,
 )
 
-# The stage puts the address of the fake service here.
+# The run puts the address of the fake service here.
 SERVICE_URL = "{service}/process"
 _BOTH = frozenset({API, KAFKA})
 _API, _KAFKA = frozenset({API}), frozenset({KAFKA})
 _PAID: dict[str, Any] = {"status": "accepted", "reference": "R-1001"}
 _SHIPPED: dict[str, Any] = {"event_type": "action.completed", "parcels": 2}
-_SHORT_TIMEOUT = 1.2  # seconds until the timeout scenes give up
+_SHORT_TIMEOUT = 1.2  # seconds
 
 
 def _config(
     strategy: str, *, api: bool | None, kafka: bool | None, timeout: float = 30, **more: Any
 ) -> dict[str, Any]:
-    """A `wait_events` data block; None leaves an event out, else it says whether it is required."""
+    """Build a `wait_events` data block; None disables an event, a bool says if it is required."""
     call: dict[str, Any] = {"enabled": False}
     event: dict[str, Any] = {"enabled": False}
     if api is not None:
@@ -54,7 +54,7 @@ _EXAMPLES = (
         title="Example 1: wait for both, the callback comes first",
         description="Strategy all: neither event alone is enough.",
         config=_config("all", api=True, kafka=True),
-        arrivals=(_callback(0.5), _kafka(1.1)),
+        events=(_callback(0.5), _kafka(1.1)),
         ends=WaitDemoOutcome(status="completed", received=_BOTH),
     ),
     WaitScenario(
@@ -62,7 +62,7 @@ _EXAMPLES = (
         title="Example 1 again: the Kafka event comes first",
         description="The other order ends the same way.",
         config=_config("all", api=True, kafka=True),
-        arrivals=(_kafka(0.5), _callback(1.1)),
+        events=(_kafka(0.5), _callback(1.1)),
         ends=WaitDemoOutcome(status="completed", received=_BOTH),
     ),
     WaitScenario(
@@ -70,7 +70,7 @@ _EXAMPLES = (
         title="Example 2: whichever comes first, and one that is late",
         description="Strategy any: the Kafka event completes it; the callback is kept, as late.",
         config=_config("any", api=False, kafka=False),
-        arrivals=(_kafka(0.4), _callback(1.0, verdict="late", reason="wait_ended")),
+        events=(_kafka(0.4), _callback(1.0, verdict="late", reason="wait_ended")),
         ends=WaitDemoOutcome(status="completed", received=_KAFKA, lacking=_API),
     ),
     WaitScenario(
@@ -78,7 +78,7 @@ _EXAMPLES = (
         title="Example 3: only the API call, answered twice",
         description="The service is not sure that we heard it and repeats itself: a duplicate.",
         config=_config("all", api=True, kafka=None),
-        arrivals=(
+        events=(
             _callback(0.4, sent_as="answer"),
             _callback(0.9, sent_as="answer", verdict="duplicate", reason="already_received"),
         ),
@@ -98,7 +98,7 @@ _EXAMPLES = (
         title="Example 5: custom, only the callback is needed",
         description="requiredEvents lists api_response: nobody waits for the Kafka event.",
         config=_config("custom", api=True, kafka=False, requiredEvents=[API]),
-        arrivals=(_callback(0.6),),
+        events=(_callback(0.6),),
         ends=WaitDemoOutcome(status="completed", received=_API, lacking=_KAFKA),
     ),
 )
@@ -109,7 +109,7 @@ _TIMEOUTS = (
         title="Timeout policy: fail",
         description="The Kafka event never comes. The wait ends as timeout, the workflow stops.",
         config=_config("all", api=True, kafka=True, timeout=_SHORT_TIMEOUT, onTimeout="fail"),
-        arrivals=(_callback(0.3),),
+        events=(_callback(0.3),),
         ends=WaitDemoOutcome(status="timeout", received=_API, lacking=_KAFKA),
     ),
     WaitScenario(
@@ -118,7 +118,7 @@ _TIMEOUTS = (
         description="Every required event came; only the optional one is missing. The workflow "
         "goes on.",
         config=_config("all", api=True, kafka=False, timeout=_SHORT_TIMEOUT, onTimeout="continue"),
-        arrivals=(_callback(0.3),),
+        events=(_callback(0.3),),
         ends=WaitDemoOutcome(status="completed", received=_API, lacking=_KAFKA, partial=True),
     ),
     WaitScenario(
@@ -129,7 +129,7 @@ _TIMEOUTS = (
         config=_config(
             "all", api=True, kafka=True, timeout=_SHORT_TIMEOUT, onTimeout="continue_with_partial"
         ),
-        arrivals=(_callback(0.3),),
+        events=(_callback(0.3),),
         ends=WaitDemoOutcome(
             status="completed", received=_API, lacking=_KAFKA, partial=True, warned=True
         ),
@@ -142,7 +142,7 @@ _SAFETY = (
         title="An event of another execution",
         description="It carries our correlation id, but not our execution id. Both have to match.",
         config=_config("all", api=True, kafka=True),
-        arrivals=(
+        events=(
             _kafka(
                 0.4,
                 is_foreign=True,
@@ -167,7 +167,7 @@ _SAFETY = (
                 "filter": {"event_type": "action.completed"},
             }
         },
-        arrivals=(
+        events=(
             _kafka(
                 0.4,
                 data={"event_type": "action.started"},
@@ -190,7 +190,7 @@ BROKER_SCENARIOS = (
         description="The event is a record on the topic that the wait names; its end is told to "
         "another.",
         config=_config("all", api=True, kafka=True, timeout=60, publishCompletion=True),
-        arrivals=(_callback(0.4), ScriptedEvent(via=Via.TOPIC, at=0.8, data=_SHIPPED)),
+        events=(_callback(0.4), ScriptedEvent(via=Via.TOPIC, at=0.8, data=_SHIPPED)),
         ends=WaitDemoOutcome(status="completed", received=_BOTH),
     ),
 )

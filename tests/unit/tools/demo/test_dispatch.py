@@ -16,25 +16,23 @@ from cli.shell.errors import CommandError
 from core.dispatch.job import Mode
 from core.dispatch.signature import format_secret, sign_standard
 from tests.support.command_line import FakeMuster, client_of
-from tools.demo.dispatch.cast import SUBSCRIBERS, DemoNames, demo_subscriptions
+from tools.demo.dispatch.panel import DispatchPanel, deliveries_table
 from tools.demo.dispatch.receiver import BUSY, OK, REFUSED, DemoDelivery, DemoReceiver
-from tools.demo.dispatch.scene import (
-    DispatchDemoOutcome,
-    DispatchScenario,
+from tools.demo.dispatch.run import (
+    DispatchDemo,
+    DispatchRun,
     busiest_second,
     group_history,
-)
-from tools.demo.dispatch.screen import DispatchPanel, deliveries_view
-from tools.demo.dispatch.script import SCENARIOS
-from tools.demo.dispatch.stage import (
-    DispatchDemoResult,
-    DispatchDemoRunner,
-    DispatchScenarioRun,
     order,
     order_text,
 )
+from tools.demo.dispatch.scenario import DispatchScenario, Facts
+from tools.demo.dispatch.script import SCENARIOS
+from tools.demo.dispatch.setup import SUBSCRIBERS, DemoNames, demo_subscriptions
 from tools.demo.dispatch.verify import TOLERANCE, is_signed_by
-from tools.demo.waits.screen import summary_view
+from tools.demo.runner import play as play_scenario
+from tools.demo.scenario import ScenarioResult
+from tools.demo.screen import results_table
 
 NOW = 1_900_000_000.0
 OLD, NEW = (format_secret(bytes([number]) * 32) for number in (1, 2))
@@ -129,10 +127,10 @@ async def test_the_receiver_remembers_what_verified_and_tells() -> None:
     receiver.listener = told.append
     key = base64.b64decode(NEW.removeprefix("whsec_"))
     headers = sign_standard([key], "msg_1", int(time.time()), BODY)
-    receiver._take("billing", headers, BODY, OK)
+    receiver._record("billing", headers, BODY, OK)
     (one,) = receiver.deliveries
     assert (one.signed_by, one.job_id, told) == ((NEW,), "msg_1", [one])
-    assert await receiver.until(lambda: receiver.deliveries, 1.0) == [one]
+    assert await receiver.until(lambda seen: seen.deliveries, 1.0) == [one]
 
 
 def test_an_arrival_knows_its_event_in_either_form() -> None:
@@ -170,9 +168,9 @@ def test_the_story_has_all_that_was_asked_for() -> None:
     ]
     assert {role.mode for role in SUBSCRIBERS} == set(Mode)
     assert all(one.facts and one.description for one in SCENARIOS)
-    cast = DemoNames(run_id="ab12cd")
-    assert cast.type_of("order:placed") == "demo-ab12cd:shop:order:placed"
-    assert cast.group_of("tracking", "customer-1") == "demo-ab12cd-tracking:customer-1"
+    names = DemoNames(run_id="ab12cd")
+    assert names.type_of("order:placed") == "demo-ab12cd:shop:order:placed"
+    assert names.group_of("tracking", "customer-1") == "demo-ab12cd-tracking:customer-1"
 
 
 class Script:
@@ -181,34 +179,33 @@ class Script:
     def __init__(self, *facts: str, fault: str | None = None) -> None:
         self.facts, self.fault = facts, fault
 
-    async def play(self, act: DispatchScenarioRun) -> Sequence[str]:
-        act.view.note("sent", "one event")
-        act.receiver._take("billing", {}, BODY, OK)
+    async def play(self, run: DispatchRun) -> Sequence[str]:
+        run.panel.note("sent", "one event")
+        run.receiver._record("billing", {}, BODY, OK)
         if self.fault is not None:
             raise CommandError(self.fault)
         return self.facts
 
 
-def stage_of(console: Console) -> DispatchDemoRunner:
+def demo() -> DispatchDemo:
     def nobody(request: httpx.Request) -> httpx.Response:
         raise AssertionError(request.url)
 
-    return DispatchDemoRunner(
+    return DispatchDemo(
         muster=client_of(nobody),
         receiver=DemoReceiver(),
-        cast=DemoNames(run_id="ab12cd"),
-        console=console,
+        names=DemoNames(run_id="ab12cd"),
     )
 
 
-async def play(script: Script) -> tuple[DispatchDemoResult, str]:
+async def play(script: Script) -> tuple[ScenarioResult, str]:
     console = Console(width=100, force_terminal=False, color_system=None)
     scene = DispatchScenario(
         key="k", title="Title", description="Story.", facts=("a", "b"), play=script.play
     )
     with console.capture() as capture:
-        performance = await stage_of(console).play(scene, "1/1")
-    return performance, capture.get()
+        result = await play_scenario(scene, DispatchRun(demo(), scene, "1/1"), console)
+    return result, capture.get()
 
 
 async def test_a_scene_is_right_only_if_all_of_it_is() -> None:
@@ -230,22 +227,22 @@ async def test_a_scene_is_right_only_if_all_of_it_is() -> None:
     }
     broken, _ = await play(Script(fault="Muster is away."))
     assert not broken.ok
-    assert broken.actual_sentence() == "nothing; Muster is away."
+    assert broken.actual_sentence() == "Muster is away."
 
 
 async def test_a_scene_that_does_not_end_says_what_had_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tools.demo.dispatch.stage.LIMIT", 0.01)
+    monkeypatch.setattr("tools.demo.dispatch.run.LIMIT", 0.01)
 
     class Endless(Script):
-        async def play(self, act: DispatchScenarioRun) -> Sequence[str]:
-            await super().play(act)
-            await act.count(2)
+        async def play(self, run: DispatchRun) -> Sequence[str]:
+            await super().play(run)
+            await run.wait_for_count(2)
             return ()
 
     late, _ = await play(Endless())
-    assert late.actual_sentence().startswith("nothing; not at its end after 0.01 s")
+    assert late.actual_sentence().startswith("not at its end after 0.01 s")
     assert late.actual_sentence().endswith("billing customer-1: 1")
 
 
@@ -257,11 +254,9 @@ def test_what_arrived_is_told_by_subscriber() -> None:
         arrival("ledger", answered=BUSY),
     ]
     with (console := Console(width=120, color_system=None)).capture() as capture:
-        console.print(deliveries_view(came))
+        console.print(deliveries_table(came))
         console.print(
-            summary_view(
-                [DispatchDemoResult(scene=SCENARIOS[0], actual=DispatchDemoOutcome(), seconds=1.0)]
-            )
+            results_table([ScenarioResult(scenario=SCENARIOS[0], actual=Facts(()), seconds=1.0)])
         )
     rows = {
         words[0]: words[1:]
@@ -324,8 +319,8 @@ async def test_what_was_made_is_taken_away_also_if_it_broke_off() -> None:
 
 
 async def test_a_pool_that_others_need_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.demo.dispatch.cast._PATIENCE", 0.0)
-    monkeypatch.setattr("tools.demo.dispatch.cast._PAUSE", 0.0)
+    monkeypatch.setattr("tools.demo.dispatch.setup._POOL_TIMEOUT", 0.0)
+    monkeypatch.setattr("tools.demo.dispatch.setup._PAUSE", 0.0)
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

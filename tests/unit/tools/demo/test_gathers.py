@@ -15,11 +15,12 @@ from tools.demo.gathers.behaviour import Behaviour, behaviour_of, direct_behavio
 from tools.demo.gathers.call_log import Callback, ResourceCall
 from tools.demo.gathers.command import curl_of, page_of
 from tools.demo.gathers.notes import make_notes
-from tools.demo.gathers.scene import NAMES, GatherDemoOutcome, GatherScenario, GatherStrategy
-from tools.demo.gathers.screen import GatherPanel, describe_event
+from tools.demo.gathers.panel import GatherPanel, describe_event
+from tools.demo.gathers.run import PATIENT, foreign_notes, read_outcome
+from tools.demo.gathers.scenario import NAMES, GatherDemoOutcome, GatherScenario, GatherStrategy
 from tools.demo.gathers.script import SCENARIOS, custom_scenario
-from tools.demo.gathers.stage import PATIENT, GatherDemoResult, foreign_notes, read_outcome
-from tools.demo.waits.screen import summary_view
+from tools.demo.scenario import ScenarioResult
+from tools.demo.screen import results_table
 
 NOW = datetime(2026, 3, 1, 12, 30, 15, 999)  # noqa: DTZ001 - notes have local dates
 
@@ -167,26 +168,24 @@ CALLBACKS = [callback(name, "late" if name == "resource-3" else "matched") for n
 def test_an_outcome_is_read_from_what_client_and_resources_saw() -> None:
     assert read_outcome(ANSWERS, SUMMARY, CALLBACKS) == SCENARIOS[0].expected
     lacking = {name: ANSWERS[name] for name in NAMES[:2]}
-    assert read_outcome(lacking, SUMMARY, CALLBACKS).statuses[2] == "untold"
+    assert read_outcome(lacking, SUMMARY, CALLBACKS).statuses[2] == "missing"
     unanswered = read_outcome(ANSWERS, SUMMARY, [callback("resource-3", "late", None)])
     assert unanswered.special == ("resource-3 error",)
 
 
-def performance(played: GatherScenario, seen: GatherDemoOutcome, *faults: str) -> GatherDemoResult:
-    return GatherDemoResult(
-        scene=played, correlation_id="c", actual=seen, seconds=1.0, faults=faults
-    )
+def result(played: GatherScenario, seen: GatherDemoOutcome | None, *faults: str) -> ScenarioResult:
+    return ScenarioResult(scenario=played, actual=seen, seconds=1.0, faults=faults)
 
 
 def test_a_gather_is_right_only_if_all_of_it_is() -> None:
     first = SCENARIOS[0]
-    assert performance(first, first.expected).ok
-    assert not performance(first, read_outcome(ANSWERS, SUMMARY, [])).ok, "the late one is missing"
-    failed = performance(first, first.expected, "resource-1 was told twice")
+    assert result(first, first.expected).ok
+    assert not result(first, read_outcome(ANSWERS, SUMMARY, [])).ok, "the late one is missing"
+    failed = result(first, first.expected, "resource-1 came twice")
     assert not failed.ok
-    assert failed.document()["seen"].endswith("; resource-1 was told twice")
-    silent = performance(first, GatherDemoOutcome(), "not at its end after 25 s")
-    assert silent.document()["seen"] == "no answer; not at its end after 25 s"
+    assert failed.document()["seen"].endswith("; resource-1 came twice")
+    silent = result(first, None, "not at its end after 25 s")
+    assert silent.document()["seen"] == "not at its end after 25 s"
 
 
 def shown(view: object) -> str:
@@ -197,13 +196,13 @@ def shown(view: object) -> str:
 
 
 def test_the_summary_has_a_line_for_each_scene() -> None:
-    table = shown(summary_view([performance(one, one.expected) for one in SCENARIOS]))
+    table = shown(results_table([result(one, one.expected) for one in SCENARIOS]))
     assert table.count("the same") == len(SCENARIOS)
 
 
 def test_the_timeline_tells_what_came_and_what_was_late() -> None:
     view = GatherPanel(SCENARIOS[0], "1/6")
-    view.begin()
+    view.start_clock()
     for name in NAMES:
         view.note_call(ResourceCall(resource=name, direct=False, body={}, headers={}))
     for name in NAMES[:2]:
@@ -212,7 +211,7 @@ def test_the_timeline_tells_what_came_and_what_was_late() -> None:
     view.note_event("timeout", {"source": "resource-3", **ANSWERS["resource-3"]})
     view.note_event("summary", SUMMARY)
     view.note_callback(callback("resource-3", "late"))
-    view.end()
+    view.end(as_expected=True)
     page = shown(view)
     for line in (
         "Muster has called all resources in parallel",

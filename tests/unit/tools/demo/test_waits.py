@@ -13,7 +13,10 @@ from core.waits.spec import Source, encode_spec
 from core.waits.state import ParkedEvent, Wait
 from core.waits.strategy import Status
 from core.waits.transitions import apply
-from tools.demo.waits.scene import (
+from tools.demo.scenario import ScenarioResult
+from tools.demo.screen import results_table
+from tools.demo.waits.run import ended_text, foreign_data, read_outcome, with_service
+from tools.demo.waits.scenario import (
     API,
     KAFKA,
     ScriptedEvent,
@@ -22,10 +25,8 @@ from tools.demo.waits.scene import (
     WaitScenario,
     verdict_text,
 )
-from tools.demo.waits.screen import describe_rules, ended_text, summary_view
 from tools.demo.waits.script import BROKER_SCENARIOS, SCENARIOS, SERVICE_URL
 from tools.demo.waits.service import SentEvent, ServiceCall, read_call
-from tools.demo.waits.stage import WaitDemoResult, foreign_data, read_outcome, with_service
 
 SOURCES = {Via.CALLBACK: Source.API, Via.KAFKA: Source.KAFKA, Via.TOPIC: Source.KAFKA}
 
@@ -44,7 +45,7 @@ class Rehearsal:
         for arrival in self.scene.early:
             self._offer(arrival, -1.0, 0)
         self._register()
-        for number, arrival in enumerate(sorted(self.scene.arrivals, key=lambda a: a.at), 1):
+        for number, arrival in enumerate(sorted(self.scene.events, key=lambda a: a.at), 1):
             self._offer(arrival, arrival.at, number)
         assert self.wait is not None
         if self.wait.status is Status.WAITING:
@@ -99,7 +100,7 @@ def test_every_scene_promises_what_the_rules_say(scene: WaitScenario) -> None:
 
 
 def test_the_story_has_all_that_was_asked_for() -> None:
-    verdicts = {arrival.verdict for s in SCENARIOS for arrival in (*s.early, *s.arrivals)}
+    verdicts = {arrival.verdict for s in SCENARIOS for arrival in (*s.early, *s.events)}
     assert verdicts == {"matched", "buffered", "duplicate", "late", "rejected"}
     policies = [scene.config.get("onTimeout") for scene in SCENARIOS if "onTimeout" in scene.config]
     assert policies == ["fail", "continue", "continue_with_partial"]
@@ -111,13 +112,13 @@ def test_the_story_has_all_that_was_asked_for() -> None:
         "Example 4",
         "Example 5",
     ]
-    assert any(arrival.is_foreign for scene in SCENARIOS for arrival in scene.arrivals)
+    assert any(arrival.is_foreign for scene in SCENARIOS for arrival in scene.events)
 
 
 def test_the_story_is_short() -> None:
     lasts = [
         max([float(scene.config["timeout"]) if "onTimeout" in scene.config else 0.0]
-            + [arrival.at for arrival in scene.arrivals])
+            + [arrival.at for arrival in scene.events])
         for scene in SCENARIOS
     ]  # fmt: skip
     assert sum(lasts) + 0.5 * len(SCENARIOS) < 20
@@ -136,16 +137,15 @@ def test_the_fake_service_takes_the_place_of_the_example_s_address() -> None:
 
 def test_a_call_is_read_with_its_ids_and_callback_url() -> None:
     body = {"execution_id": "e", "correlation_id": "c", "callbackUrl": "http://x"}
-    assert read_call("POST /process HTTP/1.1", json.dumps(body).encode()) == ServiceCall(
+    assert read_call(json.dumps(body).encode()) == ServiceCall(
         execution_id="e", correlation_id="c", callback_url="http://x"
     )
-    assert read_call("GET / HTTP/1.1", b"") is None
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"execution_id": "e"}'])
 def test_a_call_without_ids_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        read_call("POST /process HTTP/1.1", body)
+        read_call(body)
 
 
 ARRIVAL = ScriptedEvent(via=Via.CALLBACK, at=0, data={"a": 1})
@@ -178,37 +178,30 @@ def test_an_outcome_is_read_from_the_state_and_the_verdicts() -> None:
 def test_data_of_another_event_is_a_fault() -> None:
     right = SentEvent(ARRIVAL, {"verdict": "matched", "eventId": "x"})
     assert foreign_data(STATE, [right]) == []
-    assert foreign_data(STATE, []) == ["api_response came from nowhere as x"]
+    assert foreign_data(STATE, []) == ["api_response has the id x, which nobody sent"]
     other = SentEvent(ScriptedEvent(via=Via.CALLBACK, at=0, data={"a": 2}), {"eventId": "x"})
     assert foreign_data(STATE, [other]) == ["api_response carries {'a': 1}"]
 
 
-def performance(scene: WaitScenario, seen: WaitDemoOutcome, *faults: str) -> WaitDemoResult:
-    return WaitDemoResult(
-        scene=scene,
-        execution_id="e",
-        correlation_id="c",
-        actual=seen,
-        seconds=1.0,
-        faults=faults,
-    )
+def result(scene: WaitScenario, seen: WaitDemoOutcome, *faults: str) -> ScenarioResult:
+    return ScenarioResult(scenario=scene, actual=seen, seconds=1.0, faults=faults)
 
 
 def test_a_scene_is_right_only_if_all_of_it_is() -> None:
     scene = SCENARIOS[0]
-    assert performance(scene, scene.expected).ok
-    assert not performance(scene, scene.ends).ok, "the verdicts are missing"
-    failed = performance(scene, scene.expected, "explain does not know x")
+    assert result(scene, scene.expected).ok
+    assert not result(scene, scene.ends).ok, "the verdicts are missing"
+    failed = result(scene, scene.expected, "explain does not list x")
     assert not failed.ok
-    assert failed.document()["seen"].endswith("; explain does not know x")
+    assert failed.document()["seen"].endswith("; explain does not list x")
 
 
 def test_the_summary_has_a_line_for_each_scene() -> None:
-    table = summary_view([performance(scene, scene.expected) for scene in SCENARIOS])
-    assert table.row_count == len(SCENARIOS)  # type: ignore[union-attr]
+    table = results_table([result(scene, scene.expected) for scene in SCENARIOS])
+    assert table.row_count == len(SCENARIOS)
 
 
 def test_words_on_the_screen() -> None:
-    assert describe_rules(SCENARIOS[0].config) == "all, 30 s, onTimeout fail"
+    assert SCENARIOS[0].rules == "all, 30 s, onTimeout fail"
     assert ended_text({"status": "completed"}) == "completed"
     assert "with a warning: w" in ended_text({"status": "completed", "warning": "w"})

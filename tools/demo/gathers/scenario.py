@@ -1,4 +1,4 @@
-"""What a scene of the gather demo is made of, and how it has to end. Pure; the stage plays it."""
+"""A scenario of the gather demo: what each resource does, and how the gather ends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -7,6 +7,7 @@ from typing import Any
 
 from tools.demo.gathers.behaviour import Behaviour, behaviour_of, direct_behaviour_of
 from tools.demo.gathers.notes import NOTES_PER_ANSWER
+from tools.demo.scenario import Scenario
 
 NAMES = ("resource-1", "resource-2", "resource-3")
 _CALLS_BACK = {Behaviour.ANSWER: 1, Behaviour.TWICE: 2}
@@ -29,7 +30,7 @@ class GatherStrategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherDemoOutcome:
-    """How a gather ends: what is expected, and later what was seen."""
+    """How a gather ends: the expected or the actual ending."""
 
     statuses: tuple[str, ...] = ()  # one for each resource
     respondents: int = 0
@@ -39,38 +40,31 @@ class GatherDemoOutcome:
     special: tuple[str, ...] = ()  # callbacks that do not count, with their verdict
 
     def sentence(self) -> str:
-        """For people."""
-        if not self.statuses:
-            return "no answer"
         counts = f"respondents {self.respondents}, errors {self.errors}, notes {self.notes}"
         text = f"{self.completeness}: {', '.join(self.statuses)} ({counts})"
         return "; ".join([text, *self.special])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatherScenario:
+class GatherScenario(Scenario):
     """One gather, from the request to the last callback. Times are in milliseconds."""
 
-    key: str = field(repr=False)
-    title: str
-    description: str
     delays: tuple[int, ...]
     timeout: int
     strategy: GatherStrategy = GatherStrategy.SSE
     behaviours: Mapping[str, Behaviour] = field(default_factory=dict)
 
     def at_pace(self, pace: float) -> "GatherScenario":
-        """The same scene, quicker or slower."""
+        """Multiply delays and timeout by `pace`."""
         delays = tuple(round(delay * pace) if delay > 0 else delay for delay in self.delays)
         return replace(self, delays=delays, timeout=max(1, round(self.timeout * pace)))
 
     def behaviour(self, name: str) -> Behaviour:
-        """What a resource does in it."""
         read = behaviour_of if self.strategy is GatherStrategy.SSE else direct_behaviour_of
         return self.behaviours.get(name) or read(self.delays[NAMES.index(name)])
 
     def request(self, patient_id: str) -> dict[str, Any]:
-        """What the client sends."""
+        """Build the body of the client's request."""
         return {
             "patientId": patient_id,
             "delays": ",".join(map(str, self.delays)),
@@ -79,20 +73,25 @@ class GatherScenario:
         }
 
     @property
+    def rules(self) -> str:
+        pairs = zip(NAMES, self.delays, strict=True)
+        delays = ",".join(str(self.behaviours.get(name, delay)) for name, delay in pairs)
+        return f"{self.strategy}, delays {delays}, timeout {self.timeout} ms"
+
+    @property
     def callbacks(self) -> int:
-        """How many callbacks its resources send."""
+        """How many callbacks the resources send."""
         if self.strategy is GatherStrategy.EVERYONE:
             return 0
         return sum(_CALLS_BACK.get(self.behaviour(name), 0) for name in NAMES)
 
     @property
     def duration_ms(self) -> int:
-        """How long it takes, with the last callback."""
+        """How long the scenario takes, up to the last callback."""
         return max(self._length(name) for name in NAMES)
 
     @property
     def expected(self) -> GatherDemoOutcome:
-        """How it has to end."""
         statuses = tuple(self._status(name) for name in NAMES)
         respondents = statuses.count("ok")
         return GatherDemoOutcome(
@@ -118,14 +117,14 @@ class GatherScenario:
         return max(delay, 0) if calls_back or self._status(name) == "ok" else self.timeout
 
     def _special(self) -> tuple[str, ...]:
-        told: list[tuple[int, str]] = []
+        found: list[tuple[int, str]] = []
         for name, delay in zip(NAMES, self.delays, strict=True):
             behaviour = self.behaviour(name)
             if behaviour in _CALLS_BACK and delay >= self.timeout:
-                told += [(delay, f"{name} late")] * _CALLS_BACK[behaviour]
+                found += [(delay, f"{name} late")] * _CALLS_BACK[behaviour]
             elif behaviour is Behaviour.TWICE:
-                told.append((delay, f"{name} duplicate"))
-        return tuple(text for _, text in sorted(told))
+                found.append((delay, f"{name} duplicate"))
+        return tuple(text for _, text in sorted(found))
 
 
 def _completeness(respondents: int) -> str:

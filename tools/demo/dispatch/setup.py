@@ -1,10 +1,9 @@
-"""What the demo makes in Muster, and how it takes that away again."""
+"""Creates the demo's pool, event types and subscriptions, and removes them again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from cli.dispatch import job_choice, pools, subscriptions
 from cli.dispatch.parsing import join_path
@@ -13,13 +12,15 @@ from cli.shell.client import Client
 from cli.shell.problems import ProblemResponseError
 from core.dispatch.job import Mode
 from tools.demo.dispatch.receiver import DemoReceiver
+from tools.demo.runner import none_on
 
 POOL = "muster-demo"
 RATE = 600
 VERSION = "1.0"
-# A pool that has just delivered is done with it in a moment.
-_PATIENCE = 5.0
+# A pool is in use until its last deliveries are written.
+_POOL_TIMEOUT = 5.0
 _PAUSE = 0.1
+_GONE = (404, 409)  # there is none, or it has been removed already
 
 SCHEMA = {
     "type": "object",
@@ -55,20 +56,18 @@ SUBSCRIBERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoNames:
-    """The subscribers, and how their things are called in Muster."""
+    """The codes that this run uses in Muster."""
 
     run_id: str
 
     def type_of(self, kind: str) -> str:
-        """The code of an event type."""
         return f"demo-{self.run_id}:shop:{kind}"
 
     def code_of(self, name: str) -> str:
-        """The code of a subscription."""
         return f"demo-{self.run_id}-{name}"
 
     def group_of(self, name: str, customer: str) -> str:
-        """The message group of a subscriber's deliveries for one customer."""
+        """Name the message group of a subscriber's deliveries for one customer."""
         return f"{self.code_of(name)}:{customer}"
 
 
@@ -76,36 +75,38 @@ class DemoNames:
 async def demo_subscriptions(
     muster: Client, receiver: DemoReceiver, run_id: str
 ) -> AsyncIterator[DemoNames]:
-    """Make a pool, event types and subscriptions for a while; afterwards they are gone."""
-    cast = DemoNames(run_id=run_id)
+    """Create a pool, event types and subscriptions for as long as the block lasts."""
+    names = DemoNames(run_id=run_id)
     try:
         await _open_pool(muster)
         for kind in (PLACED, MOVED, BILLED):
-            await _register(muster, cast.type_of(kind), has_schema=kind == PLACED)
-        for role in SUBSCRIBERS:
-            receiver.secrets[role.name] = [await _subscribe(muster, receiver, cast, role)]
-        yield cast
+            await _register(muster, names.type_of(kind), has_schema=kind == PLACED)
+        for subscriber in SUBSCRIBERS:
+            receiver.secrets[subscriber.name] = [
+                await _subscribe(muster, receiver, names, subscriber)
+            ]
+        yield names
     finally:
-        for role in SUBSCRIBERS:
-            await _unsubscribe(muster, cast.code_of(role.name))
+        for subscriber in SUBSCRIBERS:
+            await _unsubscribe(muster, names.code_of(subscriber.name))
         for kind in (PLACED, MOVED, BILLED):
-            await _forget(muster, cast.type_of(kind), has_schema=kind == PLACED)
+            await _forget(muster, names.type_of(kind), has_schema=kind == PLACED)
         await _close_pool(muster)
 
 
 async def _open_pool(muster: Client) -> None:
-    terms = {"name": "Muster's demo", "rateLimit": RATE, "concurrency": 5}
+    limits = {"name": "Muster's demo", "rateLimit": RATE, "concurrency": 5}
     path = join_path(pools.PATH, POOL)
-    if await none_if_missing(muster.get(path)) is None:
-        await muster.post(pools.PATH, {"code": POOL, **terms})
+    if await none_on(muster.get(path), 404) is None:
+        await muster.post(pools.PATH, {"code": POOL, **limits})
     else:
         await muster.post(f"{path}/activate", {})
-        await muster.patch(path, terms)
+        await muster.patch(path, limits)
 
 
 async def _close_pool(muster: Client) -> None:
-    """Archive it, unless somebody else's demo needs it."""
-    deadline = asyncio.get_running_loop().time() + _PATIENCE
+    """Archive the pool, unless another demo uses it."""
+    deadline = asyncio.get_running_loop().time() + _POOL_TIMEOUT
     while True:
         try:
             await muster.delete(join_path(pools.PATH, POOL))
@@ -131,43 +132,37 @@ async def _register(muster: Client, code: str, *, has_schema: bool) -> None:
 async def _forget(muster: Client, code: str, *, has_schema: bool) -> None:
     path = join_path(event_types.PATH, code)
     if has_schema:
-        await none_if_missing(muster.post(f"{path}/schemas/{VERSION}/deprecate", {}))
-        await none_if_missing(muster.post(f"{path}/archive", {}))
-    await none_if_missing(muster.delete(path))
+        await none_on(muster.post(f"{path}/schemas/{VERSION}/deprecate", {}), *_GONE)
+        await none_on(muster.post(f"{path}/archive", {}), *_GONE)
+    await none_on(muster.delete(path), *_GONE)
 
 
 async def _subscribe(
-    muster: Client, receiver: DemoReceiver, cast: DemoNames, role: DemoSubscriber
+    muster: Client, receiver: DemoReceiver, names: DemoNames, subscriber: DemoSubscriber
 ) -> str:
-    code = cast.code_of(role.name)
+    code = names.code_of(subscriber.name)
     body = {
         "code": code,
-        "name": role.name.capitalize(),
-        "target": receiver.url_of(role.name),
-        "eventTypes": [{"eventTypeCode": cast.type_of(role.takes)}],
-        "dispatchPoolId": role.pool,
-        "mode": role.mode.value,
-        "dataOnly": not role.enveloped,
+        "name": subscriber.name.capitalize(),
+        "target": receiver.url_of(subscriber.name),
+        "eventTypes": [{"eventTypeCode": names.type_of(subscriber.takes)}],
+        "dispatchPoolId": subscriber.pool,
+        "mode": subscriber.mode.value,
+        "dataOnly": not subscriber.enveloped,
     }
     await muster.post(subscriptions.PATH, body)
     return str((await muster.get(join_path(subscriptions.PATH, code, "secret")))["secret"])
 
 
 async def _unsubscribe(muster: Client, code: str) -> None:
-    """Take a subscription away, with what it left undelivered if the demo broke off."""
-    found = await none_if_missing(muster.get(join_path(subscriptions.PATH, code)))
+    """Remove a subscription, with the jobs that it left open if the demo broke off."""
+    found = await none_on(muster.get(join_path(subscriptions.PATH, code)), 404)
     if found is None:
         return
-    left = {"subscriptionId": found["id"], "status": ["ERROR", "QUEUED", "PENDING"], "limit": 500}
-    await muster.post(f"{job_choice.PATH}/cancel", left)
-    await none_if_missing(muster.delete(join_path(subscriptions.PATH, code)))
-
-
-async def none_if_missing(asking: Awaitable[Any]) -> Any:
-    """The answer, or None if there is nothing of that name, or it has gone that way already."""
-    try:
-        return await asking
-    except ProblemResponseError as problem:
-        if problem.status not in {404, 409}:
-            raise
-        return None
+    open_jobs = {
+        "subscriptionId": found["id"],
+        "status": ["ERROR", "QUEUED", "PENDING"],
+        "limit": 500,
+    }
+    await muster.post(f"{job_choice.PATH}/cancel", open_jobs)
+    await none_on(muster.delete(join_path(subscriptions.PATH, code)), *_GONE)

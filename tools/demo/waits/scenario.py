@@ -1,9 +1,12 @@
-"""What a scene of the demo is made of. Pure data; the stage plays it."""
+"""A scenario of the wait demo: one wait, the events that come for it, and how it ends."""
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from tools.demo.scenario import Scenario
 
 API = "api_response"
 KAFKA = "kafka_event"
@@ -15,12 +18,12 @@ class Via(StrEnum):
 
     CALLBACK = "callback"
     KAFKA = "kafka"  # the same as a topic's event, handed in by HTTP
-    TOPIC = "topic"  # a record on a real broker
+    TOPIC = "topic"  # a message on a real broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedEvent:
-    """An event of the external service, `at` seconds after the scene began."""
+    """An event of the external service, `at` seconds after the scenario began."""
 
     via: Via
     at: float
@@ -32,13 +35,12 @@ class ScriptedEvent:
 
     @property
     def expected_verdict(self) -> str:
-        """What Muster should say to it."""
         return verdict_text(self.via, self.verdict, self.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitDemoOutcome:
-    """How a scene ends: what is expected, and later what was seen."""
+    """How a wait ends: the expected or the actual ending."""
 
     status: str
     received: frozenset[str] = frozenset()
@@ -48,7 +50,6 @@ class WaitDemoOutcome:
     verdicts: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """For people."""
         text = self.status + (", partial" if self.partial else "")
         text += ", with a warning" if self.warned else ""
         if self.received:
@@ -60,41 +61,34 @@ class WaitDemoOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitScenario:
+class WaitScenario(Scenario):
     """One correlation, from its registration to its end."""
 
-    key: str = field(repr=False)
-    title: str
-    description: str
     config: Mapping[str, Any]
     ends: WaitDemoOutcome
-    arrivals: tuple[ScriptedEvent, ...] = ()
+    events: tuple[ScriptedEvent, ...] = ()
     early: tuple[ScriptedEvent, ...] = ()
 
     @property
     def calls_api(self) -> bool:
-        """Whether the workflow calls the external service at all."""
         return bool(self.config.get("apiCall", {}).get("enabled"))
 
     @property
     def publishes(self) -> bool:
-        """Whether the end of its wait is told to a topic."""
+        """Whether a completion event goes to a topic when the wait ends."""
         return bool(self.config.get("publishCompletion"))
 
     @property
+    def rules(self) -> str:
+        config, policy = self.config, self.config.get("onTimeout", "fail")
+        return f"{config['aggregationStrategy']}, {config['timeout']:g} s, onTimeout {policy}"
+
+    @property
     def expected(self) -> WaitDemoOutcome:
-        """The ending, with the verdicts that the arrivals should get in their order."""
-        order = [*self.early, *sorted(self.arrivals, key=lambda arrival: arrival.at)]
-        return WaitDemoOutcome(
-            status=self.ends.status,
-            received=self.ends.received,
-            lacking=self.ends.lacking,
-            partial=self.ends.partial,
-            warned=self.ends.warned,
-            verdicts=tuple(arrival.expected_verdict for arrival in order),
-        )
+        order = [*self.early, *sorted(self.events, key=lambda event: event.at)]
+        verdicts = tuple(event.expected_verdict for event in order)
+        return dataclasses.replace(self.ends, verdicts=verdicts)
 
 
 def verdict_text(via: Via, verdict: Any, reason: Any) -> str:
-    """A verdict as the summary shows it."""
     return f"{via} {verdict}" if verdict == "matched" else f"{via} {verdict} ({reason})"
