@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 from bench.stage import Stage
 from bench.wire import Door
-from cli.operations.provision import prepare_database
 from cli.operations.up import READINESS_PATH
 from core.access.secret_keys import format_key
+from host.provision import prepare_database
 from host.ray.serving import serve, stop_serving
 from serve_app.app import make_app
 from settings.settings import Settings

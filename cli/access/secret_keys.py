@@ -1,9 +1,9 @@
-"""The keys that stored secrets are encrypted under, for commands that work on the database."""
+"""The keys that encrypt stored secrets, for commands that work on the database."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.shell.errors import CommandError
+from cli.shell.errors import CommandError, as_sentence
 from core.shared.errors import MusterError
 from host.paths import instance_paths
 from settings.settings import Settings
@@ -13,18 +13,18 @@ from storage.encryption.cipher import SETTING, FileKeys, FixedKeys, KeyRing
 
 @dataclass(frozen=True, slots=True)
 class SecretKeys:
-    """The keys at hand, and the file they are in if they are in one."""
+    """The keys, and the file that holds them if there is one."""
 
     ring: KeyRing
     file: Path | None
 
 
 def use_secret_keys(data_dir: Path) -> SecretKeys:
-    """Let this process encrypt and decrypt as the instance does that has this data folder."""
+    """Let this process encrypt and decrypt as the instance of this data folder does."""
     try:
         found = _find(data_dir)
     except MusterError as error:
-        raise CommandError(f"{error}.") from error
+        raise CommandError(as_sentence(error)) from error
     cipher.install(found.ring)
     return found
 
@@ -36,7 +36,7 @@ def _find(data_dir: Path) -> SecretKeys:
     file = instance_paths(data_dir).secret_key
     if not file.exists():
         raise CommandError(
-            f"There is no key for secrets: set {SETTING}, or name the data folder of the instance "
+            f"No encryption key was found: set {SETTING}, or name the data folder of the instance "
             "with --data-dir."
         )
     return SecretKeys(KeyRing(FileKeys(str(file))), file)

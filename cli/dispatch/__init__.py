@@ -1,1 +1,1 @@
-"""Events, those who want them, and the deliveries that bring them there."""
+"""Commands about subscriptions, pools, jobs, message groups, warnings and breakers."""

@@ -1,50 +1,52 @@
-"""`muster breakers`: targets that are left alone because they fail."""
+"""`muster breakers`: targets that are not called because they fail."""
 
 from typing import Annotated
 
 import typer
 
-from cli.dispatch.monitoring_views import breakers_view
-from cli.dispatch.parsing import explain_not_found, join_path
-from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.context import CommandContext, subcommand
 from cli.shell.errors import InputError
-from cli.shell.lazy import SETTINGS, example
-from cli.shell.tables import print_page
+from cli.shell.lazy import command_group
+from cli.shell.output import RightAligned, columns, length, number, percent, styled
+from cli.shell.parsing import join_path
+from cli.shell.resource import explain_not_found, page_items, print_page
 from core.dispatch.breaker import BreakerState
 
 PATH = "/monitoring/circuit-breakers"
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="See which targets are left alone for failing, and try them again.",
+BREAKERS = columns(
+    ("target", "name"),
+    ("pool", "poolCode"),
+    ("state", "state", styled({"CLOSED": "green", "HALF_OPEN": "yellow", "OPEN": "bold red"})),
+    ("succeeded", "successfulCalls", number),
+    ("failed", "failedCalls", number),
+    ("held back", "rejectedCalls", number),
+    ("failure rate", "failureRate", percent),
+    ("next try in", "openForSeconds", RightAligned(length)),
 )
+app = command_group()
 
 
-@app.command("list", epilog=example("muster breakers list --state open"))
-@command
+@subcommand(app, "list", "muster breakers list --state open")
 async def list_(
     shell: CommandContext,
     state: Annotated[
-        BreakerState | None, typer.Option(help="Only those.", case_sensitive=False)
+        BreakerState | None, typer.Option(help="Only breakers of this state.", case_sensitive=False)
     ] = None,
 ) -> None:
-    """List the targets that were called within the last hour, and how they fare."""
+    """List the targets of the last hour, with their circuit breakers and failure rates."""
     async with shell.connect() as client:
         page = await client.get(PATH)
     if state is not None:
-        page["items"] = [one for one in page["items"] if one["state"] == state.value]
-    print_page(page, breakers_view, shell)
+        page["items"] = [one for one in page_items(page) if one["state"] == state.value]
+    print_page(page, BREAKERS, "No targets.", shell)
 
 
-@app.command(
+@subcommand(
+    app,
     "reset",
-    epilog=example(
-        "muster breakers reset https://billing.example.com/hook", "muster breakers reset --all"
-    ),
+    "muster breakers reset https://billing.example.com/hook",
+    "muster breakers reset --all",
 )
-@command
 async def reset(
     shell: CommandContext,
     target: Annotated[
@@ -52,16 +54,14 @@ async def reset(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All targets.")] = False,
 ) -> None:
-    """Try a target again at once, whatever it did before."""
+    """Close a target's breaker: deliveries to the target are tried again at once."""
     if (target is not None) == everything:
         raise InputError("Name a target, or give --all.")
     path = f"{PATH}/reset-all" if target is None else join_path(PATH, target, "reset")
     async with shell.connect() as client:
-        told = f"Nothing was delivered to {target} lately: see `muster breakers list`."
-        with explain_not_found(told):
+        with explain_not_found(
+            f"Nothing was delivered to {target} in the last hour: see `muster breakers list`."
+        ):
             done = await client.post(path, {})
-    if shell.as_json:
-        print_json(done)
-    else:
-        many = done["reset"]
-        out.print("1 target is tried again." if many == 1 else f"{many} targets are tried again.")
+    count = done["reset"]
+    shell.print(done, f"{count} breaker{'' if count == 1 else 's'} reset.")

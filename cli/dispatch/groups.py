@@ -1,71 +1,129 @@
-"""`muster groups`: message groups, what blocks them, and how they go on."""
+"""`muster groups`: message groups, what blocks them, and how they continue."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from cli.dispatch.group_views import group_summary, group_view, groups_view
-from cli.dispatch.parsing import CursorOption, explain_not_found, join_path
-from cli.shell.client import Client
-from cli.shell.context import CommandContext, command, out, print_json
-from cli.shell.lazy import SETTINGS, example
-from cli.shell.tables import print_page
+from cli.dispatch.job_filters import attempts, job_status
+from cli.shell.context import CommandContext, out, print_json, subcommand
+from cli.shell.durations import format_duration
+from cli.shell.output import (
+    Document,
+    RightAligned,
+    columns,
+    error,
+    length,
+    moment,
+    number,
+    pairs,
+    sections,
+    styled,
+    table,
+)
+from cli.shell.resource import ApiResource, CursorOption, explain_not_found, print_cursor
 from core.dispatch.groups import GroupState
 
 PATH = "/api/dispatch-groups"
+MAX_COUNTED = 1_000
+STATE = styled(
+    {
+        "parked": "yellow",
+        "blocked": "bold red",
+        "delivering": "green",
+        "waiting": "cyan",
+        "ready": "cyan",
+        "failed": "red",
+        "empty": "dim",
+    }
+)
 GroupArgument = Annotated[
     str,
     typer.Argument(
-        help="The group: SUBSCRIPTION:GROUP for those of events, as in billing:customer-17.",
+        help="The group; SUBSCRIPTION:GROUP for events, as in billing:customer-17.",
         metavar="GROUP",
     ),
 ]
-# A group is there as long as something of it is to be delivered, or has failed.
-_EMPTY = "Nothing waits in group {name}, and nothing failed: see `muster groups list`."
-GroupLimitOption = Annotated[int, typer.Option(min=1, max=200, help="How many on one page.")]
+GroupLimitOption = Annotated[int, typer.Option(min=1, max=200, help="Jobs on one page.")]
 GroupPoolOption = Annotated[
-    str | None, typer.Option(help="Its pool, where several have a group of this name.")
+    str | None, typer.Option(help="The group's pool, if several pools have a group of this name.")
 ]
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Look at message groups: what blocks them; hold back, set free, skip.",
+
+@RightAligned
+def _waiting(group: Document) -> str:
+    waiting = group.get("waiting") or 0
+    return f"{waiting:,} or more" if waiting >= MAX_COUNTED else f"{waiting:,}"
+
+
+def _head(group: Document) -> str:
+    head = group.get("head")
+    if not head:
+        return ""
+    return f"{head['id']}, {head['status']}, created {format_duration(head['ageSeconds'])} ago"
+
+
+def _parked(group: Document) -> Text:
+    parked = group.get("parked")
+    if not parked:
+        return Text("")
+    reason = f": {parked['reason']}" if parked.get("reason") else ""
+    return Text(f"by {parked.get('by')}, {moment(parked.get('at'))}{reason}")
+
+
+GROUP = (("group", "name"), ("pool", "dispatchPoolCode"), ("state", "state", STATE))
+groups = ApiResource(
+    "group",
+    "groups",
+    PATH,
+    argument=GroupArgument,
+    example="billing:customer-17",
+    listing=columns(
+        *GROUP,
+        ("waiting", _waiting),
+        ("head", lambda group: str((group.get("head") or {}).get("id", ""))),
+        ("age", lambda group: length((group.get("head") or {}).get("ageSeconds"))),
+        ("error", lambda group: error((group.get("head") or {}).get("lastError"))),
+    ),
+    details=columns(
+        *GROUP,
+        ("parked", _parked),
+        ("waiting", _waiting),
+        ("head", _head),
+        ("error", lambda group: error((group.get("head") or {}).get("lastError"))),
+        ("next attempt", lambda group: moment((group.get("head") or {}).get("scheduledFor"))),
+    ),
 )
+JOBS = columns(
+    "id",
+    ("sequence", "sequence", number),
+    ("status", job_status),
+    "mode",
+    ("attempts", attempts),
+    ("created", "createdAt", moment),
+)
+app = groups.app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupListOptions:
+class GroupFilters:
     """Which groups a listing shows."""
 
-    state: Annotated[GroupState | None, typer.Option(help="Only those that stand so.")] = None
-    pool: Annotated[str | None, typer.Option(help="Only those of this pool.")] = None
-    limit: GroupLimitOption = 50
-    cursor: CursorOption = None
-
-    def params(self) -> dict[str, str | int | float | None]:
-        """The listing's query."""
-        return {
-            "state": self.state.value if self.state else None,
-            "pool": self.pool,
-            "limit": self.limit,
-            "cursor": self.cursor,
-        }
+    state: Annotated[GroupState | None, typer.Option(help="Only groups in this state.")] = None
+    pool: Annotated[str | None, typer.Option(help="Only groups of this pool.")] = None
 
 
-@app.command("list", epilog=example("muster groups list --state blocked"))
-@command
-async def list_(options: GroupListOptions, shell: CommandContext) -> None:
-    """List groups with jobs to deliver, or with failed ones: what heads each, and since when."""
-    async with shell.connect() as client:
-        page = await client.get(PATH, options.params())
-    print_page(page, groups_view, shell)
+groups.add_list(
+    "List the groups with jobs to deliver or with failed jobs, and the job at the head of each.",
+    "muster groups list --state blocked",
+    filters=GroupFilters,
+    limit=50,
+    max_limit=200,
+)
 
 
-@app.command("show", epilog=example("muster groups show billing:customer-17"))
-@command
+@subcommand(app, "show", "muster groups show billing:customer-17")
 async def show(
     name: GroupArgument,
     shell: CommandContext,
@@ -73,70 +131,61 @@ async def show(
     limit: GroupLimitOption = 50,
     cursor: CursorOption = None,
 ) -> None:
-    """Show one group: its head, and what waits behind that in order."""
+    """Show one group: the job at its head, and the jobs that wait behind it in order."""
     params = {"pool": pool, "limit": limit, "cursor": cursor}
     async with shell.connect() as client:
-        with explain_not_found(_EMPTY.format(name=name)):
-            found = await client.get(join_path(PATH, name), params)
+        with _explain_empty(name):
+            group = await client.get(groups.path_of(name), params)
     if shell.as_json:
-        print_json(found)
+        print_json(group)
         return
-    out.print(group_view(found))
-    if found.get("nextCursor"):
-        out.print(f"[dim]More: --cursor {found['nextCursor']}[/]", soft_wrap=True)
+    jobs = group.get("jobs")
+    head = pairs(groups.details, group)
+    out.print(sections(head, table(JOBS, jobs)) if jobs else head)
+    print_cursor(group)
 
 
-@app.command("park", epilog=example("muster groups park billing:customer-17 --reason 'disputed'"))
-@command
+@subcommand(app, "park", "muster groups park billing:customer-17 --reason 'disputed'")
 async def park(
     name: GroupArgument,
     shell: CommandContext,
-    reason: Annotated[str | None, typer.Option(help="Why, for whoever looks at it.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why; shown with the group.")] = None,
     pool: GroupPoolOption = None,
 ) -> None:
-    """Hold a group back: nothing of it is delivered until it is resumed."""
-    async with shell.connect() as client:
-        body = {"reason": reason} if reason is not None else {}
-        _print_group(await _change(client, name, "park", pool, body), "is held back", shell)
+    """Park a group: none of its jobs is delivered until it is resumed."""
+    body = {"reason": reason} if reason is not None else {}
+    await _change(shell, name, "park", "is parked", {"pool": pool}, body)
 
 
-@app.command("resume", epilog=example("muster groups resume billing:customer-17"))
-@command
+@subcommand(app, "resume", "muster groups resume billing:customer-17")
 async def resume(name: GroupArgument, shell: CommandContext, pool: GroupPoolOption = None) -> None:
-    """Set a group free; if a failed job blocks it, that is delivered again first."""
-    async with shell.connect() as client:
-        _print_group(await _change(client, name, "resume", pool), "goes on", shell)
+    """Resume a group; a failed job that blocks it is delivered again first."""
+    await _change(shell, name, "resume", "continues", {"pool": pool})
 
 
-@app.command("skip", epilog=example("muster groups skip billing:customer-17"))
-@command
+@subcommand(app, "skip", "muster groups skip billing:customer-17")
 async def skip(
     name: GroupArgument,
     shell: CommandContext,
     pool: GroupPoolOption = None,
-    job: Annotated[str | None, typer.Option(help="Only if this job is its head.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only if this job is at the head.")] = None,
 ) -> None:
-    """Let a group go on without its head: put aside what failed, or cancel what waits."""
-    async with shell.connect() as client:
-        group = await _change(client, name, "skip", pool, job=job)
-    _print_group(group, "goes on without its head", shell)
+    """Skip the job at a group's head: a failed job is ignored, a waiting one is cancelled."""
+    await _change(shell, name, "skip", "continues after its head", {"pool": pool, "jobId": job})
 
 
 async def _change(
-    client: Client,
-    name: str,
-    verb: str,
-    pool: str | None,
-    body: dict[str, Any] | None = None,
-    job: str | None = None,
-) -> Any:
-    params = {"pool": pool, "jobId": job}
-    with explain_not_found(_EMPTY.format(name=name)):
-        return await client.post(join_path(PATH, name, verb), body or {}, params=params)
+    shell: CommandContext, name: str, verb: str, done: str, params: Any, body: Any = None
+) -> None:
+    async with shell.connect() as client:
+        with _explain_empty(name):
+            group = await client.post(groups.path_of(name, verb), body or {}, params=params)
+    sentence = f"Group {group['name']} {done}: {group.get('state')}, {_waiting(group)} to deliver"
+    shell.print(group, sentence)
 
 
-def _print_group(group: Any, what: str, shell: CommandContext) -> None:
-    if shell.as_json:
-        print_json(group)
-    else:
-        out.print(f"Group {group['name']} {what}: ", group_summary(group), sep="", soft_wrap=True)
+def _explain_empty(name: str) -> Any:
+    """Explain a 404: a group exists as long as it has jobs to deliver or failed jobs."""
+    return explain_not_found(
+        f"Group {name} has no job to deliver and none that failed: see `muster groups list`."
+    )

@@ -1,189 +1,231 @@
-"""`muster jobs`: deliveries from the shell."""
+"""`muster jobs`: deliveries."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from cli.dispatch import job_verbs
-from cli.dispatch.job_choice import PATH, JobFilterOptions, JobIdArgument, job_path, query_params
-from cli.dispatch.job_views import job_view, jobs_view
-from cli.dispatch.parsing import (
-    CursorOption,
-    LimitOption,
-    encode_with_raw,
-    parse_pairs,
-    parse_seconds,
+from cli.dispatch.delivery_options import DeliveryOptions
+from cli.dispatch.job_actions import job_action, resend
+from cli.dispatch.job_filters import (
+    JOBS,
+    PATH,
+    JobFilterOptions,
+    JobIdArgument,
+    attempts,
+    job_path,
+    job_status,
 )
 from cli.dispatch.recover import recover
 from cli.dispatch.secrets import own_secret
-from cli.shell.context import CommandContext, command, out, print_json
-from cli.shell.credentials import parse_auth, parse_headers
+from cli.shell.context import CommandContext, subcommand
+from cli.shell.durations import format_duration
 from cli.shell.json_input import read_json_text
-from cli.shell.lazy import SETTINGS, example
-from cli.shell.tables import print_page
-from core.dispatch.job import Mode
-from core.dispatch.subscription import Signature
+from cli.shell.lazy import command_group
+from cli.shell.options import ApiField, request_fields
+from cli.shell.output import (
+    Document,
+    RightAligned,
+    clock_time,
+    columns,
+    dim,
+    error,
+    key_values,
+    length,
+    milliseconds,
+    moment,
+    pairs,
+    pretty,
+    sections,
+    short_line,
+    styled,
+    table,
+    text,
+)
+from cli.shell.parsing import encode_with_raw, parse_entries
+from cli.shell.resource import CursorOption, LimitOption, print_page
+from core.dispatch.job_actions import JobAction
 
 SOURCE = "muster-cli"
+app = command_group()
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Look at deliveries, post them, and put right those that failed.",
+
+def _target(job: Document) -> Text:
+    return Text(f"{job.get('targetUrl')}{'  (with credentials)' if job.get('hasAuth') else ''}")
+
+
+def _mode(job: Document) -> str:
+    sequence = f", sequence {job.get('sequence')}" if job.get("messageGroup") else ""
+    return f"{job.get('mode')}{sequence}"
+
+
+def _not_before(job: Document) -> str:
+    return "" if job.get("completedAt") else moment(job.get("scheduledFor"))
+
+
+def _ended(job: Document) -> str:
+    took = job.get("durationMillis")
+    after = "" if took is None else f", after {format_duration(took / 1000)}"
+    return f"{moment(job.get('completedAt'))}{after}"
+
+
+JOB = columns(
+    ("job", "id"),
+    "kind",
+    "code",
+    ("status", job_status),
+    ("error", "lastError", error),
+    ("target", _target),
+    "signature",
+    ("pool", "dispatchPoolCode"),
+    ("group", "messageGroup"),
+    ("mode", _mode),
+    ("event", "eventId"),
+    ("subscription", "subscriptionId"),
+    "source",
+    "subject",
+    ("correlation", "correlationId"),
+    ("client", "clientId"),
+    ("schema", "schemaId"),
+    ("idempotency key", "idempotencyKey"),
+    ("metadata", "metadata", key_values),
+    ("attempts", attempts),
+    ("timeout", "timeoutSeconds", length),
+    ("created", "createdAt", moment),
+    ("not before", _not_before),
+    ("expires", "expiresAt", moment),
+    ("ended", _ended),
+    ("ignored", "ignoredAt", moment),
+)
+ATTEMPTS = columns(
+    ("attempt", "attemptNumber", RightAligned(text)),
+    ("time", "attemptedAt", clock_time),
+    ("result", "status", styled({"SUCCESS": "green", "DEFERRED": "yellow"}, "red")),
+    ("HTTP", "responseCode", RightAligned(text)),
+    ("took", "durationMillis", milliseconds),
+    ("answer", lambda one: Text(short_line(one.get("errorMessage") or one.get("responseBody")))),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobListOptions(JobFilterOptions):
-    """Which jobs a listing shows."""
-
-    limit: LimitOption = 50
-    cursor: CursorOption = None
-
-
-@app.command(
+@subcommand(
+    app,
     "list",
-    epilog=example(
-        "muster jobs list --status error --since 1h",
-        "muster jobs list --group billing:customer-17",
-    ),
+    "muster jobs list --status error --since 1h",
+    "muster jobs list --group billing:customer-17",
 )
-@command
-async def list_(options: JobListOptions, shell: CommandContext) -> None:
-    """List deliveries, newest first, page by page."""
+async def list_(
+    filters: JobFilterOptions,
+    shell: CommandContext,
+    limit: LimitOption = 50,
+    cursor: CursorOption = None,
+) -> None:
+    """List jobs, newest first, page by page."""
     async with shell.connect() as client:
-        chosen = query_params(await options.conditions(client))
-        page = await client.get(PATH, {**chosen, "limit": options.limit, "cursor": options.cursor})
-    print_page(page, jobs_view, shell)
+        chosen = await filters.conditions(client)
+        page = await client.get(PATH, {**chosen, "limit": limit, "cursor": cursor})
+    print_page(page, JOBS, "No jobs.", shell)
 
 
-@app.command("show", epilog=example("muster jobs show 0PJ3F6SK81VB8"))
-@command
+@subcommand(app, "show", "muster jobs show 0PJ3F6SK81VB8")
 async def show(job_id: JobIdArgument, shell: CommandContext) -> None:
-    """Show one delivery: what it brings, where to, and what each attempt came to."""
+    """Show one job: its payload, its target, and the result of each attempt."""
     async with shell.connect() as client:
-        found = await client.get(job_path(job_id))
-    print_json(found) if shell.as_json else out.print(job_view(found))
+        job = await client.get(job_path(job_id))
+    tried = job.get("attempts")
+    made = table(ATTEMPTS, tried) if tried else dim("No attempt was made yet.")
+    shell.print(job, sections(pairs(JOB, job), made, *_payload(job)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostJobOptions:
-    """A job to post; what is not given is Muster's usual."""
+    """A job to post."""
 
     data: Annotated[
-        str, typer.Option("--data", "-d", help="What it brings: JSON, @file, or -.")
+        str,
+        typer.Option("--data", "-d", help="The payload: JSON, @file, or -."),
+        ApiField("payload", read_json_text),
     ] = "{}"
-    source: Annotated[str, typer.Option(help="Who wants it delivered.")] = SOURCE
-    subject: Annotated[str | None, typer.Option(help="What it is about.")] = None
+    source: Annotated[str, typer.Option(help="Who posts the job.")] = SOURCE
+    subject: Annotated[str | None, typer.Option(help="What the job is about.")] = None
     group: Annotated[
-        str | None, typer.Option(help="Message group: its jobs keep their order, but IMMEDIATE.")
-    ] = None
-    mode: Annotated[
-        Mode | None,
-        typer.Option(help="What its group does when it fails.", case_sensitive=False),
-    ] = None
-    sequence: Annotated[int | None, typer.Option(min=0, help="Its place in the group.")] = None
-    pool: Annotated[str | None, typer.Option(help="The pool that delivers it.")] = None
-    delay: Annotated[str | None, typer.Option(help="Not before, as in 10m.")] = None
-    max_age: Annotated[str | None, typer.Option(help="Not after, as in 1d.")] = None
-    timeout: Annotated[str | None, typer.Option(help="How long an attempt may take.")] = None
-    retries: Annotated[int | None, typer.Option(min=1, help="Attempts in all.")] = None
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="Posted again with it, it is still one job.")
-    ] = None
-    correlation: Annotated[str | None, typer.Option(help="Correlation id.")] = None
-    client: Annotated[str | None, typer.Option(help="The client that it is about.")] = None
-    schema: Annotated[str | None, typer.Option(help="Id of a schema that the data must fit.")] = (
-        None
-    )
-    header: Annotated[
-        list[str] | None, typer.Option(help="A header as NAME=VALUE; once for each.")
-    ] = None
-    bearer: Annotated[
         str | None,
-        typer.Option(help="Token to show there: @file or - keeps it out of the process list."),
+        typer.Option(help="Message group, whose jobs keep their order unless IMMEDIATE."),
+        ApiField("messageGroup"),
     ] = None
-    basic: Annotated[
-        str | None, typer.Option(help="USER:PASSWORD to show there, @file or - likewise.")
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A job posted again with this key is the same job.")
     ] = None
-    signature: Annotated[
-        Signature | None, typer.Option(help="As Standard Webhooks has it, or one hash.")
+    correlation: Annotated[
+        str | None, typer.Option(help="Correlation id."), ApiField("correlationId")
+    ] = None
+    client: Annotated[
+        str | None, typer.Option(help="The client that the job is about."), ApiField("clientId")
+    ] = None
+    schema: Annotated[
+        str | None,
+        typer.Option(help="Id of a schema that validates the data."),
+        ApiField("schemaId"),
     ] = None
     metadata: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE to keep with it; once for each.")
+        list[str] | None,
+        typer.Option(help="KEY=VALUE to store with the job; repeatable."),
+        parse_entries("metadata"),
     ] = None
     envelope: Annotated[
-        bool, typer.Option("--envelope", help="Put the data in an envelope with ids and times.")
+        bool,
+        typer.Option("--envelope", help="Deliver the data in an envelope with ids and times."),
+        ApiField("dataOnly", lambda envelope: not envelope),
     ] = False
 
-    def body(self, code: str, target: str) -> bytes:
-        """The request, with the data as it was written, digit by digit."""
-        metadata = parse_pairs(self.metadata or (), "metadata")
-        given = {
-            "code": code,
-            "targetUrl": target,
-            "source": self.source,
-            "subject": self.subject,
-            "messageGroup": self.group,
-            "mode": self.mode.value if self.mode else None,
-            "sequence": self.sequence,
-            "dispatchPoolId": self.pool,
-            "delaySeconds": parse_seconds(self.delay),
-            "maxAgeSeconds": parse_seconds(self.max_age),
-            "timeoutSeconds": parse_seconds(self.timeout),
-            "maxRetries": self.retries,
-            "idempotencyKey": self.idempotency_key,
-            "correlationId": self.correlation,
-            "clientId": self.client,
-            "schemaId": self.schema,
-            "headers": parse_headers(self.header) if self.header else None,
-            "auth": parse_auth(self.bearer, self.basic),
-            "signature": self.signature.value if self.signature else None,
-            "metadata": [{"key": key, "value": value} for key, value in metadata] or None,
-            "dataOnly": False if self.envelope else None,
-        }
-        return encode_with_raw(given, "payload", read_json_text(self.data))
 
-
-@app.command(
+@subcommand(
+    app,
     "post",
-    epilog=example(
-        """muster jobs post shop:orders:order:ship https://shop.example.com/in -d '{"order": 17}'"""
-    ),
+    """muster jobs post shop:orders:order:ship https://shop.example.com/in -d '{"order": 17}'""",
 )
-@command
 async def post(
-    code: Annotated[str, typer.Argument(help="What it is.", metavar="CODE")],
-    target: Annotated[str, typer.Argument(help="Where it is delivered.", metavar="URL")],
+    code: Annotated[str, typer.Argument(help="What kind of job it is.", metavar="CODE")],
+    target: Annotated[str, typer.Argument(help="Where to deliver it.", metavar="URL")],
     options: PostJobOptions,
+    delivery: DeliveryOptions,
     shell: CommandContext,
 ) -> None:
-    """Post a job to be delivered: signed, retried, rated and ordered as those of events are."""
-    body = options.body(code, target)
+    """Post a job: it is signed, retried, rate-limited and ordered as deliveries of events are."""
+    fields = {"code": code, "targetUrl": target, **request_fields(options, delivery)}
+    # The payload is sent as it was written, digit by digit.
+    body = encode_with_raw(fields, "payload", fields.pop("payload"))
     async with shell.connect() as client:
         job = await client.post(PATH, body)
-    if shell.as_json:
-        print_json(job)
-    else:
-        out.print(f"Job {job['id']} is {job['status']}.", markup=False)
+    shell.print(job, f"Job {job['id']} is {job['status']}.")
 
 
-for _name, _verb, _examples in (
-    ("secret", own_secret, ["muster jobs secret"]),
-    ("requeue", job_verbs.requeue, ["muster jobs requeue --code shop:orders:order:created"]),
-    ("resend", job_verbs.resend, ["muster jobs resend 0PJ3F6SK81VB8"]),
-    ("cancel", job_verbs.cancel, ["muster jobs cancel --group billing:customer-17"]),
-    ("complete", job_verbs.complete, ["muster jobs complete 0PJ3F6SK81VB8"]),
-    ("ignore", job_verbs.ignore, ["muster jobs ignore --pool slow-partner --yes"]),
-    (
-        "recover",
-        recover,
-        [
-            "muster jobs recover --since 2h --dry-run",
-            "muster jobs recover --since 2h --subscription billing --yes",
-        ],
-    ),
+subcommand(app, "secret", "muster jobs secret")(own_secret)
+for _action, _selection in (
+    (JobAction.REQUEUE, "--code shop:orders:order:created"),
+    (JobAction.CANCEL, "--group billing:customer-17"),
+    (JobAction.COMPLETE, "0PJ3F6SK81VB8"),
+    (JobAction.IGNORE, "--pool slow-partner --yes"),
 ):
-    app.command(_name, epilog=example(*_examples))(_verb)
+    _example = f"muster jobs {_action.value} {_selection}"
+    subcommand(app, _action.value, _example)(job_action(_action))
+subcommand(app, "resend", "muster jobs resend 0PJ3F6SK81VB8")(resend)
+subcommand(
+    app,
+    "recover",
+    "muster jobs recover --since 2h --dry-run",
+    "muster jobs recover --since 2h --subscription billing --yes",
+)(recover)
+
+
+def _payload(job: Document) -> list[RenderableType]:
+    match job.get("payloadEncoding"):
+        case "none":
+            return [dim("The payload is no longer stored.")]
+        case "json":
+            return [dim("payload"), Text(pretty(job.get("payload")))]
+        case "base64":
+            return [dim("payload"), Text(f"{job.get('payload')}  (base64)")]
+        case _:
+            return [dim("payload"), Text(str(job.get("payload")))]

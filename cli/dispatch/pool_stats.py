@@ -1,59 +1,97 @@
-"""`muster pools stats`: how pools fare, once or live."""
+"""`muster pools stats`: what pools deliver, once or live."""
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import RenderableType
-from rich.live import Live
 from rich.text import Text
 
-from cli.dispatch.pool_views import stats_view
-from cli.shell.context import CommandContext, command, out, print_error, print_json, print_json_line
+from cli.shell.context import CommandContext
 from cli.shell.errors import CommandError
-from cli.shell.polling import looks
+from cli.shell.output import (
+    Document,
+    RightAligned,
+    columns,
+    dim,
+    milliseconds,
+    number,
+    percent,
+    styled,
+    table,
+)
+from cli.shell.watching import WatchOptions, show_or_watch
 
 PATH = "/monitoring/pool-stats"
-PoolStatsDocument = Mapping[str, Any]
+STATUS = styled({"ACTIVE": "green", "SUSPENDED": "yellow", "ARCHIVED": "dim"})
 
 
-@command
+@RightAligned
+def rate(value: int | None) -> str:
+    """Show deliveries per minute."""
+    return "no limit" if value is None else f"{value:,}"
+
+
+def _status(pool: Document) -> str | Text:
+    return STATUS(pool.get("status")) if pool.get("alive") else Text("not running", "bold red")
+
+
+@RightAligned
+def _busy(pool: Document) -> str:
+    return f"{number(pool.get('activeWorkers'))} of {number(pool.get('maxConcurrency'))}"
+
+
+@RightAligned
+def _failed(count: int | None) -> Text:
+    return Text(f"{count or 0:,}", style="red" if count else "")
+
+
+@RightAligned
+def _groups(pool: Document) -> Text:
+    groups, blocked = Text(str(number(pool.get("groups")))), pool.get("blockedGroups")
+    return groups.append(f" ({blocked:,} blocked)", style="bold red") if blocked else groups
+
+
+STATS = columns(
+    ("pool", "poolCode"),
+    ("status", _status),
+    ("under way", _busy),
+    ("waiting", "queueSize", number),
+    ("delivered", "totalSucceeded", number),
+    ("failed", "totalFailed", _failed),
+    ("retried", "totalRetried", number),
+    ("deferred", "totalDeferred", number),
+    ("success 5 min", "successRate5min", percent),
+    ("per minute", "rateLimitPerMinute", rate),
+    ("groups", _groups),
+    ("average", "averageProcessingTimeMs", milliseconds),
+)
+
+
 async def stats(
     shell: CommandContext,
+    options: WatchOptions,
     codes: Annotated[
         list[str] | None, typer.Argument(help="Only these pools.", metavar="POOL")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")] = 1.0,
 ) -> None:
     """Show what pools have delivered, what waits, and what is blocked.
 
-    Of a shared pool the numbers are your own of the last half hour. With --watch and --json each
-    look is one line.
+    For a shared pool the numbers are those of your tenant in the last half hour. With --watch and
+    --json each poll is one line.
     """
     async with shell.connect() as client:
-        read = partial(client.get, PATH)
-        first = select_pools(await read(), codes)
-        if not watch:
-            print_json(first) if shell.as_json else out.print(stats_view(first["items"]))
-        elif shell.as_json:
-            async for latest in looks(read, every):
-                if isinstance(latest, CommandError):
-                    print_error(latest.sentence)
-                else:
-                    print_json_line(select_pools(latest, codes))
-        else:
-            with Live(stats_view(first["items"]), console=out, auto_refresh=False) as live:
-                async for latest in looks(read, every):
-                    live.update(_shown(latest, codes), refresh=True)
+
+        async def read() -> Document:
+            return select_pools(await client.get(PATH), codes)
+
+        await show_or_watch(shell, options, read, _view)
 
 
-def select_pools(found: PoolStatsDocument, codes: list[str] | None) -> PoolStatsDocument:
-    """Those pools that are meant.
+def select_pools(found: Document, codes: list[str] | None) -> Document:
+    """Keep the pools of these codes or ids.
 
     Raises:
-        CommandError: One of them is not there.
+        CommandError: One of them does not exist.
     """
     if not codes:
         return found
@@ -64,7 +102,5 @@ def select_pools(found: PoolStatsDocument, codes: list[str] | None) -> PoolStats
     return {**found, "items": [by_name[code] for code in dict.fromkeys(codes)]}
 
 
-def _shown(latest: PoolStatsDocument | CommandError, codes: list[str] | None) -> RenderableType:
-    if isinstance(latest, CommandError):
-        return Text(latest.sentence, style="bold red")
-    return stats_view(select_pools(latest, codes)["items"])
+def _view(found: Document) -> RenderableType:
+    return table(STATS, found["items"]) if found["items"] else dim("No pools.")

@@ -1,23 +1,36 @@
-"""`muster warnings`: what somebody should look at."""
+"""`muster warnings`: what needs attention."""
 
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from cli.dispatch.monitoring_views import warnings_view
-from cli.dispatch.parsing import CursorOption, LimitOption
-from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.context import CommandContext, subcommand
 from cli.shell.errors import InputError
-from cli.shell.lazy import SETTINGS, example
-from cli.shell.tables import print_page
+from cli.shell.lazy import command_group
+from cli.shell.output import RightAligned, columns, moment, number, styled, text
+from cli.shell.resource import CursorOption, LimitOption, page_items, print_page
 
 PATH = "/monitoring/warnings"
 _PAGE = 500
+WARNINGS = columns(
+    ("id", "id", RightAligned(text)),
+    (
+        "severity",
+        "severity",
+        styled({"INFO": "cyan", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}),
+    ),
+    "category",
+    ("about", "source"),
+    ("count", "count", number),
+    ("last", "timestamp", moment),
+    "message",
+    ("acknowledged by", "acknowledgedBy"),
+)
 
 
 class WarningSeverity(StrEnum):
-    """How much a warning matters, as the API has it; whose own needs a database driver."""
+    """The API's severities; the storage's enumeration would need a database driver."""
 
     INFO = "INFO"
     WARNING = "WARNING"
@@ -25,58 +38,51 @@ class WarningSeverity(StrEnum):
     CRITICAL = "CRITICAL"
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="See what somebody should look at, and say that it was seen.",
-)
+app = command_group()
 
 
-@app.command("list", epilog=example("muster warnings list --severity error"))
-@command
+@subcommand(app, "list", "muster warnings list --severity error")
 async def list_(
     shell: CommandContext,
     severity: Annotated[
-        WarningSeverity | None, typer.Option(help="Only those.", case_sensitive=False)
+        WarningSeverity | None,
+        typer.Option(help="Only warnings of this severity.", case_sensitive=False),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also those that somebody has seen.")
+        bool, typer.Option("--all", help="Also warnings that were acknowledged.")
     ] = False,
     limit: LimitOption = 100,
     cursor: CursorOption = None,
 ) -> None:
-    """List warnings about deliveries, newest first: those that nobody has seen yet.
+    """List the warnings that nobody has acknowledged, newest first.
 
-    With --severity all of that severity, seen or not.
+    With --severity, list all warnings of that severity, acknowledged or not.
     """
     path = PATH if everything else f"{PATH}/unacknowledged"
     if severity is not None:
         path = f"{PATH}/severity/{severity.value}"
     async with shell.connect() as client:
         page = await client.get(path, {"limit": limit, "cursor": cursor})
-    print_page(page, warnings_view, shell)
+    print_page(page, WARNINGS, "No warnings.", shell)
 
 
-@app.command("ack", epilog=example("muster warnings ack 17", "muster warnings ack --all"))
-@command
+@subcommand(app, "ack", "muster warnings ack 17", "muster warnings ack --all")
 async def acknowledge(
     shell: CommandContext,
     ids: Annotated[
         list[int] | None, typer.Argument(help="Ids of warnings.", metavar="ID", min=1)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that are open.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All open warnings.")] = False,
 ) -> None:
-    """Say that a warning was seen; if it happens again, there is a new one."""
+    """Acknowledge warnings; a problem that occurs again raises a new one."""
     if bool(ids) == everything:
-        raise InputError("Name warnings: ids, or --all.")
+        raise InputError("Name warnings by their ids, or give --all.")
     async with shell.connect() as client:
         wanted = list(dict.fromkeys(map(str, ids or ())))
         if everything:
             page = await client.get(f"{PATH}/unacknowledged", {"limit": _PAGE})
-            wanted = [str(one["id"]) for one in page["items"]]
-        seen = [await client.post(f"{PATH}/{one}/acknowledge", {}) for one in wanted]
-    if shell.as_json:
-        print_json({"items": seen})
-    else:
-        out.print("1 warning is seen." if len(seen) == 1 else f"{len(seen)} warnings are seen.")
+            wanted = [str(one["id"]) for one in page_items(page)]
+        done = [await client.post(f"{PATH}/{one}/acknowledge", {}) for one in wanted]
+    shell.print(
+        {"items": done}, f"{len(done)} warning{'' if len(done) == 1 else 's'} acknowledged."
+    )

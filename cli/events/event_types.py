@@ -1,71 +1,140 @@
-"""`muster event-types`: what kinds of events there are, and what each looks like."""
+"""`muster event-types`: the types of events, their versions and schemas."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from cli.dispatch.parsing import CursorOption, LimitOption, join_path
-from cli.events.event_type_views import event_type_view, event_types_view
-from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.context import CommandContext, print_json, subcommand
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_text
-from cli.shell.lazy import SETTINGS, example
-from cli.shell.tables import print_page
+from cli.shell.options import ApiField, request_fields
+from cli.shell.output import (
+    Document,
+    columns,
+    dim,
+    moment,
+    pairs,
+    sections,
+    styled,
+    table,
+)
+from cli.shell.parsing import name_from_code
+from cli.shell.resource import ApiResource
 from core.events.event_type import SchemaType, TypeStatus, Validation
 
 PATH = "/api/event-types"
 EventTypeArgument = Annotated[
-    str, typer.Argument(help="As in shop:orders:order:created, or the id.", metavar="CODE")
+    str, typer.Argument(help="As in shop:orders:order:created.", metavar="CODE")
 ]
 VersionArgument = Annotated[str, typer.Argument(help="As in 1.0.", metavar="VERSION")]
 _KINDS = {".json": SchemaType.JSON_SCHEMA, ".xsd": SchemaType.XSD, ".proto": SchemaType.PROTO}
+STATUS = styled({"CURRENT": "green", "ARCHIVED": "yellow"})
+VERSION_STYLES = {"FINALISING": "cyan", "CURRENT": "green", "DEPRECATED": "yellow"}
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Register what kinds of events there are, and what each looks like.",
+
+def _versions(event_type: Document) -> Text:
+    versions = event_type.get("specVersions") or ()
+    return Text(" ").join(
+        Text(str(one["version"]), VERSION_STYLES.get(str(one["status"]), "")) for one in versions
+    )
+
+
+event_types = ApiResource(
+    "event type",
+    "event-types",
+    PATH,
+    argument=EventTypeArgument,
+    example="shop:orders:order:created",
+    listing=columns(
+        "code", "name", ("status", "status", STATUS), ("versions", _versions), "validation"
+    ),
+    details=columns(
+        ("event type", "code"),
+        "name",
+        "description",
+        ("status", "status", STATUS),
+        "validation",
+        ("scope", "clientScoped", lambda scoped: "one client per event" if scoped else ""),
+        "id",
+        ("created", "createdAt", moment),
+        ("changed", "updatedAt", moment),
+    ),
 )
+VERSIONS = columns(
+    "version",
+    ("status", "status", styled(VERSION_STYLES)),
+    ("schema", "schemaType"),
+    ("content type", "mimeType"),
+    ("changed", "updatedAt", moment),
+)
+app = event_types.app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventTypeListOptions:
+class EventTypeFilters:
     """Which event types a listing shows."""
 
-    application: Annotated[str | None, typer.Option(help="Only the first segment.")] = None
-    subdomain: Annotated[str | None, typer.Option(help="Only the second segment.")] = None
-    aggregate: Annotated[str | None, typer.Option(help="Only the third segment.")] = None
+    application: Annotated[str | None, typer.Option(help="Only types with this first segment.")] = (
+        None
+    )
+    subdomain: Annotated[str | None, typer.Option(help="Only types with this second segment.")] = (
+        None
+    )
+    aggregate: Annotated[str | None, typer.Option(help="Only types with this third segment.")] = (
+        None
+    )
     status: Annotated[
-        TypeStatus | None, typer.Option(help="Only those that stand so.", case_sensitive=False)
+        TypeStatus | None, typer.Option(help="Only types of this status.", case_sensitive=False)
     ] = None
-    limit: LimitOption = 100
-    cursor: CursorOption = None
-
-    def params(self) -> dict[str, str | int | float | None]:
-        """The listing's query."""
-        return {
-            "application": self.application,
-            "subdomain": self.subdomain,
-            "aggregate": self.aggregate,
-            "status": self.status.value if self.status else None,
-            "limit": self.limit,
-            "cursor": self.cursor,
-        }
 
 
-@app.command("list", epilog=example("muster event-types list --application shop"))
-@command
-async def list_(options: EventTypeListOptions, shell: CommandContext) -> None:
-    """List event types by code, page by page."""
-    async with shell.connect() as client:
-        page = await client.get(PATH, options.params())
-    print_page(page, event_types_view, shell)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTypeOptions:
+    """A new event type."""
+
+    name: Annotated[
+        str | None, typer.Option(help="A name for people; made from the code if not given.")
+    ] = None
+    description: Annotated[str | None, typer.Option(help="What the events are about.")] = None
+    validation: Annotated[
+        Validation | None,
+        typer.Option(help="What to do with events that do not match; enforce if not given."),
+    ] = None
+    client_scoped: Annotated[
+        bool, typer.Option("--client-scoped", help="Each event belongs to one client.")
+    ] = False
 
 
-@app.command("show", epilog=example("muster event-types show shop:orders:order:created"))
-@command
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersionOptions:
+    """The schema of a new version."""
+
+    kind: Annotated[
+        SchemaType | None,
+        typer.Option(
+            help="Language of the schema, if the file is not .json, .xsd or .proto.",
+            case_sensitive=False,
+        ),
+        ApiField("schemaType"),
+    ] = None
+    mime_type: Annotated[
+        str | None,
+        typer.Option(help="Content type of the events; chosen by the schema if not given."),
+    ] = None
+
+
+event_types.add_list(
+    "List event types by code, page by page.",
+    "muster event-types list --application shop",
+    filters=EventTypeFilters,
+)
+
+
+@subcommand(app, "show", "muster event-types show shop:orders:order:created")
 async def show(
     code: EventTypeArgument,
     shell: CommandContext,
@@ -74,163 +143,101 @@ async def show(
         typer.Option("--schema", help="Print the schema of this version.", metavar="VERSION"),
     ] = None,
 ) -> None:
-    """Show one event type with its versions, or the schema of one of them."""
-    path = join_path(PATH, code) if schema is None else join_path(PATH, code, "schemas", schema)
+    """Show one event type with its versions, or the schema of one version."""
     async with shell.connect() as client:
-        found = await client.get(path)
-    if shell.as_json:
-        print_json(found)
-    elif schema is None:
-        out.print(event_type_view(found))
-    else:
-        print(found["schema"])
+        if schema is not None:
+            found = await client.get(event_types.path_of(code, "schemas", schema))
+            print_json(found) if shell.as_json else print(found["schema"])
+            return
+        with event_types.explain_missing(code):
+            found = await client.get(event_types.path_of(code))
+    shell.print(found, _view(found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventTypeOptions:
-    """What is said of a new event type."""
-
-    name: Annotated[
-        str | None, typer.Option(help="How people call it; made of the code if not given.")
-    ] = None
-    description: Annotated[str | None, typer.Option(help="What it is about.")] = None
-    validation: Annotated[
-        Validation | None,
-        typer.Option(help="What becomes of events that do not fit; enforce if not given."),
-    ] = None
-    client_scoped: Annotated[
-        bool, typer.Option("--client-scoped", help="Its events belong to one client each.")
-    ] = False
-
-    def body(self, code: str) -> dict[str, Any]:
-        """The request."""
-        given = {
-            "code": code,
-            "name": self.name or default_type_name(code),
-            "description": self.description,
-            "validation": self.validation.value if self.validation else None,
-            "clientScoped": self.client_scoped or None,
-        }
-        return {name: value for name, value in given.items() if value is not None}
-
-
-@app.command(
-    "create",
-    epilog=example("muster event-types create shop:orders:order:created --validation warn"),
-)
-@command
-async def create(
-    code: EventTypeArgument, description: EventTypeOptions, shell: CommandContext
-) -> None:
-    """Register an event type. Events are held against it once it has a version in force."""
+@subcommand(app, "create", "muster event-types create shop:orders:order:created --validation warn")
+async def create(code: EventTypeArgument, options: EventTypeOptions, shell: CommandContext) -> None:
+    """Create an event type. Events are validated once a version of it is in force."""
+    body = {"code": code, "name": default_type_name(code), **request_fields(options)}
     async with shell.connect() as client:
-        made = await client.post(PATH, description.body(code))
-    _print_result(made, f"Event type {code} is registered.", shell)
+        created = await client.post(PATH, body)
+    shell.print(created, f"Event type {code} is created.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaVersionOptions:
-    """What a new version is made of, and whether it is in force at once."""
-
-    kind: Annotated[
-        SchemaType | None,
-        typer.Option(
-            help="What the schema is, if the file's name does not tell (.json, .xsd, .proto).",
-            case_sensitive=False,
-        ),
-    ] = None
-    mime_type: Annotated[
-        str | None, typer.Option(help="Of the payloads; what goes with the schema if not given.")
-    ] = None
-    finalise: Annotated[
-        bool, typer.Option("--finalise", help="Put it in force at once, for all to rely on.")
-    ] = False
-
-    def body(self, version: str, file: str) -> dict[str, Any]:
-        """The request."""
-        kind = self.kind or schema_type_of(file)
-        body = {"version": version, "schema": read_text(file), "schemaType": kind.value}
-        return body | ({"mimeType": self.mime_type} if self.mime_type else {})
-
-
-@app.command(
+@subcommand(
+    app,
     "add-version",
-    epilog=example(
-        "muster event-types add-version shop:orders:order:created 1.0 order.json --finalise",
-        "muster event-types add-version shop:orders:order:created 2.0 - --kind XSD < order.xsd",
-    ),
+    "muster event-types add-version shop:orders:order:created 1.0 order.json --finalise",
+    "muster event-types add-version shop:orders:order:created 2.0 - --kind XSD < order.xsd",
 )
-@command
 async def add_version(
     code: EventTypeArgument,
     version: VersionArgument,
     file: Annotated[str, typer.Argument(help="The schema: a file, or -.", metavar="FILE")],
     options: SchemaVersionOptions,
     shell: CommandContext,
+    finalise: Annotated[
+        bool, typer.Option("--finalise", help="Put the version in force at once.")
+    ] = False,
 ) -> None:
     """Add a version with its schema: JSON Schema, XSD or proto.
 
-    A version can be changed while it is FINALISING; `finalise` puts it in force. A schema that
-    cannot be used is refused, with the place that is wrong.
+    A version can be changed while it is FINALISING; `finalise` puts it in force. A schema with an
+    error is refused, and the message says where the error is.
     """
-    body = options.body(version, file)
+    kind = options.kind or schema_type_of(file)
+    body = {"version": version, "schema": read_text(file), "schemaType": kind.value}
     async with shell.connect() as client:
-        made = await client.post(join_path(PATH, code, "schemas"), body)
-        if options.finalise:
-            made = await client.post(join_path(PATH, code, "schemas", version, "finalise"), {})
-    state = "in force" if options.finalise else "FINALISING"
-    _print_result(made, f"Version {version} of {made['code']} is {state}.", shell)
+        path = event_types.path_of(code, "schemas")
+        changed = await client.post(path, body | request_fields(options))
+        if finalise:
+            changed = await client.post(f"{path}/{version}/finalise", {})
+    state = "in force" if finalise else "FINALISING"
+    shell.print(changed, f"Version {version} of {changed['code']} is {state}.")
 
 
-@app.command(
-    "finalise", epilog=example("muster event-types finalise shop:orders:order:created 1.0")
+def _add_version_verb(verb: str, summary: str, done: str) -> None:
+    async def run(code: EventTypeArgument, version: VersionArgument, shell: CommandContext) -> None:
+        path = event_types.path_of(code, "schemas", version, verb)
+        async with shell.connect() as client:
+            changed = await client.post(path, {})
+        shell.print(changed, f"Version {version} of {changed['code']} is {done}.")
+
+    run.__doc__ = summary
+    subcommand(app, verb, f"muster event-types {verb} shop:orders:order:created 1.0")(run)
+
+
+_add_version_verb(
+    "finalise", "Put a version in force: events are validated by it from now on.", "in force"
 )
-@command
-async def finalise(
-    code: EventTypeArgument, version: VersionArgument, shell: CommandContext
-) -> None:
-    """Put a version in force: events are held against it from now on."""
-    async with shell.connect() as client:
-        made = await client.post(join_path(PATH, code, "schemas", version, "finalise"), {})
-    _print_result(made, f"Version {version} of {made['code']} is in force.", shell)
-
-
-@app.command(
-    "deprecate", epilog=example("muster event-types deprecate shop:orders:order:created 1.0")
+_add_version_verb(
+    "deprecate",
+    "Deprecate a version: it validates only the events that name it.",
+    "deprecated",
 )
-@command
-async def deprecate(
-    code: EventTypeArgument, version: VersionArgument, shell: CommandContext
-) -> None:
-    """Deprecate a version: only events that name it are still held against it."""
-    async with shell.connect() as client:
-        made = await client.post(join_path(PATH, code, "schemas", version, "deprecate"), {})
-    _print_result(made, f"Version {version} of {made['code']} is deprecated.", shell)
-
-
-@app.command("archive", epilog=example("muster event-types archive shop:orders:order:created"))
-@command
-async def archive(code: EventTypeArgument, shell: CommandContext) -> None:
-    """Put an event type out of use: all of its versions are deprecated."""
-    async with shell.connect() as client:
-        made = await client.post(join_path(PATH, code, "archive"), {})
-    _print_result(made, f"Event type {made['code']} is archived.", shell)
+event_types.add_verb(
+    "archive",
+    "Archive an event type that is no longer used; all its versions are deprecated.",
+    "Event type {code} is archived.",
+)
 
 
 def schema_type_of(file: str) -> SchemaType:
-    """What kind of schema a file holds, by its name."""
+    """Find the language of a schema by the file's name."""
     suffix = Path(file).suffix.lower()
     if suffix not in _KINDS:
         names = ", ".join(kind.value for kind in SchemaType)
-        raise InputError(f"{file} does not tell what it is: give --kind ({names}).")
+        raise InputError(
+            f"The name {file} does not show the schema's language: give --kind ({names})."
+        )
     return _KINDS[suffix]
 
 
 def default_type_name(code: str) -> str:
-    """How people would call a type."""
-    words = " ".join(code.split(":")[2:]) or code
-    return words.replace("-", " ").capitalize()
+    """Make a name for people of the last two segments."""
+    return name_from_code(" ".join(code.split(":")[2:]) or code)
 
 
-def _print_result(made: Any, sentence: str, shell: CommandContext) -> None:
-    print_json(made) if shell.as_json else out.print(sentence, markup=False, soft_wrap=True)
+def _view(found: Document) -> RenderableType:
+    versions: Any = found.get("specVersions")
+    rest = table(VERSIONS, versions) if versions else dim("It has no version: any event matches.")
+    return sections(pairs(event_types.details, found), rest)

@@ -2,197 +2,267 @@
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from cli.dispatch.parsing import (
-    CursorOption,
-    LimitOption,
-    encode_with_raw,
-    join_path,
-    parse_pairs,
-    parse_time,
-)
-from cli.events.event_views import event_view, events_view, sent_view
 from cli.shell.client import Client
-from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.context import CommandContext, subcommand
 from cli.shell.json_input import read_argument, read_json_text
-from cli.shell.lazy import SETTINGS, example
+from cli.shell.options import ApiField, request_fields
+from cli.shell.output import (
+    Document,
+    columns,
+    dim,
+    error,
+    key_values,
+    moment,
+    number,
+    pairs,
+    pretty,
+    sections,
+    table,
+    verdict_line,
+)
+from cli.shell.parsing import encode_with_raw, join_path, parse_entries, parse_pairs, parse_time
 from cli.shell.problems import ProblemResponseError
-from cli.shell.tables import print_page
+from cli.shell.resource import ApiResource, page_items
 from core.events.event import is_json
 
 PATH = "/api/events"
 SOURCE = "muster-cli"
+EventIdArgument = Annotated[str, typer.Argument(help="The event's id.", metavar="ID")]
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Send events to all who want them; list and show what came.",
+
+def _type(event: Document) -> Text:
+    version = f"  {event['typeVersion']}" if event.get("typeVersion") else ""
+    return Text(f"{event.get('type')}{version}")
+
+
+def _extensions(value: Any) -> Text:
+    return Text(", ".join(f"{name}={text}" for name, text in (value or {}).items()))
+
+
+def _check_context(given: list[str]) -> list[str]:
+    parse_pairs(given, "context")
+    return given
+
+
+events = ApiResource(
+    "event",
+    "events",
+    PATH,
+    argument=EventIdArgument,
+    example="0PJ3F6SK81VB8",
+    listing=columns(
+        "id",
+        "type",
+        "source",
+        "subject",
+        ("group", "messageGroup"),
+        ("time", "time", moment),
+        ("bytes", "dataSize", number),
+    ),
+    details=columns(
+        ("event", "id"),
+        ("type", _type),
+        "source",
+        "subject",
+        ("time", "time", moment),
+        ("received", "createdAt", moment),
+        ("group", "messageGroup"),
+        ("deduplication id", "deduplicationId"),
+        ("execution", "executionId"),
+        ("correlation", "correlationId"),
+        ("caused by", "causationId"),
+        ("context", "contextData", key_values),
+        ("extensions", "extensions", _extensions),
+        ("schema", "dataSchema"),
+        ("content type", "dataContentType"),
+    ),
 )
+DELIVERIES = columns(
+    ("job", "id"),
+    ("group", "messageGroup"),
+    "status",
+    ("attempts", lambda job: f"{job.get('attemptCount')} of {job.get('maxRetries')}"),
+    ("target", "targetUrl"),
+    ("error", "lastError", error),
+)
+app = events.app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendEventOptions:
-    """An event to send, but for its type."""
+    """An event to send, except its type and its data."""
 
-    data: Annotated[
-        str | None, typer.Option("--data", "-d", help="Its data: JSON, @file, or -.")
-    ] = None
-    source: Annotated[str, typer.Option(help="Where it happened.")] = SOURCE
-    subject: Annotated[str | None, typer.Option(help="What it is about.")] = None
+    source: Annotated[str, typer.Option(help="Where the event happened.")] = SOURCE
+    subject: Annotated[str | None, typer.Option(help="What the event is about.")] = None
     group: Annotated[
-        str | None, typer.Option(help="Message group: deliveries of one keep their order.")
+        str | None,
+        typer.Option(help="Message group, whose deliveries keep their order."),
+        ApiField("messageGroup"),
     ] = None
     dedup: Annotated[
-        str | None, typer.Option(help="Sent again with the same id, it is still one event.")
+        str | None,
+        typer.Option(help="An event sent again with this id is the same event."),
+        ApiField("deduplicationId"),
     ] = None
     context: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE to find it by; once for each.")
+        list[str] | None,
+        typer.Option(help="KEY=VALUE to find the event by; repeatable."),
+        ApiField("contextData", parse_entries("context").convert),
     ] = None
     execution: Annotated[
-        str | None, typer.Option(help="With --correlation: the wait that it is for.")
+        str | None,
+        typer.Option(help="With --correlation: the wait state that the event is for."),
+        ApiField("executionId"),
     ] = None
-    correlation: Annotated[str | None, typer.Option(help="Correlation id.")] = None
-    causation: Annotated[str | None, typer.Option(help="The event that led to it.")] = None
+    correlation: Annotated[
+        str | None, typer.Option(help="Correlation id."), ApiField("correlationId")
+    ] = None
+    causation: Annotated[
+        str | None,
+        typer.Option(help="Id of the event that caused this one."),
+        ApiField("causationId"),
+    ] = None
     type_version: Annotated[
-        str | None, typer.Option(help="The version of its type that it is, as in 1.0.")
+        str | None, typer.Option(help="Version of the event type, as in 1.0.")
     ] = None
     content_type: Annotated[
-        str | None, typer.Option(help="What the data is, if not JSON: it is sent as text.")
+        str | None,
+        typer.Option(help="Content type of data that is not JSON; it is sent as text."),
+        ApiField("dataContentType"),
     ] = None
 
-    def body(self, type_: str) -> bytes:
-        """The request, with JSON as it was written, digit by digit."""
-        context = parse_pairs(self.context or (), "context")
-        given = {
-            "type": type_,
-            "source": self.source,
-            "subject": self.subject,
-            "messageGroup": self.group,
-            "deduplicationId": self.dedup,
-            "contextData": [{"key": key, "value": value} for key, value in context] or None,
-            "executionId": self.execution,
-            "correlationId": self.correlation,
-            "causationId": self.causation,
-            "typeVersion": self.type_version,
-            "dataContentType": self.content_type,
-        }
-        return encode_with_raw(given, "data", self._data())
-
-    def _data(self) -> str | None:
-        if self.data is None:
+    def encode_data(self, data: str | None) -> str | None:
+        """Return the data as JSON text, which is sent digit by digit as it was written."""
+        if data is None:
             return None
         if self.content_type is None or is_json(self.content_type):
-            return read_json_text(self.data)
-        return json.dumps(read_argument(self.data))
-
-
-@app.command(
-    "send",
-    epilog=example(
-        """muster events send shop:orders:order:created -d '{"order": 17}' --group customer-4""",
-        "muster events send shop:orders:order:paid -d @order.json --dedup payment-81",
-    ),
-)
-@command
-async def send(
-    type_: Annotated[str, typer.Argument(help="As in shop:orders:order:created.", metavar="TYPE")],
-    options: SendEventOptions,
-    shell: CommandContext,
-) -> None:
-    """Send an event; all who want it get it, delivered and signed.
-
-    When this ends, the event and its deliveries are stored. An event that its type's schema does
-    not allow is refused, and the error names the place.
-    """
-    body = options.body(type_)
-    async with shell.connect() as client:
-        reply = await client.post(PATH, body)
-    print_json(reply) if shell.as_json else out.print(sent_view(reply))
+            return read_json_text(data)
+        return json.dumps(read_argument(data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventListOptions:
+class EventFilters:
     """Which events a listing shows."""
 
     type_: Annotated[
         str | None,
         typer.Option("--type", help="A type, or a pattern with * such as 'shop:*:order:*'."),
     ] = None
-    source: Annotated[str | None, typer.Option(help="Only those from there.")] = None
-    subject: Annotated[str | None, typer.Option(help="Only those about this.")] = None
-    group: Annotated[str | None, typer.Option(help="Only those of this message group.")] = None
-    correlation: Annotated[str | None, typer.Option(help="Only this correlation id.")] = None
+    source: Annotated[str | None, typer.Option(help="Only events from this source.")] = None
+    subject: Annotated[str | None, typer.Option(help="Only events about this subject.")] = None
+    group: Annotated[
+        str | None,
+        typer.Option(help="Only events of this message group."),
+        ApiField("messageGroup"),
+    ] = None
+    correlation: Annotated[
+        str | None,
+        typer.Option(help="Only events with this correlation id."),
+        ApiField("correlationId"),
+    ] = None
     context: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE that they carry; all of them.")
+        list[str] | None,
+        typer.Option(help="Only events with this KEY=VALUE; repeatable."),
+        ApiField("context", _check_context),
     ] = None
     since: Annotated[
-        str | None, typer.Option(help="Only those since: 10m ago, or a date and time.")
+        str | None,
+        typer.Option(help="Only events since: 10m ago, or a date and time."),
+        ApiField("from", parse_time),
     ] = None
-    until: Annotated[str | None, typer.Option(help="Only those before.")] = None
-    limit: LimitOption = 50
-    cursor: CursorOption = None
-
-    def params(self, now: datetime) -> dict[str, Any]:
-        """The listing's query."""
-        parse_pairs(self.context or (), "context")
-        return {
-            "type": self.type_,
-            "source": self.source,
-            "subject": self.subject,
-            "messageGroup": self.group,
-            "correlationId": self.correlation,
-            "context": self.context or None,
-            "from": parse_time(self.since, now) if self.since else None,
-            "to": parse_time(self.until, now) if self.until else None,
-            "limit": self.limit,
-            "cursor": self.cursor,
-        }
+    until: Annotated[
+        str | None, typer.Option(help="Only events before."), ApiField("to", parse_time)
+    ] = None
 
 
-@app.command(
-    "list",
-    epilog=example(
-        "muster events list --type 'shop:*:*:*' --since 10m",
-        "muster events list --context customer=4 --json",
-    ),
+@subcommand(
+    app,
+    "send",
+    """muster events send shop:orders:order:created -d '{"order": 17}' --group customer-4""",
+    "muster events send shop:orders:order:paid -d @order.json --dedup payment-81",
 )
-@command
-async def list_(options: EventListOptions, shell: CommandContext) -> None:
-    """List events, newest first, page by page."""
-    params = options.params(datetime.now(UTC))
-    async with shell.connect() as client:
-        page = await client.get(PATH, params)
-    print_page(page, events_view, shell)
-
-
-@app.command("show", epilog=example("muster events show 0PJ3F6SK81VB8"))
-@command
-async def show(
-    event_id: Annotated[str, typer.Argument(help="The event's id.", metavar="ID")],
+async def send(
+    type_: Annotated[str, typer.Argument(help="As in shop:orders:order:created.", metavar="TYPE")],
+    options: SendEventOptions,
     shell: CommandContext,
+    data: Annotated[
+        str | None, typer.Option("--data", "-d", help="The data: JSON, @file, or -.")
+    ] = None,
 ) -> None:
-    """Show one event: its data, and who gets it."""
+    """Send an event; it is delivered, signed, to every subscription that matches.
+
+    When the command ends, the event and its deliveries are stored. An event that does not match
+    the schema of its type is refused, and the error names the field.
+    """
+    fields = {"type": type_, **request_fields(options)}
+    body = encode_with_raw(fields, "data", options.encode_data(data))
     async with shell.connect() as client:
-        event = await client.get(join_path(PATH, event_id))
+        reply = await client.post(PATH, body)
+    shell.print(reply, _sent(reply))
+
+
+events.add_list(
+    "List events, newest first, page by page.",
+    "muster events list --type 'shop:*:*:*' --since 10m",
+    "muster events list --context customer=4 --json",
+    filters=EventFilters,
+    limit=50,
+)
+
+
+@subcommand(app, "show", "muster events show 0PJ3F6SK81VB8")
+async def show(event_id: EventIdArgument, shell: CommandContext) -> None:
+    """Show one event: its data and its deliveries."""
+    async with shell.connect() as client:
+        with events.explain_missing(event_id):
+            event = await client.get(events.path_of(event_id))
         jobs = await _jobs_of(client, event_id)
-    if shell.as_json:
-        print_json({**event, "jobs": jobs} if jobs is not None else event)
-    else:
-        out.print(event_view(event, jobs))
+    parts: list[RenderableType] = [pairs(events.details, event), _data(event)]
+    if jobs is not None:
+        parts.append(table(DELIVERIES, jobs) if jobs else dim("No subscription received it."))
+    shell.print({**event, "jobs": jobs} if jobs is not None else event, sections(*parts))
 
 
-async def _jobs_of(client: Client, event_id: str) -> list[dict[str, Any]] | None:
-    """Its deliveries, if the key may see them."""
+async def _jobs_of(client: Client, event_id: str) -> list[Any] | None:
+    """Return the deliveries of an event, or None if the key may not see them."""
     try:
         page = await client.get(join_path("/api/dispatch-jobs/event", event_id))
     except ProblemResponseError as problem:
         if problem.status != 403:
             raise
         return None
-    jobs: list[dict[str, Any]] = page["items"]
-    return jobs
+    return list(page_items(page))
+
+
+def _sent(reply: Document) -> RenderableType:
+    line = Text(f"{reply['event']['id']}  ")
+    if reply.get("duplicate"):
+        line.append("duplicate: an event with this id was stored before", style="yellow")
+    else:
+        jobs = reply.get("dispatchJobCount") or 0
+        line.append("stored", style="green")
+        line.append(f", {jobs} {'delivery' if jobs == 1 else 'deliveries'}", style="default")
+    parts: list[RenderableType] = [line]
+    for one in reply.get("warnings") or ():
+        sentence = f"does not match the schema: data{one.get('path')}: {one.get('expected')}"
+        parts.append(Text(sentence, style="yellow"))
+    if wait := reply.get("wait"):
+        parts.append(dim("wait: ").append_text(verdict_line(wait)))
+        if wait.get("retryable"):
+            parts.append(dim("send it again with the same deduplication id to reach the wait"))
+    return Group(*parts)
+
+
+def _data(event: Document) -> Text:
+    if "dataBase64" in event:
+        return Text(f"{event['dataBase64']}  (base64)")
+    if "data" not in event:
+        return dim("The event has no data.")
+    data = event["data"]
+    return Text(data if isinstance(data, str) else pretty(data))

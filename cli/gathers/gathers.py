@@ -1,33 +1,84 @@
-"""`muster gather`: gathers from the shell."""
+"""`muster gather`: one question to many resources."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from cli.gathers.views import event_line, gather_view, started_view
 from cli.shell.client import Client
-from cli.shell.context import CommandContext, command, out, print_json, print_json_line
+from cli.shell.context import CommandContext, out, print_json, print_json_line, subcommand
 from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
+from cli.shell.follow import follow_stream, print_reconnecting
 from cli.shell.json_input import read_object
-from cli.shell.lazy import SETTINGS, example
-from cli.waits.follow import follow_stream
-from cli.waits.tail import print_reconnecting
+from cli.shell.lazy import command_group
+from cli.shell.output import (
+    WAIT_STATUS_STYLES,
+    Document,
+    clock_time,
+    columns,
+    data_line,
+    dim,
+    moment,
+    one_line,
+    pairs,
+    sections,
+    styled,
+    table,
+)
+from cli.shell.parsing import join_path
 from core.gathers.gather import MAX_TIMEOUT_MS, GatherMode
 
 PATH = "/api/gathers"
 SUMMARY = "summary"
 GatherIdArgument = Annotated[str, typer.Argument(help="The gather's id.", metavar="ID")]
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Ask many resources at once; show, follow and cancel it.",
+STATE_STYLES = {
+    "calling": "dim",
+    "accepted": "cyan",
+    "ok": "green",
+    "REJECTED": "yellow",
+    "TIMEOUT": "red",
+    "CONNECTION_CLOSED": "red",
+    "ERROR": "red",
+}
+_COMPLETENESS_STYLES = {"full": "bold green", "partial": "bold yellow", "empty": "bold red"}
+_WIDTH = max(map(len, STATE_STYLES))
+
+
+def counts_in_words(gather: Document) -> str:
+    """Write how many resources answered."""
+    answered = f"{gather.get('respondents')} of {gather.get('expected')} answered"
+    errors = gather.get("errors")
+    parts = [answered, f"{errors} failed" if errors else "", str(gather.get("completeness") or "")]
+    return ", ".join(part for part in parts if part)
+
+
+def _until(gather: Document) -> str:
+    return "" if gather.get("endedAt") else moment(gather.get("expiresAt"))
+
+
+STARTED = columns(("gather", "id"), ("asks", "resources"), ("until", "expiresAt", moment))
+DETAILS = columns(
+    ("gather", "id"),
+    ("status", "status", styled(WAIT_STATUS_STYLES)),
+    ("answers", counts_in_words),
+    ("started", "createdAt", moment),
+    ("until", _until),
+    ("ended", "endedAt", moment),
+    ("context", "context", data_line),
 )
+RESOURCES = columns(
+    "resource",
+    ("state", "state", styled(STATE_STYLES)),
+    ("when", "at", lambda at: clock_time(at) if at else ""),
+    "detail",
+    ("data", "data", data_line),
+)
+app = command_group()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,23 +86,23 @@ class GatherOptions:
     """How to ask."""
 
     mode: Annotated[
-        GatherMode, typer.Option(help="Print answers as they come, or all of them at the end.")
+        GatherMode, typer.Option(help="Print answers as they arrive, or all of them at the end.")
     ] = GatherMode.STREAM
     timeout: Annotated[
         str | None, typer.Option(help="How long to wait for answers; 10s if not given.")
     ] = None
     context: Annotated[
         str | None,
-        typer.Option(help="What every resource is told: a JSON object, @file, or -."),
+        typer.Option(help="Sent to every resource: a JSON object, @file, or -."),
     ] = None
     detach: Annotated[
-        bool, typer.Option("--detach", help="Only start it, and let it go on by itself.")
+        bool,
+        typer.Option("--detach", help="Only start the gather; it continues without this command."),
     ] = False
 
     def body(self, names: Sequence[str]) -> dict[str, Any]:
-        """The request."""
         if self.detach and self.mode is GatherMode.WAIT:
-            raise InputError("--detach does not go with --mode wait.")
+            raise InputError("--detach cannot be combined with --mode wait.")
         body: dict[str, Any] = {
             "resources": [parse_resource(name) for name in names],
             "mode": self.mode.value,
@@ -68,18 +119,15 @@ class GatherOptions:
 
     @property
     def seconds(self) -> float:
-        """How long it may take."""
         return parse_duration(self.timeout).total_seconds() if self.timeout else 0.0
 
 
-@app.command(
+@subcommand(
+    app,
     "run",
-    epilog=example(
-        """muster gather run laboratory pharmacy --timeout 10s --context '{"patient": "17"}'""",
-        "muster gather run laboratory clinic=https://clinic.example.com/ask --mode wait --json",
-    ),
+    """muster gather run laboratory pharmacy --timeout 10s --context '{"patient": "17"}'""",
+    "muster gather run laboratory clinic=https://clinic.example.com/ask --mode wait --json",
 )
-@command
 async def run(
     names: Annotated[
         list[str],
@@ -88,86 +136,97 @@ async def run(
     options: GatherOptions,
     shell: CommandContext,
 ) -> None:
-    """Ask resources, and print their answers as they come.
+    """Ask resources, and print their answers as they arrive.
 
-    Exit code 0 if every one of them answered, 1 if any did not. Ctrl-C cancels it, unless it was
-    started with --detach. With --json each answer is one line of JSON.
+    Exit code 0 if every resource answered, 1 if any did not. Ctrl-C cancels the gather, unless it
+    was started with --detach. With --json each answer is one line of JSON.
     """
     body = options.body(names)
     async with shell.connect() as client:
         reply = await client.post(PATH, body, server_wait=options.seconds)
         if options.mode is GatherMode.WAIT:
-            print_json(reply) if shell.as_json else out.print(gather_view(reply))
-            _end(reply)
+            shell.print(reply, _view(reply))
+            _exit_unless_full(reply)
             return
         if shell.as_json and options.detach:
             print_json(reply)
         elif shell.as_json:
             print_json_line({"type": "started", **reply})
         else:
-            out.print(started_view(reply))
+            out.print(pairs(STARTED, reply))
         if not options.detach:
-            _end(await _follow(client, str(reply["id"]), shell))
+            _exit_unless_full(await _follow(client, str(reply["id"]), shell))
 
 
-@app.command("show", epilog=example("muster gather show 3f9ac1d2"))
-@command
+@subcommand(app, "show", "muster gather show 3f9ac1d2")
 async def show(gather_id: GatherIdArgument, shell: CommandContext) -> None:
-    """Show one gather: who has answered, who has not, and what came."""
+    """Show one gather: which resources answered, which did not, and their answers."""
     async with shell.connect() as client:
-        found = await client.get(gather_path(gather_id))
-    print_json(found) if shell.as_json else out.print(gather_view(found))
+        found = await client.get(join_path(PATH, gather_id))
+    shell.print(found, _view(found))
 
 
-@app.command("stream", epilog=example("muster gather stream 3f9ac1d2 --json"))
-@command
+@subcommand(app, "stream", "muster gather stream 3f9ac1d2 --json")
 async def stream(gather_id: GatherIdArgument, shell: CommandContext) -> None:
     """Follow a gather from its first answer to its summary.
 
-    Broken connections are taken up again where they broke. Exit code 0 if every resource answered,
-    1 if any did not. With --json each event is one line of JSON.
+    A broken connection is continued where it broke. Exit code 0 if every resource answered, 1 if
+    any did not. With --json each event is one line of JSON.
     """
     async with shell.connect() as client:
-        _end(await _follow(client, gather_id, shell))
+        _exit_unless_full(await _follow(client, gather_id, shell))
 
 
-@app.command("cancel", epilog=example("muster gather cancel 3f9ac1d2"))
-@command
+@subcommand(app, "cancel", "muster gather cancel 3f9ac1d2")
 async def cancel(gather_id: GatherIdArgument, shell: CommandContext) -> None:
     """Cancel a gather that still waits."""
     async with shell.connect() as client:
-        ended = await client.delete(gather_path(gather_id))
-    if shell.as_json:
-        print_json(ended)
-    else:
-        out.print(f"{gather_id} is cancelled.", markup=False)
+        ended = await client.delete(join_path(PATH, gather_id))
+    shell.print(ended, f"Gather {gather_id} is cancelled.")
 
 
 async def _follow(client: Client, gather_id: str, shell: CommandContext) -> Mapping[str, Any]:
-    """Print every event; the summary."""
-    path = gather_path(gather_id) + "/stream"
+    """Print every event; return the summary."""
+    path = join_path(PATH, gather_id) + "/stream"
     last: Mapping[str, Any] = {}
     async for event in follow_stream(client, path, last_kind=SUMMARY, on_break=print_reconnecting):
         last = event.data()
         if shell.as_json:
             print_json_line({"id": event.event_id, "type": event.kind, **last})
         else:
-            out.print(event_line(event.kind, last), soft_wrap=True)
+            out.print(_line(event.kind, last), soft_wrap=True)
     return last
 
 
-def _end(gather: Mapping[str, Any]) -> None:
+def _exit_unless_full(gather: Mapping[str, Any]) -> None:
     if gather.get("completeness") != "full":
         raise typer.Exit(1)
 
 
-def gather_path(gather_id: str) -> str:
-    """The path of one gather."""
-    return f"{PATH}/{quote(gather_id, safe='')}"
+def _view(gather: Document) -> RenderableType:
+    resources = gather.get("resources") or {}
+    rows = [{"resource": name, **state} for name, state in resources.items()]
+    return sections(pairs(DETAILS, gather), table(RESOURCES, rows))
+
+
+def _line(kind: str, data: Document) -> Text:
+    """Write one event of the stream: when, the state, the resource, and its answer."""
+    line = dim(f"{clock_time(data.get('at'))}  ")
+    if kind == SUMMARY:
+        style = _COMPLETENESS_STYLES.get(str(data.get("completeness")), "")
+        return line.append(f"{data.get('status')}  ", style).append(counts_in_words(data))
+    status = str(data.get("status"))
+    line.append(f"{status:<{_WIDTH}}  ", style=STATE_STYLES.get(status, ""))
+    line.append(str(data.get("source")))
+    if data.get("detail"):
+        line.append(f"  {data['detail']}")
+    if data.get("data") is not None:
+        line.append(f"  {one_line(data['data'])}", style="dim")
+    return line
 
 
 def parse_resource(text: str) -> str | dict[str, str]:
-    """A resource as the request names it."""
+    """Read a registered name, or NAME=URL."""
     name, sign, url = text.partition("=")
     if not name or (sign and not url):
         raise InputError(f"'{text}' is not a resource: write its name, or NAME=URL.")

@@ -1,144 +1,116 @@
-"""`muster resources`: those who can be asked."""
+"""`muster resources`: the services that gathers ask."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
+from rich.text import Text
 
-from cli.gathers.resource_views import resource_view, resources_view
-from cli.shell.context import CommandContext, command, out, print_json
-from cli.shell.credentials import parse_auth, parse_headers
+from cli.shell.context import CommandContext, subcommand
 from cli.shell.durations import parse_duration
-from cli.shell.errors import CommandError
-from cli.shell.lazy import SETTINGS, example
-from cli.shell.problems import ProblemResponseError
+from cli.shell.options import ApiField, request_fields
+from cli.shell.output import Document, columns, header_lines, length, moment, number
+from cli.shell.parsing import CredentialOptions
+from cli.shell.resource import ApiResource
 from core.gathers.gather import ReplyBy
 
 PATH = "/api/resources"
 ResourceArgument = Annotated[str, typer.Argument(help="The resource's name.", metavar="NAME")]
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Register, list, show and remove those who can be asked.",
+
+def _answers(reply: Any) -> str:
+    return "directly" if reply == "direct" else "by callback"
+
+
+def _call(resource: Document) -> Text:
+    return Text(f"{resource.get('method', 'POST')} {resource.get('url')}")
+
+
+def _seconds(milliseconds: Any) -> str:
+    return "" if milliseconds is None else length(milliseconds / 1000)
+
+
+def _milliseconds(text: str) -> int:
+    return round(parse_duration(text).total_seconds() * 1000)
+
+
+ANSWERS = (
+    ("answers", "reply", _answers),
+    ("credentials", "auth", lambda auth: str((auth or {}).get("type", ""))),
+    ("at once", "concurrency", number),
+    ("per minute", "ratePerMinute", number),
 )
+resources = ApiResource(
+    "resource",
+    "resources",
+    PATH,
+    argument=ResourceArgument,
+    example="laboratory",
+    listing=columns("name", "url", *ANSWERS),
+    details=columns(
+        ("resource", "name"),
+        ("url", _call),
+        *ANSWERS,
+        ("headers", "headers", header_lines),
+        ("connect timeout", "connectTimeoutMs", _seconds),
+        ("read timeout", "readTimeoutMs", _seconds),
+        ("created", "createdAt", moment),
+        ("changed", "updatedAt", moment),
+    ),
+)
+app = resources.app
+resource_path = resources.path_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceOptions:
-    """How a resource is called; what is not given is Muster's usual."""
+class ResourceOptions(CredentialOptions):
+    """How a resource is called; options that are not given have Muster's default."""
 
     method: Annotated[str | None, typer.Option(help="HTTP method; POST if not given.")] = None
-    header: Annotated[
-        list[str] | None, typer.Option(help="A header as NAME=VALUE; once for each.")
-    ] = None
-    bearer: Annotated[
-        str | None,
-        typer.Option(help="Token to show there: @file or - keeps it out of the process list."),
-    ] = None
-    basic: Annotated[
-        str | None, typer.Option(help="USER:PASSWORD to show there, @file or - likewise.")
-    ] = None
     reply: Annotated[
-        ReplyBy | None, typer.Option(help="It calls back later, or answers directly.")
+        ReplyBy | None,
+        typer.Option(help="Whether the resource calls back later or answers directly."),
     ] = None
-    connect_timeout: Annotated[str | None, typer.Option(help="As in 5s.")] = None
-    read_timeout: Annotated[str | None, typer.Option(help="As in 30s.")] = None
-    rate: Annotated[int | None, typer.Option(min=1, help="At most so many calls a minute.")] = None
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="At most so many calls at the same time.")
+    connect_timeout: Annotated[
+        str | None,
+        typer.Option(help="How long connecting may take, as in 5s."),
+        ApiField("connectTimeoutMs", _milliseconds),
     ] = None
-
-    def settings(self) -> dict[str, Any]:
-        """As the API names them."""
-        given = {
-            "method": self.method,
-            "headers": parse_headers(self.header) if self.header else None,
-            "auth": parse_auth(self.bearer, self.basic),
-            "reply": self.reply.value if self.reply else None,
-            "connectTimeoutMs": _milliseconds(self.connect_timeout),
-            "readTimeoutMs": _milliseconds(self.read_timeout),
-            "ratePerMinute": self.rate,
-            "concurrency": self.concurrency,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+    read_timeout: Annotated[
+        str | None,
+        typer.Option(help="How long the answer may take, as in 30s."),
+        ApiField("readTimeoutMs", _milliseconds),
+    ] = None
+    rate: Annotated[
+        int | None, typer.Option(min=1, help="Calls per minute."), ApiField("ratePerMinute")
+    ] = None
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Calls at the same time.")] = None
 
 
-@app.command("list", epilog=example("muster resources list --json"))
-@command
-async def list_(
-    shell: CommandContext,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many on one page.")] = 100,
-    cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.")] = None,
-) -> None:
-    """List the resources by name, without their secrets, page by page."""
-    async with shell.connect() as client:
-        page = await client.get(PATH, {"limit": limit, "cursor": cursor})
-    if shell.as_json:
-        print_json(page)
-        return
-    out.print(resources_view(page["items"]))
-    if page.get("nextCursor"):
-        out.print(f"[dim]More: --cursor {page['nextCursor']}[/]", soft_wrap=True)
-
-
-@app.command("show", epilog=example("muster resources show laboratory"))
-@command
-async def show(name: ResourceArgument, shell: CommandContext) -> None:
-    """Show one resource: where it is, how it is called and how it answers."""
-    async with shell.connect() as client:
-        found = await client.get(resource_path(name))
-    print_json(found) if shell.as_json else out.print(resource_view(found))
-
-
-@app.command(
-    "put",
-    epilog=example(
-        "muster resources put laboratory https://lab.example.com/results --bearer @token",
-        "muster resources put pharmacy https://rx.example.com/ask --reply direct --rate 600",
-    ),
+resources.add_list(
+    "List the resources by name, without their secrets, page by page.",
+    "muster resources list --json",
 )
-@command
+resources.add_show("Show one resource: its address, how it is called and how it answers.")
+
+
+@subcommand(
+    app,
+    "put",
+    "muster resources put laboratory https://lab.example.com/results --bearer @token",
+    "muster resources put pharmacy https://rx.example.com/ask --reply direct --rate 600",
+)
 async def put(
     name: ResourceArgument,
-    target: Annotated[str, typer.Argument(help="Where it is called.", metavar="URL")],
+    target: Annotated[str, typer.Argument(help="The address to call.", metavar="URL")],
     options: ResourceOptions,
     shell: CommandContext,
 ) -> None:
-    """Register a resource, or change all of one that is there."""
-    body = {"url": target, **options.settings()}
+    """Register a resource, or replace all settings of one that exists."""
+    body = {"url": target, **request_fields(options)}
     async with shell.connect() as client:
-        kept = await client.put(resource_path(name), body)
-    if shell.as_json:
-        print_json(kept)
-    else:
-        out.print(f"Resource {name} is registered.", markup=False)
+        stored = await client.put(resources.path_of(name), body)
+    shell.print(stored, f"Resource {name} is registered.")
 
 
-@app.command("rm", epilog=example("muster resources rm laboratory"))
-@command
-async def remove(name: ResourceArgument, shell: CommandContext) -> None:
-    """Remove a resource: nobody can ask it any more."""
-    async with shell.connect() as client:
-        try:
-            await client.delete(resource_path(name))
-        except ProblemResponseError as problem:
-            if problem.status != 404:
-                raise
-            told = f"There is no resource {name}: see `muster resources list`."
-            raise CommandError(told) from problem
-    if shell.as_json:
-        print_json({"name": name, "removed": True})
-    else:
-        out.print(f"Resource {name} is removed.", markup=False)
-
-
-def resource_path(name: str) -> str:
-    """The path of one resource."""
-    return f"{PATH}/{quote(name, safe='')}"
-
-
-def _milliseconds(text: str | None) -> int | None:
-    return None if text is None else round(parse_duration(text).total_seconds() * 1000)
+resources.add_remove("rm", "Remove a resource: gathers cannot ask it any more.", "name", "removed")

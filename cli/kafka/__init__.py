@@ -1,1 +1,1 @@
-"""`muster kafka`: what is read, how far, what failed, and a way to send something."""
+"""`muster kafka`: consumers, lag, dead letters, and a way to send messages."""

@@ -1,6 +1,17 @@
-"""Which broker a command speaks to, and how it shows itself there."""
+"""The broker that a command connects to, and with which credentials."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
+
+import typer
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    UnknownTopicOrPartitionError,
+)
 
 from cli.shell.errors import CommandError
 from core.shared.errors import InvalidError
@@ -10,9 +21,16 @@ from host.instance import KafkaLink, read_instance
 from host.paths import instance_paths
 from settings.settings import Settings
 
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Broker; MUSTER_KAFKA_BOOTSTRAP or the local instance's."
+    ),
+]
+
 
 def find_broker(bootstrap: str | None, data_dir: Path) -> KafkaConfig:
-    """What was given, then MUSTER_KAFKA_*, then what a local instance works with."""
+    """Find the broker that was given, then that of MUSTER_KAFKA_*, then the local instance's."""
     try:
         settings = Settings.load({"kafka_bootstrap": bootstrap})
         if settings.kafka_bootstrap is None:
@@ -22,8 +40,8 @@ def find_broker(bootstrap: str | None, data_dir: Path) -> KafkaConfig:
     config = settings.to_config("").kafka
     if config is None:
         raise CommandError(
-            "No broker is known: give --bootstrap or MUSTER_KAFKA_BOOTSTRAP, or start Muster with "
-            "`muster up --kafka embedded`."
+            "No broker is known: give --bootstrap or MUSTER_KAFKA_BOOTSTRAP, or name with "
+            f"--data-dir the folder of an instance that runs with Kafka (not {data_dir})."
         )
     return config
 
@@ -32,7 +50,7 @@ def _with_local(settings: Settings, data_dir: Path) -> Settings:
     link = _link(data_dir)
     if link is None:
         return settings
-    if link.broker is not None:  # one of our own, which asks nobody who they are
+    if link.broker is not None:  # the embedded broker has no authentication
         return settings.with_plain_kafka(link.bootstrap)
     return Settings.load({"kafka_bootstrap": link.bootstrap})
 
@@ -40,3 +58,22 @@ def _with_local(settings: Settings, data_dir: Path) -> Settings:
 def _link(data_dir: Path) -> KafkaLink | None:
     instance = read_instance(instance_paths(data_dir))
     return instance.kafka if instance is not None else None
+
+
+@contextmanager
+def translate_errors(config: KafkaConfig, topic: str = "") -> Iterator[None]:
+    """Turn the errors of a Kafka client into one sentence."""
+    try:
+        yield
+    except (KafkaConnectionError, TimeoutError, OSError) as error:
+        raise CommandError(
+            f"The broker at {config.bootstrap} cannot be reached: {error}."
+        ) from error
+    except UnknownTopicOrPartitionError as error:
+        raise CommandError(
+            f"Topic {topic} does not exist, and the cluster creates no topics by itself."
+        ) from error
+    except MessageSizeTooLargeError as error:
+        raise CommandError("The message is larger than the broker accepts.") from error
+    except KafkaError as error:
+        raise CommandError(f"Kafka refused the request: {error}.") from error

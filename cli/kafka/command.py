@@ -1,4 +1,4 @@
-"""The group of commands; each is imported when it is called."""
+"""The commands of `muster kafka`; each is imported when it is called."""
 
 import typer
 
@@ -17,14 +17,14 @@ COMMANDS = (
     CommandEntry(
         name="lag",
         target="cli.kafka.status:lag",
-        summary="Show how far each partition is stored.",
+        summary="Show how far Muster has stored each partition.",
         example="muster kafka lag",
         panel=_PANEL,
     ),
     CommandEntry(
         name="dead-letters",
         target="cli.kafka.dead_letters:app",
-        summary="List, show and delete records that could not be handled.",
+        summary="List, show and delete messages that could not be handled.",
         example="muster kafka dead-letters list --topic payments",
         panel=_PANEL,
     ),
@@ -38,14 +38,14 @@ COMMANDS = (
     CommandEntry(
         name="rewind",
         target="cli.kafka.rewind:rewind",
-        summary="Have records read again, after a restore.",
+        summary="Read messages again, after a restore of the database.",
         example="muster kafka rewind --to 2h",
         panel=_PANEL,
     ),
     CommandEntry(
         name="produce",
         target="cli.kafka.produce:produce",
-        summary="Send records to a topic.",
+        summary="Send messages to a topic.",
         example="""muster kafka produce payments -d '{"order": "17"}' --key 17""",
         panel=_PANEL,
     ),
@@ -56,7 +56,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings=SETTINGS,
-    help="Look at Kafka, try dead letters again, send records.",
 )
 
 

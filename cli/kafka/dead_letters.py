@@ -1,80 +1,121 @@
-"""`muster kafka dead-letters`: records that could not be handled."""
+"""`muster kafka dead-letters`: messages that could not be handled."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
-from cli.kafka.views import dead_letter_view, dead_letters_view
-from cli.shell.context import CommandContext, command, out, print_json
-from cli.shell.lazy import SETTINGS, example
+from cli.shell.output import (
+    Document,
+    RightAligned,
+    columns,
+    dim,
+    error,
+    moment,
+    number,
+    pairs,
+    pretty,
+    text,
+)
+from cli.shell.resource import ApiResource
 
-PATH = "/api/dead-letters"
 DeadLetterIdArgument = Annotated[
     int, typer.Argument(help="Id of the dead letter.", metavar="ID", min=1)
 ]
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="List, show and delete records that could not be handled.",
+
+def partition_offset(dead_letter: Document) -> str:
+    return f"{dead_letter['partition']}/{dead_letter['offset']}"
+
+
+def _failed(dead_letter: Document) -> str:
+    handled = dead_letter.get("redrivenAt")
+    return f"handled {moment(handled)}" if handled else moment(dead_letter.get("failedAt"))
+
+
+def _error(dead_letter: Document) -> Text:
+    handled = dead_letter.get("redrivenAt")
+    return Text(str(dead_letter["error"]), style="green" if handled else "red")
+
+
+def _decoded(value: Any, encoding: str) -> str:
+    if value is None:
+        return ""
+    return f"{value}  (base64)" if encoding == "base64" else str(value)
+
+
+def _key(dead_letter: Document) -> Text:
+    return Text(_decoded(dead_letter.get("key"), dead_letter["keyEncoding"]))
+
+
+def _headers(headers: Any) -> Text:
+    lines = [f"{one['name']}: {_decoded(one['value'], one['encoding'])}" for one in headers]
+    return Text("\n".join(lines))
+
+
+dead_letters = ApiResource(
+    "dead letter",
+    "kafka dead-letters",
+    "/api/dead-letters",
+    argument=DeadLetterIdArgument,
+    example="7",
+    listing=columns(
+        ("id", "letterId", RightAligned(text)),
+        "topic",
+        ("partition/offset", partition_offset),
+        ("attempts", "attempts", number),
+        ("failed", _failed),
+        ("error", _error),
+    ),
+    details=columns(
+        ("dead letter", "letterId"),
+        "topic",
+        ("partition/offset", partition_offset),
+        ("error", "error", error),
+        "attempts",
+        ("failed", "failedAt", moment),
+        ("handled", "redrivenAt", moment),
+        ("key", _key),
+        ("headers", "headers", _headers),
+        ("bytes", "size", number),
+    ),
 )
+app = dead_letters.app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterListOptions:
+class DeadLetterFilters:
     """Which dead letters a listing shows."""
 
-    topic: Annotated[str | None, typer.Option(help="Only those of this topic.")] = None
-    error: Annotated[str | None, typer.Option(help="Only those with this in their error.")] = None
+    topic: Annotated[str | None, typer.Option(help="Only dead letters of this topic.")] = None
+    error: Annotated[
+        str | None, typer.Option(help="Only dead letters whose error contains this text.")
+    ] = None
     redriven: Annotated[
-        bool, typer.Option("--redriven", help="Those handled after all, not the open ones.")
+        bool, typer.Option("--redriven", help="Those that were handled later, not the open ones.")
     ] = False
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many on one page.")] = 50
-    cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.")] = None
-
-    def params(self) -> dict[str, str | int | float | None]:
-        """The listing's query."""
-        return {
-            "topic": self.topic,
-            "error": self.error,
-            "redriven": "true" if self.redriven else None,
-            "limit": self.limit,
-            "cursor": self.cursor,
-        }
 
 
-@app.command("list", epilog=example("muster kafka dead-letters list --error 'not the JSON'"))
-@command
-async def list_(options: DeadLetterListOptions, shell: CommandContext) -> None:
-    """List dead letters, newest first, page by page."""
-    async with shell.connect() as client:
-        page = await client.get(PATH, options.params())
-    if shell.as_json:
-        print_json(page)
-        return
-    out.print(dead_letters_view(page["items"]))
-    if page.get("nextCursor"):
-        out.print(f"[dim]More: --cursor {page['nextCursor']}[/]", soft_wrap=True)
+def _view(dead_letter: Document) -> RenderableType:
+    match dead_letter["dataEncoding"]:
+        case "none":
+            data = dim("A tombstone: the message has no data.")
+        case "base64":
+            data = Text(f"{dead_letter['data']}  (base64: not JSON)")
+        case _:
+            data = Text(pretty(dead_letter.get("data")))
+    return Group(pairs(dead_letters.details, dead_letter), dim("data"), data)
 
 
-@app.command("show", epilog=example("muster kafka dead-letters show 7"))
-@command
-async def show(letter_id: DeadLetterIdArgument, shell: CommandContext) -> None:
-    """Show one dead letter: its error, its key, its headers and its data."""
-    async with shell.connect() as client:
-        dead_letter = await client.get(f"{PATH}/{letter_id}")
-    print_json(dead_letter) if shell.as_json else out.print(dead_letter_view(dead_letter))
-
-
-@app.command("delete", epilog=example("muster kafka dead-letters delete 7"))
-@command
-async def delete(letter_id: DeadLetterIdArgument, shell: CommandContext) -> None:
-    """Forget one dead letter: nobody will handle it."""
-    async with shell.connect() as client:
-        await client.delete(f"{PATH}/{letter_id}")
-    if shell.as_json:
-        print_json({"letterId": letter_id, "deleted": True})
-    else:
-        out.print(f"Dead letter {letter_id} is forgotten.")
+dead_letters.add_list(
+    "List dead letters, newest first, page by page.",
+    "muster kafka dead-letters list --error 'not the JSON'",
+    filters=DeadLetterFilters,
+    limit=50,
+)
+dead_letters.add_show("Show one dead letter: its error, key, headers and data.", _view)
+dead_letters.add_remove(
+    "delete", "Delete one dead letter: it can no longer be redriven.", "letterId", "deleted"
+)

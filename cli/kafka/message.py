@@ -1,4 +1,4 @@
-"""A record as it is typed, and as it is sent."""
+"""A message as it is typed, and as it is sent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,20 +9,21 @@ import typer
 
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_json_text
+from cli.shell.parsing import parse_pairs
 
 NUMBER_PLACEHOLDER = b"{n}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerMessage:
-    """A record to send."""
+    """A message to send."""
 
     value: bytes
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
 
     def copies(self, count: int) -> Iterator["ProducerMessage"]:
-        """The same so often; of several, each has its number where {n} asks for it."""
+        """Yield the message `count` times; of several, each has its number in the place of {n}."""
         if count == 1:
             yield self
             return
@@ -39,27 +40,30 @@ class ProducerMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceOptions:
-    """What to send, as it was typed."""
+    """The message to send, as it was typed."""
 
     data: Annotated[
         str | None,
         typer.Option("--data", "-d", help="Value: JSON, @file, or - for standard input."),
     ] = None
-    file: Annotated[
-        Path | None, typer.Option(help="Value: the bytes of this file, whatever they are.")
-    ] = None
-    key: Annotated[str | None, typer.Option(help="Key; records of one key keep their order.")] = (
+    file: Annotated[Path | None, typer.Option(help="Value: the bytes of this file, unchanged.")] = (
         None
     )
+    key: Annotated[
+        str | None, typer.Option(help="Key; messages with the same key keep their order.")
+    ] = None
     header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; once for each.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; repeatable.")
     ] = None
     count: Annotated[
-        int, typer.Option(min=1, max=10_000_000, help="How many; {n} becomes the number of each.")
+        int,
+        typer.Option(
+            min=1, max=10_000_000, help="How many messages; {n} becomes the number of each."
+        ),
     ] = 1
 
     def message(self) -> ProducerMessage:
-        """What was meant.
+        """Return the message.
 
         Raises:
             InputError: It cannot be sent.
@@ -78,8 +82,5 @@ class ProduceOptions:
             raise InputError(f"Cannot read {self.file}: {error.strerror}.") from error
 
     def _headers(self) -> tuple[tuple[str, bytes], ...]:
-        pairs = [given.partition("=") for given in self.header or ()]
-        for name, equals, _ in pairs:
-            if not name or not equals:
-                raise InputError(f"'{name}' is no header: write for example X-Correlation-Id=c-17.")
-        return tuple((name, value.encode()) for name, _, value in pairs)
+        pairs = parse_pairs(self.header or (), "header")
+        return tuple((name, value.encode()) for name, value in pairs)

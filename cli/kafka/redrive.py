@@ -1,61 +1,64 @@
 """`muster kafka redrive`: dead letters, handled again."""
 
-from collections.abc import AsyncIterator
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from cli.kafka.views import failures_view, redrive_line
-from cli.shell.client import Client
+from cli.kafka.dead_letters import partition_offset
+from cli.shell.bulk import BatchOption, change_all, requests_by_ids
 from cli.shell.context import CommandContext, command, out, print_error, print_json
 from cli.shell.errors import InputError
-from cli.shell.progress import progress
+from cli.shell.options import request_fields
+from cli.shell.output import RightAligned, columns, error, first_rows, text
 
 PATH = "/api/dead-letters/redrive"
-MAX_IDS = 500
+FAILURES = columns(
+    ("id", "letterId", RightAligned(text)),
+    "topic",
+    ("partition/offset", partition_offset),
+    ("error", "error", error),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedriveOptions:
+class RedriveFilters:
     """Which dead letters are meant."""
 
-    topic: Annotated[str | None, typer.Option(help="Those of this topic.")] = None
-    error: Annotated[str | None, typer.Option(help="Those with this in their error.")] = None
-    everything: Annotated[bool, typer.Option("--all", help="Every open one.")] = False
-    batch: Annotated[int, typer.Option(min=1, max=500, help="How many at a time.")] = 100
+    topic: Annotated[str | None, typer.Option(help="Dead letters of this topic.")] = None
+    error: Annotated[
+        str | None, typer.Option(help="Dead letters whose error contains this text.")
+    ] = None
 
 
 @dataclass(slots=True)
 class RedriveSummary:
-    """What all calls together came to."""
+    """The sum of all answers."""
 
     handled: int = 0
     failed: int = 0
     already_handled: int = 0
     remaining: int = 0
-    verdicts: dict[str, int] = field(default_factory=dict)
+    verdicts: Counter[str] = field(default_factory=Counter)
     failures: list[dict[str, Any]] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
 
     @property
     def tried(self) -> int:
-        """How many letters are done with."""
         return self.handled + self.failed + self.already_handled + len(self.unknown)
 
     def add(self, reply: dict[str, Any]) -> None:
-        """One more call."""
         self.handled += reply["handled"]
         self.failed += reply["failed"]
         self.already_handled += reply["alreadyHandled"]
         self.remaining = reply["remaining"]
         self.failures += reply["failures"]
         self.unknown += reply["unknown"]
-        for verdict, count in reply["verdicts"].items():
-            self.verdicts[verdict] = self.verdicts.get(verdict, 0) + count
+        self.verdicts.update(reply["verdicts"])
 
     def document(self) -> dict[str, Any]:
-        """For scripts."""
         return {
             "handled": self.handled,
             "failed": self.failed,
@@ -65,61 +68,48 @@ class RedriveSummary:
             "unknown": self.unknown,
         }
 
+    def line(self) -> Text:
+        verdicts = ", ".join(f"{name} {count}" for name, count in self.verdicts.items())
+        line = Text(f"{self.handled} handled", style="green" if self.handled else "")
+        line.append(f" ({verdicts})" if verdicts else "", style="default")
+        line.append(f", {self.failed} failed again", style="red" if self.failed else "")
+        if self.already_handled:
+            line.append(f", {self.already_handled} handled before", style="default")
+        return line
+
 
 @command
 async def redrive(
-    options: RedriveOptions,
+    filters: RedriveFilters,
     shell: CommandContext,
     ids: Annotated[
         list[int] | None, typer.Argument(help="Ids of dead letters.", metavar="ID", min=1)
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every open dead letter.")] = False,
+    batch: BatchOption = 100,
 ) -> None:
-    """Handle dead letters again, oldest first, as if they were read from their topics now.
+    """Handle dead letters again, oldest first, as if their messages were read now.
 
-    Name ids, or --topic and --error, or --all. A letter counts once however often it is tried:
-    its event keeps its place in the topic as its id. Stopped half way, run it again. Exit code 1
-    if any failed again or is unknown.
+    Name ids, or --topic and --error, or --all. A message counts once however often it is handled,
+    because its topic, partition and offset are its id. If it is interrupted, run it again. Exit
+    code 1 if any failed again or does not exist.
     """
-    total, summary = len(set(ids or ())), RedriveSummary()
-    requests = redrive_requests(options, ids or [])
+    selected = request_fields(filters)
+    if [bool(ids), bool(selected), everything].count(True) != 1:
+        raise InputError("Name dead letters by ids, with --topic and --error, or with --all.")
+    requests = requests_by_ids(sorted(ids)) if ids else [selected or {"all": True}]
+    limited = [{**request, "limit": batch} for request in requests]
+    summary, total = RedriveSummary(), len(set(ids or ()))
     async with shell.connect() as client:
-        with progress("redriving", total or None, shown=not shell.as_json) as show:
-            async for reply in _replies(client, requests):
-                summary.add(reply)
-                show(summary.tried, max(total, summary.tried + summary.remaining))
-    print_json(summary.document()) if shell.as_json else _print_summary(summary)
+        await change_all(client, PATH, limited, summary, total=total, shown=not shell.as_json)
+    print_json(summary.document()) if shell.as_json else _print(summary)
     if summary.failed or summary.unknown:
         raise typer.Exit(1)
 
 
-def redrive_requests(options: RedriveOptions, ids: list[int]) -> list[dict[str, Any]]:
-    """The requests to make; each is repeated until nothing remains of it."""
-    filters = {"topic": options.topic, "error": options.error}
-    named = {name: text for name, text in filters.items() if text is not None}
-    if [bool(ids), bool(named), options.everything].count(True) != 1:
-        raise InputError("Name dead letters: ids, or --topic and --error, or --all.")
-    limit = {"limit": options.batch}
-    if not ids:
-        return [{**(named or {"all": True}), **limit}]
-    unique = sorted(set(ids))
-    starts = range(0, len(unique), MAX_IDS)
-    return [{"ids": unique[start : start + MAX_IDS], **limit} for start in starts]
-
-
-async def _replies(client: Client, requests: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-    for request in requests:
-        cursor: str | None = None
-        while True:
-            reply = await client.post(PATH, {**request, "cursor": cursor})
-            yield reply
-            cursor = reply["nextCursor"]
-            if cursor is None:
-                break
-
-
-def _print_summary(summary: RedriveSummary) -> None:
-    out.print(redrive_line(summary.document()))
+def _print(summary: RedriveSummary) -> None:
+    out.print(summary.line())
     if summary.failures:
-        out.print(failures_view(summary.failures))
+        out.print(first_rows(FAILURES, summary.failures))
     if summary.unknown:
         print_error(f"There is no dead letter {', '.join(map(str, summary.unknown))}.")

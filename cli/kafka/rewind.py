@@ -1,36 +1,43 @@
-"""`muster kafka rewind`: have records read again, after the database was restored."""
+"""`muster kafka rewind`: read messages again, after the database was restored."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
+from aiokafka.errors import CommitFailedError
 
 from actors.kafka.client import client_options
-from cli.dispatch.parsing import parse_time
-from cli.kafka.broker import find_broker
+from cli.kafka.broker import BootstrapOption, find_broker, translate_errors
 from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, out, print_json
 from cli.shell.errors import CommandError
-from cli.shell.tables import format_count, plain_table
+from cli.shell.output import RightAligned, columns, number, table, text
+from cli.shell.parsing import parse_time
 from core.shared.kafka_config import KafkaConfig
 
 CONNECT_WITHIN = 60.0
 # Longer than the session of a consumer that was killed.
 LEAVE_WITHIN = 15.0
-# What Kafka says of a group that nobody is in.
+# The states of a group without members.
 _EMPTY = {"Empty", "Dead"}
+MOVES = columns(
+    "topic",
+    ("partition", "partition", RightAligned(text)),
+    ("old", "old", number),
+    ("new", "new", number),
+    ("read again", "records", number),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetMove:
-    """Where a group stands in a partition, and where it is to begin again."""
+    """The committed offset of a partition, and the offset to begin again."""
 
     topic: str
     partition: int
@@ -39,18 +46,18 @@ class OffsetMove:
 
     @property
     def records(self) -> int:
-        """How many are read again."""
+        """Return how many messages are read again; scripts know the number by this name."""
         return self.old - self.new
 
 
 def plan_moves(
     committed: Mapping[TopicPartition, int], found: Mapping[TopicPartition, int | None]
 ) -> list[OffsetMove]:
-    """Decide where each partition begins again; never further on than it stands.
+    """Decide where each partition begins again, never after its committed offset.
 
     Args:
-        committed: How far the group is.
-        found: The first record at or after the time, None where there is none.
+        committed: The committed offsets of the group.
+        found: The first message at or after the time, None where there is none.
     """
     moves = []
     for place, old in sorted(committed.items()):
@@ -66,42 +73,49 @@ async def rewind(
         str,
         typer.Option(
             metavar="TIME",
-            help="Read again what came since: 2026-07-27T10:00:00Z, or 2h for two hours ago.",
+            help="Read messages again since: 2026-07-27T10:00:00Z, or 2h for two hours ago.",
         ),
     ],
-    topic: Annotated[
-        list[str] | None, typer.Option(help="Only this topic; can be given several times.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; else only say what it would.")] = False,
-    bootstrap: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Broker; MUSTER_KAFKA_BOOTSTRAP or the local instance's."
-        ),
-    ] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="Only this topic; repeatable.")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Change the offsets; without it they are only shown.")
+    ] = False,
+    bootstrap: BootstrapOption = None,
     data_dir: DataDir = DATA_DIR,
     as_json: JsonFlag = False,
 ) -> None:
     """Set the offsets of Muster's consumer group back to a time.
 
-    For a database that was restored: Kafka believes that everything up to now is stored, and would
-    skip what came after the backup. Give a time a little before it. What is stored already is
-    recognised by its place in its topic and changes nothing. Stop Muster first: a group that reads
-    commits over what is set here.
+    Use it after the database was restored: the committed offsets are newer than the backup, so the
+    messages in between would be skipped. Give a time shortly before the backup. Messages that are
+    stored already are recognised by topic, partition and offset, and change nothing. Stop Muster
+    first: a running consumer would overwrite the offsets.
     """
     config = find_broker(bootstrap, data_dir)
     since = datetime.fromisoformat(parse_time(to, datetime.now(UTC)).replace("Z", "+00:00"))
-    try:
+    with translate_errors(config):
         async with asyncio.timeout(CONNECT_WITHIN):
             moves = await _rewind(config, since, topic, is_real=yes)
-    except (KafkaConnectionError, TimeoutError, OSError) as error:
-        raise CommandError(f"No broker can be used at {config.bootstrap}: {error}.") from error
-    except KafkaError as error:
-        raise CommandError(f"Kafka refused: {error}.") from error
+    document: dict[str, Any] = {
+        "group": config.group,
+        "to": since.isoformat(),
+        "changed": yes,
+        "partitions": [asdict(move) | {"records": move.records} for move in moves],
+    }
     if as_json:
-        print_json(_document(config.group, since, moves, is_real=yes))
+        print_json(document)
+        return
+    out.print(table(MOVES, document["partitions"]))
+    total = sum(move.records for move in moves)
+    when = since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if yes:
+        sentence = f"{config.group} reads {total:,} messages again, from {when} on."
     else:
-        _show(config.group, since, moves, is_real=yes)
+        sentence = (
+            f"{config.group} would read {total:,} messages again, from {when} on. Nothing was "
+            "changed: add --yes."
+        )
+    out.print(sentence, soft_wrap=True)
 
 
 async def _rewind(
@@ -143,14 +157,16 @@ async def _committed(
     known = {place: meta.offset for place, meta in offsets.items() if meta.offset >= 0}
     for topic in topics or ():
         if all(place.topic != topic for place in known):
-            raise CommandError(f"The group {config.group} has read nothing of the topic {topic}.")
+            raise CommandError(
+                f"Consumer group {config.group} has read nothing from topic {topic}."
+            )
     if not known:
-        raise CommandError(f"The group {config.group} has read nothing yet.")
+        raise CommandError(f"Consumer group {config.group} has read nothing yet.")
     return {place: at for place, at in known.items() if not topics or place.topic in topics}
 
 
 async def _until_empty(admin: AIOKafkaAdminClient, group: str) -> None:
-    """Wait until Kafka has noticed that Muster is down; one that was killed took no leave."""
+    """Wait until Kafka has noticed that Muster is down, as a killed consumer takes no leave."""
     waits_until = time.monotonic() + LEAVE_WITHIN
     while not _is_empty(await admin.describe_consumer_groups([group])):
         if time.monotonic() > waits_until:
@@ -164,44 +180,6 @@ def _is_empty(described: Iterable[Any]) -> bool:
 
 def _in_use(group: str) -> str:
     return (
-        f"The group {group} is being read: stop Muster first (`muster down`, or on a cluster "
+        f"Consumer group {group} is active: stop Muster first (`muster down`, or on a cluster "
         "`serve shutdown` and the supervisor), and try again."
     )
-
-
-def _document(
-    group: str, since: datetime, moves: list[OffsetMove], *, is_real: bool
-) -> dict[str, Any]:
-    return {
-        "group": group,
-        "to": since.isoformat(),
-        "changed": is_real,
-        "partitions": [
-            {
-                "topic": move.topic,
-                "partition": move.partition,
-                "old": move.old,
-                "new": move.new,
-                "records": move.records,
-            }
-            for move in moves
-        ],
-    }
-
-
-def _show(group: str, since: datetime, moves: list[OffsetMove], *, is_real: bool) -> None:
-    table = plain_table("topic", "partition", "old", "new", "read again", right=(1, 2, 3, 4))
-    for move in moves:
-        row = (format_count(move.old), format_count(move.new), format_count(move.records))
-        table.add_row(move.topic, str(move.partition), *row)
-    out.print(table)
-    total = sum(move.records for move in moves)
-    when = since.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    if is_real:
-        out.print(f"{group} reads {total:,} records again, from {when} on.", soft_wrap=True)
-    else:
-        out.print(
-            f"{group} would read {total:,} records again, from {when} on. Nothing was changed: "
-            "add --yes.",
-            soft_wrap=True,
-        )

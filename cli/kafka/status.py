@@ -1,77 +1,153 @@
 """`muster kafka status` and `muster kafka lag`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import RenderableType
-from rich.live import Live
 from rich.text import Text
 
-from cli.kafka.views import kafka_view, lag_view
-from cli.shell.context import CommandContext, command, out, print_error, print_json, print_json_line
-from cli.shell.errors import CommandError
-from cli.shell.polling import looks
+from cli.shell.context import CommandContext, command
+from cli.shell.durations import format_duration
+from cli.shell.output import (
+    Document,
+    RightAligned,
+    columns,
+    dim,
+    number,
+    pairs,
+    sections,
+    styled,
+    table,
+    text,
+)
+from cli.shell.watching import WatchOptions, show_or_watch
 
 PATH = "/api/kafka"
-KafkaDocument = Mapping[str, Any]
-KafkaRenderer = Callable[[KafkaDocument], RenderableType]
-WatchOption = Annotated[bool, typer.Option("--watch", "-w", help="Go on until Ctrl-C.")]
-IntervalOption = Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two looks.")]
+
+
+def _state(kafka: Document) -> Text:
+    if kafka.get("connected"):
+        return Text("connected", style="green")
+    actors = [*(kafka.get("ingest") or ()), *([kafka["relay"]] if kafka.get("relay") else [])]
+    errors = "; ".join(f"{one['name']}: {one['error']}" for one in actors if one.get("error"))
+    return Text(errors or "not connected", style="bold red")
+
+
+def _total_lag(kafka: Document) -> str:
+    partitions = kafka.get("partitions") or ()
+    behind = sum(row.get("lag") or 0 for row in partitions)
+    return f"{behind:,} messages on {len(partitions)} partitions"
+
+
+def _published(relay: Document | None) -> str:
+    if not relay:
+        return ""
+    words = f"{relay['published']:,}, {relay['backlog']:,} waiting"
+    if relay["backlog"]:
+        words += f" (the oldest for {format_duration(relay['oldestSeconds'])})"
+    troubles = {"heldTopics": "topics held back", "refused": "events refused", "vanished": "lost"}
+    return ", ".join([words, *(f"{relay[n]:,} {w}" for n, w in troubles.items() if relay.get(n))])
+
+
+@RightAligned
+def _lag(lag: int | None) -> Text:
+    return Text(str(number(lag)), style="yellow" if lag else "")
+
+
+def _connected(is_up: Any) -> Text:
+    return Text("up", style="green") if is_up else Text("down", style="bold red")
+
+
+BROKERS = columns(
+    ("brokers", lambda kafka: Text(f"{kafka['bootstrap']}  ({kafka['securityProtocol']})")),
+    ("state", _state),
+    ("group", lambda kafka: Text(f"{kafka['group']}, as tenant {kafka['tenant']}")),
+    ("lag", _total_lag),
+    ("dead letters", "deadLetters", number),
+    ("published", "relay", _published),
+)
+TOPICS = columns(
+    "topic",
+    (
+        "state",
+        "state",
+        styled({"followed": "green", "missing": "yellow", "not_yours": "red", "unknown": "yellow"}),
+    ),
+    ("partitions", "partitions", number),
+    ("lag", "lag", number),
+    ("dead letters", "deadLetters", number),
+)
+CONSUMERS = columns(
+    ("consumer", "name"),
+    ("state", "connected", _connected),
+    ("restarts", "restarts", number),
+    ("partitions", "partitions", number),
+    ("messages", "records", number),
+    ("batches", "batches", number),
+    ("in flight", "inFlight", number),
+    ("commits", "commits", number),
+    ("rebalances", "rebalances", number),
+    ("pauses", "pauses", number),
+)
+PARTITIONS = columns(
+    "topic",
+    ("partition", "partition", RightAligned(text)),
+    ("stored", "stored", number),
+    ("end", "end", number),
+    ("lag", "lag", _lag),
+    ("read by", "actor"),
+)
 
 
 @command
-async def status(
-    shell: CommandContext, watch: WatchOption = False, every: IntervalOption = 1.0
-) -> None:
+async def status(shell: CommandContext, options: WatchOptions) -> None:
     """Show brokers, topics, consumers and the relay, as far as they concern your tenant.
 
     A topic is followed, missing (the cluster has none of that name yet), not_yours (a wait names
     it, but it belongs to another tenant), not_followed (only its dead letters are left) or unknown
-    (the cluster was not reached). With --watch and --json each look is one line.
+    (the cluster was not reached). With --watch and --json each poll is one line.
     """
-    await _show(shell, kafka_view, every if watch else None)
+    await _show(shell, options, _status_view)
 
 
 @command
-async def lag(
-    shell: CommandContext, watch: WatchOption = False, every: IntervalOption = 1.0
-) -> None:
-    """Show for each partition up to which offset its records are stored, and how many are not.
+async def lag(shell: CommandContext, options: WatchOptions) -> None:
+    """Show for each partition the offset up to which messages are stored, and how many are not.
 
-    With --watch and --json each look is one line.
+    With --watch and --json each poll is one line.
     """
-    await _show(shell, lag_view, every if watch else None, only="partitions")
+    await _show(shell, options, _lag_view, lambda kafka: kafka.get("partitions") or [])
 
 
 async def _show(
-    shell: CommandContext, view: KafkaRenderer, every: float | None, only: str | None = None
+    shell: CommandContext,
+    options: WatchOptions,
+    view: Callable[[Document], RenderableType],
+    document: Callable[[Document], Any] = lambda kafka: kafka,
 ) -> None:
     async with shell.connect() as client:
-        read = partial(client.get, PATH)
-        first = await read()
-        if every is None:
-            print_json(_part(first, only)) if shell.as_json else out.print(view(first))
-        elif shell.as_json:
-            async for latest in looks(read, every):
-                if isinstance(latest, CommandError):
-                    print_error(latest.sentence)
-                else:
-                    print_json_line(_part(latest, only))
-        else:
-            with Live(view(first), console=out, auto_refresh=False) as live:
-                async for latest in looks(read, every):
-                    live.update(_shown(latest, view), refresh=True)
+        shown = partial(_if_configured, view)
+        await show_or_watch(shell, options, partial(client.get, PATH), shown, document)
 
 
-def _shown(latest: KafkaDocument | CommandError, view: KafkaRenderer) -> RenderableType:
-    return (
-        Text(latest.sentence, style="bold red")
-        if isinstance(latest, CommandError)
-        else view(latest)
+def _if_configured(view: Callable[[Document], RenderableType], kafka: Document) -> RenderableType:
+    if kafka.get("configured"):
+        return view(kafka)
+    sentence = "Kafka is not configured: start Muster with --kafka or MUSTER_KAFKA_BOOTSTRAP."
+    count = kafka.get("deadLetters")
+    return Text(f"{sentence} {count} dead letters are left from before." if count else sentence)
+
+
+def _status_view(kafka: Document) -> RenderableType:
+    topics: Sequence[Document] = kafka.get("topics") or ()
+    return sections(
+        pairs(BROKERS, kafka),
+        table(TOPICS, topics) if topics else dim("No topic is configured or named by a wait."),
+        table(CONSUMERS, kafka.get("ingest") or ()),
     )
 
 
-def _part(kafka: KafkaDocument, only: str | None) -> Any:
-    return kafka if only is None else kafka.get(only) or []
+def _lag_view(kafka: Document) -> RenderableType:
+    rows = kafka.get("partitions")
+    return table(PARTITIONS, rows) if rows else dim("No partition is being read.")

@@ -19,10 +19,10 @@ def down(
         Path, typer.Option(envvar="MUSTER_DATA_DIR", help="Data folder of the instance to stop.")
     ] = DATA_DIR,
 ) -> None:
-    """Stop a Muster that was started here, and whatever a killed one left behind."""
+    """Stop a Muster that was started here, and the processes that a killed one left behind."""
     try:
         sentence = lifecycle.down(data_dir)
-        # What is left now had its host killed before it could stop it.
+        # A host that was killed could not stop these.
         if stop_kafka(instance_paths(data_dir)):
             sentence += " Stopped its Kafka."
         if embedded.running(data_dir) is not None:

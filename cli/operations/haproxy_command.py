@@ -1,4 +1,4 @@
-"""`muster haproxy`: HAProxy on the machines of a cluster, bounded and closed as on one machine."""
+"""`muster haproxy`: HAProxy on the machines of a cluster, with the limits of a single machine."""
 
 import os
 import stat
@@ -20,7 +20,6 @@ MAX_PATH_BYTES = 97 - len("/admin.sock") - 57
 
 
 def proxy_limits_of(settings: Settings) -> ProxyLimits:
-    """What the settings say of HAProxy."""
     return ProxyLimits(
         body_seconds=settings.request_timeout,
         body_bytes=settings.max_body,
@@ -29,9 +28,11 @@ def proxy_limits_of(settings: Settings) -> ProxyLimits:
 
 
 def haproxy(
-    folder: Annotated[Path, typer.Argument(help="Folder for HAProxy's files, made private.")],
+    folder: Annotated[
+        Path, typer.Argument(help="Folder for HAProxy's files; only you can read it.")
+    ],
 ) -> None:
-    """Write the program that Ray is to start as HAProxy (RAY_SERVE_HAPROXY_BINARY_PATH)."""
+    """Write the program that Ray starts as HAProxy; name it in RAY_SERVE_HAPROXY_BINARY_PATH."""
     try:
         out.print(str(_write(folder.expanduser().absolute(), Settings.load())), soft_wrap=True)
     except (MusterError, CommandError) as error:
@@ -42,7 +43,7 @@ def haproxy(
 def _write(folder: Path, settings: Settings) -> Path:
     if len(os.fsencode(folder)) > MAX_PATH_BYTES:
         raise CommandError(
-            f"{folder} is too long for the sockets in it: use a path of at most "
+            f"The path {folder} is too long for the sockets in it: use one of at most "
             f"{MAX_PATH_BYTES} characters."
         )
     _make_private(folder)
@@ -51,7 +52,7 @@ def _write(folder: Path, settings: Settings) -> Path:
         raise CommandError("HAProxy was not found: install ray[serve] on Linux, or haproxy.")
     launcher = write_launcher(folder, program, ProxyOptions(bounds=proxy_limits_of(settings)))
     if launcher is None:
-        raise CommandError(f"{folder} may not execute programs: choose another folder.")
+        raise CommandError(f"Programs cannot be executed in {folder}: choose another folder.")
     return launcher
 
 
@@ -60,7 +61,7 @@ def _make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-            raise CommandError(f"{folder} is not a folder of yours: choose another one.")
+            raise CommandError(f"{folder} is not a folder that you own: choose another one.")
         folder.chmod(0o700)
     except OSError as error:
-        raise CommandError(f"{folder} cannot be made: {error.strerror}.") from error
+        raise CommandError(f"Cannot create {folder}: {error.strerror}.") from error

@@ -17,7 +17,6 @@ import typer
 
 from actors.runtime.names import SUPERVISOR, dispatch_pool_name, expected_actors
 from cli.operations.haproxy_command import proxy_limits_of
-from cli.operations.provision import prepare_database
 from cli.shell.context import JsonFlag, err, out, print_error, print_json_line
 from cli.shell.errors import CommandError
 from cli.shell.instance import KEY_FILE
@@ -31,6 +30,7 @@ from host.kafka.selection import EMBEDDED, kafka_up, kill_kafka, load_settings, 
 from host.lifecycle import announce, claim, kill, ray_up, watch
 from host.paths import InstancePaths, instance_paths
 from host.postgres import embedded
+from host.provision import prepare_database
 from host.ray.node import NodeOptions, RayNode
 from host.ray.serving import serve
 from host.signals import StopRequested, stop_on_signals
@@ -57,13 +57,16 @@ class UpFlags:
         None
     )
     placement: Annotated[
-        Placement | None, typer.Option(help="Where a correlation lives; sharded if not given.")
+        Placement | None,
+        typer.Option(
+            help="Actors per correlation: shared shards, or one each; sharded if not given."
+        ),
     ] = None
     kafka: Annotated[
         str | None,
         typer.Option(
             metavar="embedded|off|HOST:PORT",
-            help="A broker of our own, none, or this one; MUSTER_KAFKA_BOOTSTRAP if not given.",
+            help="Start a broker, use none, or use this one; MUSTER_KAFKA_BOOTSTRAP if not given.",
         ),
     ] = None
     dashboard: Annotated[
@@ -97,7 +100,7 @@ def up(
 def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
     if flags.kafka == EMBEDDED:
         prefetch_jars(settings, _say)
-    # Quiet: what it prints goes to a log file, and the key has no place there.
+    # Quiet, because its output goes to a log file, which must not show the key.
     command = [sys.executable, "-m", "cli.main", "up", "--quiet"]
     for name, value in asdict(flags).items():
         if value is True:
@@ -115,22 +118,22 @@ def _run_here(settings: Settings, kafka: str | None, greet: GreetUser) -> None:
         dashboard=settings.dashboard,
         bounds=proxy_limits_of(settings),
     )
-    places = instance_paths(settings.data_dir)
+    paths = instance_paths(settings.data_dir)
     if settings.plain_text_warning is not None:
         _say(settings.plain_text_warning)
     with (
-        stop_on_signals(partial(_kill, places)) as signals,
+        stop_on_signals(partial(_kill, paths)) as signals,
         claim(settings.data_dir, options, _say),
-        _database(settings, places) as dsn,
+        _database(settings, paths) as dsn,
     ):
-        with _keys(settings.to_config(dsn, places.secret_key)):
-            _provision(dsn, places)
-        with kafka_up(settings, places, kafka, _say) as (connected, link):
-            config = connected.to_config(dsn, places.secret_key)
+        with _keys(settings.to_config(dsn, paths.secret_key)):
+            _provision(dsn, paths)
+        with kafka_up(settings, paths, kafka, _say) as (connected, link):
+            config = connected.to_config(dsn, paths.secret_key)
             crew = replace(options, actors=len(expected_actors(config)) + len(UNLISTED))
-            with ray_up(places, crew, signals, _say) as node:
+            with ray_up(paths, crew, signals, _say) as node:
                 _serve(connected, config, node)
-                greet(announce(places, node, link), _key_of(places))
+                greet(announce(paths, node, link), _key_of(paths))
                 watch(node)
 
 
@@ -145,35 +148,35 @@ def _serve(settings: Settings, config: Config, node: RayNode) -> None:
     _say(f"The actors and the HTTP API are up ({time.monotonic() - started:.1f} s)")
 
 
-def _kill(places: InstancePaths) -> None:
-    """A second Ctrl-C: end everything now. Postgres recovers from its log at the next start."""
-    kill(places)
-    kill_kafka(places)
+def _kill(paths: InstancePaths) -> None:
+    """End everything at once, at a second Ctrl-C; Postgres recovers at the next start."""
+    kill(paths)
+    kill_kafka(paths)
     with suppress(MusterError):
-        embedded.stop(places.data_dir, mode="immediate")
+        embedded.stop(paths.data_dir, mode="immediate")
 
 
 @contextmanager
-def _database(settings: Settings, places: InstancePaths) -> Iterator[str]:
-    """The configured PostgreSQL, or one of our own for as long as we run."""
+def _database(settings: Settings, paths: InstancePaths) -> Iterator[str]:
+    """Yield the address of the configured PostgreSQL, or start one for as long as Muster runs."""
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
         return
     started = time.monotonic()
-    server = embedded.start(places.data_dir)
+    server = embedded.start(paths.data_dir)
     try:
         _say(f"PostgreSQL is up ({time.monotonic() - started:.1f} s)")
         yield server.dsn
     finally:
-        embedded.stop(places.data_dir)
+        embedded.stop(paths.data_dir)
         _say("PostgreSQL is down")
 
 
 @contextmanager
 def _keys(config: Config) -> Iterator[None]:
-    """Have the keys that secrets are encrypted under; the file of a new instance is made here.
+    """Install the keys that encrypt secrets, and create the key file of a new instance.
 
-    It is taken back if the database turns out to be somebody's with another key.
+    The new file is removed again if the database turns out to be encrypted with another key.
     """
     file = config.secret_key_file
     is_new = file is not None and key_file.ensure(Path(file))
@@ -185,27 +188,27 @@ def _keys(config: Config) -> Iterator[None]:
             Path(file).unlink()
         raise
     if is_new:
-        _say(f"Secrets are encrypted under a new key: back up {file} apart from the database")
+        _say(f"A new key encrypts secrets: back up {file} apart from the database")
 
 
-def _provision(dsn: str, places: InstancePaths) -> None:
-    done = asyncio.run(prepare_database(dsn, _key_of(places), err.print))
+def _provision(dsn: str, paths: InstancePaths) -> None:
+    done = asyncio.run(prepare_database(dsn, _key_of(paths), err.print))
     if done.migrations:
         _say(f"The schema is up to date ({', '.join(done.migrations)})")
     if done.new_key is not None:
-        write_private(places.data_dir / KEY_FILE, done.new_key + "\n")
-        _say(f"The first tenant and its admin key are there ({places.data_dir / KEY_FILE})")
+        write_private(paths.data_dir / KEY_FILE, done.new_key + "\n")
+        _say(f"Created the first tenant and its admin key ({paths.data_dir / KEY_FILE})")
 
 
-def _key_of(places: InstancePaths) -> str | None:
+def _key_of(paths: InstancePaths) -> str | None:
     try:
-        return (places.data_dir / KEY_FILE).read_text(encoding="utf-8").strip()
+        return (paths.data_dir / KEY_FILE).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return None
 
 
 def _quiet(instance: HostInstance, key: str | None) -> None:
-    """Say nothing."""
+    """Print nothing: the output of a background process is a log file."""
 
 
 def _greet(instance: HostInstance, key: str | None, *, as_json: bool) -> None:
@@ -227,11 +230,11 @@ def _greet(instance: HostInstance, key: str | None, *, as_json: bool) -> None:
         markup=False,
         soft_wrap=True,
     )
-    out.print(f"  Or see it at work:  {_command()} demo\n", markup=False, soft_wrap=True)
+    out.print(f"  Or watch a demo:  {_command()} demo\n", markup=False, soft_wrap=True)
 
 
 def _command() -> str:
-    """How the person at this terminal calls us."""
+    """Return how `muster` is called from this terminal."""
     if shutil.which("muster"):
         return "muster"
     return shlex.quote(os.path.relpath(Path(sys.executable).with_name("muster")))

@@ -19,11 +19,11 @@ QueryParams = Mapping[str, QueryValue | None]
 
 
 class UnreachableError(CommandError):
-    """Nobody answered at the address, or the answer broke off."""
+    """No answer came from the address, or the answer broke off."""
 
 
 class Client:
-    """Requests to one instance; every refusal is a `CommandError` with its sentence."""
+    """Sends requests to one instance; every refusal is a `CommandError`."""
 
     def __init__(self, instance: Instance, http: httpx.AsyncClient) -> None:
         self.instance = instance
@@ -32,7 +32,7 @@ class Client:
     async def get(
         self, path: str, params: QueryParams | None = None, *, server_wait: float = 0
     ) -> Any:
-        """Read something; `patience` is how long the server may hold the answer back."""
+        """Read a document, for which the server may take `server_wait` seconds more."""
         return await self._send("GET", path, params=_without_none(params), server_wait=server_wait)
 
     async def post(
@@ -44,29 +44,26 @@ class Client:
         params: QueryParams | None = None,
         server_wait: float = 0,
     ) -> Any:
-        """Send a JSON document; bytes are one already and go as they are."""
+        """Send a JSON document; bytes are taken for an encoded one."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         typed = {"Content-Type": "application/json", **(headers or {})}
         sent = {"content": content, "headers": typed, "params": _without_none(params) or None}
         return await self._send("POST", path, server_wait=server_wait, **sent)
 
     async def put(self, path: str, body: Any) -> Any:
-        """Make or change what has this name."""
         return await self._send("PUT", path, json=body)
 
     async def patch(self, path: str, body: Any) -> Any:
-        """Change some of what has this name."""
         return await self._send("PATCH", path, json=body)
 
     async def delete(self, path: str) -> Any:
-        """Remove or end something."""
         return await self._send("DELETE", path)
 
     @asynccontextmanager
     async def stream(
         self, path: str, headers: Mapping[str, str], *, max_silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """An endless answer, chunk by chunk; `quiet` is the longest silence it may keep."""
+        """Read an endless answer by chunks, which may pause for `max_silence` seconds."""
         timeout = httpx.Timeout(_ANSWER_TIMEOUT, connect=_CONNECT_TIMEOUT, read=max_silence)
         with _translate_errors(self.instance.url):
             async with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
@@ -87,27 +84,27 @@ class Client:
             return response.json()
         except ValueError as error:
             raise UnreachableError(
-                f"{self.instance.url} does not answer like Muster: another program may use it."
+                f"{self.instance.url} does not answer like Muster: is another program there?"
             ) from error
 
 
 @asynccontextmanager
 async def connect(instance: Instance) -> AsyncIterator[Client]:
-    """A client for as long as the block lasts."""
+    """Open a client for as long as the block lasts."""
     headers = {"User-Agent": "muster-cli", "Accept": "application/json, application/problem+json"}
     if instance.key:
         headers["Authorization"] = f"Bearer {instance.key}"
     async with httpx.AsyncClient(
         base_url=instance.url,
         headers=headers,
-        # Proxies of the environment are for the outside, never for this machine.
+        # The proxies of the environment lead to other machines only.
         trust_env=not instance.is_local,
     ) as http:
         yield Client(instance, http)
 
 
 def wait_path(execution_id: str, correlation_id: str, *rest: str) -> str:
-    """The path of one wait state; ids may hold any printable character."""
+    """Return the path of one wait state; ids may hold any printable character."""
     parts = ["", "api", "wait-states", quote(execution_id, safe=""), quote(correlation_id, safe="")]
     return "/".join([*parts, *rest])
 
@@ -127,7 +124,7 @@ def _translate_errors(url: str) -> Iterator[None]:
         yield
     except httpx.ConnectError as error:
         if isinstance(error.__cause__, ssl.SSLError) or "SSL" in str(error):
-            raise UnreachableError(f"No safe connection to {url}: {error}.") from error
+            raise UnreachableError(f"TLS to {url} failed: {error}.") from error
         raise UnreachableError(
             f"Muster is not running at {url}: start it with `muster up`, or name another "
             "address with --url."

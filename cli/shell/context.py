@@ -12,23 +12,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from cli.shell.client import Client, connect
 from cli.shell.errors import CommandError
 from cli.shell.instance import find_instance
-from cli.shell.lazy import unwrap_text
+from cli.shell.lazy import example, unwrap_text
 from cli.shell.options import flatten_options
 
 DATA_DIR = Path(".muster")
 _PANEL = "Instance"
 
-# Where no person looks on, a program may: it finds each row of a table on one line.
+# Output into a pipe is read by programs, which find each row of a table on one line.
 _PIPED_WIDTH = 240
+
+AsyncCommand = Callable[..., Coroutine[Any, Any, None]]
 
 
 def _width() -> int | None:
-    """None leaves it to the terminal, or to COLUMNS."""
+    """Return None to leave the width to the terminal, or to COLUMNS."""
     return None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_WIDTH
 
 
@@ -41,7 +43,7 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         envvar="MUSTER_DATA_DIR",
-        help="Data folder of a local instance, where its address and admin key are found.",
+        help="Data folder of a local instance, which holds its address and admin key.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -67,12 +69,16 @@ class CommandContext:
     as_json: JsonFlag = False
 
     def connect(self) -> AbstractAsyncContextManager[Client]:
-        """A client of the instance that the options lead to."""
+        """Open a client of the instance that the options name."""
         return connect(find_instance(self.url, self.key, self.data_dir))
 
+    def print(self, document: Any, shown: RenderableType) -> None:
+        """Print the document for scripts, or what is shown of it to people."""
+        print_result(document, shown, as_json=self.as_json)
 
-def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Make an async function a Typer command: options spread, errors told in one sentence."""
+
+def command(function: AsyncCommand) -> Callable[..., None]:
+    """Make an async function a Typer command: options flattened, errors in one sentence."""
 
     @wraps(function)
     def run(**given: Any) -> None:
@@ -86,16 +92,36 @@ def command(function: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
     return flatten_options(run)
 
 
+def subcommand(
+    app: typer.Typer, name: str, *examples: str
+) -> Callable[[AsyncCommand], Callable[..., None]]:
+    """Register an async function as a command of a group, with examples below its help."""
+
+    def register(function: AsyncCommand) -> Callable[..., None]:
+        return app.command(name, epilog=example(*examples))(command(function))
+
+    return register
+
+
+def print_result(document: Any, shown: RenderableType, *, as_json: bool) -> None:
+    """Print the document for scripts, or what is shown of it to people."""
+    if as_json:
+        print_json(document)
+    elif isinstance(shown, str):
+        out.print(shown, markup=False, soft_wrap=True)
+    else:
+        out.print(shown)
+
+
 def print_error(sentence: str) -> None:
-    """Say on the error stream what is wrong."""
+    """Print a sentence on the error stream, in red."""
     err.print(sentence, style="bold red", markup=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
-    """One document, for people and scripts."""
     print(json.dumps(document, indent=2, ensure_ascii=False), flush=True)
 
 
 def print_json_line(document: Any) -> None:
-    """One document of many, on a line of its own."""
+    """Print one document of many, on a line of its own."""
     print(json.dumps(document, ensure_ascii=False), flush=True)

@@ -1,4 +1,4 @@
-"""Lengths of time as people write and read them."""
+"""Durations as people write and read them."""
 
 import re
 from datetime import timedelta
@@ -25,12 +25,12 @@ def parse_duration(text: str) -> timedelta:
     except OverflowError:
         length = timedelta.max
     if not timedelta() < length <= _MAX_DURATION:
-        raise InputError(f"'{text}' must be longer than nothing and at most 100 years.")
+        raise InputError(f"'{text}' must be more than 0 and at most 100 years.")
     return length
 
 
 def format_duration(seconds: float) -> str:
-    """The two biggest units, as in `2d 3h` or `1.5s`."""
+    """Write a duration by its two biggest units, as in `2d 3h` or `1.5s`."""
     if seconds < 60:
         return f"{max(0.0, seconds):.1f}s" if seconds < 10 else f"{seconds:.0f}s"
     left = round(seconds)

@@ -15,3 +15,9 @@ class InputError(CommandError):
     """What was typed cannot be right; nothing was sent."""
 
     exit_code = 2
+
+
+def as_sentence(error: Exception) -> str:
+    """Write an error's text with a capital letter and a full stop."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."

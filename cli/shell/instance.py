@@ -1,4 +1,4 @@
-"""Which Muster a command talks to, and with which key."""
+"""The instance that a command talks to, and the key it sends."""
 
 import json
 from dataclasses import dataclass, field
@@ -15,23 +15,22 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An address, the key to show there, and whether it is on this machine."""
+    """An address and the key for it."""
 
     url: str
     key: str | None = field(default=None, repr=False)
 
     @property
     def is_local(self) -> bool:
-        """Whether requests stay on this machine, and no proxy may carry them."""
+        """Return whether requests stay on this machine, so that no proxy may carry them."""
         return urlsplit(self.url).hostname in _LOOPBACK
 
 
 def find_instance(url: str | None, key: str | None, data_dir: Path) -> Instance:
-    """Resolve what was given, then what a local instance left in its data folder.
+    """Find the instance by what was given, then by the data folder of a local instance.
 
-    The admin key in the folder belongs to the address in the folder: it is shown to no other. Nor
-    is a key that was given shown to an address that only the folder names: anybody may have
-    written that.
+    The admin key in the folder is sent only to the address in the folder. A key that was given is
+    not sent to an address that only the folder names, because anybody may have written the folder.
     """
     local = _local_url(data_dir)
     chosen = _checked(url) if url else local or DEFAULT_URL
@@ -39,9 +38,9 @@ def find_instance(url: str | None, key: str | None, data_dir: Path) -> Instance:
         key = _local_key(data_dir)
     elif key and not url and local and key.strip() != _local_key(data_dir):
         raise CommandError(
-            f"Your key is not sent to {local}, which only {data_dir / INSTANCE_FILE} names: say "
-            f"where it is for, as in --url {local} or MUSTER_URL, or leave MUSTER_KEY and --key "
-            "out to use the folder's own key."
+            f"Your key is not sent to {local}, which only {data_dir / INSTANCE_FILE} names: add "
+            f"--url {local} or MUSTER_URL if the key is for that address, or leave out MUSTER_KEY "
+            "and --key to use the key in the folder."
         )
     return Instance(chosen, _printable(key) if key else None)
 
@@ -82,5 +81,5 @@ def _checked(url: str) -> str:
 
 def _printable(key: str) -> str:
     if not key.isascii() or not key.isprintable():
-        raise InputError("The key has characters that no key has.")
+        raise InputError("The key is malformed: keys are printable ASCII, as in mk_3f9ac1d2_….")
     return key

@@ -1,4 +1,4 @@
-"""JSON from the command line: written out, from a file, or from standard input."""
+"""JSON and text from the command line: written out, from a file, or from standard input."""
 
 import json
 import sys
@@ -14,24 +14,24 @@ def read_document(given: str) -> Any:
 
 
 def read_json_text(given: str) -> str:
-    """The same, checked but unread: what is sent is what was written, digit by digit."""
+    """Read JSON as text, checked but not parsed: it is sent digit by digit as it was written."""
     where, text = _text_of(given)
     _parse(where, text)
     return text
 
 
 def read_secret(given: str) -> str:
-    """A secret from the same places, without the line break that a file ends with."""
+    """Read a secret, without the line break that a file ends with."""
     return _text_of(given)[1].strip()
 
 
 def read_argument(given: str) -> str:
-    """Any text from the same places, as it stands there."""
+    """Read any text, exactly as it is."""
     return _text_of(given)[1]
 
 
 def read_text(file: str) -> str:
-    """What stands in a file, or in standard input if its name is `-`."""
+    """Read a file, or standard input if its name is `-`."""
     return _text_of(file if file == "-" or file.startswith("@") else f"@{file}")[1]
 
 
@@ -48,7 +48,7 @@ def _parse(where: str, text: str) -> Any:
 
 
 def read_object(given: str) -> dict[str, Any]:
-    """A document that has to be a JSON object."""
+    """Read a document that has to be a JSON object."""
     document = read_document(given)
     if not isinstance(document, dict):
         raise InputError(f"Expected a JSON object such as {{…}}, not {_kind(document)}.")
@@ -69,7 +69,7 @@ def _text_of(given: str) -> tuple[str, str]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number there")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _kind(document: Any) -> str:

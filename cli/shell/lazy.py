@@ -29,6 +29,7 @@ class CommandEntry:
         if isinstance(target, typer.Typer):
             built = get_command(target)
             built.name = self.name
+            built.help = built.help or self.summary
         else:
             app = typer.Typer(add_completion=False, context_settings=SETTINGS)
             app.command(self.name, help=unwrap_text(target.__doc__))(target)
@@ -45,14 +46,14 @@ class LazyCommand(TyperCommand):
         self._entry = entry
 
     def make_context(self, *given: Any, **options: Any) -> Any:
-        """From here on it is the real one."""
+        """Load the real command and let it take over."""
         return self._entry.load().make_context(*given, **options)
 
 
 def lazy_group(
     entries: tuple[CommandEntry, ...], *, default: str | None = None
 ) -> type[TyperGroup]:
-    """A Typer group class that offers `entries`; without a name `default` is meant."""
+    """Make a Typer group class that offers `entries`; without a name `default` is meant."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
@@ -70,14 +71,19 @@ def lazy_group(
     return LazyGroup
 
 
+def command_group() -> typer.Typer:
+    """Make a group of commands, whose help is the summary of its `CommandEntry`."""
+    return typer.Typer(no_args_is_help=True, add_completion=False, context_settings=SETTINGS)
+
+
 def unwrap_text(docstring: str | None) -> str:
-    """Paragraphs without the line breaks of the source: the terminal has its own width."""
+    """Remove the line breaks of the source from paragraphs: the terminal has its own width."""
     paragraphs = cleandoc(docstring or "").split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def example(*lines: str) -> str:
-    """The end of a help page: command lines that work."""
+    """Write the end of a help page: command lines that work."""
     title = "Examples:" if len(lines) > 1 else "Example:"
     # Typer keeps a line break where it finds two; brackets would be taken for markup.
     return "\n\n".join([title, *(f"  {line}".replace("[", r"\[") for line in lines)])

@@ -8,11 +8,10 @@ from cli.shell.errors import CommandError
 
 _HINTS = {
     401: "Give a key with --key or MUSTER_KEY.",
-    403: "Use a key that has it (`muster keys create --allow …`).",
+    403: "Use a key that has this permission (`muster keys create --allow …`).",
 }
 
-# Others are refusals of their own, which no permission would change; what stands in front of Muster
-# has no codes.
+# Other codes are refusals that no permission would change; a proxy sends no code.
 _ABOUT_KEYS = {None, "unauthenticated", "forbidden"}
 
 
@@ -26,26 +25,26 @@ class ProblemResponseError(CommandError):
 
     @property
     def code(self) -> str:
-        """The problem's code, stable for scripts."""
+        """Return the problem's code, which is stable for scripts."""
         return str(self.document.get("code") or "")
 
 
 def parse_problem(status: int, body: bytes, retry_after: str | None = None) -> ProblemResponseError:
-    """Read an answer that is not a success, problem+json or not."""
+    """Read an answer that is not a success, whether it is problem+json or not."""
     try:
         document = json.loads(body)
     except ValueError:
         document = None
     if not isinstance(document, dict):
         # Something in front of Muster answered: a proxy, or another program on the port.
-        document = {"title": f"The server answered {status} without saying why"}
+        document = {"title": f"The server answered {status} without a reason"}
     if retry_after is not None:
         document.setdefault("retryAfter", retry_after)
     return ProblemResponseError(status, document)
 
 
 def problem_sentence(status: int, document: Mapping[str, Any]) -> str:
-    """Detail, the fields at fault, when to come back and what to do."""
+    """Write the detail, the invalid fields, when to try again and what to do, as one sentence."""
     text = str(document.get("detail") or document.get("title") or f"status {status}").rstrip(".")
     faults = [fault for fault in document.get("errors") or () if isinstance(fault, Mapping)]
     if faults:
@@ -65,7 +64,7 @@ def problem_sentence(status: int, document: Mapping[str, Any]) -> str:
 
 
 def _capitalized(text: str) -> str:
-    """A sentence begins with a capital letter; a name at its beginning stays as it is."""
+    """Begin with a capital letter, unless the text begins with a name such as an id."""
     is_word = text.partition(" ")[0].rstrip(",:").isalpha()
     return f"{text[:1].upper()}{text[1:]}" if is_word else text
 

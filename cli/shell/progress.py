@@ -1,4 +1,4 @@
-"""A bar for work that takes a while."""
+"""A progress bar for work that takes a while."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ UpdateProgress = Callable[[int, int], None]
 
 @contextmanager
 def progress(label: str, total: int | None, *, shown: bool) -> Iterator[UpdateProgress]:
-    """Tell it how much is done and how much there is; nothing appears where nobody looks."""
+    """Show a bar on a terminal; the yielded function is told how much is done, of how much."""
     bar = Progress(
         TextColumn(label),
         BarColumn(),

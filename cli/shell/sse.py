@@ -1,7 +1,7 @@
-"""Server-sent events, from bytes.
+"""Server-sent events, decoded from bytes.
 
-Written here because it is small and the usual line splitters also break at U+2028, which may
-stand in JSON text; the format knows three line ends only.
+Not from a library: the usual line splitters also break at U+2028, which may stand in JSON text,
+while the format has three line ends only.
 """
 
 import json
@@ -23,7 +23,7 @@ class ServerEvent:
     text: str
 
     def data(self) -> dict[str, Any]:
-        """Its JSON object; empty if it carries something else."""
+        """Return the JSON object of the event; empty if it carries something else."""
         try:
             document = json.loads(self.text)
         except ValueError:
@@ -32,7 +32,7 @@ class ServerEvent:
 
 
 class EventDecoder:
-    """Chunks in, whole events out; `retry` is the pause the server asked for, in seconds."""
+    """Decodes chunks to whole events; `retry` is the pause the server asked for, in seconds."""
 
     def __init__(self) -> None:
         self.retry: float | None = None
@@ -43,7 +43,7 @@ class EventDecoder:
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Every event that this chunk completes."""
+        """Return the events that this chunk completes."""
         self._pending += self._text.decode(chunk)
         if len(self._pending) > _MAX_PENDING:
             raise ValueError("the stream sent a line without an end")

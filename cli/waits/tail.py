@@ -1,15 +1,13 @@
 """`muster tail`: the live log of a wait state."""
 
-import json
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from cli.shell.context import CommandContext, command, err, out, print_json_line
-from cli.shell.sse import ServerEvent
-from cli.waits.follow import ENDED, entry_sentence, follow
+from cli.shell.context import CommandContext, command, out, print_json_line
+from cli.shell.follow import ENDED, follow, print_reconnecting
+from cli.shell.output import clock_time, one_line
 
 ExecutionId = Annotated[str, typer.Argument(help="Execution id.", metavar="EXECUTION")]
 CorrelationId = Annotated[str, typer.Argument(help="Correlation id.", metavar="CORRELATION")]
@@ -34,8 +32,8 @@ async def tail(
 ) -> None:
     """Follow the log of a wait state, from its registration to its result.
 
-    Broken connections are taken up again where they broke. Ends with exit code 0 if the wait
-    completed and 1 if it ended otherwise. With --json each entry is one line of JSON.
+    A broken connection is continued where it broke. Exit code 0 if the wait completed, 1 if it
+    ended otherwise. With --json each entry is one line of JSON.
     """
     status = None
     async with shell.connect() as client:
@@ -48,47 +46,37 @@ async def tail(
             if shell.as_json:
                 print_json_line({"id": event.event_id, "type": event.kind, **entry})
             else:
-                _print(event, entry)
+                _print(event.kind, entry)
     if status != "completed":
         raise typer.Exit(1)
 
 
-def entry_line(kind: str, entry: dict[str, Any]) -> Text:
-    """One entry as a line: when, what, in words."""
-    style = STYLES.get(str(entry.get("status")) if kind == ENDED else kind, "")
-    line = Text(f"{local_clock_time(entry.get('at'))}  ", style="dim")
-    line.append(f"{kind:<11}", style=style)
+def entry_sentence(kind: str, entry: dict[str, Any]) -> str:
+    """Write one entry of the log in words."""
+    origin = " ".join(str(part) for part in (entry.get("source"), entry.get("label")) if part)
+    match kind:
+        case "registered":
+            return f"waiting for {', '.join(entry.get('enabledEvents') or ['nothing'])}"
+        case "ended":
+            return f"{entry.get('status')}: {entry.get('reason')}"
+        case "timed_out":
+            return f"{entry.get('event')} did not arrive in time"
+        case "late" | "duplicate" | "rejected":
+            return f"{entry.get('event') or 'event'} from {origin} does not count: {kind}"
+        case _:
+            return f"{entry.get('event')} from {origin}".removesuffix(" from ")
+
+
+def _print(kind: str, entry: dict[str, Any]) -> None:
+    line = Text(f"{clock_time(entry.get('at'))}  ", style="dim")
+    line.append(f"{kind:<11}", STYLES.get(str(entry.get("status")) if kind == ENDED else kind, ""))
     line.append(entry_sentence(kind, entry))
-    if "data" in entry and entry["data"] is not None:
+    if entry.get("data") is not None:
         line.append("  " + one_line(entry["data"]), style="dim")
-    return line
-
-
-def _print(event: ServerEvent, entry: dict[str, Any]) -> None:
-    out.print(entry_line(event.kind, entry), soft_wrap=True)
-    if event.kind != ENDED:
+    out.print(line, soft_wrap=True)
+    if kind != ENDED:
         return
     if entry.get("warning"):
         out.print(Text(f"warning: {entry['warning']}", style="yellow"), soft_wrap=True)
     if entry.get("output") is not None:
         out.print_json(data=entry["output"])
-
-
-def local_clock_time(at: Any) -> str:
-    """A moment on the clock of this machine, to the millisecond."""
-    try:
-        moment = datetime.fromisoformat(str(at))
-    except ValueError:
-        return " " * len("00:00:00.000")
-    return moment.astimezone().strftime("%H:%M:%S.%f")[:-3]
-
-
-def one_line(data: Any, limit: int = 120) -> str:
-    """A payload on one line."""
-    text = json.dumps(data, ensure_ascii=False)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def print_reconnecting(reason: str) -> None:
-    """A stream broke off and is taken up again."""
-    err.print(f"{reason} Trying again …", style="yellow", markup=False, soft_wrap=True)

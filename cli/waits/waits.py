@@ -1,51 +1,143 @@
-"""`muster wait`: wait states from the shell."""
+"""`muster wait`: wait states."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from cli.shell.client import wait_path
-from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.context import CommandContext, out, subcommand
 from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_object
-from cli.shell.lazy import SETTINGS, example
+from cli.shell.options import ApiField, request_fields
+from cli.shell.output import (
+    WAIT_STATUS_STYLES,
+    Document,
+    columns,
+    dim,
+    moment,
+    pairs,
+    pairs_table,
+    pretty,
+    styled,
+    table,
+    text,
+    whole_line,
+)
+from cli.shell.resource import ApiResource
 from cli.waits.tail import CorrelationId, ExecutionId
-from cli.waits.views import explanation_view, registration_view, wait_view, waits_view
 from core.waits.spec import Strategy
 from core.waits.strategy import Status
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Register, show, list, cancel and explain wait states.",
+PATH = "/api/wait-states"
+STATUS = styled(WAIT_STATUS_STYLES)
+OUTCOME = styled(
+    {
+        "pending": "cyan",
+        "received": "green",
+        "timed_out": "red",
+        "failed": "red",
+        "rejected": "red",
+    }
 )
-
 _CONFIG = (
     '{"apiCall": {"url": "https://api.example.com/process"}, '
     '"kafkaEvent": {"topic": "process.completed"}, "timeout": 300}'
 )
 
 
+def _progress(wait: Document) -> str:
+    received, expected = wait.get("receivedEvents") or (), wait.get("enabledEvents") or ()
+    return f"{len(received)} of {len(expected)}"
+
+
+def _strategy(wait: Document) -> str:
+    return f"{wait.get('aggregationStrategy')}, onTimeout {wait.get('onTimeout')}"
+
+
+def _resumed(wait: Document) -> str:
+    at = wait.get("resumedAt")
+    return f"{moment(at)} by {wait.get('resumedBy')}" if at else ""
+
+
+def _event_time(event: Document) -> str:
+    return moment(event.get("at")) or f"until {moment(event.get('deadline'))}"
+
+
+def _event_origin(event: Document) -> Text:
+    return Text(" ".join(str(event[name]) for name in ("source", "label") if event.get(name)))
+
+
+REGISTRATION = columns(
+    ("execution", "executionId"),
+    ("correlation", "correlationId"),
+    ("status", "status", STATUS),
+    ("waits for", "enabledEvents"),
+    ("expires", "expiresAt", moment),
+)
+DETAILS = columns(
+    ("wait state", "waitStateId"),
+    ("node", "nodeId"),
+    ("status", "status", STATUS),
+    "reason",
+    ("warning", "warning", styled({}, "yellow")),
+    ("strategy", _strategy),
+    ("registered", "createdAt", moment),
+    ("expires", "expiresAt", moment),
+    ("ended", "endedAt", moment),
+    ("resumed", _resumed),
+    "version",
+)
+EVENTS = columns(
+    "event",
+    ("outcome", "outcome", OUTCOME),
+    ("from", _event_origin),
+    ("required", lambda event: text(bool(event.get("required")))),
+    ("when", _event_time),
+    ("data", "data", whole_line),
+)
+waits = ApiResource(
+    "wait state",
+    "wait",
+    PATH,
+    argument=str,
+    example="",
+    listing=columns(
+        ("execution", "executionId"),
+        ("correlation", "correlationId"),
+        ("status", "status", STATUS),
+        ("strategy", "aggregationStrategy"),
+        ("received", _progress),
+        ("expires", "expiresAt", moment),
+    ),
+)
+app = waits.app
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitIdOptions:
     """The ids of a new wait state; Muster makes those that are missing."""
 
-    execution: Annotated[str | None, typer.Option(help="Execution id.")] = None
-    correlation: Annotated[str | None, typer.Option(help="Correlation id.")] = None
-    node: Annotated[str | None, typer.Option(help="Node id; 'wait' if not given.")] = None
+    execution: Annotated[
+        str | None, typer.Option(help="Execution id."), ApiField("executionId")
+    ] = None
+    correlation: Annotated[
+        str | None, typer.Option(help="Correlation id."), ApiField("correlationId")
+    ] = None
+    node: Annotated[
+        str | None, typer.Option(help="Node id; 'wait' if not given."), ApiField("nodeId")
+    ] = None
 
 
-@app.command(
+@subcommand(
+    app,
     "register",
-    epilog=example(
-        "muster wait register @wait.json --execution order-17",
-        f"muster wait register '{_CONFIG}'",
-    ),
+    "muster wait register @wait.json --execution order-17",
+    f"muster wait register '{_CONFIG}'",
 )
-@command
 async def register(
     config: Annotated[
         str,
@@ -54,35 +146,33 @@ async def register(
             metavar="CONFIG",
         ),
     ],
-    names: WaitIdOptions,
+    ids: WaitIdOptions,
     shell: CommandContext,
 ) -> None:
     """Register a wait state and print its ids and callback URL.
 
-    CONFIG is the data block of a wait_events node, or the whole node with its type. The API call
-    is yours to make, with the ids and the callback URL that are printed.
+    CONFIG is the data block of a wait_events node, or the whole node with its type. Muster does
+    not make the API call: make it yourself, with the ids and the callback URL that are printed.
     """
-    body = registration_body(read_object(config), names)
+    given = read_object(config)
+    body = (dict(given) if "data" in given else {"data": given}) | request_fields(ids)
     async with shell.connect() as client:
-        registered = await client.post("/api/wait-states", body)
-    if shell.as_json:
-        print_json(registered)
-        return
-    out.print(registration_view(registered))
-    out.print(registered.get("callbackUrl") or "", markup=False, soft_wrap=True)
+        registered = await client.post(PATH, body)
+    shell.print(registered, pairs(REGISTRATION, registered))
+    if not shell.as_json:  # apart from the table, which would break the URL over lines
+        out.print(registered.get("callbackUrl") or "", markup=False, soft_wrap=True)
 
 
-@app.command("show", epilog=example("muster wait show order-17 payment --wait 30s"))
-@command
+@subcommand(app, "show", "muster wait show order-17 payment --wait 30s")
 async def show(
     execution_id: ExecutionId,
     correlation_id: CorrelationId,
     shell: CommandContext,
     wait: Annotated[
-        str | None, typer.Option(help="Wait this long for the end (at most 60s).")
+        str | None, typer.Option(help="Wait up to this long for the end (at most 60s).")
     ] = None,
 ) -> None:
-    """Show one wait state: what it has, what it misses, when it gives up."""
+    """Show one wait state: which events arrived, which are missing, and when it expires."""
     seconds = parse_duration(wait).total_seconds() if wait else 0
     if seconds > 60:
         raise InputError("--wait is at most 60s; `muster tail` waits as long as it takes.")
@@ -91,80 +181,75 @@ async def show(
         found = await client.get(
             wait_path(execution_id, correlation_id), params, server_wait=seconds
         )
-    print_json(found) if shell.as_json else out.print(wait_view(found))
+    shell.print(found, _view(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitListOptions:
+class WaitFilters:
     """Which wait states a listing shows."""
 
-    status: Annotated[Status | None, typer.Option(help="Only those that stand so.")] = None
-    execution: Annotated[str | None, typer.Option(help="Only those of this execution.")] = None
-    strategy: Annotated[Strategy | None, typer.Option(help="Only this strategy.")] = None
-    older_than: Annotated[
-        str | None, typer.Option(help="Only those registered longer ago, as in 15m or 2d.")
+    status: Annotated[Status | None, typer.Option(help="Only wait states of this status.")] = None
+    execution: Annotated[
+        str | None,
+        typer.Option(help="Only wait states of this execution."),
+        ApiField("executionId"),
     ] = None
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many on one page.")] = 50
-    cursor: Annotated[str | None, typer.Option(help="Go on where a page ended.")] = None
-
-    def params(self) -> dict[str, str | int | float | None]:
-        """The listing's query."""
-        age = parse_duration(self.older_than).total_seconds() if self.older_than else None
-        return {
-            "status": self.status.value if self.status else None,
-            "executionId": self.execution,
-            "strategy": self.strategy.value if self.strategy else None,
-            "olderThan": age,
-            "limit": self.limit,
-            "cursor": self.cursor,
-        }
+    strategy: Annotated[
+        Strategy | None, typer.Option(help="Only wait states with this strategy.")
+    ] = None
+    older_than: Annotated[
+        str | None,
+        typer.Option(help="Only wait states registered longer ago, as in 15m or 2d."),
+        ApiField("olderThan", lambda text: parse_duration(text).total_seconds()),
+    ] = None
 
 
-@app.command("list", epilog=example("muster wait list --status waiting --older-than 1h"))
-@command
-async def list_(options: WaitListOptions, shell: CommandContext) -> None:
-    """List wait states, newest first, page by page."""
-    async with shell.connect() as client:
-        page = await client.get("/api/wait-states", options.params())
-    if shell.as_json:
-        print_json(page)
-        return
-    out.print(waits_view(page["items"]))
-    if page.get("nextCursor"):
-        out.print(f"[dim]More: --cursor {page['nextCursor']}[/]", soft_wrap=True)
+waits.add_list(
+    "List wait states, newest first, page by page.",
+    "muster wait list --status waiting --older-than 1h",
+    filters=WaitFilters,
+    limit=50,
+)
 
 
-@app.command("cancel", epilog=example("muster wait cancel order-17 payment"))
-@command
+@subcommand(app, "cancel", "muster wait cancel order-17 payment")
 async def cancel(
     execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
 ) -> None:
     """Cancel a wait state that still waits."""
     async with shell.connect() as client:
         ended = await client.delete(wait_path(execution_id, correlation_id))
-    if shell.as_json:
-        print_json(ended)
-    else:
-        out.print(f"{execution_id}:{correlation_id} is cancelled.", markup=False)
+    shell.print(ended, f"Wait state {execution_id}:{correlation_id} is cancelled.")
 
 
-@app.command("explain", epilog=example("muster wait explain order-17 payment"))
-@command
+@subcommand(app, "explain", "muster wait explain order-17 payment")
 async def explain(
     execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
 ) -> None:
-    """Say why a wait state still waits or ended so, and which events nearly matched."""
+    """Explain why a wait state still waits or how it ended, and which events nearly matched."""
     async with shell.connect() as client:
         explanation = await client.get(wait_path(execution_id, correlation_id, "explain"))
-    print_json(explanation) if shell.as_json else out.print(explanation_view(explanation))
+    shell.print(explanation, _explanation(explanation))
 
 
-def registration_body(config: dict[str, Any], names: WaitIdOptions) -> dict[str, Any]:
-    """The request for a configuration given as data block, node, or whole request."""
-    body = dict(config) if "data" in config else {"data": config}
-    given = {
-        "executionId": names.execution,
-        "correlationId": names.correlation,
-        "nodeId": names.node,
-    }
-    return body | {name: value for name, value in given.items() if value is not None}
+def _view(wait: Document) -> RenderableType:
+    parts: list[RenderableType] = [pairs(DETAILS, wait)]
+    events = [{"event": name, **event} for name, event in (wait.get("events") or {}).items()]
+    if events:
+        parts.append(table(EVENTS, events))
+    if wait.get("output") is not None:
+        parts += [dim("output"), Text(pretty(wait["output"]))]
+    return Group(*parts)
+
+
+def _explanation(found: Document) -> RenderableType:
+    events = [(name, Text(sentence)) for name, sentence in (found.get("events") or {}).items()]
+    parts: list[RenderableType] = [Text(str(found["summary"]), style="bold"), pairs_table(events)]
+    misses: Any = found.get("nearMisses") or ()
+    if misses:
+        parts.append(Text("Events that nearly matched:", style="yellow"))
+    for miss in misses:
+        origin = f"{miss.get('source')} {miss.get('label')} {miss.get('eventId')}"
+        line = dim(f"  {moment(miss.get('at'))}  {origin}: ")
+        parts.append(line.append(str(miss.get("sentence")), style="default"))
+    return Group(*parts)

@@ -37,6 +37,9 @@ CONNECTION_ERRORS = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
+# What a malformed address, and a refused statement, look like to the same person.
+INVALID_DSN_ERRORS = (asyncpg.ClientConfigurationError, ValueError)
+DATABASE_ERRORS = (asyncpg.PostgresError,)
 
 
 # Readers with optional filters plan with the values at hand. Writers plan once, and always go by

@@ -1,6 +1,6 @@
 """A reader of streams: follows a sample of the waits and writes down all that it is shown.
 
-Unlike `cli.waits.follow` it forgives nothing: what is shown twice is kept twice, for
+Unlike `cli.shell.follow` it forgives nothing: what is shown twice is kept twice, for
 `reconcile.py` to find.
 """
 

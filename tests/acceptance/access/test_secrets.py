@@ -118,7 +118,7 @@ def test_secrets_are_in_no_column_log_or_open_file(product: Product) -> None:
     (old,) = secrets_of(product)["keys"]
     assert old["secrets"] > 4
     told = product.cli("secrets", "rotate-key").stdout
-    assert f"Nothing is under key {old['keyId']} any more" in told
+    assert f"Key {old['keyId']} encrypts nothing any more" in told
     new, kept = secrets_of(product)["keys"]
     assert (new["role"], kept["keyId"], kept["secrets"]) == ("encrypts", old["keyId"], 0)
     assert new["secrets"] >= old["secrets"]

@@ -18,14 +18,14 @@ from tests.support.shop import CliTenant, is_verified
 def test_the_life_of_a_pool(shop: CliTenant) -> None:
     code = f"pool-{new_id()[:6]}"
     made = shop.run("pools", "put", code, "--rate", "6000", "--concurrency", "7").stdout
-    assert made == f"Pool {code}: 6,000 a minute, 7 at once.\n"
+    assert made == f"Pool {code}: 6,000 per minute, 7 at once.\n"
     assert shop.read("pools", "put", code, "--rate", "none")["rateLimit"] is None
     assert re.search(rf"{code} .*ACTIVE +no limit +7 +yours", shop.run("pools", "list").stdout)
-    assert shop.run("pools", "suspend", code).stdout == f"Pool {code} waits.\n"
+    assert shop.run("pools", "suspend", code).stdout == f"Pool {code} is suspended.\n"
     target = shop.receiver.place()
     job = shop.post(target, "--pool", code)
     assert shop.refused("pools", "archive", code).startswith("Active subscriptions or waiting")
-    assert shop.run("pools", "activate", code).stdout == f"Pool {code} delivers.\n"
+    assert shop.run("pools", "activate", code).stdout == f"Pool {code} is active.\n"
     shop.becomes(job, "COMPLETED")
 
     def delivered() -> bool:
@@ -76,7 +76,9 @@ def test_a_job_that_is_posted_is_signed_and_shown(shop: CliTenant) -> None:
     shown = shop.run("jobs", "show", job_id).stdout
     for text in ("COMPLETED", "SUCCESS", "team=a", '"total": 1.1'):
         assert text in shown
-    assert shop.run("jobs", "resend", job_id).stdout == f"Job {job_id} is delivered once more.\n"
+    assert shop.run("jobs", "resend", job_id).stdout == (
+        f"Job {job_id} is queued to be delivered once more.\n"
+    )
     again = target.gets(2)[1]
     assert again.headers["webhook-id"] == delivery.headers["webhook-id"]
     old = shop.run("jobs", "secret", "--rotate").stderr
@@ -97,7 +99,7 @@ def test_a_blocked_group_is_looked_at_parked_skipped_and_resumed(shop: CliTenant
     assert re.search(rf"head +{jobs[0]}, ERROR", shown)
     assert all(job in shown for job in jobs)
     parked = shop.run("groups", "park", group, "--reason", "disputed").stdout
-    assert parked == f"Group {group} is held back: parked, 3 to deliver\n"
+    assert parked == f"Group {group} is parked: parked, 3 to deliver\n"
     assert "disputed" in shop.run("groups", "show", group).stdout
 
     skipped = shop.read("groups", "skip", group, "--job", jobs[0])
@@ -105,10 +107,10 @@ def test_a_blocked_group_is_looked_at_parked_skipped_and_resumed(shop: CliTenant
     shop.run("groups", "resume", group)
     shop.becomes(jobs[2], "ERROR")
     poisoned.clear()
-    assert shop.run("groups", "resume", group).stdout.startswith(f"Group {group} goes on")
+    assert shop.run("groups", "resume", group).stdout.startswith(f"Group {group} continues")
     shop.becomes(jobs[3], "COMPLETED")
     assert [one.document["n"] for one in target.deliveries] == [1, 2, 3, 3, 4]
-    done = f"Nothing waits in group {group}, and nothing failed: see `muster groups list`."
+    done = f"Group {group} has no job to deliver and none that failed: see `muster groups list`."
     assert shop.refused("groups", "show", group) == done
 
 
@@ -121,8 +123,8 @@ def test_failed_jobs_are_put_right_one_by_one_and_many_at_once(shop: CliTenant) 
     listing = ("--status", "error", "--source", source)
     failed = shop.read("jobs", "list", *listing)["items"]
     assert [one["id"] for one in failed] == jobs[::-1]
-    assert shop.run("jobs", "complete", jobs[0]).stdout.endswith("called completed: COMPLETED\n")
-    assert shop.run("jobs", "ignore", jobs[1]).stdout.endswith("put aside: ERROR (ignored)\n")
+    assert shop.run("jobs", "complete", jobs[0]).stdout.endswith("marked as completed: COMPLETED\n")
+    assert shop.run("jobs", "ignore", jobs[1]).stdout.endswith("ignored: ERROR (ignored)\n")
     left = shop.run("jobs", "complete", jobs[0], jobs[1], check=False)
     assert left.returncode == 1
     assert "it has not failed" in left.stdout
@@ -133,7 +135,7 @@ def test_failed_jobs_are_put_right_one_by_one_and_many_at_once(shop: CliTenant) 
     assert not {jobs[0], jobs[1]} & {one["id"] for one in dry["items"]}
     unasked = shop.refused("jobs", "recover", "--since", "10m", code=2)
     assert unasked.startswith("Deliver ")
-    assert unasked.endswith("again? Give --yes, as nobody can be asked here.")
+    assert unasked.endswith("again? Give --yes to confirm: there is no terminal to ask on.")
     requeued = shop.run("jobs", "requeue", *listing, "--yes").stdout
     assert requeued == "2 jobs queued again.\n"
     target.gets(6)
@@ -167,7 +169,7 @@ def test_warnings_are_seen_and_targets_tried_again(shop: CliTenant) -> None:
         lambda: [w for w in shop.read("warnings", "list")["items"] if "501" in w["message"]],
     )
     assert "501" in shop.run("warnings", "list").stdout
-    assert shop.run("warnings", "ack", warning["id"]).stdout == "1 warning is seen.\n"
+    assert shop.run("warnings", "ack", warning["id"]).stdout == "1 warning acknowledged.\n"
     assert warning["id"] not in [one["id"] for one in shop.read("warnings", "list")["items"]]
     severity = warning["severity"].lower()
     everything = shop.read("warnings", "list", "--severity", severity)["items"]
@@ -176,9 +178,9 @@ def test_warnings_are_seen_and_targets_tried_again(shop: CliTenant) -> None:
 
     assert re.search(rf"{shop.receiver.url} +default +CLOSED", shop.run("breakers", "list").stdout)
     reset = shop.run("breakers", "reset", target.url).stdout
-    assert reset == "1 target is tried again.\n"
+    assert reset == "1 breaker reset.\n"
     unknown = shop.refused("breakers", "reset", "http://127.0.0.1:9/nobody")
-    assert unknown.endswith("lately: see `muster breakers list`.")
+    assert unknown.endswith("in the last hour: see `muster breakers list`.")
 
 
 # The demo

@@ -14,7 +14,7 @@ SCHEMA = {"type": "object", "required": ["order"], "properties": {"order": {"typ
 def test_from_a_type_to_a_signed_delivery(shop: CliTenant, tmp_path: Path) -> None:
     file = tmp_path / "order.json"
     file.write_text(json.dumps(SCHEMA))
-    assert shop.run("event-types", "create", TYPE).stdout == f"Event type {TYPE} is registered.\n"
+    assert shop.run("event-types", "create", TYPE).stdout == f"Event type {TYPE} is created.\n"
     added = shop.run("event-types", "add-version", TYPE, "1.0", str(file), "--finalise")
     assert added.stdout == f"Version 1.0 of {TYPE} is in force.\n"
     assert re.search(
@@ -37,7 +37,7 @@ def test_from_a_type_to_a_signed_delivery(shop: CliTenant, tmp_path: Path) -> No
     assert wrong.count("data.order") == 1
     first = shop.read("events", "send", TYPE, "-d", '{"order": 18}', "--dedup", "o18")
     again = shop.run("events", "send", TYPE, "-d", '{"order": 18}', "--dedup", "o18").stdout
-    assert again.startswith(f"{first['event']['id']}  known")
+    assert again.startswith(f"{first['event']['id']}  duplicate")
 
     shown = shop.run("events", "show", event_id).stdout
     assert '"order": 17' in shown
@@ -60,7 +60,7 @@ def test_events_are_found_by_what_they_carry(shop: CliTenant) -> None:
     (older,) = shop.read("events", "list", "--limit", "1", "--cursor", cursor[1])["items"]
     assert older["subject"] == f"order-{mark}"
     told = shop.refused("events", "show", "0PJ3F6SK81VB8")
-    assert told == "An event with this id does not exist."
+    assert told == "There is no event 0PJ3F6SK81VB8: see `muster events list`."
 
 
 def test_an_event_reaches_its_wait(shop: CliTenant) -> None:
@@ -93,7 +93,8 @@ def test_the_life_of_an_event_type(shop: CliTenant, tmp_path: Path) -> None:
     broken = shop.refused("event-types", "add-version", TYPE, "9.0", str(file))
     assert "schema" in broken.lower()
     assert (
-        shop.refused("event-types", "show", "shop:no:such:type") == "There is no such event type."
+        shop.refused("event-types", "show", "shop:no:such:type")
+        == "There is no event type shop:no:such:type: see `muster event-types list`."
     )
 
 

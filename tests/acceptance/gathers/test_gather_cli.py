@@ -157,7 +157,9 @@ def test_a_gather_is_cancelled(
             if len(calls) == 2
         ],
     )[0]
-    assert product.cli("gather", "cancel", gather_id).stdout == f"{gather_id} is cancelled.\n"
+    assert (
+        product.cli("gather", "cancel", gather_id).stdout == f"Gather {gather_id} is cancelled.\n"
+    )
     shown = read(product.cli("gather", "show", gather_id, "--json"))
     assert shown["status"] == "cancelled"
     until("the call under way is broken off", lambda: any(call.abandoned for call in mine))
@@ -165,7 +167,9 @@ def test_a_gather_is_cancelled(
     assert streamed.returncode == 1
     assert lines_of(streamed)[-1]["status"] == "CANCELLED"
     again = product.cli("gather", "cancel", gather_id)
-    assert again.stdout == f"{gather_id} is cancelled.\n", "it stays so, however often it is said"
+    assert again.stdout == f"Gather {gather_id} is cancelled.\n", (
+        "it stays so, however often it is said"
+    )
 
 
 def test_ctrl_c_cancels_a_gather_that_is_followed(

@@ -81,7 +81,7 @@ def test_what_people_read(product: Product) -> None:
     listed = product.cli("wait", "list", "--execution", ids[0]).stdout
     assert re.search(rf"{ids[0]} +{ids[1]} +waiting +all +0 of 1", listed)
     cancelled = product.cli("wait", "cancel", *ids).stdout
-    assert cancelled == f"{ids[0]}:{ids[1]} is cancelled.\n"
+    assert cancelled == f"Wait state {ids[0]}:{ids[1]} is cancelled.\n"
     assert product.cli("wait", "list", "--execution", new_id()).stdout == "No wait states.\n"
 
 
@@ -193,7 +193,7 @@ def test_a_key_from_its_creation_to_its_end(product: Product) -> None:
 
     assert (
         product.cli("keys", "revoke", prefix).stdout
-        == f"Key {prefix} is revoked, and all that it made.\n"
+        == f"Key {prefix} is revoked, with all keys that it created.\n"
     )
     until(
         "the key stops",

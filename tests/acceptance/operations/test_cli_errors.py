@@ -44,7 +44,7 @@ os.execv(sys.argv[1], sys.argv[1:])
         (("wait", "list", "--cursor", "zzz"), 1, "cursor: the nextCursor of an earlier page"),
         (("tail", "nobody", "nothing"), 1, "Wait state nobody:nothing does not exist."),
         (("send", "e", "c", "--data", "{"), 2, "The argument is not JSON"),
-        (("send", "e", "c", "--topic", "t", "--service", "s"), 2, "--topic goes neither"),
+        (("send", "e", "c", "--topic", "t", "--service", "s"), 2, "--topic cannot be combined"),
         (("send", "e", "c", "--token", "forged"), 1, "forged, broken or over"),
         (("send", "e", "c", "--service", "two words"), 1, "service: must match"),
         (("keys", "revoke", "nobody"), 1, "There is no key nobody"),
@@ -118,7 +118,7 @@ def test_another_program_at_the_address(tmp_path: Path) -> None:
 
     with serving(Stranger) as url:
         told = refused(run_cli("wait", "list", "--url", url, "--key", "mk_a_b"))
-    assert told == f"{url} does not answer like Muster: another program may use it."
+    assert told == f"{url} does not answer like Muster: is another program there?"
 
 
 def test_a_wrong_key_or_address(product: Product) -> None:

@@ -137,7 +137,7 @@ def told(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 def test_what_came_after_the_backup_comes_again_from_kafka(told: Told) -> None:
-    assert "reads 1 records again" in told.rewound
+    assert "reads 1 messages again" in told.rewound
     assert told.restored == 2  # untouched by any repetition
 
 

@@ -192,7 +192,7 @@ def test_ids_that_no_header_can_carry_go_into_the_body(muster: FakeMuster) -> No
     [
         (["send", "e", "c", "--data", "{"], "is not JSON"),
         (["send", "e", "c", "--data", "@/nowhere"], "Cannot read /nowhere"),
-        (["send", "e", "c", "--topic", "t", "--service", "s"], "--topic goes neither"),
+        (["send", "e", "c", "--topic", "t", "--service", "s"], "--topic cannot be combined"),
         (["send", "größe", "c", "--data", "1"], "need a JSON object"),
         (["send", "e", "c\n"], "printable ASCII"),
         (["wait", "show", "e", "c", "--wait", "2m"], "at most 60s"),

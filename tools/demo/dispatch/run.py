@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.dispatch import groups
-from cli.dispatch.parsing import encode_with_raw, join_path
 from cli.events import events
 from cli.shell.client import Client
+from cli.shell.parsing import encode_with_raw, join_path
 from tools.demo.dispatch.panel import DispatchPanel
 from tools.demo.dispatch.receiver import DemoDelivery, DemoReceiver
 from tools.demo.dispatch.scenario import DispatchScenario, Facts

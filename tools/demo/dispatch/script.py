@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Sequence
 
-from cli.dispatch.parsing import join_path
 from cli.dispatch.subscriptions import PATH as SUBSCRIPTIONS
+from cli.shell.parsing import join_path
 from cli.shell.problems import ProblemResponseError
 from tools.demo.dispatch.receiver import DemoDelivery
 from tools.demo.dispatch.run import DispatchRun, busiest_second, order, order_text

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from cli.dispatch import job_choice, pools, subscriptions
-from cli.dispatch.parsing import join_path
+from cli.dispatch import job_filters, pools, subscriptions
 from cli.events import event_types
 from cli.shell.client import Client
+from cli.shell.parsing import join_path
 from cli.shell.problems import ProblemResponseError
 from core.dispatch.job import Mode
 from tools.demo.dispatch.receiver import DemoReceiver
@@ -164,5 +164,5 @@ async def _unsubscribe(muster: Client, code: str) -> None:
         "status": ["ERROR", "QUEUED", "PENDING"],
         "limit": 500,
     }
-    await muster.post(f"{job_choice.PATH}/cancel", open_jobs)
+    await muster.post(f"{job_filters.PATH}/cancel", open_jobs)
     await none_on(muster.delete(join_path(subscriptions.PATH, code)), *_GONE)

@@ -6,7 +6,7 @@ from typing import Any
 
 from cli.shell.client import Client
 from cli.shell.errors import CommandError
-from cli.waits.follow import follow_stream
+from cli.shell.follow import follow_stream
 from tools.demo.gathers.call_log import Callback, ResourceCall
 from tools.demo.gathers.panel import GatherPanel, count_notes
 from tools.demo.gathers.resource import DemoResources

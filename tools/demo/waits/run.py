@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.spinner import Spinner
 
 from cli.shell.client import Client, wait_path
+from cli.shell.follow import follow
 from cli.shell.sse import ServerEvent
-from cli.waits.follow import follow
 from tools.demo.runner import ScenarioRun
 from tools.demo.screen import ScenarioPanel
 from tools.demo.waits.broker import BROKER_TIMEOUT, DemoBroker

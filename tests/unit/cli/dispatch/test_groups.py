@@ -42,7 +42,7 @@ def test_a_group_is_shown_with_what_waits_behind_its_head(muster: FakeMuster) ->
     muster.answers[path] = {**GROUP, "jobs": [JOB], "nextCursor": "c"}
     run = muster.run("groups", "show", "billing:customer/4", "--pool", "p")
     assert muster.requests[0].url.raw_path.startswith(b"/api/dispatch-groups/billing:customer%2F4?")
-    for text in ("by ab12", ": disputed", f"{ID}, ERROR, made 1m 5s ago", "--cursor c"):
+    for text in ("by ab12", ": disputed", f"{ID}, ERROR, created 1m 5s ago", "--cursor c"):
         assert text in run.stdout
     muster.answers[path] = {**GROUP, "head": None, "jobs": [], "nextCursor": None}
     assert "sequence" not in muster.run("groups", "show", "billing:customer/4").stdout
@@ -51,10 +51,10 @@ def test_a_group_is_shown_with_what_waits_behind_its_head(muster: FakeMuster) ->
 @pytest.mark.parametrize(
     ("words", "body", "params", "told"),
     [
-        (["park", "g", "--reason", "r"], {"reason": "r"}, {}, "is held back"),
-        (["park", "g"], {}, {}, "is held back"),
-        (["resume", "g", "--pool", "p"], {}, {"pool": "p"}, "goes on"),
-        (["skip", "g", "--job", ID], {}, {"jobId": ID}, "goes on without its head"),
+        (["park", "g", "--reason", "r"], {"reason": "r"}, {}, "is parked"),
+        (["park", "g"], {}, {}, "is parked"),
+        (["resume", "g", "--pool", "p"], {}, {"pool": "p"}, "continues"),
+        (["skip", "g", "--job", ID], {}, {"jobId": ID}, "continues after its head"),
     ],
 )
 def test_a_group_is_held_back_and_set_free(
@@ -69,7 +69,7 @@ def test_a_group_is_held_back_and_set_free(
 
 def test_a_group_that_is_done_is_told_so(muster: FakeMuster) -> None:
     missing = httpx.Response(404, json={"detail": "dispatch group g does not exist"})
-    told = "Nothing waits in group g, and nothing failed: see `muster groups list`.\n"
+    told = "Group g has no job to deliver and none that failed: see `muster groups list`.\n"
     muster.answers[f"GET {GROUPS}/g"] = missing
     assert muster.run("groups", "show", "g").stderr == told
     for verb in ("resume", "skip"):

@@ -48,7 +48,14 @@ def test_jobs_are_listed_by_their_filters(muster: FakeMuster) -> None:
         "ignored": "true",
         "limit": "7",
     }
-    for text in (ID, "billing:customer-4", "3/3", "127.0.0.1:9/hook", "HTTP 500", f"--cursor {ID}"):
+    for text in (
+        ID,
+        "billing:customer-4",
+        "3 of 3",
+        "127.0.0.1:9/hook",
+        "HTTP 500",
+        f"--cursor {ID}",
+    ):
         assert text in run.stdout
     muster.answers[f"GET {JOBS}"] = {"items": [], "nextCursor": None}
     assert muster.run("jobs", "list").stdout == "No jobs.\n"
@@ -68,13 +75,13 @@ def test_a_subscription_may_be_named_by_its_code(muster: FakeMuster) -> None:
 def test_a_job_is_shown_with_its_attempts_and_what_it_brings(muster: FakeMuster) -> None:
     muster.answers[f"GET {JOBS}/{ID}"] = SHOWN
     shown = muster.run("jobs", "show", ID).stdout
-    for text in ("(shows who calls)", "BLOCK_ON_ERROR, sequence 99", "SERVER_ERROR", "oh no"):
+    for text in ("(with credentials)", "BLOCK_ON_ERROR, sequence 99", "SERVER_ERROR", "oh no"):
         assert text in shown
     assert '"ü": 1' in shown
     gone = {**SHOWN, "attempts": [], "payloadEncoding": "none", "ignored": True}
     muster.answers[f"GET {JOBS}/{ID}"] = gone
     shown = muster.run("jobs", "show", ID).stdout
-    for text in ("It was not sent yet.", "What it brought is gone.", "ERROR (ignored)"):
+    for text in ("No attempt was made yet.", "The payload is no longer stored.", "ERROR (ignored)"):
         assert text in shown
     for encoding, told in (("base64", "/w==  (base64)"), ("text", "/w==\n")):
         muster.answers[f"GET {JOBS}/{ID}"] = {
@@ -143,16 +150,16 @@ def test_a_job_is_posted_with_what_was_given(muster: FakeMuster) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["jobs", "show", "17"], "'17' is no job's id: see `muster jobs list`."),
-        (["jobs", "resend", "0PJ3F6SK81VBU"], "is no job's id"),
-        (["jobs", "requeue", ID, "x"], "'x' is no job's id"),
-        (["jobs", "requeue"], "Name jobs: ids, or filters"),
-        (["jobs", "cancel", ID, "--all"], "Name jobs: ids, or filters"),
-        (["jobs", "ignore", "--group", "g", "--all"], "Name jobs: ids, or filters"),
+        (["jobs", "show", "17"], "'17' is not a job's id: see `muster jobs list`."),
+        (["jobs", "resend", "0PJ3F6SK81VBU"], "is not a job's id"),
+        (["jobs", "requeue", ID, "x"], "'x' is not a job's id"),
+        (["jobs", "requeue"], "Name jobs by ids, by filters"),
+        (["jobs", "cancel", ID, "--all"], "Name jobs by ids, by filters"),
+        (["jobs", "ignore", "--group", "g", "--all"], "Name jobs by ids, by filters"),
         (["jobs", "post", "c", "http://x/", "-d", "{"], "is not JSON"),
         (["jobs", "post", "c", "http://x/", "--delay", "0.5s"], "whole seconds"),
         (["jobs", "post", "c", "http://x/", "--header", "X"], "write NAME=VALUE"),
-        (["jobs", "post", "c", "http://x/", "--metadata", "X"], "is no metadata"),
+        (["jobs", "post", "c", "http://x/", "--metadata", "X"], "is not a metadata"),
         (["jobs", "recover", "--since", "soon"], "is not a duration"),
         (["jobs", "recover"], "--since"),
         (["jobs", "list", "--status", "lost"], "expired"),

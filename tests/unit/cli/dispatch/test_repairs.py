@@ -6,8 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from cli.dispatch.bulk import count_in_words, requests_by_ids
+from cli.dispatch.job_actions import MAX_COUNTED, count_in_words
 from cli.shell import confirm as asking
+from cli.shell.bulk import requests_by_ids
 from tests.support.command_line import FakeMuster
 from tests.unit.cli.dispatch.documents import ID, JOB, JOBS, sent
 
@@ -32,8 +33,8 @@ def changed(done: int = 0, remaining: int = 0, cursor: str | None = None, **more
     [
         ("requeue", "queued again"),
         ("cancel", "cancelled"),
-        ("complete", "called completed"),
-        ("ignore", "put aside"),
+        ("complete", "marked as completed"),
+        ("ignore", "ignored"),
     ],
 )
 def test_one_job_is_changed_without_a_question(verb: str, done: str, muster: FakeMuster) -> None:
@@ -48,7 +49,10 @@ def test_one_job_is_changed_without_a_question(verb: str, done: str, muster: Fak
 
 def test_a_job_is_delivered_once_more(muster: FakeMuster) -> None:
     muster.answers[f"POST {JOBS}/{ID}/resend"] = JOB
-    assert muster.run("jobs", "resend", ID).stdout == f"Job {ID} is delivered once more.\n"
+    assert (
+        muster.run("jobs", "resend", ID).stdout
+        == f"Job {ID} is queued to be delivered once more.\n"
+    )
 
 
 def test_some_by_their_ids_with_those_that_were_left(muster: FakeMuster) -> None:
@@ -59,7 +63,7 @@ def test_some_by_their_ids_with_those_that_were_left(muster: FakeMuster) -> None
     assert sent(muster) == {"ids": [ID, OTHER], "limit": 100}
     assert run.stdout.startswith("1 job queued again.\n")
     assert "it is being delivered" in run.stdout
-    assert run.stderr == "1 job left as before:\n"
+    assert run.stderr == "1 job not changed:\n"
     as_json = json.loads(muster.run("jobs", "requeue", ID, OTHER, "--json").stdout)
     assert as_json == {"changed": 1, "refused": refused}
 
@@ -73,7 +77,7 @@ def test_many_go_in_bounded_calls_until_nothing_remains(muster: FakeMuster) -> N
     ]
     run = muster.run("jobs", "ignore", "--pool", "slow", "--yes")
     assert run.exit_code == 0, run.output
-    assert run.stdout == "250 jobs put aside.\n"
+    assert run.stdout == "250 jobs ignored.\n"
     counting = muster.requests[0].url.params
     assert dict(counting) == {
         "status": "ERROR",
@@ -107,7 +111,8 @@ def test_many_are_changed_only_if_somebody_says_so(
     alone = muster.run("jobs", "requeue", "--all")
     assert alone.exit_code == 2
     assert alone.stderr == (
-        "Deliver 12,000 jobs or more again? Give --yes, as nobody can be asked here.\n"
+        "Deliver 12,000 jobs or more again? Give --yes to confirm: "
+        "there is no terminal to ask on.\n"
     )
     monkeypatch.setattr(asking, "is_asked", lambda: True)
     no = muster.run("jobs", "requeue", "--all", stdin="n\n")
@@ -165,7 +170,7 @@ def test_ids_are_sent_in_parts_that_muster_takes() -> None:
     ids = [f"{number:013}" for number in range(501)]
     parts = requests_by_ids([*ids, ids[0]])
     assert [len(part["ids"]) for part in parts] == [500, 1]
-    assert [count_in_words(number) for number in (1, 9_999, 10_000)] == [
+    assert [count_in_words(number, MAX_COUNTED) for number in (1, 9_999, 10_000)] == [
         "1 job",
         "9,999 jobs",
         "10,000 jobs or more",

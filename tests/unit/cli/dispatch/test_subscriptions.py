@@ -56,7 +56,7 @@ def test_a_subscription_is_created_and_its_secret_alone_on_standard_output(
     muster.answers[f"GET {SUBSCRIPTIONS}/billing-eu/secret"] = SECRETS
     little = muster.run("subscriptions", "create", "billing-eu", "http://x/", "--type", "a:b:c:d")
     assert little.stdout == "whsec_new\n"
-    assert "billing-eu takes events" in little.stderr
+    assert "billing-eu is active" in little.stderr
     assert sent(muster, 0) == {
         "code": "billing-eu",
         "name": "Billing eu",
@@ -138,7 +138,7 @@ def test_a_subscription_is_paused_resumed_and_removed(muster: FakeMuster) -> Non
     muster.answers[f"POST {path}/pause"] = muster.answers[f"POST {path}/resume"] = SUBSCRIPTION
     muster.answers[f"DELETE {path}"] = httpx.Response(204)
     told = [muster.run("subscriptions", verb, "billing").stdout for verb in ("pause", "resume")]
-    assert told == ["Subscription billing is paused.\n", "Subscription billing takes events.\n"]
+    assert told == ["Subscription billing is paused.\n", "Subscription billing is active.\n"]
     assert muster.run("subscriptions", "rm", "billing").stdout.endswith("is removed.\n")
     assert json.loads(muster.run("subscriptions", "rm", "billing", "--json").stdout)["removed"]
 

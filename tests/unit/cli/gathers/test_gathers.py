@@ -199,7 +199,7 @@ def test_show_stream_and_cancel(muster: FakeMuster) -> None:
     answer_stream(muster, **FULL)
     assert muster.run("gather", "stream", "g1", "--json").exit_code == 0
     muster.answers["DELETE /api/gathers/g1"] = {"status": "cancelled"}
-    assert muster.run("gather", "cancel", "g1").stdout == "g1 is cancelled.\n"
+    assert muster.run("gather", "cancel", "g1").stdout == "Gather g1 is cancelled.\n"
 
 
 @pytest.mark.parametrize(
@@ -207,14 +207,17 @@ def test_show_stream_and_cancel(muster: FakeMuster) -> None:
     [
         (["resources", "put", "n", "http://x", "--header", "none"], "write NAME=VALUE"),
         (["resources", "put", "n", "http://x", "--basic", "me"], "USER:PASSWORD"),
-        (["resources", "put", "n", "u", "--basic", "a:b", "--bearer", "t"], "do not go together"),
+        (
+            ["resources", "put", "n", "u", "--basic", "a:b", "--bearer", "t"],
+            "Give --bearer or --basic, not both",
+        ),
         (["resources", "put", "n", "u", "--bearer", "@/nowhere"], "Cannot read /nowhere"),
         (["resources", "put", "n", "u", "--read-timeout", "soon"], "is not a duration"),
         (["gather", "run", "a", "--context", "[]"], "Expected a JSON object"),
         (["gather", "run", "a", "--timeout", "soon"], "is not a duration"),
         (["gather", "run", "a", "--timeout", "28s"], "at most 27s"),
         (["gather", "run", "a="], "write its name, or NAME=URL"),
-        (["gather", "run", "a", "--detach", "--mode", "wait"], "does not go with"),
+        (["gather", "run", "a", "--detach", "--mode", "wait"], "cannot be combined with"),
         (["gather", "run", "a", "--mode", "never"], "stream"),
         (["gather", "run"], "Missing argument"),
     ],

@@ -54,7 +54,7 @@ def test_an_open_folder_is_closed_and_a_foreign_thing_refused(short: Path) -> No
     link.symlink_to(short)
     code, told = run(str(link))
     assert code == 1
-    assert "not a folder of yours" in told
+    assert "not a folder that you own" in told
 
 
 def test_a_path_that_no_socket_can_have_is_refused() -> None:

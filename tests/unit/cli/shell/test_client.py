@@ -43,7 +43,7 @@ async def test_a_refusal_is_a_problem_with_its_code() -> None:
     ("trouble", "told"),
     [
         (httpx.ConnectError("refused"), "Muster is not running at http://127.0.0.1:8000"),
-        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED]"), "No safe connection"),
+        (httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED]"), "TLS to"),
         (httpx.ReadTimeout(""), "did not answer in time"),
         (httpx.ReadError(""), "broke: ReadError"),
         (httpx.RemoteProtocolError("cut off"), "broke: cut off"),

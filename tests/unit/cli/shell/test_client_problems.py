@@ -64,5 +64,5 @@ def test_what_no_key_can_mend_is_said_without_a_hint() -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"\xff"])
 def test_an_answer_that_is_no_problem_document_is_told_as_such(body: bytes) -> None:
     problem = parse_problem(502, body)
-    assert problem.sentence == "The server answered 502 without saying why."
+    assert problem.sentence == "The server answered 502 without a reason."
     assert problem.code == ""

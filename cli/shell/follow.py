@@ -1,11 +1,11 @@
-"""Following a log over broken connections, without a gap and without a repeat."""
+"""Event streams followed over broken connections, without a gap and without a repeat."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from cli.shell.client import Client, UnreachableError, wait_path
+from cli.shell.context import err
 from cli.shell.problems import ProblemResponseError
 from cli.shell.sse import EventDecoder, ServerEvent
 
@@ -18,7 +18,7 @@ _TRANSIENT_STATUSES = {429, 502, 503, 504}
 
 @dataclass(slots=True)
 class StreamProgress:
-    """How far a stream was read: decides what is new, where to go on, and when to give up."""
+    """How far a stream was read: decides what is new, where to continue, and when to give up."""
 
     last_id: str | None = None
     last_kind: str = ENDED
@@ -31,12 +31,11 @@ class StreamProgress:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the next request has to say."""
         accept = {"Accept": "text/event-stream"}
         return accept if self.last_id is None else accept | {"Last-Event-ID": self.last_id}
 
     def accept(self, event: ServerEvent) -> bool:
-        """Note an event; False if it was there before."""
+        """Note an event; return False if it was read before."""
         if event.event_id is not None:
             if event.event_id in self.seen_ids:
                 return False
@@ -47,7 +46,7 @@ class StreamProgress:
         return True
 
     def pause(self) -> float | None:
-        """How long to wait before the next try; None when there were enough of them."""
+        """Return the delay before the next try, or None after the last."""
         self.failures += 1
         if self.failures > _MAX_TRIES:
             return None
@@ -62,7 +61,7 @@ def follow(
     *,
     on_break: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[ServerEvent]:
-    """Every entry of a wait state's log, the past ones first, until the wait has ended."""
+    """Yield every entry of a wait state's log, the past ones first, until the wait has ended."""
     path = wait_path(execution_id, correlation_id, "stream")
     return follow_stream(client, path, last_kind=ENDED, on_break=on_break)
 
@@ -74,7 +73,7 @@ async def follow_stream(
     last_kind: str,
     on_break: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[ServerEvent]:
-    """Every event of the stream at `path`, up to one of the kind that is the last."""
+    """Yield every event of the stream at `path`, up to one of the kind `last_kind`."""
     progress = StreamProgress(last_kind=last_kind)
     while True:
         reason = f"{client.instance.url} closed the stream."
@@ -110,23 +109,12 @@ async def _read_once(
 
 
 def _is_transient(error: UnreachableError | ProblemResponseError, progress: StreamProgress) -> bool:
-    """Whether the same request may succeed soon. Nobody there at the first try is no hiccup."""
+    """Return whether the same request may succeed soon; a refused first connection will not."""
     if isinstance(error, ProblemResponseError):
         return error.status in _TRANSIENT_STATUSES
     return progress.has_begun
 
 
-def entry_sentence(kind: str, entry: dict[str, Any]) -> str:
-    """One line of the log in words."""
-    origin = " ".join(str(part) for part in (entry.get("source"), entry.get("label")) if part)
-    match kind:
-        case "registered":
-            return f"waiting for {', '.join(entry.get('enabledEvents') or ['nothing'])}"
-        case "ended":
-            return f"{entry.get('status')}: {entry.get('reason')}"
-        case "timed_out":
-            return f"{entry.get('event')} did not come in time"
-        case "late" | "duplicate" | "rejected":
-            return f"{entry.get('event') or 'event'} from {origin} does not count: {kind}"
-        case _:
-            return f"{entry.get('event')} from {origin}".removesuffix(" from ")
+def print_reconnecting(reason: str) -> None:
+    """Say that a stream broke and is being continued."""
+    err.print(f"{reason} Reconnecting …", style="yellow", markup=False, soft_wrap=True)

@@ -3,11 +3,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from cli.shell import follow as follow_module
 from cli.shell.client import UnreachableError
+from cli.shell.follow import StreamProgress, follow
 from cli.shell.problems import ProblemResponseError
 from cli.shell.sse import ServerEvent
-from cli.waits import follow as follow_module
-from cli.waits.follow import StreamProgress, entry_sentence, follow
+from cli.waits.tail import entry_sentence
 from tests.support.command_line import client_of
 
 LOG = {
@@ -116,7 +117,7 @@ def test_pauses_grow_from_what_the_server_asked_for_and_end(
             {"event": "api_response", "source": "api", "label": "pay"},
             "api_response from api pay",
         ),
-        ("timed_out", {"event": "kafka_event"}, "kafka_event did not come in time"),
+        ("timed_out", {"event": "kafka_event"}, "kafka_event did not arrive in time"),
         (
             "late",
             {"event": "a", "source": "api", "label": "s"},

@@ -2,8 +2,8 @@ from typing import Any
 
 from rich.console import Console
 
+from cli.operations.rates import Rates, Sample, rates_by_actor, total_rates
 from cli.operations.status_view import status_view
-from cli.shell.rates import Rates, Sample, rates_by_actor, total_rates
 
 
 def shard(name: str, uptime: float, **stats: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def test_the_view_shows_actors_hot_correlations_flush_rate_and_backlog() -> None
     lines = [line.split() for line in captured.get().splitlines()]
     assert ["hot", "correlations", "4"] in lines
     assert ["backlog", "2"] in lines
-    assert ["flushes", "5.0", "a", "second,", "10.0", "rows", "each"] in lines
+    assert ["flushes", "5.0", "per", "second,", "10.0", "rows", "each"] in lines
     assert ["shard-0", "up", "7", "0", "12s", "4", "2", "5.0", "5.0"] in lines
     assert ["supervisor", "up", "0"] in lines
 

@@ -1,4 +1,4 @@
-"""Rates from two looks at the same counters."""
+"""Rates from two samples of the same counters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,16 +26,15 @@ class Sample:
     report: Mapping[str, Any]
 
     def actors(self) -> list[Mapping[str, Any]]:
-        """The actors of the report."""
         return list(self.report.get("actors") or ())
 
 
 def rates_by_actor(before: Sample, after: Sample) -> dict[str, Rates]:
-    """Rates by actor name.
+    """Compute rates by actor name.
 
-    The report repeats what each actor last said, so time is measured by the actor's own clock.
-    One that has said nothing new, or was started in between, has no rate yet; those that count
-    nothing never have one.
+    The status repeats the last report of each actor, so time is measured by the actor's clock. An
+    actor without a new report, or one that was started in between, has no rate yet; an actor that
+    counts nothing never has one.
     """
     earlier = {str(actor.get("name")): actor for actor in before.actors()}
     result: dict[str, Rates] = {}
@@ -51,7 +50,6 @@ def rates_by_actor(before: Sample, after: Sample) -> dict[str, Rates]:
 
 
 def total_rates(rates: Mapping[str, Rates]) -> Rates:
-    """All actors together."""
     names = ("registered", "events", "ended", "flushes", "rows")
     return Rates(**{name: sum(getattr(rate, name) for rate in rates.values()) for name in names})
 
@@ -62,7 +60,6 @@ def _uptime(actor: Mapping[str, Any]) -> float:
 
 
 def numeric_stats(actor: Mapping[str, Any]) -> dict[str, float]:
-    """The plain numbers of an actor."""
     stats = actor.get("stats") or {}
     return {name: value for name, value in stats.items() if isinstance(value, int | float)}
 
