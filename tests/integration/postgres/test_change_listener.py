@@ -238,7 +238,7 @@ async def test_whoever_wants_is_told_that_the_database_was_reached_anew(
     bare_server: BareServer,
 ) -> None:
     await migrate(bare_server.dsn)
-    notices, reached = ChangeListener(), asyncio.Event()
+    listener, reached = ChangeListener(), asyncio.Event()
     listener.on_connect(reached.set)
     running = asyncio.create_task(listener.run_forever(bare_server.dsn))
     for _ in range(2):
