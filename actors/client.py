@@ -15,7 +15,6 @@ import structlog
 from actors.dispatch.job_notifier import JobNotifier
 from actors.messaging.change_watch import ChangeWatch, ChangeWatches
 from actors.messaging.router import Router
-from actors.runtime.actor import new_turn_id, sync_forever
 from actors.runtime.directory import ANSWER_WITHIN, Directory, ensure
 from actors.runtime.names import SUPERVISOR, call_pool_name, dispatch_pool_name
 from core.dispatch.job import JobRef
@@ -24,6 +23,7 @@ from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.errors import UnavailableError
 from core.waits.messages import Abandon, Reply, WaitMessage
+from services.shared.process import new_turn_id, sync_forever
 from storage.dispatch import job_queue
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.error_class import SERVER_ERRORS

@@ -11,7 +11,6 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from actors.client import ActorClient
-from actors.runtime.actor import freeze_gc
 from core.shared.config import Config
 from serve_app.access import audit_log, keys, quotas
 from serve_app.container import Replica
@@ -45,6 +44,7 @@ from serve_app.operations import (
     warnings,
 )
 from serve_app.waits import callbacks, inbox, stream, waits
+from services.shared.process import freeze_gc
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics
 

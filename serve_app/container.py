@@ -10,7 +10,6 @@ from functools import partial
 import structlog
 
 from actors.client import LISTING_CONNECTIONS, ActorClient
-from actors.runtime.actor import new_turn_id
 from core.access.tokens import CALLBACK, STREAM
 from core.events.event_type import Admission
 from core.shared.quotas import Quota
@@ -43,6 +42,7 @@ from services.shared.change_listener import ChangeListener
 from services.shared.database import Database
 from services.shared.ids import IdGenerator, IdLeases
 from services.shared.listings import Listings
+from services.shared.process import new_turn_id
 from services.waits.completion_topics import CompletionTopics
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry

@@ -7,7 +7,7 @@ import structlog
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from core.access.denial import Denial
+from core.shared.denial import Denial
 
 log = structlog.get_logger("access")
 

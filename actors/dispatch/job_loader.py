@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from core.dispatch.job import GroupKey, JobKey, JobRef
-from core.dispatch.scheduler import MAX_JOBS_PER_GROUP, JobScheduler, add_while_room
+from core.dispatch.scheduler import MAX_JOBS_PER_GROUP, JobScheduler
 
 log = structlog.get_logger("dispatch")
 
@@ -94,7 +94,7 @@ class JobLoader:
 
     def offer(self, jobs: Iterable[JobRef]) -> None:
         """Take over what was stored just now; what finds no room is read later."""
-        left = add_while_room(self._scheduler, jobs, self._now(), self.limit)
+        left = self._scheduler.add_while_room(jobs, self._now(), self.limit)
         if left:
             self._fall_behind(min(job.position for job in left))
 
@@ -104,7 +104,7 @@ class JobLoader:
             return False
         cursor = self._cursor
         found, fresh = await self._read(self._jobs.scan(cursor, PAGE))
-        left = add_while_room(self._scheduler, fresh, self._now(), self.limit)
+        left = self._scheduler.add_while_room(fresh, self._now(), self.limit)
         if self._cursor < cursor:  # somebody fell further behind meanwhile
             return True
         if left:
@@ -180,7 +180,7 @@ class JobLoader:
         for _ in range(PAGES_AT_ONCE):
             found, fresh = await self._read(self._jobs.again(self._again_after, PAGE))
             rest = [job for job in fresh if not self._doubts(job)]
-            if left := add_while_room(self._scheduler, rest, self._now(), self.limit):
+            if left := self._scheduler.add_while_room(rest, self._now(), self.limit):
                 self._again_after = left[0].position - 1
                 return
             self._again_after = found[-1].position if len(found) == PAGE else 0

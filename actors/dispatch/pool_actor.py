@@ -15,12 +15,13 @@ from actors.dispatch.job_loader import JobLoader
 from actors.dispatch.job_queue import JobQueue
 from actors.dispatch.pool_services import PoolServices
 from actors.dispatch.start_queue import PoolLimits
-from actors.runtime.actor import Process, freeze_gc, owner_name, sync_until_done
+from actors.runtime.actor import Process
 from actors.runtime.names import DISPATCH
 from core.dispatch.job import ANCHOR, JobKey, decode_job_refs
 from core.dispatch.pool import PoolStatus
 from core.shared.config import Config
 from core.shared.tsid import made_at
+from services.shared.process import freeze_gc, owner_name, sync_until_done
 from storage.dispatch import pools
 from storage.dispatch.pools import PoolRow
 from storage.postgres.clock import DatabaseClock

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from actors.dispatch.ports import DispatchEnvironment
 from core.dispatch.claim import ClaimedJob
-from core.shared.paced_limit import PacedLimiter
+from core.shared.rate_limit import PacedLimiter
 
 MAX_CLAIM = 500
 MAX_BYTES = 67_108_864

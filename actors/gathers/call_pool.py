@@ -17,13 +17,13 @@ from core.gathers.gather import (
     CallBatch,
     GatherCall,
     ReplyBy,
-    State,
     call_body,
     failure,
     outcome_reported,
     state_of_outcome,
 )
 from core.shared.backoff import backoff
+from core.shared.call_outcome import CallState
 from core.shared.errors import TransientError
 from core.shared.json_path import MISSING, document_of
 from core.waits.messages import Accept, Offer, Reply, WaitMessage
@@ -36,10 +36,10 @@ log = structlog.get_logger("pool")
 
 MAX_RESOURCES = 10_000
 _OUTCOMES = {
-    State.REJECTED: Outcome.REJECTED,
-    State.TIMEOUT: Outcome.TIMED_OUT,
-    State.CONNECTION_CLOSED: Outcome.FAILED,
-    State.ERROR: Outcome.FAILED,
+    CallState.REJECTED: Outcome.REJECTED,
+    CallState.TIMEOUT: Outcome.TIMED_OUT,
+    CallState.CONNECTION_CLOSED: Outcome.FAILED,
+    CallState.ERROR: Outcome.FAILED,
 }
 
 
@@ -87,7 +87,7 @@ class CallPool:
         # Gathers that were called off since the last look for missed ones began.
         self._off: set[bytes] = set()
 
-    def begin(self, call_batch: CallBatch) -> list["asyncio.Future[State]"] | None:
+    def begin(self, call_batch: CallBatch) -> list["asyncio.Future[CallState]"] | None:
         """Begin the calls that are new; for each, how its resource first answered.
 
         None if there is no room for them: then none is begun.
@@ -103,9 +103,9 @@ class CallPool:
         )
         if reservation is None:
             return None
-        answered: list[asyncio.Future[State]] = []
+        answered: list[asyncio.Future[CallState]] = []
         for call in calls:
-            first: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+            first: asyncio.Future[CallState] = asyncio.get_running_loop().create_future()
             task = asyncio.create_task(self._make(call, call_batch.context, first))
             self._running[call.call_key] = task
             task.add_done_callback(partial(self._over, call, reservation, first))
@@ -160,7 +160,7 @@ class CallPool:
         self,
         call: GatherCall,
         reservation: Reservation,
-        first: "asyncio.Future[State]",
+        first: "asyncio.Future[CallState]",
         task: "asyncio.Task[None]",
     ) -> None:
         del self._running[call.call_key]
@@ -168,11 +168,13 @@ class CallPool:
         self._done[call.call_key] = call.expires_at
         broken = None if task.cancelled() else task.exception()
         if not first.done():
-            first.set_result(State.ERROR if broken else State.TIMEOUT)
+            first.set_result(CallState.ERROR if broken else CallState.TIMEOUT)
         if broken:
             log.error("pool.call_crashed", exc_info=broken, **about(call.address))
 
-    async def _make(self, call: GatherCall, context: bytes, first: "asyncio.Future[State]") -> None:
+    async def _make(
+        self, call: GatherCall, context: bytes, first: "asyncio.Future[CallState]"
+    ) -> None:
         """One call; past its gather's deadline there is nobody left to tell."""
         left = call.expires_at - self._environment.now()
         if left <= 0:
@@ -191,31 +193,31 @@ class CallPool:
                 await self._tell(message)
         except TimeoutError:
             if since is not None:
-                limiter.count(State.TIMEOUT, self._environment.monotonic() - since)
+                limiter.count(CallState.TIMEOUT, self._environment.monotonic() - since)
             log.debug("pool.deadline", resource=call.name, **about(call.address))
 
     def _read(
         self, call: GatherCall, answer: HttpResponse | HttpFailure
-    ) -> tuple[WaitMessage, State]:
+    ) -> tuple[WaitMessage, CallState]:
         """What the answer means for the correlation."""
         match answer:
             case HttpFailure(state=state, detail=detail):
                 return self._offer(call, _OUTCOMES[state], failure(state, detail)), state
             case HttpResponse(status=401):
-                refused = failure(State.REJECTED, "HTTP 401")
-                return self._offer(call, Outcome.REJECTED, refused), State.REJECTED
+                refused = failure(CallState.REJECTED, "HTTP 401")
+                return self._offer(call, Outcome.REJECTED, refused), CallState.REJECTED
             case HttpResponse(status=status) if not 200 <= status < 300:
-                broken = failure(State.ERROR, f"HTTP {status}")
-                return self._offer(call, Outcome.FAILED, broken), State.ERROR
+                broken = failure(CallState.ERROR, f"HTTP {status}")
+                return self._offer(call, Outcome.FAILED, broken), CallState.ERROR
             case _ if call.resource.reply is ReplyBy.CALLBACK:
                 accept = Accept(
                     address=call.address, turn_id=self._environment.new_turn_id(), event=call.name
                 )
-                return accept, State.ACCEPTED
+                return accept, CallState.ACCEPTED
             case _:
                 return self._direct(call, answer)
 
-    def _direct(self, call: GatherCall, answer: HttpResponse) -> tuple[WaitMessage, State]:
+    def _direct(self, call: GatherCall, answer: HttpResponse) -> tuple[WaitMessage, CallState]:
         outcome, document = Outcome.RECEIVED, None
         if call.journals:
             document = document_of(answer.body)

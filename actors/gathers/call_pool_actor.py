@@ -13,15 +13,17 @@ import structlog
 from actors.gathers.admission import CallPoolLimits
 from actors.gathers.call_pool import CallPool
 from actors.messaging.router import Router
-from actors.runtime.actor import Process, freeze_gc, new_turn_id, sync_until_done
+from actors.runtime.actor import Process
 from actors.runtime.directory import Directory
 from actors.runtime.names import call_pool_name
 from core.access.tokens import CALLBACK, sign
-from core.gathers.gather import CallBatch, State, build_call_batch, callback_url, decode_call_batch
+from core.gathers.gather import CallBatch, build_call_batch, callback_url, decode_call_batch
+from core.shared.call_outcome import CallState
 from core.shared.call_policy import CallPolicy
 from core.shared.config import Config
 from core.waits.state import PENDING
 from handlers.http.client import HttpClient
+from services.shared.process import freeze_gc, new_turn_id, sync_until_done
 from storage.access import keys
 from storage.encryption.cipher import ENCRYPTION_ERRORS
 from storage.gathers import resources
@@ -35,7 +37,7 @@ SCAN_INTERVAL = 2.0
 # Younger gathers are being handed over by the replica that took them.
 MIN_GATHER_AGE = 2.0
 MAX_GATHERS_PER_SCAN = 5_000
-_AGREED = frozenset({State.ACCEPTED, State.OK})
+_AGREED = frozenset({CallState.ACCEPTED, CallState.OK})
 
 
 class _RealEnvironment:

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from actors.gathers.admission import ConcurrencyLimiter
-from core.gathers.gather import Resource, State
+from core.gathers.gather import Resource
+from core.shared.call_outcome import CallState
 from core.shared.rate_limit import SlidingWindow
 
 MINUTE = 60.0
@@ -15,7 +16,7 @@ MINUTE = 60.0
 RECENT_CALLS = 10
 RECENT = 300.0
 
-_FAILED = frozenset({State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR})
+_FAILED = frozenset({CallState.TIMEOUT, CallState.CONNECTION_CLOSED, CallState.ERROR})
 
 
 class ResourceLimiter:
@@ -55,7 +56,7 @@ class ResourceLimiter:
             self._places.leave(self._tenant, weight)
             self._somebody_left.set()
 
-    def count(self, state: State, seconds: float) -> None:
+    def count(self, state: CallState, seconds: float) -> None:
         """Remember how a call went."""
         self._counts[state] = self._counts.get(state, 0) + 1
         self._seconds += seconds

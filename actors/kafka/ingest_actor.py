@@ -15,7 +15,7 @@ from actors.kafka.counters import IngestCounters
 from actors.kafka.dead_letter_topic import DeadLetterTopic
 from actors.kafka.reader import KafkaReader
 from actors.messaging.router import Router
-from actors.runtime.actor import Process, freeze_gc, new_turn_id, sync_until_done
+from actors.runtime.actor import Process
 from actors.runtime.directory import Directory
 from core.kafka.message import KafkaMessage
 from core.kafka.topic_routing import TopicRouting
@@ -28,6 +28,7 @@ from services.access.quota_monitor import QuotaWatch, usage_source
 from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
 from services.kafka.ingest import Ingest, IngestDeps
+from services.shared.process import freeze_gc, new_turn_id, sync_until_done
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys, usage

@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 from actors.kafka.publisher import Publisher
-from actors.runtime.actor import Process, freeze_gc
+from actors.runtime.actor import Process
 from core.shared.config import Config
+from services.shared.process import freeze_gc
 from services.shared.progress import WorkProgress
 from storage.kafka import outbox
 from storage.kafka.outbox import Backlog

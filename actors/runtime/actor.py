@@ -1,7 +1,6 @@
 """What every actor process does once: logging, its name, loops that may not end unseen."""
 
 import asyncio
-import gc
 import os
 import socket
 import time
@@ -11,57 +10,15 @@ from typing import Any, TypeVar
 import structlog
 
 from core.shared.config import Config
+from services.shared.process import repeat
 from services.shared.progress import WorkProgress
 from storage.encryption import cipher
-from storage.postgres.clock import DatabaseClock
 from storage.postgres.error_class import SERVER_ERRORS
-from storage.postgres.pool import Pool
 from telemetry.logging import configure_logging
 
 log = structlog.get_logger("process")
 
 T = TypeVar("T")
-
-SYNC_EVERY = 5.0
-
-
-class _TurnIdGenerator:
-    """Random ids, whose randomness is fetched for many at once.
-
-    Each visit to the kernel gives the interpreter's lock away, and getting it back from Ray's
-    threads took a replica as long as all the rest of addressing an event.
-    """
-
-    SIZE, AHEAD = 16, 256
-
-    def __init__(self) -> None:
-        self._left: list[str] = []
-        os.register_at_fork(after_in_child=self._left.clear)
-
-    def __call__(self) -> str:
-        """A new id for a turn."""
-        try:
-            return self._left.pop()
-        except IndexError:
-            fresh = os.urandom(self.SIZE * self.AHEAD).hex()
-            width = 2 * self.SIZE
-            self._left.extend(fresh[at : at + width] for at in range(width, len(fresh), width))
-            return fresh[:width]
-
-
-new_turn_id = _TurnIdGenerator()
-
-
-def owner_name(name: str) -> str:
-    """Who wrote a row: this incarnation of this actor."""
-    return f"{name}@{socket.gethostname()}:{os.getpid()}"
-
-
-def freeze_gc() -> None:
-    """What is loaded by now stays for good: the collector need not look at it again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 50)
 
 
 class Process:
@@ -122,7 +79,7 @@ class Process:
         With a name it is measured how long no round has succeeded.
         """
         if name is None:
-            self.spawn(_repeat(self.name, seconds, work))
+            self.spawn(repeat(self.name, seconds, work))
             return
         progress = WorkProgress(self._monotonic)
 
@@ -132,7 +89,7 @@ class Process:
             progress.done()
 
         self.measure(name, lambda: progress.stalled_seconds)
-        self.spawn(_repeat(self.name, seconds, measured))
+        self.spawn(repeat(self.name, seconds, measured))
 
     def describe(self) -> dict[str, Any]:
         """Where this actor runs."""
@@ -154,29 +111,3 @@ class Process:
         if not task.cancelled():
             log.error("process.loop_ended", actor=self.name, exc_info=task.exception())
             os._exit(1)
-
-
-async def _repeat(name: str, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-    while True:
-        try:
-            await work()
-        except SERVER_ERRORS as error:
-            log.warning("process.database_away", actor=name, error=type(error).__name__)
-        except Exception:
-            log.exception("process.round_failed", actor=name)
-        await asyncio.sleep(seconds)
-
-
-async def sync_forever(name: str, clock: DatabaseClock, pool: Pool) -> None:
-    """Follow the database's clock in a process that is no actor."""
-    await _repeat(name, SYNC_EVERY, lambda: clock.sync(pool))
-
-
-async def sync_until_done(clock: DatabaseClock, pool: Pool) -> None:
-    """Nothing may be decided before the database's time is known."""
-    while not clock.synced:
-        try:
-            await clock.sync(pool)
-        except SERVER_ERRORS as error:
-            log.warning("process.database_away", error=type(error).__name__)
-            await asyncio.sleep(0.2)

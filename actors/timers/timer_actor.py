@@ -10,12 +10,13 @@ from actors.maintenance.backlog_monitor import BacklogMonitor
 from actors.maintenance.cleanup import Sweeper
 from actors.maintenance.encryption_sweep import EncryptionSweep
 from actors.messaging.router import Router
-from actors.runtime.actor import Process, freeze_gc, new_turn_id, sync_until_done
+from actors.runtime.actor import Process
 from actors.runtime.directory import Directory
 from actors.runtime.names import SUPERVISOR
 from actors.timers.timer import Timer
 from core.shared.address import Address
 from core.shared.config import Config
+from services.shared.process import freeze_gc, new_turn_id, sync_until_done
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits.deadlines import DeadlineStore

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.waits.turn import Turn
-from core.gathers.gather import State, state_of_outcome, summarize
+from core.gathers.gather import state_of_outcome, summarize
+from core.shared.call_outcome import CallState
 from core.shared.json_path import document_of
 from core.waits.messages import Offer, OfferReply, Reply, Verdict
 from core.waits.spec import ExpectedEvent
@@ -16,8 +17,14 @@ from core.waits.strategy import Outcome, Status
 MAX_NAMES = 1_000
 OTHERS = "(others)"
 
-STATES = (State.OK, State.REJECTED, State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR)
-_ANSWERS = frozenset({State.OK, State.REJECTED})
+STATES = (
+    CallState.OK,
+    CallState.REJECTED,
+    CallState.TIMEOUT,
+    CallState.CONNECTION_CLOSED,
+    CallState.ERROR,
+)
+_ANSWERS = frozenset({CallState.OK, CallState.REJECTED})
 
 
 class GatherCounters:
@@ -68,7 +75,7 @@ class GatherCounters:
 
 def _state_of(
     expected: ExpectedEvent, mark: EventState, turns: Sequence[tuple[Turn, Reply]]
-) -> State:
+) -> CallState:
     """A mark does not tell one failure from another; what came for it does."""
     document = None
     if mark.outcome is Outcome.FAILED:

@@ -11,7 +11,7 @@ import ray
 import structlog
 
 from actors.messaging.shard_socket import BatchServer, ConnectionLostError, Endpoint
-from actors.runtime.actor import Process, freeze_gc, owner_name, sync_until_done
+from actors.runtime.actor import Process
 from actors.runtime.directory import find
 from actors.runtime.names import DEDICATED, TIMER, call_pool_names
 from actors.waits.shard import Shard
@@ -21,6 +21,7 @@ from core.shared.usage_counter import UsageCounter
 from core.waits.messages import decode_messages, encode_batch
 from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
+from services.shared.process import freeze_gc, owner_name, sync_until_done
 from storage.access import usage
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import PoolOptions

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from core.dispatch.job import QUEUE_STATE_OF, JobStatus, QueueState
-from core.gathers.gather import State
 from core.shared.backoff import backoff
+from core.shared.call_outcome import CallState
 
 MAX_BODY_CHARS = 5_000
 FIRST_PAUSE, MAX_PAUSE = 3.0, 600.0
@@ -129,7 +129,7 @@ def read_answer(
 
 
 def read_failure(
-    state: State,
+    state: CallState,
     detail: str,
     *,
     permanent: bool = False,
@@ -138,7 +138,9 @@ def read_failure(
 ) -> DeliveryAttempt:
     """There was no answer. `permanent`: there never will be, as the target may not be called."""
     return DeliveryAttempt(
-        status=AttemptStatus.TIMEOUT if state is State.TIMEOUT else AttemptStatus.CONNECTION_ERROR,
+        status=AttemptStatus.TIMEOUT
+        if state is CallState.TIMEOUT
+        else AttemptStatus.CONNECTION_ERROR,
         error_type=ErrorType.PERMANENT if permanent else ErrorType.TRANSIENT,
         error=detail,
         counts_as_failure=not permanent,

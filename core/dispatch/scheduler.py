@@ -1,7 +1,7 @@
-"""What a pool has to do, in memory: each group in its order, and every job when it falls due.
+"""The jobs of a dispatch pool, in memory: each group in its order, every job when it is due.
 
-The board only arranges. Postgres has the last word on every job that is taken from it, so a board
-that has missed something makes the pool ask once in vain and never send out of turn.
+The scheduler only arranges jobs; Postgres decides on each claim. A change that the scheduler has
+missed costs one claim in vain and never a delivery out of order.
 """
 
 from bisect import insort
@@ -20,42 +20,36 @@ from core.dispatch.target import TargetKey, target_key_of
 
 MAX_JOBS_PER_GROUP = 100
 MIN_KEPT_OF_FAILING_TARGET = 10
-"""Jobs that stay of a site without hope, so that one is there to try it with."""
+"""Jobs that stay in memory of a target whose breaker is open, so that one can probe it."""
 
-QueueKey: TypeAlias = GroupKey | str
-"""A group, or the id of a job that belongs to none."""
+QueueKey: TypeAlias = GroupKey | tuple[str, int]
+"""A group, or the id and tenant of a job without one: in this order, so that it equals no group."""
 
 _place = attrgetter("place")
 _NEVER = float("inf")
 
 
 class _Queue:
-    """The jobs of one group; or a single one that belongs to none."""
+    """The jobs of one group, or a single job without a group."""
 
     __slots__ = (
-        "is_parked",
-        "listed_target",
-        "overflows",
-        "reload_below",
-        "taken",
-        "waiting",
-        "wakes_at",
-    )
+        "is_parked", "listed_target", "overflows", "reload_below", "taken", "waiting", "wakes_at",
+    )  # fmt: skip
 
     def __init__(self, *, is_parked: bool = False) -> None:
         self.waiting: list[JobRef] = []
         self.taken: JobRef | None = None
         self.is_parked = is_parked
-        self.overflows = False  # Postgres has more of it, behind what is here,
-        self.reload_below = 0  # which is to be read when no more than this is left
-        self.listed_target: TargetKey | None = None  # in whose list it stands
+        self.overflows = False  # Postgres has more jobs of this group, behind these
+        self.reload_below = 0  # and they are read when no more than so many are left here
+        self.listed_target: TargetKey | None = None  # the target in whose list this queue stands
         self.wakes_at = _NEVER
 
     def next(self, now: float) -> JobRef | float:
-        """The job whose turn it is, or when there will be one.
+        """Return the job whose turn it is, or the time when there will be one.
 
-        A job that blocks on error goes first or not at all; others pass by those that failed. One
-        that was never sent holds back all behind it until it is due.
+        A BLOCK_ON_ERROR job goes only as the first of its group; the others pass by failed jobs. A
+        job that was never sent holds back all behind it until it is due.
         """
         soonest = _NEVER
         if self.taken is not None or self.is_parked:
@@ -74,11 +68,11 @@ class _Queue:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether one of its jobs failed for good and holds those behind it."""
+        """Whether a job that failed permanently holds back those behind it."""
         return bool(self.waiting) and self.waiting[0].stuck
 
     def shorten(self) -> list[JobRef]:
-        """Keep the first job alone, as Postgres has the others; those that went."""
+        """Keep only the first job, as Postgres has the others; return the others."""
         gone, self.waiting = self.waiting[1:], self.waiting[:1]
         if gone:
             self.overflows, self.reload_below = True, 1
@@ -86,12 +80,11 @@ class _Queue:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to remember."""
         return not (self.waiting or self.taken or self.overflows)
 
 
 class JobScheduler:
-    """Knows which job may go next. A job that is taken stays known until it is told what became."""
+    """Knows which job may go next. A taken job stays known until its result is reported."""
 
     def __init__(self, group_limit: int = MAX_JOBS_PER_GROUP) -> None:
         self._group_limit = group_limit
@@ -99,37 +92,33 @@ class JobScheduler:
         self._keys: dict[JobKey, QueueKey] = {}
         self._due: list[tuple[float, int, QueueKey]] = []
         self._pushed = count()
-        # Queues that can go now, by where they go. Each of these sites has a turn, or is held.
+        # Queues with a job that can go now, by target. Each such target has a turn, or is held.
         self._listed: dict[TargetKey, OrderedDict[QueueKey, None]] = {}
         self._turns: OrderedDict[TargetKey, None] = OrderedDict()
         self._held: set[TargetKey] = set()
         self._parked: frozenset[GroupKey] = frozenset()
-        self._starved: set[GroupKey] = set()
+        self._stale: set[GroupKey] = set()
         self._readings: dict[int, set[JobKey]] = {}
 
     def __len__(self) -> int:
-        """How many jobs it knows."""
         return len(self._keys)
 
     def __contains__(self, key: JobKey) -> bool:
-        """Whether it knows this job."""
         return key in self._keys
 
     def keys(self) -> list[JobKey]:
-        """Which jobs it knows."""
         return list(self._keys)
 
     def oldest_id(self) -> str | None:
-        """The id of the job that was made first; ids sort by time."""
+        """Return the id of the oldest job: ids sort by time."""
         return min((key.job_id for key in self._keys), default=None)
 
     def knows(self, group: GroupKey) -> bool:
-        """Whether anything is known of this group."""
         return group in self._queues
 
     def add(self, job: JobRef, now: float) -> bool:
-        """Take a job in; False if it is known, or if its group has more here than it may have."""
-        key: QueueKey = job.group_key or job.job_id
+        """Add a job; return False if it is known, or if its group has its maximum in memory."""
+        key: QueueKey = job.group_key or (job.job_id, job.tenant)
         queue = self._queues.get(key)
         if job.key in self._keys:
             return queue is not None and self._bring_forward(queue, job, key, now)
@@ -148,55 +137,64 @@ class JobScheduler:
         self._arrange(key, queue, now)
         return True
 
+    def add_while_room(self, jobs: Iterable[JobRef], now: float, room: int) -> list[JobRef]:
+        """Add jobs until `room` are known; return those that were left out."""
+        rest = iter(jobs)
+        for job in rest:
+            if len(self._keys) >= room and job.key not in self._keys:
+                return [job, *rest]
+            self.add(job, now)
+        return []
+
     def take(self, now: float, allows: Callable[[TargetKey], bool]) -> JobRef | None:
-        """The next job that may go, of a site that takes one. It is the caller's from here on."""
+        """Take the next job that may go, of a target that `allows` one."""
         self._wake(now)
         while self._turns:
-            site, _ = self._turns.popitem(last=False)
-            if not allows(site):
-                self._held.add(site)  # until `release`
+            target, _ = self._turns.popitem(last=False)
+            if not allows(target):
+                self._held.add(target)  # until `reopen`
                 continue
-            job = self._take_of(site, now)
-            if site in self._listed:
-                self._turns[site] = None
+            job = self._take_of(target, now)
+            if target in self._listed:
+                self._turns[target] = None
             if job is not None:
                 return job
         return None
 
-    def reopen(self, site: TargetKey) -> None:
-        """This site may take jobs again."""
-        if site in self._held:
-            self._held.discard(site)
-            self._turns[site] = None
+    def reopen(self, target: TargetKey) -> None:
+        """Give a target that refused a job its turn again."""
+        if target in self._held:
+            self._held.discard(target)
+            self._turns[target] = None
 
     def finish(self, key: JobKey, now: float) -> None:
-        """It is over, or somebody else's: go on with its group."""
+        """Forget a job that has ended, or that another pool delivers; go on with its group."""
         self._put_back(key, None, now)
 
-    def retry(self, key: JobKey, due: float, now: float, **news: str) -> None:
-        """It is to be sent again; `news` is what else is known of it now."""
-        self._put_back(key, {"due": due, "retrying": True, **news}, now)
+    def retry(self, key: JobKey, due: float, now: float, **changes: str) -> None:
+        """Put a job back to be sent again at `due`, with its changed fields."""
+        self._put_back(key, {"due": due, "retrying": True, **changes}, now)
 
     def block(self, key: JobKey, now: float) -> None:
-        """It failed for good, and its group waits until a person has looked."""
+        """Put back a job that failed permanently: its group waits for an operator."""
         self._put_back(key, {"stuck": True}, now)
 
     def drop(self, key: JobKey, now: float) -> None:
-        """Postgres did not let it go. What is true of its group has to be read."""
+        """Forget a job that Postgres did not let us claim; its group has to be read again."""
         where = self._keys.get(key)
         if isinstance(where, GroupKey):
-            self._starved.add(where)
+            self._stale.add(where)
         self._put_back(key, None, now)
 
     def mark_stale(self, group: GroupKey) -> None:
-        """There may be more of this group than is known here."""
-        self._starved.add(group)
+        """Have a group read again: Postgres may have more jobs of it."""
+        self._stale.add(group)
 
     @contextmanager
     def reading(self) -> Iterator[set[JobKey]]:
-        """While Postgres is read: gathers the jobs of which something became meanwhile.
+        """Collect the jobs that change while Postgres is read.
 
-        What is read of these may be older than what the board knows.
+        What is read of these jobs may be older than what the scheduler knows.
         """
         changed: set[JobKey] = set()
         self._readings[id(changed)] = changed
@@ -214,11 +212,11 @@ class JobScheduler:
         is_all: bool,
         changed: Collection[JobKey] = (),
     ) -> None:
-        """What Postgres says of a group, first to last, takes the place of what was known.
+        """Replace what is known of a group by what Postgres has, first to last.
 
-        Only of those that `changed` while it was read, the board knows better.
+        Jobs that `changed` while it was read stay as the scheduler knows them.
         """
-        self._starved.discard(group)
+        self._stale.discard(group)
         queue = self._queues.get(group)
         if queue is None:
             if not jobs:
@@ -228,18 +226,18 @@ class JobScheduler:
         for key in known:
             del self._keys[key]
         taken = queue.taken.key if queue.taken else None
-        told = (known.get(job.key) if job.key in changed else job for job in jobs)
-        queue.waiting = [job for job in told if job is not None and job.key != taken]
+        current = (known.get(job.key) if job.key in changed else job for job in jobs)
+        queue.waiting = [job for job in current if job is not None and job.key != taken]
         queue.overflows, queue.reload_below = not is_all, len(jobs) // 4
         self._keys.update((job.key, group) for job in queue.waiting)
         self._arrange(group, queue, now)
 
     def evict(
-        self, now: float, until: float, room: int, is_hopeless: Callable[[TargetKey], bool]
+        self, now: float, until: float, room: int, is_failing: Callable[[TargetKey], bool]
     ) -> int:
-        """Forget jobs that cannot go before `until`, as Postgres has them; how many.
+        """Forget jobs that cannot go before `until`, as Postgres has them; return how many.
 
-        Of sites that are held, few stay if there is no hope; the others share the room.
+        Of held targets, few jobs stay if the target is failing; the others share the room.
         """
         self._wake(now)
         before, stayed = len(self._keys), Counter[TargetKey]()
@@ -251,7 +249,7 @@ class JobScheduler:
                 stays = queue.wakes_at <= until
             elif queue.listed_target in self._held:
                 stays = stayed[queue.listed_target] < (
-                    MIN_KEPT_OF_FAILING_TARGET if is_hopeless(queue.listed_target) else share
+                    MIN_KEPT_OF_FAILING_TARGET if is_failing(queue.listed_target) else share
                 )
                 stayed[queue.listed_target] += len(queue.waiting)
             else:
@@ -261,7 +259,7 @@ class JobScheduler:
         return before - len(self._keys)
 
     def park(self, groups: Collection[GroupKey], now: float) -> None:
-        """Hold exactly these groups back."""
+        """Hold back exactly these groups."""
         before, self._parked = self._parked, frozenset(groups)
         for group in before ^ self._parked:
             queue = self._queues.get(group)
@@ -270,11 +268,10 @@ class JobScheduler:
                 self._arrange(group, queue, now)
 
     def stale_groups(self, limit: int) -> list[GroupKey]:
-        """Groups whose truth has to be read."""
-        return list(islice(self._starved, limit))
+        return list(islice(self._stale, limit))
 
     def blocked(self) -> Iterator[tuple[GroupKey, JobKey]]:
-        """Groups that a failed job holds, each with that job."""
+        """Yield each group that a failed job holds back, with that job."""
         return (
             (key, queue.waiting[0].key)
             for key, queue in self._queues.items()
@@ -282,11 +279,10 @@ class JobScheduler:
         )
 
     def groups(self) -> Iterator[tuple[GroupKey, "_Queue"]]:
-        """Every group that something is known of."""
         return ((key, q) for key, q in self._queues.items() if isinstance(key, GroupKey))
 
     def next_due(self) -> float | None:
-        """When to look again, if nothing else happens."""
+        """Return when the next job is due."""
         while self._due:
             at, _, key = self._due[0]
             queue = self._queues.get(key)
@@ -297,36 +293,36 @@ class JobScheduler:
 
     @property
     def has_listed(self) -> bool:
-        """Whether some job could go now, if its site takes it."""
+        """Whether a job could go now, if its target takes it."""
         return bool(self._turns)
 
     def _bring_forward(self, queue: _Queue, job: JobRef, key: QueueKey, now: float) -> bool:
-        """A known job may go sooner than was known, or elsewhere."""
+        """Replace a known job that may now go sooner, or to another target."""
         for at, known in enumerate(queue.waiting):
             if known.key == job.key:
                 is_sooner = job.due < known.due or (known.stuck and not job.stuck)
-                is_news = is_sooner or job.target != known.target
-                if is_news:
+                is_changed = is_sooner or job.target != known.target
+                if is_changed:
                     queue.waiting[at] = job
                     self._arrange(key, queue, now)
-                return is_news
+                return is_changed
         return False
 
-    def _take_of(self, site: TargetKey, now: float) -> JobRef | None:
-        """The first job of a site's queues whose turn it still is."""
-        listed, taken = self._listed[site], None
+    def _take_of(self, target: TargetKey, now: float) -> JobRef | None:
+        """Take the first job of a target's queues whose turn it still is."""
+        listed, taken = self._listed[target], None
         while listed and taken is None:
             key, _ = listed.popitem(last=False)
             queue = self._queues[key]
             queue.listed_target = None
             job = queue.next(now)
-            if isinstance(job, JobRef) and target_key_of(job.tenant, job.target) == site:
+            if isinstance(job, JobRef) and target_key_of(job.tenant, job.target) == target:
                 queue.waiting.remove(job)
                 queue.taken = taken = job
             else:
                 self._arrange(key, queue, now)  # another has fallen due since it was listed
         if not listed:
-            del self._listed[site]
+            del self._listed[target]
         return taken
 
     def _put_back(self, key: JobKey, change: dict[str, object] | None, now: float) -> None:
@@ -349,25 +345,25 @@ class JobScheduler:
         self._arrange(where, queue, now)
 
     def _arrange(self, key: QueueKey, queue: _Queue, now: float) -> None:
-        """List a queue where its next job goes, or note when there will be one."""
+        """List a queue under the target of its next job, or note when there will be one."""
         job = queue.next(now)
         if job == _NEVER and queue.waiting and queue.taken is None:
-            # Nothing of it goes until a person lets it: it needs no more room than one job does.
+            # Nothing of it goes until an operator acts: one job is enough to remember the group.
             for gone in queue.shorten():
                 del self._keys[gone.key]
         elif queue.overflows and len(queue.waiting) <= queue.reload_below:
-            self._starved.add(cast("GroupKey", key))  # nothing else has so many
-        site = target_key_of(job.tenant, job.target) if isinstance(job, JobRef) else None
-        if site != queue.listed_target:
-            self._list(key, queue, site)
+            self._stale.add(cast("GroupKey", key))  # only a group overflows
+        target = target_key_of(job.tenant, job.target) if isinstance(job, JobRef) else None
+        if target != queue.listed_target:
+            self._list(key, queue, target)
         if queue.is_over:
             del self._queues[key]
         elif not isinstance(job, JobRef) and job < queue.wakes_at:
             queue.wakes_at = job
             heappush(self._due, (job, next(self._pushed), key))
 
-    def _list(self, key: QueueKey, queue: _Queue, site: TargetKey | None) -> None:
-        """Let a queue stand in the list of this site and of no other."""
+    def _list(self, key: QueueKey, queue: _Queue, target: TargetKey | None) -> None:
+        """Move a queue to the list of this target."""
         if queue.listed_target is not None:
             listed = self._listed[queue.listed_target]
             del listed[key]
@@ -375,19 +371,19 @@ class JobScheduler:
                 del self._listed[queue.listed_target]
                 self._turns.pop(queue.listed_target, None)
                 self._held.discard(queue.listed_target)
-        queue.listed_target = site
-        if site is None:
+        queue.listed_target = target
+        if target is None:
             return
-        if site not in self._listed:
-            self._listed[site] = OrderedDict()
-            self._turns[site] = None
-        self._listed[site][key] = None
+        if target not in self._listed:
+            self._listed[target] = OrderedDict()
+            self._turns[target] = None
+        self._listed[target][key] = None
 
     def _forget(self, key: QueueKey, queue: _Queue) -> None:
         self._list(key, queue, None)
         for job in queue.waiting:
             del self._keys[job.key]
-        self._starved.discard(cast("GroupKey", key))
+        self._stale.discard(cast("GroupKey", key))
         del self._queues[key]
 
     def _wake(self, now: float) -> None:
@@ -397,15 +393,3 @@ class JobScheduler:
             if queue is not None and queue.wakes_at == at:
                 queue.wakes_at = _NEVER
                 self._arrange(key, queue, now)
-
-
-def add_while_room(
-    board: JobScheduler, jobs: Iterable[JobRef], now: float, room: int
-) -> list[JobRef]:
-    """Add as many jobs as there is room for; those that were left out."""
-    rest = iter(jobs)
-    for job in rest:
-        if len(board) >= room and job.key not in board:
-            return [job, *rest]
-        board.add(job, now)
-    return []

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from core.shared.address import Address
+from core.shared.call_outcome import CallState
 from core.waits.spec import ExpectedEvent, Source, Strategy, WaitSpec
 from core.waits.state import EventState, Wait
 from core.waits.strategy import Outcome
@@ -37,18 +38,6 @@ class OnDisconnect(StrEnum):
 
     CANCEL = "cancel"
     DETACH = "detach"
-
-
-class State(StrEnum):
-    """How one resource stands, in the words that callers see."""
-
-    CALLING = "calling"
-    ACCEPTED = "accepted"
-    OK = "ok"
-    REJECTED = "REJECTED"
-    TIMEOUT = "TIMEOUT"
-    CONNECTION_CLOSED = "CONNECTION_CLOSED"
-    ERROR = "ERROR"
 
 
 class Completeness(StrEnum):
@@ -187,35 +176,35 @@ def summarize(wait: Wait) -> GatherSummary:
 
 
 _STATES = {
-    Outcome.RECEIVED: State.OK,
-    Outcome.REJECTED: State.REJECTED,
-    Outcome.TIMED_OUT: State.TIMEOUT,
-    Outcome.FAILED: State.ERROR,
+    Outcome.RECEIVED: CallState.OK,
+    Outcome.REJECTED: CallState.REJECTED,
+    Outcome.TIMED_OUT: CallState.TIMEOUT,
+    Outcome.FAILED: CallState.ERROR,
 }
 
 
-def state_of(mark: EventState, document: Any = None) -> State:
+def state_of(mark: EventState, document: Any = None) -> CallState:
     """The state of one resource; `document` is what came for it."""
     if mark.outcome is Outcome.PENDING:
-        return State.ACCEPTED if mark.at else State.CALLING
+        return CallState.ACCEPTED if mark.at else CallState.CALLING
     return state_of_outcome(mark.outcome, document)
 
 
-def state_of_outcome(outcome: Outcome, document: Any) -> State:
+def state_of_outcome(outcome: Outcome, document: Any) -> CallState:
     """The state that an outcome is told as."""
-    if outcome is Outcome.FAILED and reported_status(document) == State.CONNECTION_CLOSED:
-        return State.CONNECTION_CLOSED
+    if outcome is Outcome.FAILED and reported_status(document) == CallState.CONNECTION_CLOSED:
+        return CallState.CONNECTION_CLOSED
     return _STATES[outcome]
 
 
 def outcome_reported(document: Any) -> Outcome:
     """What an answer says about itself in its field `status`."""
     match reported_status(document):
-        case State.REJECTED:
+        case CallState.REJECTED:
             return Outcome.REJECTED
-        case State.TIMEOUT:
+        case CallState.TIMEOUT:
             return Outcome.TIMED_OUT
-        case State.CONNECTION_CLOSED | State.ERROR:
+        case CallState.CONNECTION_CLOSED | CallState.ERROR:
             return Outcome.FAILED
         case _:
             return Outcome.RECEIVED
@@ -227,7 +216,7 @@ def reported_status(document: Any) -> str:
     return status.upper() if isinstance(status, str) else ""
 
 
-def failure(state: State, detail: str) -> bytes:
+def failure(state: CallState, detail: str) -> bytes:
     """What is stored for a resource that did not answer."""
     return msgspec.json.encode({"status": state, "detail": detail})
 

@@ -15,7 +15,7 @@ MusterError
 Constructors pass their arguments up unchanged, so an error keeps its type when Ray pickles it.
 """
 
-from core.access.denial import Denial
+from core.shared.denial import Denial
 
 
 class MusterError(Exception):

@@ -12,7 +12,7 @@ from typing import Self
 import aiohttp
 from yarl import URL
 
-from core.gathers.gather import State
+from core.shared.call_outcome import CallState
 from core.shared.call_policy import CallPolicy
 from handlers.http.dns import LOOKUP_TENANT, LookupsFullError, ResolveHost
 from handlers.http.guarded_resolver import (
@@ -69,7 +69,7 @@ class HttpResponse:
 class HttpFailure:
     """Why it said nothing that could be used."""
 
-    state: State
+    state: CallState
     detail: str
     seconds: float
     permanent: bool = False
@@ -121,19 +121,19 @@ class HttpClient:
         try:
             return await (self._exchange if request.total else self._call)(request, began)
         except ForbiddenDestinationError as error:
-            state, detail, hopeless = State.ERROR, str(error), True
+            state, detail, hopeless = CallState.ERROR, str(error), True
         except TimeoutError as error:
-            state, detail = State.TIMEOUT, _late(error, request)
+            state, detail = CallState.TIMEOUT, _late(error, request)
         except aiohttp.ClientConnectorCertificateError:
-            state, detail = State.ERROR, UNTRUSTED
+            state, detail = CallState.ERROR, UNTRUSTED
         except aiohttp.ClientSSLError:
-            state, detail = State.ERROR, INSECURE
+            state, detail = CallState.ERROR, INSECURE
         except aiohttp.ClientConnectorError as error:
             state, detail, hopeless = _unconnected(error)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, OSError):
-            state, detail = State.CONNECTION_CLOSED, CLOSED_EARLY
+            state, detail = CallState.CONNECTION_CLOSED, CLOSED_EARLY
         except (aiohttp.ClientError, ValueError) as error:
-            state, detail = State.ERROR, f"the call cannot be made: {type(error).__name__}"
+            state, detail = CallState.ERROR, f"the call cannot be made: {type(error).__name__}"
             hopeless = isinstance(error, ValueError | aiohttp.NonHttpUrlClientError)
         return HttpFailure(state, detail, time.monotonic() - began, hopeless)
 
@@ -157,7 +157,7 @@ class HttpClient:
             seconds = time.monotonic() - began
             if body is None:
                 detail = f"the answer is larger than {self._largest} bytes"
-                return HttpFailure(State.ERROR, detail, seconds)
+                return HttpFailure(CallState.ERROR, detail, seconds)
             kind, headers = response.content_type, response.headers
             return HttpResponse(response.status, body, kind, seconds, headers)
 
@@ -197,14 +197,14 @@ def _late(error: TimeoutError, request: HttpRequest) -> str:
     return f"no answer within {request.read_timeout:g} s"
 
 
-def _unconnected(error: aiohttp.ClientConnectorError) -> tuple[State, str, bool]:
+def _unconnected(error: aiohttp.ClientConnectorError) -> tuple[CallState, str, bool]:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ForbiddenDestinationError):
-            return State.ERROR, str(cause), True
+            return CallState.ERROR, str(cause), True
         if isinstance(cause, LookupsFullError):
-            return State.CONNECTION_CLOSED, str(cause), False
+            return CallState.CONNECTION_CLOSED, str(cause), False
         cause = cause.__cause__ or getattr(cause, "os_error", None)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return State.CONNECTION_CLOSED, UNKNOWN_NAME, False
-    return State.CONNECTION_CLOSED, UNREACHABLE, False
+        return CallState.CONNECTION_CLOSED, UNKNOWN_NAME, False
+    return CallState.CONNECTION_CLOSED, UNREACHABLE, False

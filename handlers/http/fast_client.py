@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from core.dispatch.headers import authorization_header
-from core.gathers.gather import State
+from core.shared.call_outcome import CallState
 from core.shared.call_policy import CallPolicy
 from handlers.http.client import (
     CLOSED_EARLY,
@@ -73,7 +73,7 @@ class RequestTarget:
 class _NoCallError(Exception):
     """There is no connection, for this reason."""
 
-    def __init__(self, state: State, detail: str, hopeless: bool = False) -> None:
+    def __init__(self, state: CallState, detail: str, hopeless: bool = False) -> None:
         super().__init__(detail)
         self.state, self.detail, self.permanent = state, detail, hopeless
 
@@ -119,15 +119,15 @@ class FastHttpClient:
         try:
             return self._answer(await self._exchange(request, began), request, began)
         except ForbiddenDestinationError as error:
-            state, detail, hopeless = State.ERROR, str(error), True
+            state, detail, hopeless = CallState.ERROR, str(error), True
         except _NoCallError as error:
             state, detail, hopeless = error.state, error.detail, error.permanent
         except TimeoutError:
-            state, detail = State.TIMEOUT, f"no answer within {request.read_timeout:g} s"
+            state, detail = CallState.TIMEOUT, f"no answer within {request.read_timeout:g} s"
         except ClosedEarlyError:
-            state, detail = State.CONNECTION_CLOSED, CLOSED_EARLY
+            state, detail = CallState.CONNECTION_CLOSED, CLOSED_EARLY
         except (HttpParserError, HttpParserUpgrade, ValueError) as error:
-            state, detail = State.ERROR, f"the call cannot be made: {type(error).__name__}"
+            state, detail = CallState.ERROR, f"the call cannot be made: {type(error).__name__}"
             hopeless = isinstance(error, ValueError)
         return HttpFailure(state, detail, time.monotonic() - began, hopeless)
 
@@ -172,7 +172,7 @@ class FastHttpClient:
         seconds = time.monotonic() - began
         if is_cut and request.keep is None:
             detail = f"the answer is larger than {self._largest} bytes"
-            return HttpFailure(State.ERROR, detail, seconds)
+            return HttpFailure(CallState.ERROR, detail, seconds)
         kind = headers.get("Content-Type", "application/octet-stream")
         return HttpResponse(
             reply.status, body, kind.partition(";")[0].strip().lower(), seconds, headers
@@ -189,16 +189,16 @@ class FastHttpClient:
         except (ForbiddenDestinationError, ClosedEarlyError):
             raise
         except ssl.SSLCertVerificationError:
-            raise _NoCallError(State.ERROR, UNTRUSTED) from None
+            raise _NoCallError(CallState.ERROR, UNTRUSTED) from None
         except ssl.SSLError:
-            raise _NoCallError(State.ERROR, INSECURE) from None
+            raise _NoCallError(CallState.ERROR, INSECURE) from None
         except OSError:
             if not clock.expired():
-                raise _NoCallError(State.CONNECTION_CLOSED, UNREACHABLE) from None
+                raise _NoCallError(CallState.CONNECTION_CLOSED, UNREACHABLE) from None
             if left < request.connect_timeout:
                 raise
             detail = f"no connection within {request.connect_timeout:g} s"
-            raise _NoCallError(State.TIMEOUT, detail) from None
+            raise _NoCallError(CallState.TIMEOUT, detail) from None
         return connection
 
     async def _addresses(self, key: ConnectionKey) -> list[AddrInfoType]:
@@ -211,9 +211,9 @@ class FastHttpClient:
             except ForbiddenDestinationError:
                 raise
             except LookupsFullError as error:
-                raise _NoCallError(State.CONNECTION_CLOSED, str(error)) from None
+                raise _NoCallError(CallState.CONNECTION_CLOSED, str(error)) from None
             except OSError:
-                raise _NoCallError(State.CONNECTION_CLOSED, UNKNOWN_NAME) from None
+                raise _NoCallError(CallState.CONNECTION_CLOSED, UNKNOWN_NAME) from None
             return [_address(one["host"], one["port"]) for one in found]
         return [_address(host, port)]  # checked when the target was read
 

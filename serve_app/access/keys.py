@@ -8,9 +8,14 @@ import structlog
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from core.access.denial import Denial
 from core.access.permissions import Permission
-from core.shared.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
+from core.shared.denial import Denial
+from core.shared.errors import (
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    UnauthenticatedError,
+)
 from core.shared.quotas import Quota
 from core.shared.timestamps import to_iso
 from serve_app.container import Replica

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from actors.runtime.actor import new_turn_id
 from core.events.event import JSON, Event
 from core.shared.errors import OverloadedError, TransientError, UnavailableError
 from core.shared.json_path import MISSING, document_of
@@ -19,6 +18,7 @@ from serve_app.waits.rendering import Document
 from serve_app.waits.replies import stored_event_reply_document
 from services.events.validator import ValidationResult
 from services.events.writer import StoredEvent
+from services.shared.process import new_turn_id
 from services.shared.time_slice import TimeSlice
 from telemetry.registry import Metrics
 

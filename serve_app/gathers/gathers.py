@@ -6,7 +6,6 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
-from actors.runtime.actor import new_turn_id
 from core.access.permissions import Permission
 from core.access.tokens import STREAM
 from core.gathers.gather import GatherMode, GatherSpec
@@ -43,6 +42,7 @@ from serve_app.streams.hub import is_at_end
 from serve_app.streams.sse import FROM_START, EventStream
 from serve_app.waits.rendering import Document, payloads_of
 from serve_app.waits.replies import check_cancelled
+from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large
 from storage.waits import waits
 

@@ -6,7 +6,6 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from actors.runtime.actor import new_turn_id
 from core.access.permissions import Permission
 from core.access.tokens import STREAM
 from core.gathers.gather import (
@@ -46,6 +45,7 @@ from serve_app.http.permissions import caller_of, replica_of, requires, requires
 from serve_app.streams.sse import FROM_START
 from serve_app.waits.event_models import EventReply
 from serve_app.waits.replies import event_reply_document
+from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large
 
 RESOURCES = ("resource-1", "resource-2", "resource-3")

@@ -19,8 +19,8 @@ from core.gathers.gather import (
     Question,
     ReplyBy,
     Resource,
-    State,
 )
+from core.shared.call_outcome import CallState
 from core.waits.strategy import Status
 from serve_app.http.models import WireModel
 
@@ -263,7 +263,7 @@ class ResourcePage(WireModel):
 class GatherResourceView(WireModel):
     """How one resource of a gather stands."""
 
-    state: State
+    state: CallState
     at: str | None = None
     detail: str | None = None
     data: Any = None
@@ -314,7 +314,7 @@ class JournalsStarted(WireModel):
 class JournalResource(WireModel):
     """How one resource answered."""
 
-    status: State
+    status: CallState
     delay_ms: int | None = None
     notes: int
     detail: str | None = None

@@ -7,12 +7,12 @@ from core.gathers.gather import (
     GatherSpec,
     GatherSummary,
     Resource,
-    State,
     state_of,
     state_of_outcome,
     summarize,
 )
 from core.shared.address import Address
+from core.shared.call_outcome import CallState
 from core.shared.json_path import MISSING, document_of, find, json_or_text
 from core.shared.timestamps import to_iso
 from core.waits.config import MASK
@@ -177,7 +177,7 @@ def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> D
         notes += own
         state = state_of(mark, said)
         resources[name] = {"status": state, "delayMs": given.get("delayMs"), "notes": len(own)}
-        if state is not State.OK:
+        if state is not CallState.OK:
             resources[name] |= _detail(said)
     return {
         "patientId": patient,

@@ -11,7 +11,6 @@ from urllib.parse import quote
 import msgspec
 
 from actors.client import ActorClient
-from actors.runtime.actor import new_turn_id
 from core.access.permissions import Permission
 from core.access.tokens import CALLBACK, STREAM
 from core.gathers.gather import (
@@ -43,6 +42,7 @@ from serve_app.http.auth import Caller, TokenSigner
 from serve_app.http.problems import refusal_error
 from serve_app.streams.hub import DisconnectPolicy
 from services.shared.database import Database
+from services.shared.process import new_turn_id
 from storage.encryption.secret_values import encrypt_gather_spec
 from storage.gathers import resources
 from storage.waits import waits

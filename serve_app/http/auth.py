@@ -7,10 +7,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from core.access.denial import Denial
 from core.access.permissions import Permission, split_key
 from core.access.tokens import CALLBACK, sign, verify
 from core.shared.address import Address
+from core.shared.denial import Denial
 from core.shared.errors import ForbiddenError, UnauthenticatedError
 from serve_app.http.key_lookup import UNKNOWN_TTL, FindLive, KeyLookup
 from services.shared.cache import Cache

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import Path, Request
 from fastapi.params import Depends
 
-from core.access.denial import Denial
 from core.access.permissions import Permission
 from core.access.tokens import CALLBACK
 from core.shared.address import Address, check_id
+from core.shared.denial import Denial
 from core.shared.errors import ForbiddenError, NotFoundError
 from serve_app.container import Replica
 from serve_app.http.auth import Caller

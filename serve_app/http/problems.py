@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from core.access.denial import Denial
+from core.shared.denial import Denial
 from core.shared.errors import (
     ConflictError,
     DeniedError,

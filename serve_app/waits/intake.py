@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from actors.client import ActorClient
-from actors.runtime.actor import new_turn_id
 from core.shared.address import Address, check_id
 from core.shared.errors import ForbiddenError
 from core.shared.json_path import MISSING, find
@@ -18,6 +17,7 @@ from serve_app.http.auth import TOKEN_SCOPE, Caller
 from serve_app.http.field_errors import FieldError
 from serve_app.http.problems import Problem
 from services.shared.database import Database
+from services.shared.process import new_turn_id
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry
 from storage.access.usage_counts import count_parked

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from actors.client import ActorClient
-from actors.runtime.actor import new_turn_id
 from core.shared.address import Address, correlation_id_for_node
 from core.shared.errors import MusterError
 from core.shared.kafka_config import KafkaConfig
@@ -29,6 +28,7 @@ from serve_app.http.auth import TokenSigner
 from serve_app.http.problems import ProblemError, refusal_error
 from serve_app.waits.rendering import Document, ids_document, required_events
 from serve_app.waits.request_models import WaitRequest
+from services.shared.process import new_turn_id
 from services.shared.time_slice import TimeSlice, map_yielding
 from services.waits.completion_topics import CompletionTopics
 from services.waits.id_fields import IdFieldRegistry

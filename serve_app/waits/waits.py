@@ -8,7 +8,6 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Raw
 from starlette.responses import Response
 
-from actors.runtime.actor import new_turn_id
 from core.access.permissions import Permission
 from core.shared.address import Address
 from core.shared.errors import NotFoundError
@@ -24,6 +23,7 @@ from serve_app.waits.rendering import Document, summary_document, wait_document
 from serve_app.waits.replies import check_cancelled
 from serve_app.waits.request_models import MAX_ITEMS, WaitBatch, WaitQuery, WaitRequest
 from serve_app.waits.wait_models import WaitPage, WaitRegistered, WaitResults, WaitView
+from services.shared.process import new_turn_id
 from services.shared.time_slice import map_yielding, offload_if_large
 from storage.waits import waits
 from storage.waits.waits import WaitFilter, WaitRow, size_of

@@ -10,10 +10,10 @@ from typing import Protocol
 import asyncpg
 import structlog
 
-from actors.runtime.actor import new_turn_id, owner_name
 from core.shared.backoff import backoff
 from core.shared.errors import UnavailableError
 from core.shared.tsid import IdMaker
+from services.shared.process import new_turn_id, owner_name
 from storage.postgres import id_numbers as table
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.postgres.id_numbers import LEASE_SECONDS

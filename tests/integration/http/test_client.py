@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from core.gathers.gather import State
+from core.shared.call_outcome import CallState
 from core.shared.call_policy import LOOPBACK, CallPolicy
 from handlers.http.client import HttpResponse
 from handlers.http.guarded_resolver import GuardedResolver
@@ -133,7 +133,7 @@ async def test_an_answer_that_is_too_large(outbound: Client, is_declared: bool) 
     async with serving(behave) as server:
         answer = await failed(outbound, server.url)
         assert (answer.state, answer.detail) == (
-            State.ERROR,
+            CallState.ERROR,
             f"the answer is larger than {LARGEST} bytes",
         )
         assert sent < 50_000_000
@@ -163,7 +163,7 @@ async def test_an_answer_that_grows_when_it_is_unpacked(outbound: Client) -> Non
         finally:
             tracemalloc.stop()
     assert (answer.state, answer.detail) == (
-        State.ERROR,
+        CallState.ERROR,
         f"the answer is larger than {LARGEST} bytes",
     )
     assert most < 10_000_000

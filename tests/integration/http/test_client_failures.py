@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.gathers.gather import State
+from core.shared.call_outcome import CallState
 from core.shared.call_policy import LOOPBACK, CallPolicy
 from handlers.http.client import HttpResponse
 from tests.support.secured_kafka import issue_certificates
@@ -43,7 +43,7 @@ async def test_a_refused_connection(outbound: Client) -> None:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
         answer = await failed(outbound, url)
-    assert answer.state is State.CONNECTION_CLOSED
+    assert answer.state is CallState.CONNECTION_CLOSED
     assert answer.detail == "no connection: it is refused or unreachable"
 
 
@@ -58,7 +58,7 @@ async def test_a_connection_that_is_never_taken(outbound: Client) -> None:
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
         answer = await failed(outbound, f"http://127.0.0.1:{port}/", connect_timeout=0.3)
-    assert (answer.state, answer.detail) == (State.TIMEOUT, "no connection within 0.3 s")
+    assert (answer.state, answer.detail) == (CallState.TIMEOUT, "no connection within 0.3 s")
     assert 0.25 < answer.seconds < 3
 
 
@@ -81,7 +81,7 @@ async def test_a_name_goes_where_it_was_checked_to_lead(
         answer = await failed(outbound, url)
         assert names["turns.example"] == []
         assert (server.connections, inside.connections) == (1, 0)
-    assert answer.state is State.ERROR
+    assert answer.state is CallState.ERROR
     assert answer.detail == "turns.example leads to an address that may not be called"
     assert b"turns.example" in server.requests[0]
 
@@ -95,7 +95,7 @@ async def test_a_connection_that_is_closed_without_an_answer(outbound: Client) -
 
     async with serving(behave) as server:
         answer = await failed(outbound, server.url)
-    assert answer.state is State.CONNECTION_CLOSED
+    assert answer.state is CallState.CONNECTION_CLOSED
     assert answer.detail == "the connection was closed before the answer"
     assert len(server.requests) == 1, "it is not asked again: it may have done what was asked"
 
@@ -116,7 +116,7 @@ async def test_a_connection_that_is_closed_within_the_answer(outbound: Client, p
         await streams[1].drain()
 
     async with serving(behave) as server:
-        assert (await failed(outbound, server.url)).state is State.CONNECTION_CLOSED
+        assert (await failed(outbound, server.url)).state is CallState.CONNECTION_CLOSED
 
 
 async def test_a_connection_that_is_reset(outbound: Client) -> None:
@@ -127,7 +127,7 @@ async def test_a_connection_that_is_reset(outbound: Client) -> None:
         streams[1].transport.abort()
 
     async with serving(behave) as server:
-        assert (await failed(outbound, server.url)).state is State.CONNECTION_CLOSED
+        assert (await failed(outbound, server.url)).state is CallState.CONNECTION_CLOSED
 
 
 async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(outbound: Client) -> None:
@@ -159,7 +159,7 @@ async def test_a_server_that_says_nothing(outbound: Client) -> None:
 
     async with serving(behave) as server:
         answer = await failed(outbound, server.url, read_timeout=0.3)
-        assert (answer.state, answer.detail) == (State.TIMEOUT, "no answer within 0.3 s")
+        assert (answer.state, answer.detail) == (CallState.TIMEOUT, "no answer within 0.3 s")
         assert 0.25 < answer.seconds < 3
         await asyncio.wait_for(gone.wait(), 5)  # the connection is given up, not kept
 
@@ -183,7 +183,7 @@ async def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(
     async with serving(behave) as server:
         began = time.monotonic()
         answer = await failed(outbound, server.url, connect_timeout=0.2, read_timeout=0.3)
-        assert answer.state is State.TIMEOUT
+        assert answer.state is CallState.TIMEOUT
         assert 0.4 < time.monotonic() - began < 3
 
 
@@ -203,7 +203,7 @@ async def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(
 async def test_what_is_no_answer_is_an_error(outbound: Client, raw: bytes) -> None:
     async with serving(replying(raw)) as server:
         answer = await failed(outbound, server.url)
-    assert answer.state is State.ERROR
+    assert answer.state is CallState.ERROR
 
 
 def secured(folder: Path) -> ssl.SSLContext:
@@ -217,7 +217,7 @@ def secured(folder: Path) -> ssl.SSLContext:
 async def test_a_certificate_that_nobody_known_has_signed(outbound: Client, tmp_path: Path) -> None:
     async with serving(replying(OK), ssl=secured(tmp_path)) as server:
         answer = await failed(outbound, server.url.replace("http:", "https:"))
-    assert answer.state is State.ERROR
+    assert answer.state is CallState.ERROR
     assert answer.detail == "the server's certificate is not to be trusted"
     assert server.requests == []
 
@@ -248,7 +248,7 @@ async def test_a_server_without_tls_where_tls_is_expected(outbound: Client) -> N
 
     async with serving(behave) as server:
         answer = await failed(outbound, server.url.replace("http:", "https:"))
-    assert (answer.state, answer.detail) == (State.ERROR, "no secure connection can be made")
+    assert (answer.state, answer.detail) == (CallState.ERROR, "no secure connection can be made")
 
 
 @pytest.mark.parametrize("headers", [{"X-A": "a\r\nX-B: b"}, {"X\r\nY": "z"}])
@@ -257,7 +257,7 @@ async def test_a_header_that_would_be_two_is_not_sent(
 ) -> None:
     async with serving(replying(OK)) as server:
         answer = await failed(outbound, server.url, headers=headers)
-    assert (answer.state, server.requests) == (State.ERROR, [])
+    assert (answer.state, server.requests) == (CallState.ERROR, [])
 
 
 async def test_a_call_that_is_broken_off_leaves_no_connection(outbound: Client) -> None:

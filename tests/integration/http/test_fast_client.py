@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from core.gathers.gather import State
+from core.shared.call_outcome import CallState
 from core.shared.call_policy import LOOPBACK, CallPolicy
 from handlers.http.client import HttpFailure, HttpResponse
 from handlers.http.fast_client import FastHttpClient
@@ -27,7 +27,7 @@ from tests.support.servers import (
     serving,
 )
 
-CLOSED = (State.CONNECTION_CLOSED, "the connection was closed before the answer")
+CLOSED = (CallState.CONNECTION_CLOSED, "the connection was closed before the answer")
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_sending_anew_does_not_make_the_call_longer(quick: FastHttpClient)
     async with serving(behave) as server:
         assert isinstance(await quick.call(request(server.url)), HttpResponse)
         answer = await failed(quick, server.url, total=True, read_timeout=0.8)
-    assert (answer.state, answer.detail) == (State.TIMEOUT, "no answer within 0.8 s")
+    assert (answer.state, answer.detail) == (CallState.TIMEOUT, "no answer within 0.8 s")
     assert 0.7 < answer.seconds < 1.15
     assert server.connections == 2
 
@@ -168,7 +168,7 @@ async def test_a_handshake_that_is_never_answered_is_no_connection(quick: FastHt
     async with serving(behave) as server:
         url = server.url.replace("http:", "https:")
         answer = await failed(quick, url, connect_timeout=0.3)
-    assert (answer.state, answer.detail) == (State.TIMEOUT, "no connection within 0.3 s")
+    assert (answer.state, answer.detail) == (CallState.TIMEOUT, "no connection within 0.3 s")
 
 
 async def test_a_name_that_is_looked_up_for_ever_is_no_connection() -> None:
@@ -178,9 +178,9 @@ async def test_a_name_that_is_looked_up_for_ever_is_no_connection() -> None:
 
     async with FastHttpClient(CallPolicy(LOOPBACK), LARGEST, look) as quick:  # type: ignore[arg-type]  # it never answers
         answer = await failed(quick, "http://slow.example/", connect_timeout=0.2)
-        assert (answer.state, answer.detail) == (State.TIMEOUT, "no connection within 0.2 s")
+        assert (answer.state, answer.detail) == (CallState.TIMEOUT, "no connection within 0.2 s")
         answer = await failed(quick, "http://slow.example/", read_timeout=0.2, total=True)
-        assert (answer.state, answer.detail) == (State.TIMEOUT, "no answer within 0.2 s")
+        assert (answer.state, answer.detail) == (CallState.TIMEOUT, "no answer within 0.2 s")
 
 
 async def test_an_answer_that_comes_byte_by_byte(quick: FastHttpClient) -> None:
@@ -314,14 +314,14 @@ async def on_the_other_loop(certificates: Path, environment: pytest.MonkeyPatch)
             for _ in range(2):
                 assert isinstance(await quick.call(request(server.url)), HttpResponse)
         async with serving(rubbish) as server:
-            assert (await failed(quick, server.url)).state is State.ERROR
+            assert (await failed(quick, server.url)).state is CallState.ERROR
         async with serving(replying(OK), ssl=context) as server:
             answer = await failed(quick, server.url.replace("http:", "https:"))
             assert answer.detail == "the server's certificate is not to be trusted"
         async with serving(replying(b"")) as server:
             began = time.monotonic()
             answer = await failed(quick, server.url, read_timeout=0.3, total=True)
-            assert (answer.state, time.monotonic() - began < 3) == (State.TIMEOUT, True)
+            assert (answer.state, time.monotonic() - began < 3) == (CallState.TIMEOUT, True)
         with contextlib.closing(socket.socket()) as free:
             free.bind(("127.0.0.1", 0))
             answer = await failed(quick, f"http://127.0.0.1:{free.getsockname()[1]}/")

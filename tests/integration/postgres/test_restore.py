@@ -11,13 +11,13 @@ from typing import TypeVar
 import asyncpg
 from msgspec.structs import replace
 
-from actors.runtime.actor import new_turn_id
 from actors.timers.timer import Timer
 from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
 from core.waits.messages import OfferReply, RegisterReply, Verdict, WaitMessage
 from services.shared.ids import IdGenerator, IdLeases
+from services.shared.process import new_turn_id
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import PoolOptions, open_pool
 from storage.waits import waits

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.runtime.actor import new_turn_id
 from actors.timers.timer import Timer
 from actors.waits.shard import Shard
 from core.shared.config import Config
 from core.shared.errors import UnavailableError
 from core.waits.messages import RegisterReply, Reply, WaitMessage
+from services.shared.process import new_turn_id
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits.deadlines import DeadlineStore

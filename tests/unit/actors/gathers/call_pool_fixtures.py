@@ -15,10 +15,10 @@ from core.gathers.gather import (
     Question,
     ReplyBy,
     Resource,
-    State,
     wait_spec_of,
 )
 from core.shared.address import Address
+from core.shared.call_outcome import CallState
 from core.shared.errors import UnavailableError
 from core.waits.messages import Offer, Register, Reply, WaitMessage
 from core.waits.spec import Source, encode_spec
@@ -95,11 +95,11 @@ class CallPoolScenario:
 
     def begin(
         self, *calls: GatherCall, context: bytes = b"null"
-    ) -> list[asyncio.Future[State]] | None:
+    ) -> list[asyncio.Future[CallState]] | None:
         """Hand calls over."""
         return self.pool.begin(CallBatch(calls, context))
 
-    async def ask(self, *calls: GatherCall) -> list[State]:
+    async def ask(self, *calls: GatherCall) -> list[CallState]:
         """Begin, and wait until all is told; how each first answered."""
         first = self.begin(*calls)
         assert first is not None

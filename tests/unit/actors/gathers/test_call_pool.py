@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from actors.gathers.admission import CallPoolLimits
-from core.gathers.gather import State
 from core.shared.address import Address
+from core.shared.call_outcome import CallState
 from core.waits.state import PENDING
 from core.waits.strategy import Outcome, Status
 from handlers.http.client import HttpFailure, HttpResponse
@@ -55,7 +55,7 @@ def test_it_is_remembered_until_its_gather_is_over_and_not_made_after_that() -> 
         await asyncio.sleep(TIMEOUT)
         scene.pool.forget()
         assert not scene.pool.is_known(ADDRESS.key, "one")
-        assert await scene.ask(one) == [State.TIMEOUT]
+        assert await scene.ask(one) == [CallState.TIMEOUT]
 
     scene = run_scenario(story)
     assert len(scene.sent) == 1
@@ -129,7 +129,7 @@ def test_a_call_that_hangs_ends_with_its_gather_and_counts_against_its_resource(
         scene.gather("one", "two")
         scene.script[ONE.url] = (1_000.0, OK)
         begun = clock()
-        assert await scene.ask(call()) == [State.TIMEOUT]
+        assert await scene.ask(call()) == [CallState.TIMEOUT]
         assert clock() - begun == pytest.approx(TIMEOUT)
         assert scene.said == []
 
@@ -158,7 +158,7 @@ def test_while_the_shard_is_away_it_is_told_again_until_it_has_it() -> None:
     async def story(scene: CallPoolScenario) -> None:
         world = scene.gather("one", "two")
         scene.away_until = clock() + 3
-        assert await scene.ask(call(resource=DIRECT)) == [State.OK]
+        assert await scene.ask(call(resource=DIRECT)) == [CallState.OK]
         assert world.waiting_or_ended.outcomes["one"] is Outcome.RECEIVED
 
     scene = run_scenario(story)
@@ -199,8 +199,8 @@ def test_calling_off_stops_what_runs_and_what_waits_and_nothing_else() -> None:
         assert first is not None
         await asyncio.sleep(1)
         assert scene.pool.cancel_calls([ADDRESS.key, b"unknown"]) == 2
-        assert await asyncio.gather(*first[:2]) == [State.TIMEOUT] * 2
-        assert await first[2] is State.ACCEPTED
+        assert await asyncio.gather(*first[:2]) == [CallState.TIMEOUT] * 2
+        assert await first[2] is CallState.ACCEPTED
         assert world.waiting_or_ended.marks[0] != PENDING
         assert scene.pool.cancel_calls([ADDRESS.key]) == 0
         assert scene.begin(call()) == []
@@ -230,8 +230,8 @@ def test_a_call_that_breaks_takes_nothing_else_with_it() -> None:
         scene.script["http://broken.example"] = (0.5, RuntimeError("a mistake of ours"))
         broken = replace(ONE, url="http://broken.example", concurrency=1)
         assert await scene.ask(call(resource=broken), call("two")) == [
-            State.ERROR,
-            State.ACCEPTED,
+            CallState.ERROR,
+            CallState.ACCEPTED,
         ]
 
     assert run_scenario(story).end["one"]["under_way"] == 0
@@ -270,7 +270,7 @@ def test_a_gather_ends_when_the_last_of_its_calls_has_been_told() -> None:
         answers: Sequence[HttpResponse | HttpFailure] = (
             OK,
             HttpResponse(401, b"", "", 0.1),
-            HttpFailure(State.TIMEOUT, "no answer", 0.1),
+            HttpFailure(CallState.TIMEOUT, "no answer", 0.1),
         )
         names = ("one", "two", "three")
         world = scene.gather(*names)
@@ -310,7 +310,7 @@ def test_what_is_called_off_before_it_is_begun_is_not_begun() -> None:
         scene.pool.cancel_calls([ADDRESS.key])
         assert scene.begin(call()) == []
         scene.pool.forget()
-        assert await scene.ask(call()) == [State.ACCEPTED]
+        assert await scene.ask(call()) == [CallState.ACCEPTED]
 
     assert len(run_scenario(story).sent) == 1
 

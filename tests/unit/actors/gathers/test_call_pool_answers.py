@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from actors.gathers.call_pool import request_of
-from core.gathers.gather import State, state_of
+from core.gathers.gather import state_of
+from core.shared.call_outcome import CallState
 from core.waits.strategy import Outcome
 from handlers.http.client import HttpFailure, HttpRequest, HttpResponse
 from tests.unit.actors.gathers.call_pool_fixtures import (
@@ -86,23 +87,27 @@ def test_one_that_answers_directly_gets_no_address_to_call_back() -> None:
 @pytest.mark.parametrize(
     ("answer", "state", "detail"),
     [
-        (HttpResponse(200, b"", "", 0.1), State.ACCEPTED, None),
-        (HttpResponse(202, b'{"status":"ERROR"}', JSON, 0.1), State.ACCEPTED, None),
-        (HttpResponse(204, b"", "", 0.1), State.ACCEPTED, None),
-        (HttpResponse(401, b"", "", 0.1), State.REJECTED, "HTTP 401"),
-        (HttpResponse(302, b"", "", 0.1), State.ERROR, "HTTP 302"),
-        (HttpResponse(304, b"", "", 0.1), State.ERROR, "HTTP 304"),
-        (HttpResponse(403, b"", "", 0.1), State.ERROR, "HTTP 403"),
-        (HttpResponse(404, b"", "", 0.1), State.ERROR, "HTTP 404"),
-        (HttpResponse(500, b"{}", JSON, 0.1), State.ERROR, "HTTP 500"),
-        (HttpFailure(State.TIMEOUT, "no answer", 0.1), State.TIMEOUT, "no answer"),
-        (HttpFailure(State.CONNECTION_CLOSED, "closed", 0.1), State.CONNECTION_CLOSED, "closed"),
-        (HttpFailure(State.ERROR, "too large", 0.1), State.ERROR, "too large"),
+        (HttpResponse(200, b"", "", 0.1), CallState.ACCEPTED, None),
+        (HttpResponse(202, b'{"status":"ERROR"}', JSON, 0.1), CallState.ACCEPTED, None),
+        (HttpResponse(204, b"", "", 0.1), CallState.ACCEPTED, None),
+        (HttpResponse(401, b"", "", 0.1), CallState.REJECTED, "HTTP 401"),
+        (HttpResponse(302, b"", "", 0.1), CallState.ERROR, "HTTP 302"),
+        (HttpResponse(304, b"", "", 0.1), CallState.ERROR, "HTTP 304"),
+        (HttpResponse(403, b"", "", 0.1), CallState.ERROR, "HTTP 403"),
+        (HttpResponse(404, b"", "", 0.1), CallState.ERROR, "HTTP 404"),
+        (HttpResponse(500, b"{}", JSON, 0.1), CallState.ERROR, "HTTP 500"),
+        (HttpFailure(CallState.TIMEOUT, "no answer", 0.1), CallState.TIMEOUT, "no answer"),
+        (
+            HttpFailure(CallState.CONNECTION_CLOSED, "closed", 0.1),
+            CallState.CONNECTION_CLOSED,
+            "closed",
+        ),
+        (HttpFailure(CallState.ERROR, "too large", 0.1), CallState.ERROR, "too large"),
     ],
     ids=lambda value: getattr(value, "status", None) and str(value.status),
 )
 def test_the_first_answer_of_one_that_calls_back(
-    answer: HttpResponse | HttpFailure, state: State, detail: str | None
+    answer: HttpResponse | HttpFailure, state: CallState, detail: str | None
 ) -> None:
     async def story(scene: CallPoolScenario) -> None:
         world = scene.gather("one", "two")
@@ -123,34 +128,34 @@ def test_the_first_answer_of_one_that_calls_back(
 @pytest.mark.parametrize(
     ("answer", "journals", "state", "stored"),
     [
-        (HttpResponse(200, b'{"n":  1}', JSON, 0.1), False, State.OK, b'{"n":  1}'),
-        (HttpResponse(204, b"", "application/octet-stream", 0.1), False, State.OK, b"null"),
-        (HttpResponse(200, b"plain \xff", "text/plain", 0.1), False, State.OK, b"plain \xff"),
-        (HttpResponse(200, b'{"status":"REJECTED"}', JSON, 0.1), False, State.OK, None),
-        (HttpResponse(200, b'{"status":"ok"}', JSON, 0.1), True, State.OK, None),
-        (HttpResponse(200, b"<html>", "text/html", 0.1), True, State.OK, b"<html>"),
-        (HttpResponse(200, b"", "text/html", 0.1), True, State.OK, b"null"),
-        (HttpResponse(200, b'{"status":"rejected"}', JSON, 0.1), True, State.REJECTED, None),
-        (HttpResponse(200, b'{"status":"TIMEOUT"}', JSON, 0.1), True, State.TIMEOUT, None),
-        (HttpResponse(200, b'{"status":"ERROR"}', JSON, 0.1), True, State.ERROR, None),
+        (HttpResponse(200, b'{"n":  1}', JSON, 0.1), False, CallState.OK, b'{"n":  1}'),
+        (HttpResponse(204, b"", "application/octet-stream", 0.1), False, CallState.OK, b"null"),
+        (HttpResponse(200, b"plain \xff", "text/plain", 0.1), False, CallState.OK, b"plain \xff"),
+        (HttpResponse(200, b'{"status":"REJECTED"}', JSON, 0.1), False, CallState.OK, None),
+        (HttpResponse(200, b'{"status":"ok"}', JSON, 0.1), True, CallState.OK, None),
+        (HttpResponse(200, b"<html>", "text/html", 0.1), True, CallState.OK, b"<html>"),
+        (HttpResponse(200, b"", "text/html", 0.1), True, CallState.OK, b"null"),
+        (HttpResponse(200, b'{"status":"rejected"}', JSON, 0.1), True, CallState.REJECTED, None),
+        (HttpResponse(200, b'{"status":"TIMEOUT"}', JSON, 0.1), True, CallState.TIMEOUT, None),
+        (HttpResponse(200, b'{"status":"ERROR"}', JSON, 0.1), True, CallState.ERROR, None),
         (
             HttpResponse(200, b'{"status":"CONNECTION_CLOSED"}', JSON, 0.1),
             True,
-            State.CONNECTION_CLOSED,
+            CallState.CONNECTION_CLOSED,
             None,
         ),
-        (HttpResponse(401, b'{"status":"ok"}', JSON, 0.1), True, State.REJECTED, b""),
-        (HttpResponse(500, b'{"status":"ok"}', JSON, 0.1), True, State.ERROR, b""),
+        (HttpResponse(401, b'{"status":"ok"}', JSON, 0.1), True, CallState.REJECTED, b""),
+        (HttpResponse(500, b'{"status":"ok"}', JSON, 0.1), True, CallState.ERROR, b""),
         (
-            HttpFailure(State.ERROR, "the answer is larger than 9 bytes", 0.1),
+            HttpFailure(CallState.ERROR, "the answer is larger than 9 bytes", 0.1),
             True,
-            State.ERROR,
+            CallState.ERROR,
             b"",
         ),
     ],
 )
 def test_the_answer_of_one_that_answers_directly(
-    answer: HttpResponse | HttpFailure, journals: bool, state: State, stored: bytes | None
+    answer: HttpResponse | HttpFailure, journals: bool, state: CallState, stored: bytes | None
 ) -> None:
     """A body says how it went in the words of the journals only; elsewhere it is data."""
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from actors.gathers.admission import CallPoolLimits, ConcurrencyLimiter
 from actors.gathers.resource_limiter import MINUTE, RECENT, ResourceLimiter
-from core.gathers.gather import Resource, State
+from core.gathers.gather import Resource
+from core.shared.call_outcome import CallState
 from tests.simulation.clockwork import simulate
 
 PLACE = Resource(url="http://one.example", concurrency=1)
@@ -279,7 +280,7 @@ def test_a_shared_place_is_given_back_by_all_who_leave() -> None:
 # How it fares.
 
 
-def counted(*states: State) -> ResourceLimiter:
+def counted(*states: CallState) -> ResourceLimiter:
     limiter = ResourceLimiter(lambda: 0.0, ConcurrencyLimiter(CallPoolLimits()), 1)
     for state in states:
         limiter.count(state, 0.5)
@@ -287,7 +288,7 @@ def counted(*states: State) -> ResourceLimiter:
 
 
 def test_calls_are_counted_by_how_they_went() -> None:
-    limiter = counted(State.OK, State.OK, State.ERROR)
+    limiter = counted(CallState.OK, CallState.OK, CallState.ERROR)
     assert limiter.snapshot() == {
         "calls": {"ok": 2, "ERROR": 1},
         "seconds": 1.5,
@@ -298,20 +299,20 @@ def test_calls_are_counted_by_how_they_went() -> None:
 
 
 def test_a_resource_is_up_while_most_of_its_latest_calls_are_answered() -> None:
-    answers = (State.OK, State.ACCEPTED, State.REJECTED)
-    failures = (State.TIMEOUT, State.CONNECTION_CLOSED, State.ERROR)
+    answers = (CallState.OK, CallState.ACCEPTED, CallState.REJECTED)
+    failures = (CallState.TIMEOUT, CallState.CONNECTION_CLOSED, CallState.ERROR)
     assert counted().is_up is None
     assert all(counted(state).is_up is True for state in answers)
     assert all(counted(state).is_up is False for state in failures)
     assert counted(*failures, *answers).is_up is False
-    assert counted(*failures, *answers, State.OK).is_up is True
-    assert counted(*failures * 9, *(State.OK,) * 6).is_up is True
+    assert counted(*failures, *answers, CallState.OK).is_up is True
+    assert counted(*failures * 9, *(CallState.OK,) * 6).is_up is True
 
 
 def test_old_calls_say_nothing() -> None:
     clock: dict[str, Any] = {"now": 0.0}
     limiter = ResourceLimiter(lambda: clock["now"], ConcurrencyLimiter(CallPoolLimits()), 1)
-    limiter.count(State.ERROR, 1.0)
+    limiter.count(CallState.ERROR, 1.0)
     clock["now"] = RECENT - 1
     assert limiter.is_up is False
     clock["now"] = RECENT

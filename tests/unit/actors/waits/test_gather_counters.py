@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from actors.waits.gather_counters import OTHERS, STATES, GatherCounters
-from core.gathers.gather import Question, Resource, State, failure, wait_spec_of
+from core.gathers.gather import Question, Resource, failure, wait_spec_of
 from core.shared.address import Address
+from core.shared.call_outcome import CallState
 from core.waits.messages import Abandon, Accept, Cancel, Expire, Offer, Register, Reply, WaitMessage
 from core.waits.spec import Source, encode_spec
 from core.waits.state import Wait
@@ -115,17 +116,17 @@ def test_answers_count_for_their_resource_with_the_time_they_took(tally: GatherC
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-@pytest.mark.parametrize("state", [State.CONNECTION_CLOSED, State.ERROR])
+@pytest.mark.parametrize("state", [CallState.CONNECTION_CLOSED, CallState.ERROR])
 def test_failures_are_told_apart_by_what_came(
-    tally: GatherCounters, state: State, at_once: bool
+    tally: GatherCounters, state: CallState, at_once: bool
 ) -> None:
     gather = Gather(tally)
-    gather.answer("two", 1.0, Outcome.FAILED, failure(State.ERROR, "HTTP 500"))
+    gather.answer("two", 1.0, Outcome.FAILED, failure(CallState.ERROR, "HTTP 500"))
     if not at_once:
         gather.store()
     gather.answer("one", 1.0, Outcome.FAILED, failure(state, "why")).store()
     assert resources(tally)[1, "one"][state] == 1
-    assert resources(tally)[1, "two"][State.ERROR] == 1
+    assert resources(tally)[1, "two"][CallState.ERROR] == 1
 
 
 def test_names_that_came_with_requests_are_counted_as_one(tally: GatherCounters) -> None:

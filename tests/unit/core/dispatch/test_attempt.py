@@ -20,7 +20,7 @@ from core.dispatch.attempt import (
     read_failure,
 )
 from core.dispatch.job import JobStatus, QueueState
-from core.gathers.gather import State
+from core.shared.call_outcome import CallState
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC).timestamp()
 
@@ -226,12 +226,12 @@ def test_no_body_is_too_much(part: bytes, times: int) -> None:
 @pytest.mark.parametrize(
     ("state", "status"),
     [
-        (State.TIMEOUT, AttemptStatus.TIMEOUT),
-        (State.CONNECTION_CLOSED, AttemptStatus.CONNECTION_ERROR),
-        (State.ERROR, AttemptStatus.CONNECTION_ERROR),
+        (CallState.TIMEOUT, AttemptStatus.TIMEOUT),
+        (CallState.CONNECTION_CLOSED, AttemptStatus.CONNECTION_ERROR),
+        (CallState.ERROR, AttemptStatus.CONNECTION_ERROR),
     ],
 )
-def test_no_answer_may_be_one_later(state: State, status: AttemptStatus) -> None:
+def test_no_answer_may_be_one_later(state: CallState, status: AttemptStatus) -> None:
     sent = read_failure(state, "why", began_at=3.0, seconds=2.0)
     assert (sent.status, sent.error_type, sent.error) == (status, ErrorType.TRANSIENT, "why")
     assert (sent.code, sent.body, sent.delay, sent.counts_as_failure) == (None, None, None, True)
@@ -239,7 +239,7 @@ def test_no_answer_may_be_one_later(state: State, status: AttemptStatus) -> None
 
 
 def test_what_may_not_be_called_never_answers_and_says_nothing_of_the_target() -> None:
-    sent = read_failure(State.ERROR, "127.0.0.1 may not be called", permanent=True)
+    sent = read_failure(CallState.ERROR, "127.0.0.1 may not be called", permanent=True)
     assert (sent.status, sent.permanent) == (AttemptStatus.CONNECTION_ERROR, True)
     assert not sent.counts_as_failure
 
@@ -277,8 +277,8 @@ STEPS = [
     (read(429, after="9"), 2, 3, JobStatus.QUEUED, 2, 9.0),
     (read(429, after="9"), 3, 3, JobStatus.QUEUED, 3, 9.0),
     (read(200, b'{"ack":false}'), 2, 3, JobStatus.QUEUED, 2, 30.0),
-    (read_failure(State.TIMEOUT, "late"), 1, 3, JobStatus.QUEUED, 2, 6.0),
-    (read_failure(State.ERROR, "no", permanent=True), 0, 3, JobStatus.ERROR, 1, None),
+    (read_failure(CallState.TIMEOUT, "late"), 1, 3, JobStatus.QUEUED, 2, 6.0),
+    (read_failure(CallState.ERROR, "no", permanent=True), 0, 3, JobStatus.ERROR, 1, None),
 ]
 
 
@@ -355,4 +355,4 @@ def test_patience_costs_attempts_in_the_end(
 )
 def test_who_answers_by_a_no_is_there(status: int, refuses: bool) -> None:
     assert read_answer(status, {"Retry-After": "5"}, b"", 0.0).is_refusal is refuses
-    assert not read_failure(State.ERROR, "forbidden", permanent=True).is_refusal
+    assert not read_failure(CallState.ERROR, "forbidden", permanent=True).is_refusal

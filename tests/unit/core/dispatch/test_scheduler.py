@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from core.dispatch.job import GroupKey, JobKey, JobRef, Mode
-from core.dispatch.scheduler import JobScheduler, add_while_room
+from core.dispatch.scheduler import JobScheduler
 from core.dispatch.target import TargetKey
 
 NOW = 1_000.0
@@ -306,10 +306,23 @@ class TestBounds:
 
     def test_there_is_room_for_so_many(self) -> None:
         board = JobScheduler()
-        rest = add_while_room(board, [job(at, None) for at in range(5)], NOW, 3)
+        rest = board.add_while_room([job(at, None) for at in range(5)], NOW, 3)
         assert [one.job_id for one in rest] == ["job3", "job4"]
-        assert add_while_room(board, [job(0, None)], NOW, 3) == []
+        assert board.add_while_room([job(0, None)], NOW, 3) == []
         assert len(board) == 3
+
+    def test_two_tenants_may_have_jobs_with_the_same_id(self) -> None:
+        board = board_of(job(1, None), job(1, None, tenant=2))
+        taken = [board.take(NOW, anywhere), board.take(NOW, anywhere)]
+        assert [one and one.key for one in taken] == [JobKey(1, "job1"), JobKey(2, "job1")]
+        board.finish(JobKey(1, "job1"), NOW)
+        board.retry(JobKey(2, "job1"), NOW, NOW)
+        assert drain(board) == ["job1"]
+        assert len(board) == 0
+
+    def test_a_group_may_be_named_like_a_job(self) -> None:
+        board = board_of(job(1, "job2"), job(2, None))
+        assert sorted(drain(board)) == ["job1", "job2"]
 
     def test_it_forgets_when_it_was_to_look(self) -> None:
         board = board_of(job(1, due=NOW + 5))

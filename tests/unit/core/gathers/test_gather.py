@@ -15,7 +15,6 @@ from core.gathers.gather import (
     Question,
     ReplyBy,
     Resource,
-    State,
     build_call_batch,
     call_body,
     callback_url,
@@ -30,6 +29,7 @@ from core.gathers.gather import (
     summarize,
     wait_spec_of,
 )
+from core.shared.call_outcome import CallState
 from core.waits.spec import Source, Strategy, decode_spec, encode_spec
 from core.waits.state import PENDING, EventState
 from core.waits.strategy import Outcome, Status
@@ -132,21 +132,23 @@ def test_those_that_a_cancelled_gather_did_not_wait_for_are_none() -> None:
 @pytest.mark.parametrize(
     ("mark", "document", "state"),
     [
-        (PENDING, None, State.CALLING),
-        (EventState(Outcome.PENDING, START), None, State.ACCEPTED),
-        (EventState(Outcome.RECEIVED, START, 2, "e"), {"status": "ERROR"}, State.OK),
-        (EventState(Outcome.REJECTED, START, 2, "e"), None, State.REJECTED),
-        (EventState(Outcome.TIMED_OUT, START, 2), None, State.TIMEOUT),
-        (EventState(Outcome.FAILED, START, 2, "e"), {"status": "ERROR"}, State.ERROR),
-        (EventState(Outcome.FAILED, START, 2, "e"), None, State.ERROR),
+        (PENDING, None, CallState.CALLING),
+        (EventState(Outcome.PENDING, START), None, CallState.ACCEPTED),
+        (EventState(Outcome.RECEIVED, START, 2, "e"), {"status": "ERROR"}, CallState.OK),
+        (EventState(Outcome.REJECTED, START, 2, "e"), None, CallState.REJECTED),
+        (EventState(Outcome.TIMED_OUT, START, 2), None, CallState.TIMEOUT),
+        (EventState(Outcome.FAILED, START, 2, "e"), {"status": "ERROR"}, CallState.ERROR),
+        (EventState(Outcome.FAILED, START, 2, "e"), None, CallState.ERROR),
         (
             EventState(Outcome.FAILED, START, 2, "e"),
             {"status": "connection_closed"},
-            State.CONNECTION_CLOSED,
+            CallState.CONNECTION_CLOSED,
         ),
     ],
 )
-def test_a_resource_stands_as_its_mark_says(mark: EventState, document: Any, state: State) -> None:
+def test_a_resource_stands_as_its_mark_says(
+    mark: EventState, document: Any, state: CallState
+) -> None:
     assert state_of(mark, document) is state
 
 
@@ -171,8 +173,10 @@ def test_an_answer_may_say_itself_how_it_went(document: Any, outcome: Outcome) -
     assert outcome_reported(document) is outcome
 
 
-@pytest.mark.parametrize("state", [State.REJECTED, State.TIMEOUT, State.CONNECTION_CLOSED])
-def test_a_failure_is_kept_so_that_it_can_be_told_again(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [CallState.REJECTED, CallState.TIMEOUT, CallState.CONNECTION_CLOSED]
+)
+def test_a_failure_is_kept_so_that_it_can_be_told_again(state: CallState) -> None:
     document = json.loads(failure(state, "why"))
     assert document == {"status": state, "detail": "why"}
     assert state_of_outcome(outcome_reported(document), document) is state

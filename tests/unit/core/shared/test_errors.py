@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from core.access.denial import Denial
 from core.shared import errors
+from core.shared.denial import Denial
 from core.shared.errors import (
     ConflictError,
     DeniedError,

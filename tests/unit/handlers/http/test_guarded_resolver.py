@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from core.gathers.gather import State
+from core.shared.call_outcome import CallState
 from core.shared.call_policy import LOOPBACK, CallPolicy, parse_ports
 from handlers.http.client import HttpClient, HttpFailure, HttpRequest
 from handlers.http.fast_client import FastHttpClient
@@ -149,7 +149,7 @@ async def test_no_name_is_asked_for_at_a_port_that_may_not_be_called(
     names.answers["example.org"] = [["93.184.216.34"]]
     async with client(SOME_PORTS, 1_000, names.look) as guarded:
         answer = await call(guarded, url)
-    assert (answer.state, names.asked) == (State.ERROR, [])
+    assert (answer.state, names.asked) == (CallState.ERROR, [])
     assert answer.detail == f"port {port} may not be called"
 
 
@@ -189,7 +189,7 @@ async def test_no_spelling_of_a_private_address_is_called(
     outbound: Client, names: FakeDns, url: str
 ) -> None:
     answer = await call(outbound, url)
-    assert (answer.state, names.asked) == (State.ERROR, [])
+    assert (answer.state, names.asked) == (CallState.ERROR, [])
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
 ) -> None:
     names.answers[host] = [["127.0.0.1"]]
     answer = await call(outbound, f"http://{host}/")
-    assert answer.state is State.ERROR
+    assert answer.state is CallState.ERROR
     assert answer.detail == f"{host} leads to an address that may not be called"
     assert names.asked == [host]
 
@@ -217,7 +217,7 @@ async def test_a_public_address_is_called(outbound: Client, names: FakeDns, url:
 
 async def test_an_unknown_name_is_told_as_one(outbound: Client, names: FakeDns) -> None:
     answer = await call(outbound, "http://nobody.example/")
-    assert (answer.state, answer.detail) == (State.CONNECTION_CLOSED, "its name leads nowhere")
+    assert (answer.state, answer.detail) == (CallState.CONNECTION_CLOSED, "its name leads nowhere")
     assert names.asked == ["nobody.example"]
 
 
@@ -226,7 +226,7 @@ async def test_a_call_is_not_led_round_the_guard_by_a_proxy(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://93.184.216.34:3128")
     monkeypatch.setenv("http_proxy", "http://93.184.216.34:3128")
-    assert (await call(outbound, "http://10.0.0.1/")).state is State.ERROR
+    assert (await call(outbound, "http://10.0.0.1/")).state is CallState.ERROR
 
 
 @pytest.mark.parametrize("client", [HttpClient, FastHttpClient])

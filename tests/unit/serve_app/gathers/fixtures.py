@@ -8,12 +8,12 @@ from core.gathers.gather import (
     GatherSpec,
     Question,
     Resource,
-    State,
     encode_gather_spec,
     failure,
     wait_spec_of,
 )
 from core.shared.address import Address
+from core.shared.call_outcome import CallState
 from core.waits.messages import Accept, Cancel, Expire, Offer, Register, WaitMessage
 from core.waits.spec import Source, encode_spec
 from core.waits.state import Wait, WaitLogEntry
@@ -85,8 +85,8 @@ class Gather:
             )
         )
 
-    def fail(self, number: int, state: State, detail: str = "why") -> "Gather":
-        outcome = {State.REJECTED: Outcome.REJECTED, State.TIMEOUT: Outcome.TIMED_OUT}
+    def fail(self, number: int, state: CallState, detail: str = "why") -> "Gather":
+        outcome = {CallState.REJECTED: Outcome.REJECTED, CallState.TIMEOUT: Outcome.TIMED_OUT}
         return self.answer(number, failure(state, detail), outcome.get(state, Outcome.FAILED))
 
     def expire(self) -> "Gather":

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.gathers.gather import GatherSpec, ReplyBy, Resource, State
+from core.gathers.gather import GatherSpec, ReplyBy, Resource
+from core.shared.call_outcome import CallState
 from core.waits.strategy import Outcome
 from serve_app.gathers import rendering as mapper
 from serve_app.gathers.models import (
@@ -29,11 +30,17 @@ STORIES = {
     "one came": lambda asked: Gather(asked).answer(1, NOTES),
     "full": lambda asked: Gather(asked).answer(2, NOTES).answer(1, NOTES).answer(3, NOTES),
     "partial": lambda asked: (
-        Gather(asked).fail(3, State.REJECTED).answer(2, NOTES).fail(1, State.CONNECTION_CLOSED)
+        Gather(asked)
+        .fail(3, CallState.REJECTED)
+        .answer(2, NOTES)
+        .fail(1, CallState.CONNECTION_CLOSED)
     ),
     "nothing came": lambda asked: Gather(asked).accept(1).expire(),
     "all failed": lambda asked: (
-        Gather(asked).fail(1, State.ERROR).fail(2, State.TIMEOUT).fail(3, State.REJECTED)
+        Gather(asked)
+        .fail(1, CallState.ERROR)
+        .fail(2, CallState.TIMEOUT)
+        .fail(3, CallState.REJECTED)
     ),
     "cancelled": lambda asked: Gather(asked).answer(1, NOTES).cancel(),
     "not json": lambda asked: Gather(asked).answer(1, b"<html>").answer(2, b"").answer(3, b"[1]"),
@@ -67,7 +74,7 @@ def test_every_view_of_a_gather_is_as_described(story: Any) -> None:
 
 
 def test_a_gather_that_waits_shows_how_each_of_them_stands() -> None:
-    gather = Gather().accept(1).fail(2, State.CONNECTION_CLOSED, "refused")
+    gather = Gather().accept(1).fail(2, CallState.CONNECTION_CLOSED, "refused")
     view = shown(gather)
     assert (view["id"], view["status"], view["context"]) == ("g-1", "waiting", {"order": 1.10})
     assert not {"endedAt", "reason", "completeness"} & set(view)
@@ -88,7 +95,7 @@ def test_a_context_is_given_back_to_the_byte() -> None:
 
 
 def test_a_gather_that_ended_shows_what_came_and_what_did_not() -> None:
-    view = shown(Gather().answer(2, b'{"n": 1}').fail(3, State.REJECTED, "HTTP 401").expire())
+    view = shown(Gather().answer(2, b'{"n": 1}').fail(3, CallState.REJECTED, "HTTP 401").expire())
     assert (view["status"], view["completeness"]) == ("completed", "partial")
     assert (view["respondents"], view["errors"], view["received"], view["expected"]) == (1, 1, 3, 3)
     assert view["endedAt"] == "2023-11-14T22:13:30.000000Z"
@@ -119,8 +126,8 @@ def test_an_event_tells_who_answered_and_what() -> None:
     }
 
 
-@pytest.mark.parametrize("state", [State.REJECTED, State.TIMEOUT, State.ERROR])
-def test_an_event_without_an_answer_tells_why(state: State) -> None:
+@pytest.mark.parametrize("state", [CallState.REJECTED, CallState.TIMEOUT, CallState.ERROR])
+def test_an_event_without_an_answer_tells_why(state: CallState) -> None:
     document = read(mapper.event_document(ADDRESS, Gather().fail(1, state).entries[-1]))
     assert (document["status"], document["detail"], document["data"]) == (state, "why", None)
 
@@ -132,7 +139,7 @@ def test_the_time_that_ran_out_needs_no_reason() -> None:
 
 
 def test_the_summary_counts_and_gives_the_context_back() -> None:
-    gather = Gather().answer(1).fail(2, State.REJECTED).fail(3, State.ERROR)
+    gather = Gather().answer(1).fail(2, CallState.REJECTED).fail(3, CallState.ERROR)
     assert read(mapper.summary_document(gather.state, GENERAL.context)) == {
         "source": "MUSTER",
         "correlationId": "g-1",
@@ -190,7 +197,7 @@ def test_what_a_resource_says_of_itself_is_told_in_the_same_words(
 
 
 def test_the_aggregator_sums_up() -> None:
-    gather = Gather(JOURNALS).answer(1, NOTES).fail(2, State.REJECTED).expire()
+    gather = Gather(JOURNALS).answer(1, NOTES).fail(2, CallState.REJECTED).expire()
     assert read(mapper.journal_summary(gather.state, "p-1")) == {
         "source": "AGGREGATOR",
         "patientId": "p-1",
@@ -209,7 +216,7 @@ def test_all_notes_at_once_come_in_the_order_of_the_answers() -> None:
     gather = Gather(JOURNALS)
     for number in (3, 1):
         gather.answer(number, b'{"delayMs":%d,"notes":["of %d"]}' % (number, number))
-    document = result(gather.fail(2, State.REJECTED, "HTTP 401"))
+    document = result(gather.fail(2, CallState.REJECTED, "HTTP 401"))
     assert document["notes"] == ["of 3", "of 1"]
     assert (document["patientId"], document["status"]) == ("p-1", "COMPLETE")
     assert document["completeness"] == "partial"

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from core.access.denial import Denial
 from core.access.permissions import Permission, compose_key, hash_secret
 from core.shared.address import Address
+from core.shared.denial import Denial
 from core.shared.errors import ForbiddenError, UnauthenticatedError
 from serve_app.http.auth import KEY_TTL, SECRETS_TTL, ApiKeyVerifier, Caller, TokenSigner
 from serve_app.http.key_lookup import UNKNOWN_TTL

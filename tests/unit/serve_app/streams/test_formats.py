@@ -5,7 +5,8 @@ import msgspec
 import pytest
 
 from cli.shell.sse import EventDecoder
-from core.gathers.gather import GatherSpec, Question, State, decode_gather_spec, encode_gather_spec
+from core.gathers.gather import GatherSpec, Question, decode_gather_spec, encode_gather_spec
+from core.shared.call_outcome import CallState
 from serve_app.streams.formats import gather_format
 from serve_app.streams.hub import Frame, LogUpdate
 from serve_app.streams.sse import FROM_START
@@ -24,8 +25,8 @@ def events(frames: list[Frame]) -> list[tuple[str, Any]]:
 
 
 def finished(asked: GatherSpec) -> Gather:
-    gather = Gather(asked).accept(1).answer(2, b'{"n": 1}').fail(3, State.REJECTED)
-    return gather.answer(2, b'"again"').fail(1, State.CONNECTION_CLOSED).answer(1, b'"late"')
+    gather = Gather(asked).accept(1).answer(2, b'{"n": 1}').fail(3, CallState.REJECTED)
+    return gather.answer(2, b'"again"').fail(1, CallState.CONNECTION_CLOSED).answer(1, b'"late"')
 
 
 @pytest.mark.parametrize("asked", [GENERAL, JOURNALS], ids=["general", "journals"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.shared.paced_limit import MINUTE, RESERVE, SECOND, SPREAD, PacedLimiter
+from core.shared.rate_limit import MINUTE, RESERVE, SECOND, SPREAD, PacedLimiter
 
 LIMITS = st.one_of(st.integers(1, 5), st.integers(50, 70), st.integers(1, 3_000))
 
