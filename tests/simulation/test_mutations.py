@@ -69,11 +69,16 @@ def never_told(before: Wait | None, after: Wait | None) -> tuple[OutgoingEvent, 
         (core.waits.transitions, "_cancel", cancel_again, "an ended wait never ends again"),
         (
             actors.waits.turn,
-            "outgoing_of",
+            "completion_events",
             told_at_every_step,
             "an end and its event commit together",
         ),
-        (actors.waits.turn, "outgoing_of", never_told, "an end and its event commit together"),
+        (
+            actors.waits.turn,
+            "completion_events",
+            never_told,
+            "an end and its event commit together",
+        ),
     ],
 )
 def test_a_mistake_is_found(

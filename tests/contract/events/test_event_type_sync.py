@@ -98,10 +98,10 @@ def declared(
 @pytest.fixture
 def sync(pool: Pool, tenant: int) -> Sync:
     async def make_so(
-        *types: DeclaredType, removes: bool = False, is_rehearsal: bool = False
+        *types: DeclaredType, removes: bool = False, is_dry_run: bool = False
     ) -> EventTypeSyncRefusal | EventTypeSyncResult:
         declaration = EventTypeDeclaration(
-            application="shop", types=types, removes=removes, is_dry_run=is_rehearsal
+            application="shop", types=types, removes=removes, is_dry_run=is_dry_run
         )
         return await event_type_sync.sync(pool, tenant, declaration)
 

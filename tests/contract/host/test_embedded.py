@@ -24,7 +24,7 @@ from host.postgres.paths import ServerPaths
 from tests.support.postgres import BareServer, execute
 
 AS_ROOT = os.geteuid() == 0
-HOST = "import sys; from storage import embedded; embedded.start(embedded.Path(sys.argv[1]))"
+HOST = "import sys; from host.postgres import embedded; embedded.start(embedded.Path(sys.argv[1]))"
 
 
 @pytest.fixture
