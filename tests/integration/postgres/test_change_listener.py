@@ -195,8 +195,8 @@ async def main(dsn, tenant, type_):
     pool = await open_pool(PoolOptions(dsn=dsn, name="process"))
     cache = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
     listener, changed = ChangeListener(), asyncio.Event()
-    listener.on("subscriptions", cache.clear)
-    listener.on("subscriptions", changed.set)
+    listener.on_change("subscriptions", cache.clear)
+    listener.on_change("subscriptions", changed.set)
     running = asyncio.create_task(listener.run_forever(dsn))
     while True:
         await changed.wait()
