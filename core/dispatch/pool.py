@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from core.shared.refusal import CONFLICT, FORBIDDEN, NOT_FOUND, Refusal
+
 DEFAULT_POOL = "default"
 """The anchor's pool for what names none."""
 DEFAULT_CONCURRENCY = 10
@@ -17,18 +19,18 @@ class PoolStatus(StrEnum):
     ARCHIVED = "ARCHIVED"
 
 
-class PoolRefusal(StrEnum):
-    """Why a pool cannot become what was asked for."""
+class PoolRefusal(Refusal):
+    """Why a pool cannot be created, changed or archived."""
 
-    CODE_EXISTS = "code_exists"
-    POOL_NOT_FOUND = "pool_not_found"
-    POOL_ALREADY_ARCHIVED = "pool_already_archived"
-    POOL_ARCHIVED = "pool_archived"
-    POOL_IN_USE = "pool_in_use"
-    POOL_IS_DEFAULT = "pool_is_default"
-    POOL_LIMIT = "pool_limit"
-    ANCHORS_POOL = "anchors_pool"
-    CODE_IS_RESERVED = "code_is_reserved"
+    POOL_NOT_FOUND = NOT_FOUND, "there is no dispatch pool with this id or code"
+    CODE_EXISTS = CONFLICT, "a dispatch pool has this code; if it is archived, activate it"
+    CODE_IS_RESERVED = CONFLICT, "this is the code of the shared default pool: choose another code"
+    POOL_ALREADY_ARCHIVED = CONFLICT, "this dispatch pool is archived already"
+    POOL_ARCHIVED = CONFLICT, "this dispatch pool is archived: activate it first"
+    POOL_IN_USE = CONFLICT, "active subscriptions or waiting deliveries use this dispatch pool"
+    POOL_IS_DEFAULT = CONFLICT, "this is the default pool and cannot be archived"
+    POOL_LIMIT = CONFLICT, "no dispatch pool is left: archive one, or raise MUSTER_POOL_LIMIT"
+    ANCHORS_POOL = FORBIDDEN, "this dispatch pool is the anchor's: others can use but not change it"
 
 
 def refuse_code(code: str, *, is_anchors: bool) -> PoolRefusal | None:

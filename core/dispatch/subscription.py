@@ -8,6 +8,7 @@ from itertools import product
 
 from core.dispatch.job import Mode
 from core.events.event_type import ANY, CODE_LENGTH, is_pattern, parse_code
+from core.shared.refusal import CONFLICT, NOT_FOUND, Refusal
 
 CODE = r"^[a-z][a-z0-9-]*$"
 MIN_CODE_LENGTH, MAX_CODE_LENGTH = 2, 100
@@ -46,14 +47,18 @@ class Signature(StrEnum):
     CLASSIC = "classic"
 
 
-class SubscriptionRefusal(StrEnum):
-    """Why a subscription cannot become what was asked for."""
+class SubscriptionRefusal(Refusal):
+    """Why a subscription cannot be created, changed or found."""
 
-    CODE_EXISTS = "code_exists"
-    SUBSCRIPTION_NOT_FOUND = "subscription_not_found"
-    POOL_ARCHIVED = "pool_archived"
-    TOO_MANY_SUBSCRIPTIONS = "too_many_subscriptions"
-    TOO_MANY_JOBS = "too_many_jobs"
+    SUBSCRIPTION_NOT_FOUND = NOT_FOUND, "there is no subscription with this id or code"
+    CODE_EXISTS = CONFLICT, "a subscription has this code: choose another, or change that one"
+    POOL_ARCHIVED = CONFLICT, "the subscription's dispatch pool is archived: name another pool"
+    TOO_MANY_SUBSCRIPTIONS = CONFLICT, "no subscription is left for this tenant: delete one"
+    TOO_MANY_JOBS = (
+        CONFLICT,
+        "too many ordered deliveries wait in the old dispatch pool to move along: pause the "
+        "subscription until there are fewer",
+    )
 
 
 @dataclass(frozen=True, slots=True)

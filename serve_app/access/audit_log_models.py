@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from core.shared.timestamps import to_iso
-from serve_app.http.models import WireModel
-from serve_app.waits.rendering import Document
+from serve_app.http.models import Document, WireModel
 from storage.access.audit_log import AuditEntry
 
 

@@ -21,11 +21,12 @@ from core.shared.timestamps import to_iso
 from serve_app.container import Replica
 from serve_app.http.auth import Caller
 from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.models import Document
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.http.raw_route import RawRoute
 from serve_app.operations.models import KeyCreated, KeyList
-from serve_app.waits.rendering import Document, key_document
+from serve_app.waits.rendering import key_document
 from serve_app.waits.request_models import KeyRequest
 from storage.access import keys
 from storage.access.keys import ChildKey, NewKey

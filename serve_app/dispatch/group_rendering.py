@@ -2,7 +2,7 @@
 
 from core.dispatch.groups import GroupMember, GroupState, head_of, is_blocked, state_of
 from core.shared.timestamps import to_iso
-from serve_app.waits.rendering import Document
+from serve_app.http.models import Document
 from storage.dispatch.groups import Group, Parking
 
 

@@ -24,10 +24,8 @@ from core.dispatch.subscription import (
     Signature,
 )
 from core.shared.tsid import PATTERN
-from serve_app.events.event_type_models import SCHEMA_ID
-from serve_app.gathers.models import BasicAuth, BearerAuth
+from serve_app.http.fields import SCHEMA_ID, Auth, is_printable
 from serve_app.http.models import WireModel
-from serve_app.waits.request_models import is_printable
 from storage.dispatch.jobs import JobFilter, NewJob
 
 MAX_JOBS_PER_BATCH = 100
@@ -101,7 +99,7 @@ class JobRequest(WireModel):
     payload: Any = Field(description="What is delivered: a text as it is, anything else as JSON.")
     payload_content_type: Annotated[str, Field(pattern=MIME)] = "application/json"
     headers: DeliveryHeaders = Field({}, description="Sent along.")
-    auth: Annotated[BearerAuth | BasicAuth, Field(discriminator="type")] | None = None
+    auth: Auth | None = None
     signature: Signature = Field(
         Signature.STANDARD, description="Standard Webhooks, or one hash in one header."
     )

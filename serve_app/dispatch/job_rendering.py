@@ -7,10 +7,9 @@ from core.dispatch.job_actions import Fate, JobAction
 from core.shared.errors import NotFoundError
 from core.shared.timestamps import to_iso
 from core.waits.config import MASK
+from serve_app.http.fields import Encoding, json_or_base64, text_or_base64
+from serve_app.http.models import Document
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.kafka.dead_letter_models import Encoding
-from serve_app.kafka.dead_letter_rendering import json_or_base64, text_or_base64
-from serve_app.waits.rendering import Document
 from storage.dispatch.job_actions import JobActionResult
 from storage.dispatch.jobs import Attempt, FilterOption, Job
 

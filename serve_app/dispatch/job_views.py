@@ -9,8 +9,8 @@ from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.job_actions import Fate
 from core.dispatch.subscription import Signature
 from serve_app.dispatch.job_models import Pair
+from serve_app.http.fields import Encoding
 from serve_app.http.models import WireModel
-from serve_app.kafka.dead_letter_models import Encoding
 
 
 class AttemptView(WireModel):

@@ -27,10 +27,10 @@ from serve_app.dispatch.job_views import (
 )
 from serve_app.http.cursors import read_id_cursor
 from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.models import Document
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.path_types import TSID
 from serve_app.http.permissions import caller_of, replica_of, requires
-from serve_app.waits.rendering import Document
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch.jobs import JobFilter
 

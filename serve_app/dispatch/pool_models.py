@@ -5,13 +5,23 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from core.dispatch.pool import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_RATE, PoolStatus
-from serve_app.dispatch.subscription_models import Code
-from serve_app.events.event_type_models import Description, DisplayName
-from serve_app.http.models import WireModel
+from core.dispatch.subscription import CODE, MAX_CODE_LENGTH, MIN_CODE_LENGTH
+from serve_app.http.fields import TSID, Cursor, Description, DisplayName, IsoTime, Limit
+from serve_app.http.models import Patch, View, WireModel
 from storage.dispatch.pools import NewPool, PoolFilter
 
+POOL_NAME = rf"^(?:dpl_(?:default|{TSID})|[a-z][a-z0-9-]{{1,99}})$"
 MAX_DECLARED_POOLS = 100
 
+Code = Annotated[
+    str,
+    Field(
+        pattern=CODE,
+        min_length=MIN_CODE_LENGTH,
+        max_length=MAX_CODE_LENGTH,
+        examples=["order-processor"],
+    ),
+]
 RateLimit = Annotated[
     int, Field(ge=1, le=MAX_RATE, description="Deliveries a minute; null: no limit.")
 ]
@@ -49,29 +59,15 @@ class PoolReplacement(PoolFields):
         return self.model_dump(exclude={"code"})
 
 
-class PoolPatch(WireModel):
-    """What is to change; the rest stays."""
+class PoolPatch(Patch):
+    """Fields to change; the others stay as they are."""
+
+    CLEARABLE = frozenset({"description", "rate_limit"})
 
     name: DisplayName | None = None
-    description: Description | None = Field(None, description="null takes it away.")
+    description: Description | None = Field(None, description="null clears it.")
     rate_limit: RateLimit | None = None
     concurrency: Concurrency | None = None
-
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not self.model_fields_set:
-            raise ValueError("at least one field")
-        empty = [n for n in self.model_fields_set & {"name", "concurrency"} if self._lacks(n)]
-        if empty:
-            raise ValueError(f"{min(empty)} cannot be null")
-        return self
-
-    def _lacks(self, name: str) -> bool:
-        return getattr(self, name) is None
-
-    def values(self) -> dict[str, Any]:
-        """What is given, as it is stored."""
-        return self.model_dump(exclude_unset=True)
 
 
 class PoolSyncRequest(WireModel):
@@ -99,18 +95,18 @@ class PoolQuery(WireModel):
     anchor_level: bool | None = Field(
         None, description="Those of the anchor, which everybody may use; or one's own."
     )
-    limit: Annotated[int, Field(ge=1, le=500)] = 100
-    cursor: str | None = Field(None, description="nextCursor of the page before.")
+    limit: Limit = 100
+    cursor: Cursor = None
 
     def to_filter(self) -> PoolFilter:
         """As the database is asked."""
         return PoolFilter(status=self.status, is_anchors=self.anchor_level)
 
 
-class PoolView(WireModel):
+class PoolView(View):
     """A dispatch pool."""
 
-    id: str
+    id: str = Field(validation_alias="pool_id")
     code: str
     name: str
     description: str | None
@@ -118,16 +114,9 @@ class PoolView(WireModel):
     concurrency: int
     status: PoolStatus
     anchor_level: bool = Field(
-        description="Whether everybody may use it; only the anchor changes it."
+        validation_alias="is_anchors",
+        description="Whether every tenant may use it; only the anchor can change it.",
     )
     application: str | None
-    created_at: str
-    updated_at: str
-
-
-class PoolPage(WireModel):
-    """Dispatch pools in the order they were made."""
-
-    pools: list[PoolView]
-    total: int
-    next_cursor: str | None
+    created_at: IsoTime
+    updated_at: IsoTime

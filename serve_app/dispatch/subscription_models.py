@@ -16,7 +16,6 @@ from core.dispatch.subscription import (
     DEFAULT_TIMEOUT_SECONDS,
     MAX_BINDINGS,
     MAX_CODE_LENGTH,
-    MIN_CODE_LENGTH,
     SPEC_VERSION,
     ConfigEntry,
     Signature,
@@ -27,15 +26,13 @@ from core.dispatch.subscription import (
 from core.events.event_type import CODE_LENGTH
 from handlers.filters.cel import MAX_FILTER_CHARS
 from serve_app.dispatch.job_models import DeliveryHeaders, Pair, TargetUrl
+from serve_app.dispatch.pool_models import POOL_NAME, Code
 from serve_app.dispatch.secret_models import SecretText
-from serve_app.events.event_type_models import TSID, TYPE_ID, Description, DisplayName
-from serve_app.gathers.models import BasicAuth, BearerAuth
+from serve_app.http.fields import TSID, TYPE_ID, Auth, Description, DisplayName, is_printable
 from serve_app.http.models import WireModel
-from serve_app.waits.request_models import is_printable
 
 SUBSCRIPTION_ID = rf"^sub_{TSID}$"
 SUBSCRIPTION_NAME = rf"^(?:sub_{TSID}|[a-z][a-z0-9-]{{1,99}})$"
-POOL_NAME = rf"^(?:dpl_(?:default|{TSID})|[a-z][a-z0-9-]{{1,99}})$"
 MAX_DECLARED_SUBSCRIPTIONS = 200
 _YEAR = 366 * 86_400
 
@@ -46,15 +43,6 @@ def _is_pattern(text: str) -> str:
     return text
 
 
-Code = Annotated[
-    str,
-    Field(
-        pattern=CODE,
-        min_length=MIN_CODE_LENGTH,
-        max_length=MAX_CODE_LENGTH,
-        examples=["order-processor"],
-    ),
-]
 PoolName = Annotated[
     str,
     Field(pattern=POOL_NAME, description=f"The id or the code of a pool. Default: {DEFAULT_POOL}."),
@@ -78,7 +66,6 @@ Expression = Annotated[
         description="A CEL expression on event and data; only what it says true of is delivered.",
     ),
 ]
-Auth = Annotated[BearerAuth | BasicAuth, Field(discriminator="type")]
 Queue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
 Seconds = Annotated[int, Field(ge=0, le=_YEAR)]
 Timeout = Annotated[int, Field(ge=1, le=900)]

@@ -12,8 +12,8 @@ from core.shared.timestamps import to_iso
 from core.shared.tsid import made_at
 from handlers.schemas.interface import Mismatch, within
 from serve_app.http.field_errors import FieldError
+from serve_app.http.models import Document, drop_none
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.waits.rendering import Document, drop_none
 from services.events.validator import ValidationResult, ValidationStatus
 from storage.events.events import ListedEvent
 

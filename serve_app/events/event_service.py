@@ -14,7 +14,7 @@ from core.waits.messages import Offer, RefusalKind, RefusedReply, Reply, WaitMes
 from core.waits.spec import DEFAULT_IDS, Source
 from handlers.schemas.interface import Mismatch
 from serve_app.events.event_rendering import IngestedEvent, validation_error
-from serve_app.waits.rendering import Document
+from serve_app.http.models import Document
 from serve_app.waits.replies import stored_event_reply_document
 from services.events.validator import ValidationResult
 from services.events.writer import StoredEvent

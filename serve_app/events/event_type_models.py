@@ -17,13 +17,10 @@ from core.events.event_type import (
     Validation,
     VersionStatus,
 )
+from serve_app.http.fields import SCHEMA_ID, TSID, Description, DisplayName
 from serve_app.http.models import WireModel
-from serve_app.waits.request_models import is_printable
 from storage.events.event_types import NewEventType, TypeChange, TypeFilter
 
-TSID = r"[0-9A-HJKMNP-TV-Z]{13}"
-TYPE_ID = rf"^evt_{TSID}$"
-SCHEMA_ID = rf"^sch_{TSID}$"
 TYPE_NAME = rf"^(?:evt_{TSID}|{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT})$"
 _MIME = r"^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,63}$"
 
@@ -33,8 +30,6 @@ MIME_TYPES = {
     SchemaType.PROTO: "application/x-protobuf",
 }
 
-DisplayName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
-Description = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
 MimeType = Annotated[
     str, Field(pattern=_MIME, description="Of the payloads. Default: what goes with schemaType.")
 ]

@@ -3,8 +3,8 @@
 from core.events.event_type import EventTypeRefusal, SchemaType, parse_code
 from core.shared.timestamps import to_iso
 from handlers.schemas.interface import CompiledSchema
+from serve_app.http.models import Document
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.waits.rendering import Document
 from storage.events.event_type_sync import (
     EventTypeDeclaration,
     EventTypeSyncRefusal,

@@ -15,7 +15,8 @@ from core.events.event_type import (
     VersionStatus,
     parse_version,
 )
-from serve_app.events.event_type_models import Description, DisplayName, SchemaSource, VersionText
+from serve_app.events.event_type_models import SchemaSource, VersionText
+from serve_app.http.fields import Description, DisplayName
 from serve_app.http.models import WireModel
 from storage.events.event_types import NewEventType
 

@@ -10,15 +10,10 @@ from core.access.permissions import Permission
 from core.events.event_type import SchemaType
 from core.shared.errors import NotFoundError
 from core.shared.quotas import Quota
-from serve_app.events.event_type_models import (
-    SCHEMA_ID,
-    TYPE_ID,
-    SchemaPage,
-    SchemaRequest,
-    SchemaWithContent,
-)
+from serve_app.events.event_type_models import SchemaPage, SchemaRequest, SchemaWithContent
 from serve_app.events.event_type_rendering import schema_document
 from serve_app.events.schema_service import new_id, schema_draft_of
+from serve_app.http.fields import SCHEMA_ID, TYPE_ID
 from serve_app.http.json_io import json_response, parse_as, read_body
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires

@@ -29,6 +29,7 @@ from serve_app.gathers.service import (
 from serve_app.http.auth import TOKEN_SCOPE
 from serve_app.http.headers import headers_of
 from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.models import Document
 from serve_app.http.openapi import describe_responses, describe_stream, json_body
 from serve_app.http.permissions import (
     caller_of,
@@ -40,7 +41,7 @@ from serve_app.http.permissions import (
 from serve_app.streams.formats import gather_format
 from serve_app.streams.hub import is_at_end
 from serve_app.streams.sse import FROM_START, EventStream
-from serve_app.waits.rendering import Document, payloads_of
+from serve_app.waits.rendering import payloads_of
 from serve_app.waits.replies import check_cancelled
 from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large

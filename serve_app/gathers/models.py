@@ -1,6 +1,5 @@
 """What callers of gathers send and get."""
 
-import base64
 import re
 from typing import Annotated, Any, Literal
 
@@ -22,6 +21,7 @@ from core.gathers.gather import (
 )
 from core.shared.call_outcome import CallState
 from core.waits.strategy import Status
+from serve_app.http.fields import Auth
 from serve_app.http.models import WireModel
 
 MAX_RESOURCES = 100
@@ -71,37 +71,13 @@ def _are_headers(headers: dict[str, str]) -> dict[str, str]:
 CallHeaders = Annotated[dict[str, str], Field(max_length=50), AfterValidator(_are_headers)]
 
 
-class BearerAuth(WireModel):
-    """A token to show."""
-
-    type: Literal["bearer"]
-    token: Annotated[str, Field(min_length=1, max_length=8_000, pattern=r"^[\x21-\x7e]+$")]
-
-    def header(self) -> str:
-        """The value of Authorization."""
-        return f"Bearer {self.token}"
-
-
-class BasicAuth(WireModel):
-    """A name and a password to show."""
-
-    type: Literal["basic"]
-    username: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^:\x00-\x1f]+$")]
-    password: Annotated[str, Field(max_length=1_000)]
-
-    def header(self) -> str:
-        """The value of Authorization."""
-        raw = base64.b64encode(f"{self.username}:{self.password}".encode())
-        return f"Basic {raw.decode()}"
-
-
 class ResourceRequest(WireModel):
     """A resource to register."""
 
     url: Url
     method: Method = "POST"
     headers: CallHeaders = Field({})
-    auth: Annotated[BearerAuth | BasicAuth, Field(discriminator="type")] | None = None
+    auth: Auth | None = None
     connect_timeout_ms: Milliseconds = 5_000
     read_timeout_ms: Milliseconds = 30_000
     rate_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None

@@ -18,7 +18,7 @@ from core.shared.timestamps import to_iso
 from core.waits.config import MASK
 from core.waits.state import EventState, Wait, WaitLogEntry
 from core.waits.strategy import Outcome, Status
-from serve_app.waits.rendering import Document
+from serve_app.http.models import Document
 from storage.gathers.resources import RegisteredResource
 
 COMPLETE = "COMPLETE"

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
+Document = dict[str, Any]
+"""JSON that is written by hand, on hot paths."""
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
 
@@ -48,3 +50,39 @@ class WireModel(BaseModel):
         for name, value in super().__repr_args__():
             if name not in SECRET_FIELDS:
                 yield name, value
+
+
+class View(WireModel):
+    """A document that answers a request, made from a row by the names of its attributes."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    @classmethod
+    def of(cls, row: object) -> Self:
+        """Render a row."""
+        return cls.model_validate(row)
+
+
+class Patch(WireModel):
+    """Fields to change; those left out stay as they are."""
+
+    CLEARABLE: ClassVar[frozenset[str]] = frozenset()
+    """Fields that null clears; of others null is refused."""
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("at least one field")
+        empty = [n for n in self.model_fields_set - self.CLEARABLE if getattr(self, n) is None]
+        if empty:
+            raise ValueError(f"{min(empty)} cannot be null")
+        return self
+
+    def values(self) -> dict[str, Any]:
+        """Return the given fields by the names of the row's attributes."""
+        return self.model_dump(exclude_unset=True)
+
+
+def drop_none(document: Document) -> Document:
+    """Leave out the fields that have no value."""
+    return {name: value for name, value in document.items() if value is not None}

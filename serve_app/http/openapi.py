@@ -1,5 +1,8 @@
 """The OpenAPI document: what routes declare, completed by what is true of all of them."""
 
+import inspect
+import json
+import re
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
@@ -10,74 +13,15 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from serve_app.dispatch.group_models import ParkRequest
-from serve_app.dispatch.job_models import JobBatch, JobChoice, JobRequest, RecoverRequest
-from serve_app.dispatch.pool_models import PoolPatch, PoolReplacement, PoolRequest, PoolSyncRequest
-from serve_app.dispatch.secret_models import RotateRequest
-from serve_app.dispatch.subscription_models import (
-    SubscriptionPatch,
-    SubscriptionReplacement,
-    SubscriptionRequest,
-    SubscriptionSyncRequest,
-)
-from serve_app.events.event_models import NewCloudEvent, NewEvent
-from serve_app.events.event_type_models import (
-    EventTypePatch,
-    EventTypeRequest,
-    SchemaRequest,
-    SchemaSource,
-    VersionRequest,
-)
-from serve_app.events.event_type_sync_models import EventTypeSyncRequest
-from serve_app.gathers.models import (
-    GatherRequest,
-    JournalCallback,
-    JournalsRequest,
-    ResourceRequest,
-)
 from serve_app.http.permissions import Requires, RequiresOrToken
 from serve_app.http.problem_model import ProblemView
 from serve_app.http.problems import MEDIA_TYPE
-from serve_app.kafka.dead_letter_models import RedriveRequest
-from serve_app.operations.monitoring_models import PoolLimitsPatch
 from serve_app.streams.sse import MEDIA_TYPE as EVENTS
-from serve_app.waits.request_models import EventBatch, KeyRequest, WaitBatch, WaitRequest
 
+_PAGE = re.compile(r"\b(?:Counted)?Page_(\w+?)(?:View)?_(?=\W)")
 _REF = "#/components/schemas/{model}"
-_BODIES: tuple[type[BaseModel], ...] = (
-    WaitRequest,
-    WaitBatch,
-    EventBatch,
-    KeyRequest,
-    RedriveRequest,
-    ResourceRequest,
-    GatherRequest,
-    JournalsRequest,
-    JournalCallback,
-    EventTypeRequest,
-    EventTypePatch,
-    EventTypeSyncRequest,
-    VersionRequest,
-    SchemaSource,
-    SchemaRequest,
-    NewEvent,
-    NewCloudEvent,
-    JobRequest,
-    JobBatch,
-    JobChoice,
-    RecoverRequest,
-    ParkRequest,
-    PoolLimitsPatch,
-    SubscriptionRequest,
-    SubscriptionReplacement,
-    SubscriptionPatch,
-    SubscriptionSyncRequest,
-    RotateRequest,
-    PoolRequest,
-    PoolReplacement,
-    PoolPatch,
-    PoolSyncRequest,
-)
+# Models that are referred to by hand; FastAPI knows those of answers itself.
+_referred: set[type[BaseModel]] = set()
 # What any route may answer, and what any route with a permission may.
 _ALWAYS = (429, 500, 503)
 _WITH_KEY = (401, 403)
@@ -108,7 +52,7 @@ _SCHEMES = {
 def describe_responses(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int | str, Any]:
     """A route's answers: documents by status, and the problems that are its own."""
     success: dict[int | str, Any] = {
-        status: {"model": model, "description": (model.__doc__ or "").strip()}
+        status: {"model": model, "description": inspect.getdoc(model) or ""}
         for status, model in answers.items()
     }
     return success | {status: _problem(status) for status in problems}
@@ -164,17 +108,23 @@ def build(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    models: tuple[type[BaseModel], ...] = (*_BODIES, ProblemView)
-    for model in models:
+    for model in sorted(_referred, key=lambda model: model.__name__):
         _, definitions = models_json_schema([(model, "validation")], ref_template=_REF)
         schemas |= definitions["$defs"]
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
+    document["components"]["schemas"] = dict(sorted(schemas.items()))
     document["components"]["securitySchemes"] = _SCHEMES
     for route in routes:
         for method in route.methods or ():
             _complete(document["paths"][route.path_format][method.lower()], route)
-    return document
+    return _name_pages(document)
+
+
+def _name_pages(document: dict[str, Any]) -> dict[str, Any]:
+    """Rename the schemas of pages: Page_PoolView_ becomes PoolPage."""
+    named: dict[str, Any] = json.loads(_PAGE.sub(r"\1Page", json.dumps(document)))
+    return named
 
 
 def requirement_of(route: APIRoute) -> Requires | None:
@@ -212,7 +162,8 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def ref(model: type[BaseModel]) -> str:
-    """Where a model stands in the document."""
+    """Return where a model stands in the document, and let it stand there."""
+    _referred.add(model)
     return _REF.format(model=model.__name__)
 
 

@@ -31,6 +31,7 @@ from core.shared.errors import (
     UnavailableError,
 )
 from core.shared.quotas import PER_DAY, STORED, Quota
+from core.shared.refusal import Refusal, RefusalReason
 from core.waits.messages import RefusalKind, RefusedReply
 from serve_app.http.field_errors import FieldError, field_errors_of
 from storage.postgres.error_class import SERVER_ERRORS, is_server_error
@@ -152,6 +153,20 @@ def invalid_request(faults: Iterable[FieldError]) -> Problem:
     more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
     detail = f"{listed[0]}{more}" if listed else "the request is not valid"
     return Problem(status=422, code="invalid", detail=detail, field_errors=listed)
+
+
+_STATUSES = {
+    RefusalReason.NOT_FOUND: 404,
+    RefusalReason.CONFLICT: 409,
+    RefusalReason.FORBIDDEN: 403,
+    RefusalReason.INVALID: 422,
+}
+
+
+def problem_of_refusal(refusal: Refusal, detail: str | None = None) -> Problem:
+    """Return the answer to a request that is refused; `detail` replaces the sentence."""
+    sentence = refusal.sentence if detail is None else detail
+    return Problem(status=_STATUSES[refusal.reason], code=refusal.code, detail=sentence)
 
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="muster"'}

@@ -8,21 +8,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from core.waits.config import Topic
 from core.waits.messages import Verdict
+from serve_app.http.fields import Encoding, is_printable
 from serve_app.http.models import WireModel
 from serve_app.kafka.redrive import MAX_DEAD_LETTERS
-from serve_app.waits.request_models import is_printable
 
 ErrorText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
 DeadLetterNumber = Annotated[int, Field(ge=1, lt=2**63)]
-
-
-class Encoding(StrEnum):
-    """How bytes are shown: as what they say, or in base64 because they say nothing in it."""
-
-    JSON = "json"
-    TEXT = "text"
-    BASE64 = "base64"
-    NONE = "none"
 
 
 class DeadLetterQuery(WireModel):

@@ -1,17 +1,12 @@
 """Dead letters to the documents callers get: any bytes have to fit into JSON."""
 
-import base64
-from typing import Any
-
-import msgspec
-
 from core.kafka.message import KafkaMessage
-from core.shared.json_path import is_json
 from core.shared.timestamps import to_iso
 from core.waits.messages import Verdict
-from serve_app.kafka.dead_letter_models import Encoding, RedriveResult
+from serve_app.http.fields import json_or_base64, text_or_base64
+from serve_app.http.models import Document, drop_none
+from serve_app.kafka.dead_letter_models import RedriveResult
 from serve_app.kafka.redrive import RedriveRound
-from serve_app.waits.rendering import Document, drop_none
 from storage.kafka.dead_letters import DeadLetter
 
 
@@ -45,25 +40,6 @@ def dead_letter_document(letter: DeadLetter, record: KafkaMessage) -> Document:
         "dataEncoding": data_encoding,
     }
     return dead_letter_item(letter) | drop_none(whole)
-
-
-def json_or_base64(raw: bytes | None) -> tuple[Any, Encoding]:
-    """JSON as it came; anything else in base64."""
-    if raw is None:
-        return None, Encoding.NONE
-    if not is_json(raw):
-        return base64.b64encode(raw).decode(), Encoding.BASE64
-    return msgspec.Raw(raw), Encoding.JSON
-
-
-def text_or_base64(raw: bytes | None) -> tuple[str | None, Encoding]:
-    """UTF-8 as it came; anything else in base64."""
-    if raw is None:
-        return None, Encoding.NONE
-    try:
-        return raw.decode(), Encoding.TEXT
-    except UnicodeDecodeError:
-        return base64.b64encode(raw).decode(), Encoding.BASE64
 
 
 def verdicts_of(done: RedriveRound) -> dict[str, int]:

@@ -6,9 +6,9 @@ from typing import Any
 from core.dispatch.health import PoolHealth, assess_health, success_rate
 from core.shared.timestamps import to_iso
 from serve_app.dispatch.status import PoolSnapshot
+from serve_app.http.models import Document
 from serve_app.kafka.status import INGEST, stats_of
 from serve_app.operations.cluster_stats import Report
-from serve_app.waits.rendering import Document
 from storage.dispatch.stats import QueueSize
 from storage.operations.warnings import WarningRow
 

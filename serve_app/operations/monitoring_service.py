@@ -8,6 +8,7 @@ import structlog
 from core.dispatch.breaker import BreakerState
 from serve_app.container import Replica
 from serve_app.dispatch.status import DISPATCH_KIND
+from serve_app.http.models import Document
 from serve_app.kafka.status import INGEST
 from serve_app.operations.cluster_stats import SUPERVISOR_ERRORS, Report
 from serve_app.operations.monitoring_rendering import (
@@ -20,7 +21,6 @@ from serve_app.operations.monitoring_rendering import (
     standby_document,
     warning_document,
 )
-from serve_app.waits.rendering import Document
 from storage.dispatch.stats import QueueSize
 from storage.operations import warnings
 from storage.operations.warnings import WarningFilter

@@ -12,9 +12,10 @@ from serve_app.gathers.rendering import (
     patient_of,
     summary_document,
 )
+from serve_app.http.models import Document
 from serve_app.streams.hub import Frame, FrameRenderer, LogUpdate, StreamFormat
 from serve_app.streams.sse import frame
-from serve_app.waits.rendering import Document, ended_document, entry_document, registered_document
+from serve_app.waits.rendering import ended_document, entry_document, registered_document
 
 
 def render_wait_frames(cursor: int, update: LogUpdate) -> list[Frame]:

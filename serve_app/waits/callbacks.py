@@ -29,13 +29,13 @@ from serve_app.http.json_io import (
     read_body,
     split_body,
 )
+from serve_app.http.models import Document
 from serve_app.http.openapi import any_json_body, describe_responses, json_body, parameter
 from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.http.raw_route import RawRoute
 from serve_app.waits.event_models import EventReply, EventResults
 from serve_app.waits.intake import UnaddressedEvent
-from serve_app.waits.rendering import Document
 from serve_app.waits.replies import event_reply_document
 from serve_app.waits.request_models import (
     EVENT_ID_LENGTH,

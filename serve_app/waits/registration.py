@@ -25,8 +25,9 @@ from core.waits.messages import (
 )
 from core.waits.spec import Source, WaitSpec, encode_spec
 from serve_app.http.auth import TokenSigner
+from serve_app.http.models import Document
 from serve_app.http.problems import ProblemError, refusal_error
-from serve_app.waits.rendering import Document, ids_document, required_events
+from serve_app.waits.rendering import ids_document, required_events
 from serve_app.waits.request_models import WaitRequest
 from services.shared.process import new_turn_id
 from services.shared.time_slice import TimeSlice, map_yielding

@@ -14,9 +14,8 @@ from core.waits.output import aggregate
 from core.waits.spec import Strategy, WaitSpec
 from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Ending, Outcome, Status
+from serve_app.http.models import Document, drop_none
 from storage.waits.waits import LogPage, WaitRow
-
-Document = dict[str, Any]
 
 
 def ids_document(address: Address) -> Document:
@@ -296,11 +295,6 @@ def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Docume
 
 def _as_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def drop_none(document: Document) -> Document:
-    """A value that is not there is left out."""
-    return {name: value for name, value in document.items() if value is not None}
 
 
 def _moment_or_none(at: float | None) -> str | None:

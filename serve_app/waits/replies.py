@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from core.shared.errors import ConflictError, MusterError
 from core.waits.messages import Offer, OfferReply, RefusedReply, RegisterReply, Reply, StatusReply
 from core.waits.strategy import Status
+from serve_app.http.models import Document
 from serve_app.http.problems import refusal_code_of, refusal_error
-from serve_app.waits.rendering import Document, reply_document
+from serve_app.waits.rendering import reply_document
 
 REFUSED = "refused"
 """The verdict on an event that its wait did not take."""

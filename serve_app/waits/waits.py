@@ -15,11 +15,12 @@ from core.waits.messages import Cancel
 from serve_app.container import Replica
 from serve_app.http.cursors import next_wait_cursor, read_wait_cursor
 from serve_app.http.json_io import json_response, parse_as, parse_items, read_body
+from serve_app.http.models import Document
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import WaitAddress, caller_of, replica_of, request_slot_of, requires
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.http.raw_route import RawRoute
-from serve_app.waits.rendering import Document, summary_document, wait_document
+from serve_app.waits.rendering import summary_document, wait_document
 from serve_app.waits.replies import check_cancelled
 from serve_app.waits.request_models import MAX_ITEMS, WaitBatch, WaitQuery, WaitRequest
 from serve_app.waits.wait_models import WaitPage, WaitRegistered, WaitResults, WaitView

@@ -43,9 +43,14 @@ class PoolRow:
     updated_at: float = 0.0
 
     @property
+    def is_anchors(self) -> bool:
+        """Whether it is the anchor's, which every tenant may use."""
+        return self.tenant == ANCHOR
+
+    @property
     def is_default(self) -> bool:
         """Whether it takes what names no pool."""
-        return self.tenant == ANCHOR and self.code == DEFAULT_POOL
+        return self.is_anchors and self.code == DEFAULT_POOL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from core.gathers.gather import CallBatch, GatherCall, GatherSpec, Question, Resource
 from core.shared.config import Config
 from core.shared.kafka_config import KafkaConfig
-from serve_app.gathers.models import BasicAuth, BearerAuth, ResourceRequest
+from serve_app.gathers.models import ResourceRequest
+from serve_app.http.fields import BasicAuth, BearerAuth
 from serve_app.http.models import SECRET_FIELDS, WireModel
 from settings.settings import Settings
 from storage.postgres.pool import PoolOptions

@@ -37,7 +37,7 @@ def test_the_life_of_a_pool(shop: CliTenant) -> None:
     assert shop.run("pools", "archive", code).stdout == f"Pool {code} is archived.\n"
     assert re.search(r"status +ARCHIVED", shop.run("pools", "show", code).stdout)
     everybodys = shop.refused("pools", "put", "default", "--rate", "1")
-    assert everybodys == "The dispatch pool is the anchor's: it can be used, not changed."
+    assert everybodys == "This dispatch pool is the anchor's: others can use but not change it."
     for words in (("show",), ("suspend",), ("stats",)):
         told = shop.refused("pools", *words, "no-such")
         assert told == "There is no pool no-such: see `muster pools list`."
@@ -191,7 +191,7 @@ def belongings(shop: CliTenant) -> list[list[str]]:
     found = (
         shop.read("subscriptions", "list")["subscriptions"],
         shop.read("event-types", "list")["items"],
-        shop.read("pools", "list", "--status", "active")["pools"],
+        shop.read("pools", "list", "--status", "active")["items"],
     )
     return [[one["code"] for one in each] for each in found]
 

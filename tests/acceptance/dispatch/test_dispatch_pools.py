@@ -87,8 +87,8 @@ def test_the_anchors_pools_are_there_for_everybody_and_changed_by_nobody_else(
     shown = product.http.get(path).json()
     assert (shown["id"], shown["anchorLevel"]) == ("dpl_default", True)
     listed = product.http.get(POOLS, params={"anchorLevel": True}).json()
-    assert "dpl_default" in [one["id"] for one in listed["pools"]]
-    assert listed["total"] == len(listed["pools"])
+    assert "dpl_default" in [one["id"] for one in listed["items"]]
+    assert listed["total"] == len(listed["items"])
     for method, rest, body in (
         ("PATCH", "", {"name": "mine"}),
         ("PUT", "", {"name": "mine"}),
@@ -128,7 +128,7 @@ def test_pools_are_listed_page_by_page(product: Product, pool: dict[str, Any]) -
     while True:
         params = {"limit": 1} | ({} if cursor is None else {"cursor": cursor})
         page = product.http.get(POOLS, params=params).json()
-        seen += [one["code"] for one in page["pools"]]
+        seen += [one["code"] for one in page["items"]]
         cursor = page["nextCursor"]
         if cursor is None:
             break
@@ -137,7 +137,7 @@ def test_pools_are_listed_page_by_page(product: Product, pool: dict[str, Any]) -
     reply = product.http.get(POOLS, params={"cursor": "x"})
     assert faulty_fields(assert_problem(reply, 422, "invalid")) == {"cursor"}
     far = product.http.get(POOLS, params={"cursor": "9" * 18}).json()
-    assert far["pools"] == []
+    assert far["items"] == []
 
 
 def test_an_application_declares_its_pools(product: Product) -> None:

@@ -67,14 +67,14 @@ BREAKER: dict[str, Any] = {
 
 def test_pools_are_listed_and_shown(muster: FakeMuster) -> None:
     shared = {**POOL, "code": "default", "rateLimit": None, "anchorLevel": True}
-    muster.answers[f"GET {POOLS}"] = {"pools": [POOL, shared], "total": 2, "nextCursor": None}
+    muster.answers[f"GET {POOLS}"] = {"items": [POOL, shared], "total": 2, "nextCursor": None}
     listed = muster.run("pools", "list", "--status", "active").stdout
     for text in ("Slow partner", "600", "no limit", "yours", "shared"):
         assert text in listed
     assert muster.requests[0].url.params["status"] == "ACTIVE"
     muster.answers[f"GET {POOLS}/slow-partner"] = POOL
     assert "600" in muster.run("pools", "show", "slow-partner").stdout
-    muster.answers[f"GET {POOLS}"] = {"pools": [], "total": 0, "nextCursor": None}
+    muster.answers[f"GET {POOLS}"] = {"items": [], "total": 0, "nextCursor": None}
     assert muster.run("pools", "list").stdout == "No pools.\n"
 
 

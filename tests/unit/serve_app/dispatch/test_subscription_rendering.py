@@ -24,7 +24,7 @@ from tests.support.subscriptions import subscription
 @pytest.mark.parametrize("refusal", [*SubscriptionRefusal, *PoolRefusal])
 def test_every_refusal_is_explained(refusal: SubscriptionRefusal | PoolRefusal) -> None:
     problem = refusal_error(refusal).problem
-    assert problem.code == refusal.value
+    assert problem.code == refusal.code
     assert problem.status in {403, 404, 409}
     assert len(problem.detail) > 20
     told = declaration_error(SyncRefusal("orders", refusal)).problem

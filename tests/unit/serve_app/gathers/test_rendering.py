@@ -10,14 +10,8 @@ from core.gathers.gather import GatherSpec, ReplyBy, Resource
 from core.shared.call_outcome import CallState
 from core.waits.strategy import Outcome
 from serve_app.gathers import rendering as mapper
-from serve_app.gathers.models import (
-    BasicAuth,
-    BearerAuth,
-    GatherView,
-    JournalsResult,
-    ResourceRequest,
-    ResourceView,
-)
+from serve_app.gathers.models import GatherView, JournalsResult, ResourceRequest, ResourceView
+from serve_app.http.fields import BasicAuth, BearerAuth
 from storage.gathers.resources import RegisteredResource
 from tests.unit.serve_app.gathers.fixtures import ADDRESS, GENERAL, JOURNALS, NAMES, OPENED, Gather
 from tests.unit.serve_app.waits.test_rendering import conforms

@@ -1,0 +1,37 @@
+"""One shape for every listing: `items`, `total` where it is counted, `nextCursor`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Self, TypeVar
+
+from pydantic import Field
+
+from serve_app.http.models import View
+
+V = TypeVar("V", bound=View)
+Row = TypeVar("Row")
+
+
+class Page(View, Generic[V]):
+    """One page of a listing."""
+
+    items: list[V]
+    next_cursor: str | None = Field(description="Where the next page begins; null on the last.")
+
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """Return the title of the page's schema: PoolPage for a page of PoolView."""
+        return f"{params[0].__name__.removesuffix('View')}Page"
+
+    @classmethod
+    def of_rows(
+        cls, rows: Sequence[Row], limit: int, cursor: Callable[[Row], str], **more: Any
+    ) -> Self:
+        """Render rows that were read with this limit; `cursor` names the place after a row."""
+        is_last = len(rows) < limit
+        return cls.of({"items": rows, "next_cursor": None if is_last else cursor(rows[-1]), **more})
+
+
+class CountedPage(Page[V], Generic[V]):
+    """One page of a listing, and how many rows all its pages have."""
+
+    total: int
