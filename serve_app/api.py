@@ -30,7 +30,7 @@ from serve_app.http import openapi, problems
 from serve_app.http.aliases import alias_routes
 from serve_app.http.fast_path import FastPath, fast_routes
 from serve_app.http.raw_route import RawRoute
-from serve_app.http.router import Router
+from serve_app.http.router import HttpRouter
 from serve_app.kafka import dead_letters, kafka
 from serve_app.limits.load_limiter import LoadLimiter
 from serve_app.limits.middleware import LimitsMiddleware
@@ -52,7 +52,7 @@ from telemetry.registry import Metrics
 OpenGateway = Callable[[], Awaitable[ActorClient]]
 
 # Routes are tried in this order: the busiest first.
-_ROUTERS: tuple[APIRouter | Router, ...] = (
+_ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
     callbacks.router,
     events.raw_router,
     waits.raw_router,

@@ -18,7 +18,7 @@ from serve_app.dispatch.pool_models import (
 )
 from serve_app.http.cursors import read_id_cursor
 from serve_app.http.page import CountedPage
-from serve_app.http.router import Context, Router, refuse
+from serve_app.http.router import Context, HttpRouter, refuse
 from storage.dispatch import pools
 from storage.dispatch.pools import PoolRow
 
@@ -28,7 +28,7 @@ PoolName = Annotated[
     Path(alias="id", pattern=POOL_NAME, description="The id or the code.", examples=["default"]),
 ]
 
-router = Router("/api/dispatch-pools", tag="dispatch pools")
+router = HttpRouter("/api/dispatch-pools", tag="dispatch pools")
 
 
 @router.post(needs=WRITE, refuses=PoolRefusal, status=201)

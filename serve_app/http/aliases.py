@@ -3,10 +3,10 @@
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
-from serve_app.http.router import Router
+from serve_app.http.router import HttpRouter
 
 
-def alias_routes(router: APIRouter | Router, address: str, other: str) -> APIRouter:
+def alias_routes(router: APIRouter | HttpRouter, address: str, other: str) -> APIRouter:
     """Every route of a router, with one beginning of its path in place of another."""
     copies = APIRouter()
     for route in router.routes:

@@ -108,7 +108,9 @@ def build(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for model in sorted(_referred, key=lambda model: model.__name__):
+    text = json.dumps(document)
+    used = [model for model in _referred if f'"{ref(model)}"' in text]
+    for model in sorted({*used, ProblemView}, key=lambda model: model.__name__):
         _, definitions = models_json_schema([(model, "validation")], ref_template=_REF)
         schemas |= definitions["$defs"]
     for unused in ("HTTPValidationError", "ValidationError"):

@@ -95,7 +95,7 @@ def unless_refused(result: T | Refusal) -> T:
     return refuse(result) if isinstance(result, Refusal) else result
 
 
-class Router:
+class HttpRouter:
     """The routes of one noun."""
 
     def __init__(self, prefix: str, *, tag: str) -> None:

@@ -19,7 +19,7 @@ from serve_app.http.fields import Cursor, IsoTime, Limit, MaskedHeaders
 from serve_app.http.models import Patch, View, WireModel
 from serve_app.http.openapi import build, requirement_of
 from serve_app.http.page import CountedPage, Page
-from serve_app.http.router import Context, Router, refuse
+from serve_app.http.router import Context, HttpRouter, refuse
 from serve_app.limits.middleware import REQUEST_SLOT
 
 READ, WRITE = Permission.DISPATCH_READ, Permission.DISPATCH_WRITE
@@ -75,7 +75,7 @@ class CupView(View):
 
 
 ROW = CupRow("cup_1", "blue", 0.0, {"x-key": "secret"})
-router = Router("/api/cups", tag="cups")
+router = HttpRouter("/api/cups", tag="cups")
 CupName = Annotated[str, Path(alias="id", pattern="^[a-z]+$")]
 
 
