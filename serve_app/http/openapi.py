@@ -109,8 +109,8 @@ def build(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     text = json.dumps(document)
-    used = [model for model in _referred if f'"{ref(model)}"' in text]
-    for model in sorted({*used, ProblemView}, key=lambda model: model.__name__):
+    used = {model for model in _referred if f'"{ref(model)}"' in text} | {ProblemView}
+    for model in sorted(used, key=lambda model: model.__name__):
         _, definitions = models_json_schema([(model, "validation")], ref_template=_REF)
         schemas |= definitions["$defs"]
     for unused in ("HTTPValidationError", "ValidationError"):
