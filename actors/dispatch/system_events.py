@@ -11,8 +11,9 @@ from actors.dispatch.job_notifier import JobNotifier
 from actors.runtime.directory import Directory
 from core.dispatch.job import JobRef
 from core.dispatch.subscription import SubscriptionStatus
-from core.events.event import JSON, Event
+from core.events.event import Event
 from core.shared.config import Config
+from core.shared.media_types import JSON
 from handlers.filters.cel import subscription_matches
 from services.events.subscription_cache import SubscriptionCache
 from services.events.writer import EventWriter

@@ -26,6 +26,7 @@ from core.shared.backoff import backoff
 from core.shared.call_outcome import CallState
 from core.shared.errors import TransientError
 from core.shared.json_path import MISSING, document_of
+from core.shared.media_types import JSON
 from core.waits.messages import Accept, Offer, Reply, WaitMessage
 from core.waits.spec import Source
 from core.waits.strategy import Outcome
@@ -230,7 +231,7 @@ class CallPool:
         call: GatherCall,
         outcome: Outcome,
         payload: bytes,
-        content_type: str = "application/json",
+        content_type: str = JSON,
     ) -> Offer:
         return Offer(
             address=call.address,
@@ -283,7 +284,7 @@ def request_of(call: GatherCall, context: bytes) -> HttpRequest:
     return HttpRequest(
         url=resource.url,
         method=resource.method,
-        headers=_merge_headers({"Content-Type": "application/json"}, resource.headers, ours),
+        headers=_merge_headers({"Content-Type": JSON}, resource.headers, ours),
         body=call_body(call, context) if resource.method not in {"GET", "HEAD"} else b"",
         connect_timeout=resource.connect_timeout,
         read_timeout=resource.read_timeout,

@@ -29,7 +29,7 @@ from cli.shell.output import (
 from cli.shell.parsing import encode_with_raw, join_path, parse_entries, parse_pairs, parse_time
 from cli.shell.problems import ProblemResponseError
 from cli.shell.resource import ApiResource, page_items
-from core.events.event import is_json
+from core.shared.media_types import is_json_type
 
 PATH = "/api/events"
 SOURCE = "muster-cli"
@@ -141,7 +141,7 @@ class SendEventOptions:
         """Return the data as JSON text, which is sent digit by digit as it was written."""
         if data is None:
             return None
-        if self.content_type is None or is_json(self.content_type):
+        if self.content_type is None or is_json_type(self.content_type):
             return read_json_text(data)
         return json.dumps(read_argument(data))
 

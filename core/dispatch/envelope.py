@@ -14,7 +14,7 @@ from core.dispatch.job import Kind
 from core.dispatch.sent_at import to_micros, to_millis
 from core.dispatch.signature import sign_classic, sign_standard
 from core.dispatch.subscription import Signature
-from core.events.event import BYTES, JSON, is_json
+from core.shared.media_types import BYTES, JSON, is_json_type
 
 MAX_HEADER_CHARS = 4_000
 """Receivers take so much of a header at least. What is longer, once encoded, is left out."""
@@ -99,7 +99,7 @@ def _envelope(job: ClaimedJob) -> Envelope:
     payload = job.payload
     if payload is None:
         return msgspec.structs.replace(envelope, data=None)
-    if is_json(job.content_type or BYTES) and _is_document(payload):
+    if is_json_type(job.content_type or BYTES) and _is_document(payload):
         return msgspec.structs.replace(envelope, data=msgspec.Raw(payload))
     try:
         return msgspec.structs.replace(envelope, data=payload.decode())

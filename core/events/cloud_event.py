@@ -18,8 +18,6 @@ from core.events.event import MAX_CLOCK_SKEW, MAX_EXTENSIONS, Event, deduplicati
 from core.shared.errors import InvalidError
 
 PREFIX = "ce-"
-STRUCTURED = "application/cloudevents+json"
-BATCH = "application/cloudevents-batch+json"
 
 _ATTRIBUTES = {
     "specversion": "spec_version",

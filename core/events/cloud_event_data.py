@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from core.events.event import BYTES, JSON, is_json
 from core.shared.errors import InvalidError
 from core.shared.json_limits import MAX_DEPTH, is_deeper
+from core.shared.media_types import BYTES, JSON, is_json_type
 
 _decode = msgspec.json.Decoder().decode
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -29,7 +29,7 @@ def from_json(member: bytes, declared: str | None, *, structured: bool) -> Event
     """
     if member == b"null":
         return EventData(None, declared)
-    if declared is not None and not is_json(declared):
+    if declared is not None and not is_json_type(declared):
         return EventData(_text(member, declared).encode(), declared)
     content = member
     if not structured and member[:1] == b'"':
@@ -56,7 +56,7 @@ def from_body(name: str, content: bytes, declared: str | None) -> EventData:
         except InvalidError:
             return EventData(content, BYTES)
         return EventData(content, JSON)
-    if is_json(declared):
+    if is_json_type(declared):
         _checked(name, content)
     return EventData(content, declared)
 

@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 
 from core.shared.address import Address
+from core.shared.media_types import is_json_type
 
 SPEC_VERSION = "1.0"
-JSON = "application/json"
-BYTES = "application/octet-stream"
 
 TYPE_LENGTH = 255
 SOURCE_LENGTH = 255
@@ -69,20 +68,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_json(self) -> bool:
         """Whether its data is JSON."""
-        return self.content_type is not None and is_json(self.content_type)
-
-
-def media_type(content_type: str) -> str:
-    """What kind of data it is, without parameters."""
-    return content_type.partition(";")[0].strip().lower()
-
-
-def is_json(content_type: str) -> bool:
-    """Whether data of this kind is JSON."""
-    if content_type == JSON:
-        return True
-    kind = media_type(content_type)
-    return kind in (JSON, "text/json") or kind.endswith("+json")
+        return self.content_type is not None and is_json_type(self.content_type)
 
 
 def deduplication_key(source: str, own_id: str) -> str:

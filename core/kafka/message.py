@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from core.events.cloud_event_attributes import is_content_type
-from core.waits.incoming_event import JSON, IncomingEvent
+from core.shared.media_types import BYTES, CLOUD_EVENT, JSON, media_type
+from core.waits.incoming_event import IncomingEvent
 from core.waits.spec import Source
 
-BYTES = "application/octet-stream"
-STRUCTURED = "application/cloudevents+json"
 CHANNEL = "kafka"
 
 # The CloudEvents attributes that carry the two ids, and the header each stands for.
@@ -51,8 +50,8 @@ def read_message(message: KafkaMessage) -> IncomingEvent | UndecodableMessage:
     nothing: the event is as good without it, and many producers never looked at theirs.
     """
     headers = _headers(message)
-    declared = _media_type(headers.get("content-type", ""))
-    if declared == STRUCTURED:
+    declared = _declared_type(headers.get("content-type", ""))
+    if declared == CLOUD_EVENT:
         return _from_envelope(message, headers)
     _name_ids(headers)
     raw = b"null" if message.value is None else message.value
@@ -76,7 +75,7 @@ def _from_envelope(
             if not name.startswith("data") or name == "datacontenttype":
                 headers[f"ce_{name.lower()}"] = _attribute(value)
         _name_ids(headers)
-        declared = _media_type(headers.get("ce_datacontenttype", JSON)) or JSON
+        declared = _declared_type(headers.get("ce_datacontenttype", JSON)) or JSON
         if "data_base64" in envelope:
             raw = base64.b64decode(
                 msgspec.json.decode(envelope["data_base64"], type=str), None, True
@@ -128,11 +127,10 @@ def _attribute(raw: msgspec.Raw) -> str:
 
 
 @lru_cache(maxsize=256)
-def _media_type(content_type: str) -> str:
-    """The media type without parameters; empty if it can be none."""
-    media_type = content_type.partition(";")[0].strip().lower()
-    return media_type if is_content_type(media_type) else ""
+def _declared_type(content_type: str) -> str:
+    kind = media_type(content_type)
+    return kind if is_content_type(kind) else ""
 
 
-def _is_json(media_type: str) -> bool:
-    return media_type == JSON or media_type.endswith("+json")
+def _is_json(kind: str) -> bool:
+    return kind == JSON or kind.endswith("+json")

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from core.shared.media_types import JSON
 from core.shared.timestamps import to_iso
-from core.waits.incoming_event import JSON
 from core.waits.output import aggregate
 from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome, Status

@@ -5,12 +5,11 @@ from typing import Any
 import msgspec
 
 from core.shared.address import Address
+from core.shared.media_types import JSON
 from core.waits.correlation_ids import may_hold_ids, without_ids
 from core.waits.messages import Offer, Reason, Verdict
 from core.waits.spec import IdFields, Source
 from core.waits.state import ParkedEvent
-
-JSON = "application/json"
 
 
 class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from core.shared.address import Address
+from core.shared.media_types import JSON
 from core.waits.spec import Source
 from core.waits.strategy import Outcome, Status
 
@@ -61,7 +62,7 @@ class Offer(_Message, frozen=True, tag="offer"):
     source: Source
     label: str
     payload: bytes
-    content_type: str = "application/json"
+    content_type: str = JSON
     outcome: Outcome = Outcome.RECEIVED
     by_token: bool = False
     """Its sender proved no more than that one wait's callback URL was given to it."""

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from core.shared.media_types import JSON
 from core.waits.inbox import UNREGISTERED, UnregisteredAddress, park_offer, parked_event
 from core.waits.limits import DEFAULT_LIMITS, WaitLimits
 from core.waits.matching import NoMatch, candidates
@@ -372,7 +373,7 @@ def _asked_entry(message: Register, now: float) -> WaitLogEntry:
         source=None,
         label="",
         payload=message.asked,
-        content_type="application/json",
+        content_type=JSON,
         at=now,
     )
 

@@ -23,6 +23,7 @@ from yarl import URL
 from core.dispatch.headers import authorization_header
 from core.shared.call_outcome import CallState
 from core.shared.call_policy import CallPolicy
+from core.shared.media_types import BYTES, media_type
 from handlers.http.client import (
     CLOSED_EARLY,
     IDLE_SECONDS,
@@ -173,10 +174,8 @@ class FastHttpClient:
         if is_cut and request.keep is None:
             detail = f"the answer is larger than {self._largest} bytes"
             return HttpFailure(CallState.ERROR, detail, seconds)
-        kind = headers.get("Content-Type", "application/octet-stream")
-        return HttpResponse(
-            reply.status, body, kind.partition(";")[0].strip().lower(), seconds, headers
-        )
+        kind = headers.get("Content-Type", BYTES)
+        return HttpResponse(reply.status, body, media_type(kind), seconds, headers)
 
     # Connections.
 

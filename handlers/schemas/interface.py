@@ -77,11 +77,6 @@ def within(root: str, path: str) -> str:
     return root + path
 
 
-def media_type(content_type: str) -> str:
-    """A content type without its parameters."""
-    return content_type.partition(";")[0].strip().lower()
-
-
 def _brief(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= _LONGEST else flat[: _LONGEST - 1] + "…"

@@ -9,6 +9,7 @@ import jsonschema_rs
 import msgspec
 
 from core.events.event_type import SchemaType
+from core.shared.media_types import media_type
 from handlers.schemas.interface import (
     MAX_MISMATCHES,
     CompiledSchema,
@@ -16,7 +17,6 @@ from handlers.schemas.interface import (
     Mismatch,
     PayloadCheck,
     invalid_schema,
-    media_type,
     mismatch,
 )
 from handlers.schemas.json_cost import estimate_cost

@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from google.protobuf.message import DecodeError
 
 from core.events.event_type import SchemaType
+from core.shared.media_types import media_type
 from handlers.schemas.interface import (
     MAX_MISMATCHES,
     CompiledSchema,
@@ -21,7 +22,6 @@ from handlers.schemas.interface import (
     Mismatch,
     PayloadCheck,
     invalid_schema,
-    media_type,
     mismatch,
 )
 from handlers.schemas.json_schema import read_json

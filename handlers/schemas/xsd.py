@@ -6,6 +6,7 @@ from typing import Any
 from lxml import etree
 
 from core.events.event_type import SchemaType
+from core.shared.media_types import media_type
 from handlers.schemas.interface import (
     MAX_MISMATCHES,
     CompiledSchema,
@@ -13,7 +14,6 @@ from handlers.schemas.interface import (
     Mismatch,
     PayloadCheck,
     invalid_schema,
-    media_type,
     mismatch,
 )
 

@@ -23,6 +23,7 @@ from core.dispatch.subscription import (
     DEFAULT_TIMEOUT_SECONDS,
     Signature,
 )
+from core.shared.media_types import JSON
 from core.shared.tsid import PATTERN
 from serve_app.http.fields import SCHEMA_ID, Auth, is_printable
 from serve_app.http.models import WireModel
@@ -97,7 +98,7 @@ class JobRequest(WireModel):
     kind: Literal[Kind.TASK] = Field(Kind.TASK, description="An EVENT's job is made by its event.")
     target_url: TargetUrl
     payload: Any = Field(description="What is delivered: a text as it is, anything else as JSON.")
-    payload_content_type: Annotated[str, Field(pattern=MIME)] = "application/json"
+    payload_content_type: Annotated[str, Field(pattern=MIME)] = JSON
     headers: DeliveryHeaders = Field({}, description="Sent along.")
     auth: Auth | None = None
     signature: Signature = Field(

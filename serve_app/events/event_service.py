@@ -6,9 +6,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from core.events.event import JSON, Event
+from core.events.event import Event
 from core.shared.errors import OverloadedError, TransientError, UnavailableError
 from core.shared.json_path import MISSING, document_of
+from core.shared.media_types import JSON
 from core.waits.incoming_event import IncomingEvent, offer_of
 from core.waits.messages import Offer, RefusalKind, RefusedReply, Reply, WaitMessage
 from core.waits.spec import DEFAULT_IDS, Source

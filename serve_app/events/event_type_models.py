@@ -17,6 +17,7 @@ from core.events.event_type import (
     Validation,
     VersionStatus,
 )
+from core.shared.media_types import JSON
 from serve_app.http.fields import SCHEMA_ID, TSID, Description, DisplayName
 from serve_app.http.models import WireModel
 from storage.events.event_types import NewEventType, TypeChange, TypeFilter
@@ -25,7 +26,7 @@ TYPE_NAME = rf"^(?:evt_{TSID}|{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT})$"
 _MIME = r"^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,63}$"
 
 MIME_TYPES = {
-    SchemaType.JSON_SCHEMA: "application/json",
+    SchemaType.JSON_SCHEMA: JSON,
     SchemaType.XSD: "application/xml",
     SchemaType.PROTO: "application/x-protobuf",
 }

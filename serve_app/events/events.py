@@ -10,15 +10,14 @@ from starlette.responses import Response
 
 from core.access.permissions import Permission
 from core.events.cloud_event import (
-    BATCH,
-    STRUCTURED,
     EventStamp,
     read_batch,
     read_binary,
     read_event,
 )
-from core.events.event import Event, media_type
+from core.events.event import Event
 from core.shared.errors import InvalidError, NotFoundError
+from core.shared.media_types import CLOUD_EVENT, CLOUD_EVENT_BATCH, JSON, media_type
 from core.shared.tsid import PATTERN
 from serve_app.events.event_models import (
     EventCreated,
@@ -36,7 +35,7 @@ from serve_app.events.event_rendering import (
     event_item,
 )
 from serve_app.http.headers import headers_of
-from serve_app.http.json_io import JSON, check_content_type, json_response, parse, read_any_body
+from serve_app.http.json_io import check_content_type, json_response, parse, read_any_body
 from serve_app.http.openapi import describe_responses, ref
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.http.problems import Problem, ProblemError
@@ -83,7 +82,7 @@ _PLAIN, _CLOUD = {"$ref": ref(NewEvent)}, {"$ref": ref(NewCloudEvent)}
     operation_id="createEvent",
     status_code=201,
     responses=describe_responses({200: EventCreated, 201: EventCreated}),
-    openapi_extra=_body({JSON: _PLAIN, STRUCTURED: _CLOUD}),
+    openapi_extra=_body({JSON: _PLAIN, CLOUD_EVENT: _CLOUD}),
 )
 async def create_event(request: Request) -> Response:
     """Store an event and let everybody have it who wants it.
@@ -114,13 +113,15 @@ async def create_event(request: Request) -> Response:
     operation_id="createEvents",
     status_code=201,
     responses=describe_responses({201: EventsCreated}),
-    openapi_extra=_body({JSON: _many({"anyOf": [_PLAIN, _CLOUD]}), BATCH: _many(_CLOUD)}),
+    openapi_extra=_body(
+        {JSON: _many({"anyOf": [_PLAIN, _CLOUD]}), CLOUD_EVENT_BATCH: _many(_CLOUD)}
+    ),
 )
 async def create_events(request: Request) -> Response:
     """Store up to 1000 events in one transaction: all of them, or none if one is not valid."""
     shape = event_format_of(headers_of(request))
     if shape not in {EventFormat.BATCH, EventFormat.PLAIN}:
-        raise _unsupported(f"a batch is {JSON} or {BATCH}")
+        raise _unsupported(f"a batch is {JSON} or {CLOUD_EVENT_BATCH}")
     return await _create_many(request, structured=shape is EventFormat.BATCH)
 
 
@@ -177,11 +178,11 @@ def event_format_of(headers: dict[str, str]) -> EventFormat:
     declared = headers.get("content-type")
     kind = "" if declared is None else media_type(declared)
     if kind.startswith(_CLOUD_EVENTS):
-        if kind == STRUCTURED:
+        if kind == CLOUD_EVENT:
             return EventFormat.STRUCTURED
-        if kind == BATCH:
+        if kind == CLOUD_EVENT_BATCH:
             return EventFormat.BATCH
-        raise _unsupported(f"CloudEvents are spoken here as {STRUCTURED} or {BATCH}")
+        raise _unsupported(f"CloudEvents are spoken here as {CLOUD_EVENT} or {CLOUD_EVENT_BATCH}")
     if any(mark in headers for mark in _MARKS):
         return EventFormat.BINARY
     check_content_type(declared)

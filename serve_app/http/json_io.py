@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from core.shared.json_limits import MAX_DEPTH, is_deeper
+from core.shared.media_types import JSON, media_type
 from serve_app.http.field_errors import FieldError, field_errors_of
 from serve_app.http.headers import headers_of
 from serve_app.http.nul_check import check_texts
@@ -17,7 +18,6 @@ from serve_app.limits.large_bodies import LARGE_BODY_BYTES
 from serve_app.limits.middleware import REQUEST_SLOT
 from serve_app.limits.timeouts import with_timeout
 
-JSON = "application/json"
 _CONTENT_TYPE = JSON.encode()
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -79,11 +79,9 @@ def check_content_type(declared: str | None) -> None:
     """Let JSON pass, and whatever is JSON by its suffix."""
     if declared is None or declared == JSON:
         return
-    media_type = declared.partition(";")[0].strip().lower()
-    if media_type != JSON and not (
-        media_type.startswith("application/") and media_type.endswith("+json")
-    ):
-        detail = f"the body must be {JSON}, not {media_type[:80] or 'nothing'}"
+    kind = media_type(declared)
+    if kind != JSON and not (kind.startswith("application/") and kind.endswith("+json")):
+        detail = f"the body must be {JSON}, not {kind[:80] or 'nothing'}"
         raise ProblemError(Problem(status=415, code="unsupported_media_type", detail=detail))
 
 

@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from core.access.permissions import Permission
 from core.shared.errors import NotFoundError
-from core.waits.incoming_event import JSON, IncomingEvent
+from core.shared.media_types import JSON
+from core.waits.incoming_event import IncomingEvent
 from core.waits.messages import Offer, Verdict
 from core.waits.state import ParkedEvent
 from serve_app.container import Replica

@@ -8,6 +8,7 @@ import uuid
 
 from core.events.event import Event
 from core.shared.address import Address
+from core.shared.media_types import JSON
 from core.waits.messages import Offer, Register
 from core.waits.spec import ExpectedEvent, Source, WaitSpec, encode_spec
 from core.waits.transitions import apply
@@ -53,7 +54,7 @@ async def probe_events(conn: Connection) -> None:
         source="probe",
         time=0.0,
         data=b"{}",
-        content_type="application/json",
+        content_type=JSON,
     )
     transaction = conn.transaction()
     await transaction.start()

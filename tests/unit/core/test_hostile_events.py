@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from core.events.cloud_event import EventStamp, read_batch, read_binary, read_event
 from core.events.cloud_event_data import EventData, from_base64, from_body, from_json
 from core.events.event import EXTENSION_LENGTH, MAX_EXTENSIONS, Event
-from core.kafka.message import STRUCTURED, KafkaMessage, UndecodableMessage, read_message
+from core.kafka.message import KafkaMessage, UndecodableMessage, read_message
 from core.shared.address import Address
 from core.shared.errors import InvalidError
+from core.shared.media_types import CLOUD_EVENT
 from core.waits.correlation_ids import find_ids
 from core.waits.incoming_event import IncomingEvent, offer_of, unaddressed_event
 from core.waits.messages import decode_messages, encode_batch
@@ -29,7 +30,7 @@ from tests.support.hostile_input import (
 
 NOW = 1_750_000_000.0
 BIRTH = EventStamp(tenant=1, now=NOW, new_id=lambda: "evt_1")
-CLOUD_EVENT: dict[str, Any] = {
+EXAMPLE: dict[str, Any] = {
     "specversion": "1.0",
     "id": "1",
     "type": "order.created",
@@ -79,13 +80,13 @@ def _read(read: Callable[[], Event]) -> None:
 
 
 @MANY
-@given(nearly(CLOUD_EVENT).map(as_json) | VALUES.map(as_json) | RAW, st.booleans())
+@given(nearly(EXAMPLE).map(as_json) | VALUES.map(as_json) | RAW, st.booleans())
 def test_any_posted_event(raw: bytes, structured: bool) -> None:
     _read(lambda: read_event(raw, BIRTH, structured=structured))
 
 
 @MANY
-@given(damaged(as_json(CLOUD_EVENT)))
+@given(damaged(as_json(EXAMPLE)))
 def test_an_event_that_was_damaged_on_its_way(raw: bytes) -> None:
     _read(lambda: read_event(raw, BIRTH))
 
@@ -93,7 +94,7 @@ def test_an_event_that_was_damaged_on_its_way(raw: bytes) -> None:
 @MANY
 @given(
     st.dictionaries(
-        TEXTS | st.sampled_from([f"ce-{name}" for name in CLOUD_EVENT] + ["content-type"]),
+        TEXTS | st.sampled_from([f"ce-{name}" for name in EXAMPLE] + ["content-type"]),
         TEXTS | st.sampled_from(["1.0", "application/json", "text/plain; charset=utf-8"]),
         max_size=12,
     ),
@@ -106,7 +107,7 @@ def test_any_event_in_binary_mode(headers: dict[str, str], body: bytes) -> None:
 
 
 @MANY
-@given(st.lists(nearly(CLOUD_EVENT), max_size=4).map(as_json) | RAW)
+@given(st.lists(nearly(EXAMPLE), max_size=4).map(as_json) | RAW)
 def test_any_batch(raw: bytes) -> None:
     try:
         events = read_batch(raw, BIRTH, most=3)
@@ -122,7 +123,7 @@ MEDIA_TYPES = TEXTS | st.sampled_from(
         "application/json",
         "application/problem+json",
         "text/plain",
-        STRUCTURED,
+        CLOUD_EVENT,
         "text/pl\x00ain",
         "x" * 2_000,
     ]
@@ -131,7 +132,7 @@ MEDIA_TYPES = TEXTS | st.sampled_from(
 
 @MANY
 @given(
-    RAW | VALUES.map(as_json) | nearly(CLOUD_EVENT).map(as_json) | st.none(),
+    RAW | VALUES.map(as_json) | nearly(EXAMPLE).map(as_json) | st.none(),
     MEDIA_TYPES,
     st.lists(
         st.tuples(

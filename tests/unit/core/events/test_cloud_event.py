@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from core.events.cloud_event import read_binary, read_event, version_in
-from core.events.event import BYTES, JSON
 from core.shared.errors import InvalidError
+from core.shared.media_types import BYTES, JSON
 from tests.unit.core.events.examples import (
     CLOUD,
     HEADERS,

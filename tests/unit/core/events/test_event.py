@@ -9,11 +9,10 @@ from core.events.event import (
     context_entry,
     context_pair,
     deduplication_key,
-    is_json,
-    media_type,
     type_expression,
 )
 from core.shared.address import Address
+from core.shared.media_types import is_json_type, media_type
 
 
 def event(**more: str | None) -> Event:
@@ -48,7 +47,7 @@ def test_an_event_is_for_a_wait_if_it_names_both_ids(
     ],
 )
 def test_json_is_known_by_its_media_type(content_type: str, expected: bool) -> None:
-    assert is_json(content_type) is expected
+    assert is_json_type(content_type) is expected
     assert event(content_type=content_type).is_json is expected
 
 

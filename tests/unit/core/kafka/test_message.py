@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kafka.message import BYTES, STRUCTURED, KafkaMessage, UndecodableMessage, read_message
+from core.kafka.message import KafkaMessage, UndecodableMessage, read_message
+from core.shared.media_types import BYTES, CLOUD_EVENT, JSON
 from core.waits.correlation_ids import CorrelationIds, find_ids
-from core.waits.incoming_event import JSON, IncomingEvent, deduplication_id_of
+from core.waits.incoming_event import IncomingEvent, deduplication_id_of
 from core.waits.spec import Source
 
 
@@ -71,7 +72,7 @@ def test_a_cloudevent_in_structured_mode_is_its_data() -> None:
         b'{"specversion":"1.0","id":"1","type":"t","correlationid":"c","executionid":"e",'
         b'"priority":7,"data":{"n":  1}}'
     )
-    arrival = read(record(envelope, content_type=STRUCTURED + "; charset=utf-8"))
+    arrival = read(record(envelope, content_type=CLOUD_EVENT + "; charset=utf-8"))
     assert ids(arrival) == ("e", "c")
     assert (arrival.raw, arrival.body) == (b'{"n":  1}', {"n": 1})
     assert arrival.headers["ce_priority"] == "7"
@@ -80,20 +81,20 @@ def test_a_cloudevent_in_structured_mode_is_its_data() -> None:
 def test_a_structured_cloudevent_may_carry_bytes_or_nothing() -> None:
     coded = base64.b64encode(b"\x00\x01").decode()
     envelope = {"id": "1", "datacontenttype": "application/avro", "data_base64": coded}
-    arrival = read(record(msgspec.json.encode(envelope), content_type=STRUCTURED))
+    arrival = read(record(msgspec.json.encode(envelope), content_type=CLOUD_EVENT))
     assert (arrival.raw, arrival.body, arrival.content_type) == (
         b"\x00\x01",
         None,
         "application/avro",
     )
-    assert read(record(b'{"id":"1"}', content_type=STRUCTURED)).body is None
+    assert read(record(b'{"id":"1"}', content_type=CLOUD_EVENT)).body is None
 
 
 @pytest.mark.parametrize(
     "value", [b"", b"[]", b"{", b'{"data_base64":"%"}', b'{"data_base64":5}', b'{"data":{]}']
 )
 def test_a_broken_envelope_is_undecodable(value: bytes) -> None:
-    found = read_message(record(value, content_type=STRUCTURED))
+    found = read_message(record(value, content_type=CLOUD_EVENT))
     assert isinstance(found, UndecodableMessage)
     assert "CloudEvent" in found.error
 
@@ -118,7 +119,7 @@ def test_a_content_type_that_can_be_none_says_nothing(none: str) -> None:
     assert (plain.body, plain.content_type) == ({"n": 1}, JSON)
     assert read(record(b"\x01", content_type=none)).content_type == BYTES
     envelope = msgspec.json.encode({"id": "1", "datacontenttype": none, "data": {"n": 1}})
-    structured = read(record(envelope, content_type=STRUCTURED))
+    structured = read(record(envelope, content_type=CLOUD_EVENT))
     assert (structured.body, structured.content_type) == ({"n": 1}, JSON)
 
 
@@ -141,7 +142,7 @@ def test_whatever_a_record_says_no_text_of_it_has_a_nul(
 ) -> None:
     """All that becomes a text in Postgres: label, event id, content type and both ids."""
     if structured:
-        headers = [("content-type", STRUCTURED.encode()), *headers]
+        headers = [("content-type", CLOUD_EVENT.encode()), *headers]
     value = msgspec.json.encode(document)
     given_ = KafkaMessage(topic="t", partition=0, offset=1, value=value, headers=tuple(headers))
     arrival = read_message(given_)
