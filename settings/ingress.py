@@ -1,4 +1,4 @@
-"""What an ingress replica needs to know beyond the configuration all processes share."""
+"""The options of an ingress replica, in addition to the shared configuration."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from core.events.event_type import Admission
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngressOptions:
-    """Bounds and rules of one replica. Times are in seconds, sizes in bytes."""
+    """Limits and rules of one replica. Times are in seconds, sizes in bytes."""
 
     request_limit: int = 4_000
     stream_limit: int = 10_000

@@ -1,4 +1,4 @@
-"""What the texts of settings mean."""
+"""Parses the text values of settings."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 
 def host_of(url: str) -> str | None:
-    """The host of an address, if it can be told."""
+    """Return the host of a URL, or None."""
     try:
         return urlsplit(url).hostname
     except ValueError:
@@ -17,17 +17,17 @@ def host_of(url: str) -> str | None:
 
 
 def topic_entries(text: str) -> tuple[str, ...]:
-    """The entries of a list of topics; a comma within braces belongs to its pattern."""
+    """Split a list of topics; a comma within braces belongs to its pattern."""
     return tuple(entry for entry in re.split(r"[,\s]+(?![^{]*\})", text) if entry)
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The parts of a list."""
+    """Split a list at commas and blanks."""
     return tuple(part for part in re.split(r"[,\s]+", text) if part)
 
 
 def to_plain(value: Any) -> Any:
-    """A value as processes hand it to each other."""
+    """Convert a value to what processes pass to each other."""
     match value:
         case SecretStr():
             return value.get_secret_value()

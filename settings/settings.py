@@ -1,4 +1,4 @@
-"""Every setting, read once from flags, `MUSTER_*` variables and `.env`; nothing else reads them."""
+"""Reads every setting once from flags, `MUSTER_*` variables and `.env`; nothing else reads them."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Settings(SettingFields):
-    """All settings, checked, and in the forms that processes are given."""
+    """All settings, validated, and the forms in which processes are given them."""
 
     @model_validator(mode="after")
     def _one_body_fits(self) -> Self:
@@ -82,7 +82,7 @@ class Settings(SettingFields):
 
     @classmethod
     def load(cls, flags: Mapping[str, object] | None = None) -> Self:
-        """Read everything; a flag of None was not given.
+        """Read all settings; a flag of None was not given.
 
         Raises:
             InvalidError: A value cannot be used; it names the variable.
@@ -100,21 +100,21 @@ class Settings(SettingFields):
 
     @property
     def url(self) -> str:
-        """Where others reach the HTTP API."""
+        """The base URL at which clients reach the HTTP API."""
         if self.public_url is not None:
             return self.public_url.rstrip("/")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def with_plain_kafka(self, bootstrap: str | None) -> Self:
-        """The same with a broker of our own, which asks nobody who they are; or with none."""
+        """Copy the settings for an embedded broker without authentication, or for none."""
         plain = {"kafka_security_protocol", "kafka_sasl_username", "kafka_sasl_password"}
         plain |= {"kafka_tls_ca", "kafka_tls_certificate", "kafka_tls_key"}
         defaults = {name: type(self).model_fields[name].default for name in plain}
         return self.model_copy(update={**defaults, "kafka_bootstrap": bootstrap})
 
     def to_config(self, dsn: str, secret_key_file: Path | None = None) -> Config:
-        """The part that every process gets, as plain data.
+        """Return the configuration that every process is given.
 
         Secrets are encrypted under the keys of that file where the settings have none.
         """
@@ -141,18 +141,18 @@ class Settings(SettingFields):
         return QuotaLimits(**{name: getattr(self, f"tenant_{name}") for name in names})
 
     def _networks(self) -> tuple[str, ...]:
-        """Whoever can reach an API on loopback can call loopback without its help."""
+        """Permit loopback where the API is on loopback: its callers can call it anyway."""
         if self.call_networks is not None:
             return parse_networks(self.call_networks)
         return LOOPBACK if self._is_on_loopback else ()
 
     def on_cluster(self) -> Self:
-        """The same where `muster up` does not listen: each machine is open to its network."""
+        """Copy the settings for a cluster, where each machine listens on its network."""
         return self.model_copy(update={"host": _EVERYWHERE})
 
     @property
     def plain_text_warning(self) -> str | None:
-        """What to tell whoever lets others in without TLS."""
+        """A warning for an operator who lets others connect without TLS."""
         if self._is_on_loopback or not self.url.startswith("http://"):
             return None
         return (
@@ -162,11 +162,11 @@ class Settings(SettingFields):
 
     @property
     def _is_on_loopback(self) -> bool:
-        """Whether nobody elsewhere can reach the HTTP API, not even through a proxy here."""
+        """True if no other machine can reach the HTTP API, not even through a proxy here."""
         return self.host in _LOOPBACK_HOSTS and host_of(self.url) in _LOOPBACK_HOSTS
 
     def _kafka(self) -> KafkaConfig | None:
-        """Its fields, each from the setting of its name; none without a broker."""
+        """Return the Kafka configuration, each field from its setting; None without a broker."""
         if self.kafka_bootstrap is None:
             return None
         names = {field.name: f"kafka_{field.name}" for field in fields(KafkaConfig)}
@@ -174,13 +174,13 @@ class Settings(SettingFields):
         return KafkaConfig(**values | {"topics": topic_entries(self.kafka_topics)})
 
     def secret_keys(self) -> tuple[bytes, ...]:
-        """What secrets are encrypted under, the one that encrypts first; empty if none is set."""
+        """Return the encryption keys of the settings, the one that encrypts first."""
         if self.secret_key is None:
             return ()
         return parse_keys(self.secret_key.get_secret_value().split(","))
 
     def to_options(self) -> IngressOptions:
-        """The part that only ingress replicas get."""
+        """Return the options of the ingress replicas."""
         values = {field.name: getattr(self, field.name) for field in fields(IngressOptions)}
         if self.sample_receiver is None:
             values["sample_receiver"] = self._is_on_loopback
@@ -188,5 +188,5 @@ class Settings(SettingFields):
 
 
 def given_flags(flags: Mapping[str, object] | None) -> dict[str, Any]:
-    """The flags that were given."""
+    """Return the flags that are not None."""
     return {name: value for name, value in (flags or {}).items() if value is not None}

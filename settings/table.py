@@ -1,4 +1,4 @@
-"""Every setting as people see it: its value, and where that came from."""
+"""The table of settings that `muster config` prints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +12,6 @@ from settings.settings import Settings, given_flags
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting as `muster config` shows it."""
-
     name: str
     variable: str
     value: str
@@ -22,7 +20,7 @@ class SettingRow:
 
 
 def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]:
-    """Every setting with its value and where that came from; secrets are masked."""
+    """List every setting with its value and the source of the value; secrets are masked."""
     settings = Settings.load(flags)
     flagged = given_flags(flags)
     variables = EnvSettingsSource(Settings)()
@@ -41,7 +39,7 @@ def list_settings(flags: Mapping[str, object] | None = None) -> list[SettingRow]
             f"{PREFIX}{name.upper()}",
             _shown(getattr(settings, name)),
             source(name),
-            field.description or "",
+            " ".join((field.description or "").split()),
         )
         for name, field in Settings.model_fields.items()
     ]
