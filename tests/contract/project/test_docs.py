@@ -1,7 +1,6 @@
 """What the documentation says is there, is there."""
 
 import re
-import tomllib
 from pathlib import Path
 
 from core.access.permissions import Permission
@@ -10,9 +9,6 @@ from serve_app.api import Api, create_app
 from settings.table import list_settings
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
-    "root_packages"
-]
 
 
 def app() -> Api:
@@ -56,20 +52,6 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert broken == []
 
 
-<<<<<<< HEAD
-=======
-def test_no_module_grows_beyond_four_hundred_lines() -> None:
-    folders = (*PACKAGES, "bench")
-    long = [
-        str(path.relative_to(ROOT))
-        for folder in folders
-        for path in (ROOT / folder).rglob("*.py")
-        if len(path.read_text().splitlines()) > 400
-    ]
-    assert long == []
-
-
->>>>>>> 1dadd45 (Settings: descriptions say what a setting does, in which unit, and what happens beyond it)
 def test_the_tests_that_hold_what_is_promised_are_there() -> None:
     text = (ROOT / "docs/security.md").read_text()
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
