@@ -1,6 +1,8 @@
-"""One HTTP call to somebody else's server: guarded, bounded in time and size, never raising."""
+"""One HTTP call to a foreign server: guarded, bounded in time and size, never raising."""
 
 import asyncio
+import errno
+import os
 import ssl
 import time
 from collections.abc import Mapping
@@ -23,20 +25,15 @@ from handlers.http.guarded_resolver import (
 
 IDLE_SECONDS = 30.0
 MAX_CHECKED_URLS = 4_096
-"""Addresses that are remembered as read and checked."""
+"""Size of the cache of parsed and checked URLs."""
 USER_AGENT = f"muster/{version('muster')}"
 
-# What becomes of calls, in words that are shown to people.
-UNTRUSTED = "the server's certificate is not to be trusted"
-INSECURE = "no secure connection can be made"
-CLOSED_EARLY = "the connection was closed before the answer"
-UNKNOWN_NAME = "its name leads nowhere"
-UNREACHABLE = "no connection: it is refused or unreachable"
+CLOSED_EARLY = "the connection was closed before the answer was complete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What to send, and how long each part may take."""
+    """What to send, and the timeouts."""
 
     url: str
     method: str
@@ -44,56 +41,52 @@ class HttpRequest:
     body: bytes | None = field(repr=False)
     connect_timeout: float
     read_timeout: float
-    """Of each part of the answer; of all of it, if `total`."""
+    """For each part of the answer; for the whole call if `total`."""
     total: bool = False
-    """Whether connecting counts: then all is over when the read timeout is."""
     keep: int | None = None
-    """Of a longer answer so much is kept and the rest not read; None: such an answer is none."""
+    """Bytes after which a longer answer is cut off; None: a too long answer is a failure."""
     tenant: int = 0
-    """Whose call it is: a tenant has its share of the names that are resolved at once."""
+    """The tenant whose share of DNS lookups the call uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What the other side said."""
-
     status: int
     body: bytes
     content_type: str
     seconds: float
     headers: Mapping[str, str] = field(default_factory=dict)
-    """In any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpFailure:
-    """Why it said nothing that could be used."""
+    """Why there is no usable response."""
 
     state: CallState
     detail: str
     seconds: float
     permanent: bool = False
-    """The same call will never be made: its target is forbidden, or is none."""
+    """True if a retry is pointless: the target is forbidden or not a URL."""
 
 
 class HttpClient:
-    """A pool of connections. Redirects are not followed: they would lead round the guard."""
+    """A connection pool. It follows no redirects: they would bypass the guard."""
 
     def __init__(
-        self, destinations: CallPolicy, largest: int, look: ResolveHost | None = None
+        self, policy: CallPolicy, max_bytes: int, resolve: ResolveHost | None = None
     ) -> None:
-        self._destinations = destinations
-        self._largest = largest
-        self._look = look
-        self._target = lru_cache(MAX_CHECKED_URLS)(self._checked)
+        self._policy = policy
+        self._max_bytes = max_bytes
+        self._resolve = resolve
+        self._target = lru_cache(MAX_CHECKED_URLS)(self._parse)
         self._session: aiohttp.ClientSession | None = None
         self._resolver: GuardedResolver | None = None
 
     async def __aenter__(self) -> Self:
-        self._resolver = GuardedResolver(self._destinations, self._look)
+        self._resolver = GuardedResolver(self._policy, self._resolve)
         connector = aiohttp.TCPConnector(
             resolver=self._resolver,
-            limit=0,  # whoever calls has its own bounds
+            limit=0,  # the callers have limits
             use_dns_cache=False,
             keepalive_timeout=IDLE_SECONDS,
             ssl=ssl.create_default_context(),
@@ -103,7 +96,7 @@ class HttpClient:
             auto_decompress=True,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": USER_AGENT},
-            skip_auto_headers=("Content-Type",),  # what has no body has no kind
+            skip_auto_headers=("Content-Type",),  # a request without a body has no type
         )
         return self
 
@@ -114,31 +107,34 @@ class HttpClient:
             await self._resolver.close()
 
     async def call(self, request: HttpRequest) -> HttpResponse | HttpFailure:
-        """Make the call; every way it can go wrong is an answer of its own."""
+        """Make the call; every error becomes an HttpFailure."""
         began = time.monotonic()
-        hopeless = False
+        permanent = False
         LOOKUP_TENANT.set(request.tenant)
         try:
             return await (self._exchange if request.total else self._call)(request, began)
         except ForbiddenDestinationError as error:
-            state, detail, hopeless = CallState.ERROR, str(error), True
+            state, detail, permanent = CallState.ERROR, str(error), True
         except TimeoutError as error:
             state, detail = CallState.TIMEOUT, _late(error, request)
-        except aiohttp.ClientConnectorCertificateError:
-            state, detail = CallState.ERROR, UNTRUSTED
-        except aiohttp.ClientSSLError:
-            state, detail = CallState.ERROR, INSECURE
+        except aiohttp.ClientConnectorCertificateError as error:
+            state, detail = CallState.ERROR, untrusted(error.host)
+        except aiohttp.ClientSSLError as error:
+            state, detail = CallState.ERROR, insecure(error.host)
         except aiohttp.ClientConnectorError as error:
-            state, detail, hopeless = _unconnected(error)
+            state, detail, permanent = _unconnected(error)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, OSError):
             state, detail = CallState.CONNECTION_CLOSED, CLOSED_EARLY
         except (aiohttp.ClientError, ValueError) as error:
-            state, detail = CallState.ERROR, f"the call cannot be made: {type(error).__name__}"
-            hopeless = isinstance(error, ValueError | aiohttp.NonHttpUrlClientError)
-        return HttpFailure(state, detail, time.monotonic() - began, hopeless)
+            state, detail = (
+                CallState.ERROR,
+                f"the request could not be sent: {type(error).__name__}",
+            )
+            permanent = isinstance(error, ValueError | aiohttp.NonHttpUrlClientError)
+        return HttpFailure(state, detail, time.monotonic() - began, permanent)
 
     async def _call(self, request: HttpRequest, began: float) -> HttpResponse | HttpFailure:
-        # A server that sends a byte now and then must not hold a call for ever.
+        # Without an overall timeout, a server that sends a byte now and then holds a call for ever.
         async with asyncio.timeout(request.connect_timeout + request.read_timeout):
             return await self._exchange(request, began)
 
@@ -156,26 +152,26 @@ class HttpClient:
             body = await self._read(response, request.keep)
             seconds = time.monotonic() - began
             if body is None:
-                detail = f"the answer is larger than {self._largest} bytes"
+                detail = f"the answer is larger than {self._max_bytes} bytes"
                 return HttpFailure(CallState.ERROR, detail, seconds)
             kind, headers = response.content_type, response.headers
             return HttpResponse(response.status, body, kind, seconds, headers)
 
-    def _checked(self, url: str) -> URL:
-        """Where to call. Names are checked when they are resolved, which is each time."""
+    def _parse(self, url: str) -> URL:
+        """Parse and check a URL. Host names are checked later, each time they are resolved."""
         target = URL(url)
-        check_destination(target.host or "", target.port, self._destinations)
+        check_destination(target.host or "", target.port, self._policy)
         return target
 
     async def _read(self, response: aiohttp.ClientResponse, keep: int | None) -> bytes | None:
-        """The body, cut if it may be, or None if there is too much of it."""
-        most = self._largest if keep is None else keep
+        """Return the body, cut to `keep` bytes if given, or None if it is too large."""
+        limit = self._max_bytes if keep is None else keep
         chunks: list[bytes] = []
         size = 0
         async for chunk in response.content.iter_any():
             chunks.append(chunk)
             size += len(chunk)
-            if size > most:
+            if size > limit:
                 response.close()
                 return None if keep is None else b"".join(chunks)[:keep]
         return b"".join(chunks)
@@ -206,5 +202,27 @@ def _unconnected(error: aiohttp.ClientConnectorError) -> tuple[CallState, str, b
             return CallState.CONNECTION_CLOSED, str(cause), False
         cause = cause.__cause__ or getattr(cause, "os_error", None)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return CallState.CONNECTION_CLOSED, UNKNOWN_NAME, False
-    return CallState.CONNECTION_CLOSED, UNREACHABLE, False
+        return CallState.CONNECTION_CLOSED, unknown_host(error.host), False
+    return CallState.CONNECTION_CLOSED, unreachable(error.os_error, error.host, error.port), False
+
+
+# The failures that users see. `handlers/http/fast_client.py` reports the same.
+
+
+def untrusted(host: str) -> str:
+    return f"the TLS certificate of {host} is not trusted"
+
+
+def insecure(host: str) -> str:
+    return f"the TLS handshake with {host} failed"
+
+
+def unknown_host(host: str) -> str:
+    return f"DNS lookup failed for {host}"
+
+
+def unreachable(error: OSError, host: str, port: int | None) -> str:
+    if error.errno == errno.ECONNREFUSED:
+        return f"{host}:{port} refused the connection"
+    reason = os.strerror(error.errno) if error.errno else "no address of the host answered"
+    return f"{host}:{port} is unreachable: {reason}"

@@ -1,7 +1,6 @@
-"""HTTP/1.1 connections of our own: a request goes out in one piece, its answer comes back.
+"""A minimal HTTP/1.1 client connection: one request and one response at a time.
 
-A connection has one request at a time. What is on its way in a second one would not be known to
-have arrived, should the first end badly.
+There is no pipelining: if the first of two requests failed, nobody would know of the second.
 """
 
 import asyncio
@@ -12,39 +11,37 @@ from typing import NamedTuple, TypeAlias, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 MAX_HEAD_BYTES = 65_536
-"""Bytes of an answer's head. More is no answer."""
+"""Maximum size of the head of a response."""
 _FRAMING = 16
-"""Bytes around each byte of a body that are borne: chunks of one byte have five."""
+"""Tolerated framing bytes for each byte of a body: chunks of one byte have five."""
 _FRAMED = frozenset({b"content-length", b"transfer-encoding"})
 
 ConnectionKey: TypeAlias = tuple[str, str, int]
-"""Scheme, host and port: whose connection it is."""
+"""Scheme, host and port of the server."""
 
 
 class ClosedEarlyError(ConnectionError):
-    """It ended before the answer did."""
+    """The connection ended before the response did."""
 
 
 class StaleError(ClosedEarlyError):
-    """It had served before, and ended without a byte of this answer: nobody was there any more."""
+    """A reused connection ended without a byte of the response: the server had closed it."""
 
 
 class LongHeadError(HttpParserError):
-    """There is more around the answer than there is any use for."""
+    """The head or the framing of the response is too long."""
 
 
 class RawResponse(NamedTuple):
-    """What came back."""
-
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
     is_cut: bool
-    """There was more than was asked for; the rest is not read."""
+    """True if the body was longer than asked for; the rest is not read."""
 
 
 class Connection(asyncio.Protocol):
-    """One connection, as its transport sees it (`asyncio.Protocol`) and its parser (`on_...`)."""
+    """One connection: the transport calls it as `asyncio.Protocol`, the parser calls `on_...`."""
 
     def __init__(self, key: ConnectionKey, on_lost: Callable[["Connection"], None]) -> None:
         self.key = key
@@ -57,8 +54,8 @@ class Connection(asyncio.Protocol):
         self._outcome: asyncio.Future[RawResponse | Exception] | None = None
         self._expect(0)
 
-    def _expect(self, most: int) -> None:
-        self._most = most
+    def _expect(self, limit: int) -> None:
+        self._limit = limit
         self._received = 0
         self._size = 0
         self._status = 0
@@ -68,21 +65,21 @@ class Connection(asyncio.Protocol):
         self._is_complete = False
         self._is_reusable = False
 
-    async def send_request(self, message: bytes, most: int, seconds: float) -> RawResponse:
-        """Send a request and wait for its answer. Whoever stops waiting closes the connection.
+    async def send_request(self, message: bytes, limit: int, seconds: float) -> RawResponse:
+        """Send a request and wait for its response; a cancelled wait closes the connection.
 
-        Of a body longer than `most` bytes, so many and some more are read.
+        A body is read until it is longer than `limit` bytes, then cut to them.
 
         Raises:
-            TimeoutError: It took longer than it may.
-            ClosedEarlyError: The connection ended before.
-            HttpParserError: What came back is no answer.
+            TimeoutError: The response was not complete in time.
+            ClosedEarlyError: The connection ended before the response did.
+            HttpParserError: The response is not HTTP.
         """
         if self._outcome is not None:
-            raise RuntimeError("one at a time")
+            raise RuntimeError("a request is under way")
         if not self.is_open:
             raise ClosedEarlyError
-        self._expect(most)
+        self._expect(limit)
         loop = asyncio.get_running_loop()
         self._outcome = loop.create_future()
         timer = loop.call_later(seconds, self._fail, TimeoutError())
@@ -101,20 +98,19 @@ class Connection(asyncio.Protocol):
         return outcome
 
     def close(self) -> None:
-        """End it. What is still waited for will not come."""
+        """Close the connection; a pending request fails with ClosedEarlyError."""
         self._end(ClosedEarlyError())
         if self.is_open:
             self.is_open = False
             self._transport.abort()
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there."""
-        self._transport = cast("asyncio.Transport", transport)  # as every stream's is
+        self._transport = cast("asyncio.Transport", transport)
         self._parser = HttpResponseParser(self)
-        # What some servers write and every client reads. It leads nobody astray here: an answer is
-        # read for nobody else, and a connection with anything left after it is closed.
+        # Some servers send what is not quite HTTP, and every client accepts it. It is safe here:
+        # responses are not forwarded, and a connection with surplus data is closed.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -123,7 +119,7 @@ class Connection(asyncio.Protocol):
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """A piece of the answer. Where nothing was asked, nothing should come."""
+        """Feed a part of the response to the parser; unsolicited data closes the connection."""
         if self._outcome is None or self._outcome.done():
             self.close()
             return
@@ -135,13 +131,13 @@ class Connection(asyncio.Protocol):
             if not self._is_complete:
                 self._fail(error)
                 return
-        if self._is_complete or self._size > self._most:
+        if self._is_complete or self._size > self._limit:
             self._finish()
         elif self._received - _FRAMING * self._size > MAX_HEAD_BYTES:
             self._fail(LongHeadError())
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is over. An answer of no given length ends with it."""
+        """Finish the pending request: a response without a length ends with its connection."""
         self.is_open = False
         if self._has_served and not self._received:
             self._end(StaleError())
@@ -150,26 +146,25 @@ class Connection(asyncio.Protocol):
         else:
             self._finish()
         if hasattr(self, "_parser"):
-            del self._parser  # it knows this object: neither would go by itself
+            del self._parser  # breaks a reference cycle
         self._on_lost(self)
 
-    # What the parser tells.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
-        """Another answer, of which only one is waited for."""
+        """Close the connection after a second, unsolicited response."""
         if self._is_complete:
             self._is_reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or what comes after a body in its place."""
+        """Collect a header; trailers after the body are ignored."""
         if not self._is_headed:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """The head is there."""
         if self._is_complete:
             return
-        # If all that came is not too long, its head is not.
+        # Adding up the headers is needed only if everything received is longer than the limit.
         if self._received > MAX_HEAD_BYTES:
             length = sum(len(name) + len(value) for name, value in self._headers)
             if length > MAX_HEAD_BYTES:
@@ -178,13 +173,12 @@ class Connection(asyncio.Protocol):
         self._status = self._parser.get_status_code()
 
     def on_body(self, data: bytes) -> None:
-        """A part of the body."""
         if not self._is_complete:
             self._chunks.append(data)
             self._size += len(data)
 
     def on_message_complete(self) -> None:
-        """All of it is there; unless it only says that the answer will come."""
+        """Note the end of the response; an interim one (1xx) is followed by the real one."""
         if self._is_complete:
             return
         if self._status < 200:
@@ -194,16 +188,14 @@ class Connection(asyncio.Protocol):
         self._is_complete = True
         self._is_reusable = self._parser.should_keep_alive()
 
-    # Ends.
-
     def _is_framed(self) -> bool:
-        """Whether the answer has an end of its own, or not even a whole head."""
+        """Return True if the response has an explicit length, or its head is incomplete."""
         return not self._is_headed or any(name.lower() in _FRAMED for name, _ in self._headers)
 
     def _finish(self) -> None:
-        is_cut = self._size > self._most
-        body = b"".join(self._chunks)[: self._most]
-        self._chunks = []  # an idle connection holds nothing
+        is_cut = self._size > self._limit
+        body = b"".join(self._chunks)[: self._limit]
+        self._chunks = []  # an idle connection keeps no memory
         self._end(RawResponse(self._status, self._headers, body, is_cut))
         if is_cut or not self._is_reusable or self._transport.get_write_buffer_size():
             self.close()
@@ -220,8 +212,8 @@ class Connection(asyncio.Protocol):
 class IdleConnections:
     """Connections that wait for the next request; the one used last is used first."""
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most = most
+    def __init__(self, limit: int, seconds: float) -> None:
+        self._limit = limit
         self._seconds = seconds
         self._stacks: dict[ConnectionKey, list[Connection]] = {}
         self._by_age: dict[Connection, None] = {}
@@ -231,28 +223,28 @@ class IdleConnections:
         return len(self._by_age)
 
     def put(self, connection: Connection) -> None:
-        """Keep one. Where there are too many, the one that is idle longest is closed."""
+        """Keep a connection; beyond the limit, close the one that has been idle longest."""
         connection.idle_since = time.monotonic()
         self._stacks.setdefault(connection.key, []).append(connection)
         self._by_age[connection] = None
-        if len(self._by_age) > self._most:
+        if len(self._by_age) > self._limit:
             self._drop(next(iter(self._by_age)))
         if self._timer is None:
-            self._look_in(self._seconds)
+            self._schedule_check(self._seconds)
 
     def take(self, key: ConnectionKey) -> Connection | None:
-        """One that leads there, if one is open and not idle for too long."""
+        """Return an open connection to this server that has not been idle for too long."""
         stack = self._stacks.get(key)
         if stack is None:
             return None
         connection = stack[-1]
         if time.monotonic() - connection.idle_since > self._seconds:
-            return None  # nor are those below: they will be closed when they are looked at
+            return None  # those below are older; the next check closes them all
         self.forget(connection)
         return connection
 
     def forget(self, connection: Connection) -> None:
-        """It is not idle, or is no more."""
+        """Remove a connection that is in use again or closed."""
         if connection not in self._by_age:
             return
         del self._by_age[connection]
@@ -265,7 +257,6 @@ class IdleConnections:
             del self._stacks[connection.key]
 
     def close(self) -> None:
-        """End all of them."""
         for connection in list(self._by_age):
             self._drop(connection)
         if self._timer is not None:
@@ -276,16 +267,16 @@ class IdleConnections:
         self.forget(connection)
         connection.close()
 
-    def _look_in(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+    def _schedule_check(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._close_expired)
 
-    def _look(self) -> None:
-        """Close those whose time is over; come back when the next one's is."""
+    def _close_expired(self) -> None:
+        """Close the connections whose time is over and schedule the next check."""
         self._timer = None
         now = time.monotonic()
         for connection in list(self._by_age):
             left = connection.idle_since + self._seconds - now
             if left > 0:
-                self._look_in(left)
+                self._schedule_check(left)
                 return
             self._drop(connection)

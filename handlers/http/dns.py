@@ -1,8 +1,7 @@
-"""Names asked of the system, in threads of our own and a bounded number at a time.
+"""DNS lookups by the operating system, in a bounded number of threads shared fairly by tenants.
 
-A name whose server does not answer holds a thread until the system gives up. A tenant has half of
-the threads at most, and there is always one for the next; of one domain it has only a few. So
-whoever makes such names up keeps nobody else from being asked.
+A name whose server does not answer holds a thread until the system gives up. So a tenant may use at
+most half of the threads, and only a few of them for one domain.
 """
 
 import asyncio
@@ -24,53 +23,51 @@ MAX_CONCURRENT = 32
 MAX_CONCURRENT_PER_DOMAIN = 4
 """For one tenant."""
 MAX_WAITING = 500
-"""Names of one tenant that wait for room."""
+"""Queued lookups of one tenant."""
 
 LOOKUP_TENANT: ContextVar[int] = ContextVar("lookup_tenant", default=0)
-"""Whose call it is that names are resolved for: what lies between passes nothing on."""
+"""The tenant of the current call: aiohttp passes no argument through to its resolver."""
 _NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 
 class LookupsFullError(OSError):
-    """Too many names of this tenant wait to be resolved."""
+    """Too many DNS lookups of this tenant are queued."""
 
 
 class _Waiting(NamedTuple):
-    """A name that waits for room."""
-
     domain: str
     admitted: "asyncio.Future[None]"
 
 
 class HostLookups:
-    """Asks, as soon as there is room. Tenants take turns; what can go passes by what cannot."""
+    """Runs lookups as slots become free. Tenants take turns; a blocked lookup blocks no other."""
 
-    def __init__(self, look: ResolveHost | None = None) -> None:
+    def __init__(self, resolve: ResolveHost | None = None) -> None:
         self._threads: ThreadPoolExecutor | None = None
-        self._look = look or self._ask_system
-        self._room = SharedLimit(MAX_CONCURRENT)
+        self._resolve = resolve or self._ask_system
+        self._slots = SharedLimit(MAX_CONCURRENT)
         self._domains: Counter[tuple[int, str]] = Counter()
         self._waiting: dict[int, list[_Waiting]] = {}
 
     async def resolve(
         self, tenant: int, host: str, port: int, family: socket.AddressFamily
     ) -> "asyncio.Future[list[ResolveResult]]":
-        """Wait for room, then begin; it goes on, and keeps its room, if nobody waits any more.
+        """Wait for a slot and start the lookup, which runs to its end even if its caller gives up.
 
         Raises:
-            LookupsFullError: Too many names of this tenant wait already.
+            LookupsFullError: Too many lookups of this tenant are queued.
         """
         domain = registrable_domain(host)
         if self._fits(tenant, domain):
             self._enter(tenant, domain)
         else:
             await self._wait(tenant, domain)
-        asking = asyncio.ensure_future(self._look(host, port, family))
+        asking = asyncio.ensure_future(self._resolve(host, port, family))
         asking.add_done_callback(lambda _: self._leave(tenant, domain))
         return asking
 
     def close(self) -> None:
-        """Let the threads go; one that still asks ends with its answer."""
+        """Release the threads; a running lookup ends by itself."""
         if self._threads is not None:
             self._threads.shutdown(wait=False)
             self._threads = None
@@ -78,7 +75,7 @@ class HostLookups:
     async def _wait(self, tenant: int, domain: str) -> None:
         waiting = self._waiting.setdefault(tenant, [])
         if len(waiting) >= MAX_WAITING:
-            raise LookupsFullError("too many names of this tenant wait to be resolved")
+            raise LookupsFullError("too many DNS lookups of this tenant are queued")
         one = _Waiting(domain, asyncio.get_running_loop().create_future())
         waiting.append(one)
         try:
@@ -95,14 +92,14 @@ class HostLookups:
 
     def _fits(self, tenant: int, domain: str) -> bool:
         is_busy = self._domains[tenant, domain] >= MAX_CONCURRENT_PER_DOMAIN
-        return not is_busy and self._room.fits(tenant, 1, 0.0)
+        return not is_busy and self._slots.fits(tenant, 1, 0.0)
 
     def _enter(self, tenant: int, domain: str) -> None:
-        self._room.take(tenant, 1)
+        self._slots.take(tenant, 1)
         self._domains[tenant, domain] += 1
 
     def _leave(self, tenant: int, domain: str) -> None:
-        self._room.release(tenant, 1)
+        self._slots.release(tenant, 1)
         self._domains[tenant, domain] -= 1
         if not self._domains[tenant, domain]:
             del self._domains[tenant, domain]
@@ -140,7 +137,7 @@ def _addresses(host: str, port: int, family: socket.AddressFamily) -> list[Resol
     return [
         ResolveResult(
             hostname=host,
-            # As numbers, with the scope that an address of the local link has.
+            # In numeric form, with the scope of a link-local address.
             host=socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0],
             port=port,
             family=kind,

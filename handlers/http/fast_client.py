@@ -1,8 +1,7 @@
-"""The calls of `handlers/http/client.py` at a fraction of their cost, for those that are many.
+"""The calls of `handlers/http/client.py` at a fraction of their cost, for deliveries.
 
-The same guard, bounds and words. Requests are written and answers read by
-`handlers/http/connection.py` alone; what is left out is what no delivery needs: redirects, proxies,
-cookies, HEAD, timeouts of single parts of an answer.
+Guard, limits and failures are the same. It leaves out what no delivery needs: redirects, proxies,
+cookies, HEAD, and timeouts for single parts of an answer.
 """
 
 import asyncio
@@ -27,15 +26,15 @@ from core.shared.media_types import BYTES, media_type
 from handlers.http.client import (
     CLOSED_EARLY,
     IDLE_SECONDS,
-    INSECURE,
     MAX_CHECKED_URLS,
-    UNKNOWN_NAME,
-    UNREACHABLE,
-    UNTRUSTED,
     USER_AGENT,
     HttpFailure,
     HttpRequest,
     HttpResponse,
+    insecure,
+    unknown_host,
+    unreachable,
+    untrusted,
 )
 from handlers.http.connection import (
     ClosedEarlyError,
@@ -53,42 +52,41 @@ from handlers.http.guarded_resolver import (
 )
 
 MAX_IDLE = 1_000
-"""Connections that are kept for later, to all targets together."""
+"""Idle connections that are kept, to all targets together."""
 _NEXT_ADDRESS = 0.25
-"""Seconds after which the next address of a name is tried beside the one before."""
-_PACKED = frozenset({"gzip", "x-gzip", "deflate"})
-_EITHER = 32 + zlib.MAX_WBITS
-"""As zlib has it: packed in one way or the other, its first bytes tell."""
+"""Seconds after which the next address of a host is tried as well (happy eyeballs)."""
+_COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS  # zlib tells them apart by their first bytes
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """An address, read and checked."""
+    """A URL, parsed and checked."""
 
     key: ConnectionKey
     path: str
     lines: dict[str, str]
-    """Headers that each request to it has, unless it sets them itself, by their names."""
+    """Default header lines by name; a request may override them."""
 
 
 class _NoCallError(Exception):
-    """There is no connection, for this reason."""
+    """No connection could be made."""
 
-    def __init__(self, state: CallState, detail: str, hopeless: bool = False) -> None:
+    def __init__(self, state: CallState, detail: str, permanent: bool = False) -> None:
         super().__init__(detail)
-        self.state, self.detail, self.permanent = state, detail, hopeless
+        self.state, self.detail, self.permanent = state, detail, permanent
 
 
 class FastHttpClient:
-    """A pool of connections. Each leads to an address that the guard let pass when it was made."""
+    """A connection pool. Each connection goes to an address that the guard permitted."""
 
     def __init__(
-        self, destinations: CallPolicy, largest: int, look: ResolveHost | None = None
+        self, policy: CallPolicy, max_bytes: int, resolve: ResolveHost | None = None
     ) -> None:
-        self._destinations = destinations
-        self._largest = largest
-        self._resolver = GuardedResolver(destinations, look)
-        self._target = lru_cache(MAX_CHECKED_URLS)(self._checked)
+        self._policy = policy
+        self._max_bytes = max_bytes
+        self._resolver = GuardedResolver(policy, resolve)
+        self._target = lru_cache(MAX_CHECKED_URLS)(self._parse)
         self._idle = IdleConnections(MAX_IDLE, IDLE_SECONDS)
         self._connections: set[Connection] = set()
         self._all_gone = asyncio.Event()
@@ -99,7 +97,7 @@ class FastHttpClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End everything; calls under way have their connection closed."""
+        """Close all connections, those of calls under way too."""
         self._tls = None
         await self._resolver.close()
         self._idle.close()
@@ -110,52 +108,54 @@ class FastHttpClient:
             await self._all_gone.wait()
 
     async def call(self, request: HttpRequest) -> HttpResponse | HttpFailure:
-        """Make the call; every way it can go wrong is an answer of its own.
+        """Make the call; every error becomes an HttpFailure.
 
-        The read timeout is that of the whole answer; unless `total`, the one for connecting is
-        added to it.
+        The read timeout covers the whole answer; unless `total`, the connect timeout is added.
         """
         began = time.monotonic()
-        hopeless = False
+        permanent = False
         try:
             return self._answer(await self._exchange(request, began), request, began)
         except ForbiddenDestinationError as error:
-            state, detail, hopeless = CallState.ERROR, str(error), True
+            state, detail, permanent = CallState.ERROR, str(error), True
         except _NoCallError as error:
-            state, detail, hopeless = error.state, error.detail, error.permanent
+            state, detail, permanent = error.state, error.detail, error.permanent
         except TimeoutError:
             state, detail = CallState.TIMEOUT, f"no answer within {request.read_timeout:g} s"
         except ClosedEarlyError:
             state, detail = CallState.CONNECTION_CLOSED, CLOSED_EARLY
         except (HttpParserError, HttpParserUpgrade, ValueError) as error:
-            state, detail = CallState.ERROR, f"the call cannot be made: {type(error).__name__}"
-            hopeless = isinstance(error, ValueError)
-        return HttpFailure(state, detail, time.monotonic() - began, hopeless)
+            state, detail = (
+                CallState.ERROR,
+                f"the request could not be sent: {type(error).__name__}",
+            )
+            permanent = isinstance(error, ValueError)
+        return HttpFailure(state, detail, time.monotonic() - began, permanent)
 
     async def _exchange(self, request: HttpRequest, began: float) -> RawResponse:
         if self._tls is None:
             raise RuntimeError("not opened")
         target = self._target(request.url)
         message = encode_request(request, target)
-        most = self._largest if request.keep is None else request.keep
+        limit = self._max_bytes if request.keep is None else request.keep
         seconds = request.read_timeout + (0.0 if request.total else request.connect_timeout)
         connection = self._idle.take(target.key)
         if connection is not None:
             try:
-                return await self._ask(connection, message, most, seconds)
+                return await self._ask(connection, message, limit, seconds)
             except StaleError:
-                # It was closed while the request was on its way to it. Whoever sends deliveries
-                # sends them at least once anyway.
+                # The server closed the connection while the request was under way. Sending it again
+                # is safe: deliveries are made at least once.
                 pass
         ends = began + seconds
         LOOKUP_TENANT.set(request.tenant)
         connection = await self._connect(target.key, request, ends - time.monotonic())
-        return await self._ask(connection, message, most, ends - time.monotonic())
+        return await self._ask(connection, message, limit, ends - time.monotonic())
 
     async def _ask(
-        self, connection: Connection, message: bytes, most: int, seconds: float
+        self, connection: Connection, message: bytes, limit: int, seconds: float
     ) -> RawResponse:
-        reply = await connection.send_request(message, most, seconds)
+        reply = await connection.send_request(message, limit, seconds)
         if connection.is_open:
             self._idle.put(connection)
         return reply
@@ -167,20 +167,18 @@ class FastHttpClient:
             [(name.decode("latin-1"), value.decode("latin-1")) for name, value in reply.headers]
         )
         body, is_cut = reply.body, reply.is_cut
-        most = self._largest if request.keep is None else request.keep
-        if headers.get("Content-Encoding", "").lower() in _PACKED:
-            body, is_cut = decompress(body, most, is_cut)
+        limit = self._max_bytes if request.keep is None else request.keep
+        if headers.get("Content-Encoding", "").lower() in _COMPRESSED:
+            body, is_cut = decompress(body, limit, is_cut)
         seconds = time.monotonic() - began
         if is_cut and request.keep is None:
-            detail = f"the answer is larger than {self._largest} bytes"
+            detail = f"the answer is larger than {self._max_bytes} bytes"
             return HttpFailure(CallState.ERROR, detail, seconds)
         kind = headers.get("Content-Type", BYTES)
         return HttpResponse(reply.status, body, media_type(kind), seconds, headers)
 
-    # Connections.
-
     async def _connect(self, key: ConnectionKey, request: HttpRequest, left: float) -> Connection:
-        """A new connection, to one of the addresses that may be called."""
+        """Connect to one of the permitted addresses of the host."""
         clock = asyncio.timeout(min(request.connect_timeout, left))
         try:
             async with clock:
@@ -188,12 +186,13 @@ class FastHttpClient:
         except (ForbiddenDestinationError, ClosedEarlyError):
             raise
         except ssl.SSLCertVerificationError:
-            raise _NoCallError(CallState.ERROR, UNTRUSTED) from None
+            raise _NoCallError(CallState.ERROR, untrusted(key[1])) from None
         except ssl.SSLError:
-            raise _NoCallError(CallState.ERROR, INSECURE) from None
-        except OSError:
+            raise _NoCallError(CallState.ERROR, insecure(key[1])) from None
+        except OSError as error:
             if not clock.expired():
-                raise _NoCallError(CallState.CONNECTION_CLOSED, UNREACHABLE) from None
+                detail = unreachable(error, *key[1:])
+                raise _NoCallError(CallState.CONNECTION_CLOSED, detail) from None
             if left < request.connect_timeout:
                 raise
             detail = f"no connection within {request.connect_timeout:g} s"
@@ -212,9 +211,9 @@ class FastHttpClient:
             except LookupsFullError as error:
                 raise _NoCallError(CallState.CONNECTION_CLOSED, str(error)) from None
             except OSError:
-                raise _NoCallError(CallState.CONNECTION_CLOSED, UNKNOWN_NAME) from None
+                raise _NoCallError(CallState.CONNECTION_CLOSED, unknown_host(host)) from None
             return [_address(one["host"], one["port"]) for one in found]
-        return [_address(host, port)]  # checked when the target was read
+        return [_address(host, port)]  # checked with the URL
 
     async def _open(self, key: ConnectionKey, addresses: list[AddrInfoType]) -> Connection:
         scheme, host, _ = key
@@ -242,19 +241,21 @@ class FastHttpClient:
             self._all_gone.set()
         self._idle.forget(connection)
 
-    def _checked(self, url: str) -> RequestTarget:
-        """Where to call. Names are checked when they are resolved, for each connection.
+    def _parse(self, url: str) -> RequestTarget:
+        """Parse and check a URL.
+
+        Host names are checked when they are resolved, for each connection.
 
         Raises:
-            ForbiddenDestinationError: It may not be called.
-            ValueError: It is no address that can be.
+            ForbiddenDestinationError: The policy forbids it.
+            ValueError: It is not an http or https URL.
         """
         read = URL(url)
-        check_destination(read.host or "", read.port, self._destinations)
+        check_destination(read.host or "", read.port, self._policy)
         host, port = read.raw_host, read.port
         if read.scheme not in {"http", "https"} or not host or not port:
-            raise ValueError("no address of a web server")
-        check_destination(host, port, self._destinations)
+            raise ValueError("not an http or https URL")
+        check_destination(host, port, self._policy)
         lines = {
             "host": f"Host: {read.host_port_subcomponent}\r\n",
             "user-agent": f"User-Agent: {USER_AGENT}\r\n",
@@ -269,10 +270,10 @@ class FastHttpClient:
 
 
 def encode_request(request: HttpRequest, target: RequestTarget) -> bytes:
-    """A request as it goes over the wire. Of headers that differ in case the last is sent.
+    """Serialize a request. Of headers that differ only in case the last one is sent.
 
     Raises:
-        ValueError: Something in it would end a line, or its answer could not be read.
+        ValueError: It contains a line break, or its method has no answer that can be read.
     """
     body = request.body or b""
     lines = target.lines.copy()
@@ -283,23 +284,23 @@ def encode_request(request: HttpRequest, target: RequestTarget) -> bytes:
     head = f"{request.method} {target.path} HTTP/1.1\r\n{''.join(lines.values())}\r\n"
     ends = len(lines) + 2
     if head.count("\r") != ends or head.count("\n") != ends or "\0" in head:
-        raise ValueError("a line within a line")
+        raise ValueError("a line break in the head")
     if request.method in {"HEAD", "CONNECT"}:
-        raise ValueError("a method whose answer has no body of its own")
+        raise ValueError(f"the method {request.method} is not supported")
     return head.encode() + body
 
 
-def decompress(body: bytes, most: int, is_cut: bool) -> tuple[bytes, bool]:
-    """So much of what a packed body has in it, and whether there is more.
+def decompress(body: bytes, limit: int, is_cut: bool) -> tuple[bytes, bool]:
+    """Decompress up to `limit` bytes of a body; return them, and True if there is more.
 
-    Nobody is asked to pack answers. What cannot be unpacked stays as it came.
+    We never ask for compression; a body that cannot be decompressed is returned unchanged.
     """
-    unpacking = zlib.decompressobj(_EITHER)
+    unpacking = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
-        found = unpacking.decompress(body, most + 1)
+        found = unpacking.decompress(body, limit + 1)
     except zlib.error:
         return body, is_cut
-    return found[:most], is_cut or len(found) > most
+    return found[:limit], is_cut or len(found) > limit
 
 
 def _address(host: str, port: int) -> AddrInfoType:

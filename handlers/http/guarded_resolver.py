@@ -1,7 +1,7 @@
-"""Names resolved to addresses that may be called, and to no others.
+"""Resolves host names to permitted addresses only.
 
-The connection is made to the very address that was checked, so a name that leads elsewhere a
-moment later leads nowhere. What was checked is good for some seconds, for all who ask.
+The connection is made to the very address that was checked, so that a DNS answer that changes in
+between (rebinding) has no effect. Permitted addresses are cached for some seconds.
 """
 
 import asyncio
@@ -19,15 +19,17 @@ from handlers.http.dns import LOOKUP_TENANT, HostLookups, ResolveHost
 CACHE_SECONDS = 5.0
 MAX_CACHED = 1_000
 
+_RULE = "it is neither public nor in MUSTER_CALL_NETWORKS"
+
 _Name: TypeAlias = tuple[str, int, socket.AddressFamily]
 
 
 class ForbiddenDestinationError(OSError):
-    """The target is not to be called from here."""
+    """The call policy forbids this destination."""
 
 
 class _Asking:
-    """One question, and how many wait for its answer."""
+    """A lookup under way, and how many callers wait for it."""
 
     def __init__(self, task: "asyncio.Task[list[ResolveResult]]") -> None:
         self.task = task
@@ -35,33 +37,33 @@ class _Asking:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves by the system, then lets pass what the policy permits. Each name is asked once."""
+    """Resolves names by the system and filters the addresses by the call policy."""
 
     def __init__(
         self,
-        destinations: CallPolicy,
-        look: ResolveHost | None = None,
+        policy: CallPolicy,
+        resolve: ResolveHost | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._destinations = destinations
-        self._lookups = HostLookups(look)
+        self._policy = policy
+        self._lookups = HostLookups(resolve)
         self._monotonic = monotonic
-        self._kept: dict[_Name, tuple[list[ResolveResult], float]] = {}
-        # By tenant: nobody waits for room that somebody else has not got.
+        self._cache: dict[_Name, tuple[list[ResolveResult], float]] = {}
+        # By tenant: a lookup never waits for the slot of another tenant.
         self._asking: dict[tuple[int, _Name], _Asking] = {}
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Every permitted address of a host.
+        """Return every permitted address of a host. Concurrent calls share one lookup.
 
         Raises:
-            ForbiddenDestinationError: It has none.
+            ForbiddenDestinationError: The host has no permitted address.
         """
         name = (host, port, family)
-        kept = self._kept.get(name)
-        if kept is not None and self._monotonic() < kept[1]:
-            return kept[0]
+        cached = self._cache.get(name)
+        if cached is not None and self._monotonic() < cached[1]:
+            return cached[0]
         key = (LOOKUP_TENANT.get(), name)
         asking = self._asking.get(key)
         if asking is None:
@@ -72,24 +74,25 @@ class GuardedResolver(AbstractResolver):
             return await asyncio.shield(asking.task)
         finally:
             asking.waiting -= 1
-            if not asking.waiting:  # nobody is left who wants to know
+            if not asking.waiting:
                 self._forget(key, asking.task)
                 asking.task.cancel()
 
     async def close(self) -> None:
-        """Ask nothing new."""
         self._lookups.close()
 
     async def _resolve(self, tenant: int, name: _Name) -> list[ResolveResult]:
         host = name[0]
         found = await asyncio.shield(await self._lookups.resolve(tenant, *name))
-        permitted = [one for one in found if self._destinations.permits(one["host"])]
+        permitted = [one for one in found if self._policy.permits(one["host"])]
         if not permitted:
-            raise ForbiddenDestinationError(f"{host} leads to an address that may not be called")
-        self._kept.pop(name, None)
-        self._kept[name] = (permitted, self._monotonic() + CACHE_SECONDS)
-        if len(self._kept) > MAX_CACHED:
-            del self._kept[next(iter(self._kept))]
+            raise ForbiddenDestinationError(
+                f"{host} resolves to an address that may not be called: {_RULE}"
+            )
+        self._cache.pop(name, None)
+        self._cache[name] = (permitted, self._monotonic() + CACHE_SECONDS)
+        if len(self._cache) > MAX_CACHED:
+            del self._cache[next(iter(self._cache))]
         return permitted
 
     def _forget(self, key: tuple[int, _Name], task: "asyncio.Task[list[ResolveResult]]") -> None:
@@ -100,29 +103,31 @@ class GuardedResolver(AbstractResolver):
     def _answered(self, key: tuple[int, _Name], task: "asyncio.Task[list[ResolveResult]]") -> None:
         self._forget(key, task)
         if not task.cancelled():
-            task.exception()  # told to those who waited; if all have left, to nobody
+            task.exception()  # retrieved, so that asyncio does not log it when no caller is left
 
 
-def check_destination(host: str, port: int | None, destinations: CallPolicy) -> None:
-    """What can be said of a place before its name is resolved: the port, and a literal address.
+def check_destination(host: str, port: int | None, policy: CallPolicy) -> None:
+    """Check the port, and the host if it is a literal address.
 
     Raises:
-        ForbiddenDestinationError: It may not be called, or is spelled in an odd way.
+        ForbiddenDestinationError: The policy forbids it, or it is no valid IP address.
     """
-    if port is not None and not destinations.permits_port(port):
-        raise ForbiddenDestinationError(f"port {port} may not be called")
-    _check_literal(host, destinations)
+    if port is not None and not policy.permits_port(port):
+        raise ForbiddenDestinationError(
+            f"port {port} may not be called: it is not in MUSTER_CALL_PORTS"
+        )
+    _check_literal(host, policy)
 
 
-def _check_literal(host: str, destinations: CallPolicy) -> None:
-    """An address in place of a name is never resolved, so it is checked by itself."""
+def _check_literal(host: str, policy: CallPolicy) -> None:
+    """Check an address that stands in place of a name, since it is never resolved."""
     bare = host.strip("[]")
     try:
         ipaddress.ip_address(bare.partition("%")[0])
     except ValueError:
-        # What a connector takes for an address, it hands to the system, which knows more spellings.
+        # The system accepts more spellings of an IP address than Python does: refuse those.
         if ":" in bare or bare.replace(".", "").isdigit():
-            raise ForbiddenDestinationError(f"{bare} is no address") from None
+            raise ForbiddenDestinationError(f"{bare} is not a valid IP address") from None
         return  # a name
-    if not destinations.permits(bare):
-        raise ForbiddenDestinationError(f"{bare} may not be called")
+    if not policy.permits(bare):
+        raise ForbiddenDestinationError(f"{bare} may not be called: {_RULE}")

@@ -1,6 +1,6 @@
-"""Addresses that deliveries go to, checked when somebody names them.
+"""Checks the target URL of a delivery when a user sets it.
 
-A name is looked up for each delivery, so only what stands there literally can be refused here.
+Host names are resolved for each delivery, so only literal addresses can be refused here.
 """
 
 from yarl import URL
@@ -11,25 +11,25 @@ from handlers.http.guarded_resolver import ForbiddenDestinationError, check_dest
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port: whoever answers there is shown the credentials."""
+    """Return scheme, host and port: the server that is shown the credentials."""
     target = URL(url)
     return f"{target.scheme}://{target.host}:{target.port}"
 
 
-def check_target(url: str, destinations: CallPolicy, field: str) -> None:
-    """Let pass what deliveries can be sent to.
+def check_target(url: str, policy: CallPolicy, field: str) -> None:
+    """Check that deliveries can be sent to this URL.
 
     Raises:
-        InvalidError: It is no address at all, or one that may not be called.
+        InvalidError: It is not an http or https URL, or the policy forbids it.
     """
     try:
         target = URL(url)
         host, port = target.host, target.port
     except ValueError:
-        raise InvalidError(field, "an http or https address") from None
+        raise InvalidError(field, "a URL that begins with http:// or https://") from None
     if target.scheme not in {"http", "https"} or not host or not port:
-        raise InvalidError(field, "an http or https address")
+        raise InvalidError(field, "a URL that begins with http:// or https://")
     try:
-        check_destination(host, port, destinations)
+        check_destination(host, port, policy)
     except ForbiddenDestinationError as error:
         raise InvalidError(field, f"an address that may be called: {error}") from None

@@ -1,4 +1,4 @@
-"""A delivery made: one signed POST, and what its answer means."""
+"""Sends one delivery as a signed POST and interprets the response."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,14 +10,14 @@ from handlers.http.client import HttpFailure, HttpRequest, HttpResponse
 
 MAX_CONNECT_SECONDS = 10.0
 MAX_ANSWER_BYTES = 32_768
-"""Bytes of an answer that are looked at: more than are stored, and any acknowledgement."""
+"""Bytes of an answer that are read: more than are stored, and enough for an acknowledgement."""
 
 
 class HttpCaller(Protocol):
-    """Whoever makes calls: `QuickCalls`, or `Outbound`."""
+    """Makes HTTP calls: `FastHttpClient`, or `HttpClient`."""
 
     async def call(self, request: HttpRequest) -> HttpResponse | HttpFailure:
-        """Make one; never raises."""
+        """Make one call; never raises."""
 
 
 class Webhooks:
@@ -28,7 +28,7 @@ class Webhooks:
         self._now = now
 
     async def send(self, job: ClaimedJob, profile: DeliveryProfile) -> DeliveryAttempt:
-        """Make the delivery once; never raises. It takes a second more than it may at most."""
+        """Make one attempt; never raises. It ends at most a second after its timeout."""
         began_at = self._now()
         body, content_type = body_of(job)
         answer = await self._caller.call(

@@ -271,7 +271,7 @@ async def test_nobody_is_there(webhooks: Webhooks) -> None:
         job = delivery(f"http://127.0.0.1:{free.getsockname()[1]}/")
         sent = await webhooks.send(job, PROFILE)
     assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
-    assert sent.error == "no connection: it is refused or unreachable"
+    assert sent.error == f"{job.target_url[7:-1]} refused the connection"
     assert sent.counts_as_failure
 
 
@@ -285,7 +285,7 @@ async def test_a_connection_that_is_closed_early(webhooks: Webhooks, part: bytes
     async with serving(behave) as server:
         sent = await webhooks.send(delivery(server.url), PROFILE)
     assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
-    assert sent.error == "the connection was closed before the answer"
+    assert sent.error == "the connection was closed before the answer was complete"
     assert len(server.requests) == 1, "trying again is decided elsewhere"
 
 
@@ -293,7 +293,7 @@ async def test_a_connection_that_is_closed_early(webhooks: Webhooks, part: bytes
 async def test_what_is_no_answer_may_be_one_later(webhooks: Webhooks, raw: bytes) -> None:
     sent = await sent_to(webhooks, raw)
     assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
-    assert (sent.error or "").startswith("the call cannot be made: ")
+    assert (sent.error or "").startswith("the request could not be sent: ")
 
 
 async def test_a_certificate_that_nobody_known_has_signed(
@@ -303,7 +303,7 @@ async def test_a_certificate_that_nobody_known_has_signed(
         job = delivery(server.url.replace("http:", "https:"))
         sent = await webhooks.send(job, PROFILE)
     assert (sent.status, sent.error_type) == (AttemptStatus.CONNECTION_ERROR, ErrorType.TRANSIENT)
-    assert sent.error == "the server's certificate is not to be trusted"
+    assert sent.error == "the TLS certificate of 127.0.0.1 is not trusted"
     assert server.requests == []
 
 
@@ -327,5 +327,6 @@ async def test_loopback_has_to_be_allowed() -> None:
         FastHttpClient(CallPolicy(), LARGEST) as caller,
     ):
         sent = await Webhooks(caller, time.time).send(delivery(server.url), PROFILE)
-    assert (sent.permanent, sent.error) == (True, "127.0.0.1 may not be called")
+    refusal = "127.0.0.1 may not be called: it is neither public nor in MUSTER_CALL_NETWORKS"
+    assert (sent.permanent, sent.error) == (True, refusal)
     assert server.connections == 0

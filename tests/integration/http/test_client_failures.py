@@ -44,7 +44,7 @@ async def test_a_refused_connection(outbound: Client) -> None:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
         answer = await failed(outbound, url)
     assert answer.state is CallState.CONNECTION_CLOSED
-    assert answer.detail == "no connection: it is refused or unreachable"
+    assert answer.detail == f"127.0.0.1:{url[17:-1]} refused the connection"
 
 
 async def test_a_connection_that_is_never_taken(outbound: Client) -> None:
@@ -82,7 +82,10 @@ async def test_a_name_goes_where_it_was_checked_to_lead(
         assert names["turns.example"] == []
         assert (server.connections, inside.connections) == (1, 0)
     assert answer.state is CallState.ERROR
-    assert answer.detail == "turns.example leads to an address that may not be called"
+    assert answer.detail == (
+        "turns.example resolves to an address that may not be called: "
+        "it is neither public nor in MUSTER_CALL_NETWORKS"
+    )
     assert b"turns.example" in server.requests[0]
 
 
@@ -96,7 +99,7 @@ async def test_a_connection_that_is_closed_without_an_answer(outbound: Client) -
     async with serving(behave) as server:
         answer = await failed(outbound, server.url)
     assert answer.state is CallState.CONNECTION_CLOSED
-    assert answer.detail == "the connection was closed before the answer"
+    assert answer.detail == "the connection was closed before the answer was complete"
     assert len(server.requests) == 1, "it is not asked again: it may have done what was asked"
 
 
@@ -218,7 +221,7 @@ async def test_a_certificate_that_nobody_known_has_signed(outbound: Client, tmp_
     async with serving(replying(OK), ssl=secured(tmp_path)) as server:
         answer = await failed(outbound, server.url.replace("http:", "https:"))
     assert answer.state is CallState.ERROR
-    assert answer.detail == "the server's certificate is not to be trusted"
+    assert answer.detail == "the TLS certificate of 127.0.0.1 is not trusted"
     assert server.requests == []
 
 
@@ -237,7 +240,7 @@ async def test_a_certificate_of_a_known_authority_serves_its_own_name_only(
             await outbound.call(request(server.url.replace("http:", "https:"))), HttpResponse
         )
         answer = await failed(outbound, f"https://other.example:{server.port}/")
-    assert answer.detail == "the server's certificate is not to be trusted"
+    assert answer.detail == "the TLS certificate of other.example is not trusted"
     assert len(server.requests) == 1
 
 
@@ -248,7 +251,10 @@ async def test_a_server_without_tls_where_tls_is_expected(outbound: Client) -> N
 
     async with serving(behave) as server:
         answer = await failed(outbound, server.url.replace("http:", "https:"))
-    assert (answer.state, answer.detail) == (CallState.ERROR, "no secure connection can be made")
+    assert (answer.state, answer.detail) == (
+        CallState.ERROR,
+        "the TLS handshake with 127.0.0.1 failed",
+    )
 
 
 @pytest.mark.parametrize("headers", [{"X-A": "a\r\nX-B: b"}, {"X\r\nY": "z"}])

@@ -135,7 +135,7 @@ async def test_one_request_at_a_time() -> None:
     connection, wire = connected()
     asking = asyncio.ensure_future(connection.send_request(b"GET", 10, 5.0))
     await asyncio.sleep(0)
-    with pytest.raises(RuntimeError, match="one at a time"):
+    with pytest.raises(RuntimeError, match="a request is under way"):
         await connection.send_request(b"GET", 10, 5.0)
     connection.data_received(LENGTH)
     assert ((await asking).body, wire.written) == (b"hello", [b"GET"])

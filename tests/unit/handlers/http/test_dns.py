@@ -148,7 +148,7 @@ async def test_what_is_given_up_while_it_waits_for_room_leaves_nothing_behind() 
     await asyncio.gather(*asking[:10])
     assert not resolver._lookups._waiting
     assert not resolver._lookups._domains
-    assert resolver._lookups._room.taken == 0
+    assert resolver._lookups._slots.taken == 0
     await resolver.close()
 
 

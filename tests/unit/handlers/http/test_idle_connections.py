@@ -64,7 +64,7 @@ async def test_one_that_is_idle_too_long_is_not_used(clock: Clock) -> None:
     assert idle.take(KEY) is None
     (new,) = kept(idle, 1)
     assert [idle.take(KEY), idle.take(KEY)] == [new, None]
-    idle._look()
+    idle._close_expired()
     assert (old.is_open, new.is_open, len(idle)) == (False, True, 0)
     idle.close()
 
