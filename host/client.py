@@ -1,4 +1,4 @@
-"""Other local commands join the running instance as one more driver."""
+"""Connects local commands to the running instance as one more Ray driver."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from host.ray.node import joined
 
 
 def running_instance(data_dir: Path) -> HostInstance:
-    """The instance that runs on a data folder."""
+    """Return the instance that runs on a data folder; raise HostError if none does."""
     places = instance_paths(data_dir)
     instance = read_instance(places)
     if instance is None or find_process(instance.host) is None:
@@ -22,7 +22,7 @@ def running_instance(data_dir: Path) -> HostInstance:
 
 @contextmanager
 def connect(data_dir: Path) -> Iterator[HostInstance]:
-    """Join the Ray node of a running instance for as long as the block lasts."""
+    """Connect to the Ray node of a running instance while the block runs."""
     instance = running_instance(data_dir)
     if instance.ray_address is None:
         raise HostError(f"The host on {instance.data_dir} is {instance.stage}; try again.")

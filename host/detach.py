@@ -1,4 +1,4 @@
-"""A host in the background: started in a session of its own, with its output in a file."""
+"""Starts a host in the background: in a session of its own, with its output in a file."""
 
 import os
 import signal
@@ -20,10 +20,10 @@ STOP_WITHIN = 15.0
 def spawn_detached(
     command: Sequence[str], data_dir: Path, *, quiet: float = MAX_SECONDS_WITHOUT_PROGRESS + 30.0
 ) -> HostInstance:
-    """Start `command` in the background and return once its host says that it is up.
+    """Start `command` in the background and return once its host reports that it is up.
 
-    It has `quiet` seconds for each step: a little more than it gives itself, and its own word is
-    the better one.
+    Each step of the start may take `quiet` seconds: a little more than the host allows itself,
+    since the host reports the better reason.
     """
     places = instance_paths(data_dir)
     prepare_data_dir(places)
@@ -38,7 +38,7 @@ def spawn_detached(
 
 
 def last_lines(path: Path, lines: int = LINES_SHOWN) -> str:
-    """The last lines of a log file."""
+    """Return the last lines of a log file."""
     try:
         with path.open(errors="replace") as file:
             return "".join(deque(file, maxlen=lines)).rstrip()
@@ -47,7 +47,7 @@ def last_lines(path: Path, lines: int = LINES_SHOWN) -> str:
 
 
 def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
-    """Start `command` in a session of its own, its output in a fresh `log`; its process number."""
+    """Start `command` in a new session, its output in a fresh `log`; return its pid."""
     # Not subprocess.Popen: it wants to own the child, and this one outlives us.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     return os.posix_spawnp(
@@ -94,7 +94,7 @@ def _give_up(pid: int) -> None:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child of ours has ended; takes note of its end."""
+    """Return True if a child of this process has ended, and reap it."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:

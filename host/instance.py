@@ -1,4 +1,4 @@
-"""Who runs on a data folder: the lock that admits one host, and the file that describes it."""
+"""The lock that admits one host per data folder, and the file that describes that host."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ from host.processes import ProcessIdentity
 
 
 class HostStage(StrEnum):
-    """How far a host has come."""
+    """How far a host has started."""
 
     STARTING = "starting"
     UP = "up"
@@ -25,7 +25,7 @@ class HostStage(StrEnum):
 
 
 class KafkaLink(BaseModel, frozen=True):
-    """The Kafka that a host works with; `broker` tells which one it is where the host runs it."""
+    """The Kafka that a host uses; `broker` describes it if the host runs it."""
 
     bootstrap: str
     broker: str | None = None
@@ -49,12 +49,11 @@ class HostInstance(BaseModel, frozen=True):
 
     @property
     def pid(self) -> int:
-        """The host's process number."""
         return self.host.pid
 
 
 def read_instance(places: InstancePaths) -> HostInstance | None:
-    """What the last host wrote; None where there is none, or no whole one."""
+    """Read the file of the last host; None if it is missing or incomplete."""
     try:
         return HostInstance.model_validate_json(places.instance.read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -64,12 +63,11 @@ def read_instance(places: InstancePaths) -> HostInstance | None:
 
 
 def write_instance(places: InstancePaths, instance: HostInstance) -> None:
-    """Replace the file in one step, readable by its owner only."""
     write_private(places.instance, instance.model_dump_json(indent=2))
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read; a reader sees the old text or the new."""
+    """Replace a file atomically, readable by its owner only."""
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -96,7 +94,7 @@ def sole_host(places: InstancePaths) -> Iterator[None]:
 
 
 def is_locked(places: InstancePaths) -> bool:
-    """Whether a host lives on this data folder."""
+    """Return True if a host runs on this data folder."""
     try:
         descriptor = os.open(places.lock, os.O_RDWR)
     except FileNotFoundError:
@@ -113,7 +111,7 @@ def is_locked(places: InstancePaths) -> bool:
 
 
 def already_running_error(places: InstancePaths) -> HostError:
-    """Why a second host may not start here."""
+    """Say why a second host may not start here."""
     found = read_instance(places)
     who = f"pid {found.pid}, {found.url}" if found else "still starting"
     return HostError(

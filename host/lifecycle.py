@@ -1,4 +1,4 @@
-"""The life of a host: claim the data folder, come up, wait, go down; and how others end it."""
+"""The life of a host: claim the data folder, start, watch, stop; and how others stop it."""
 
 import os
 import time
@@ -44,7 +44,7 @@ WATCH_EVERY = 1.0
 
 @contextmanager
 def claim(data_dir: Path, options: NodeOptions, say: Say) -> Iterator[InstancePaths]:
-    """Become the only host of a data folder, with what an earlier one left behind removed."""
+    """Become the only host of a data folder, and remove what an earlier one left behind."""
     places = instance_paths(data_dir)
     prepare_data_dir(places)
     with sole_host(places):
@@ -65,7 +65,7 @@ def claim(data_dir: Path, options: NodeOptions, say: Say) -> Iterator[InstancePa
 def ray_up(
     places: InstancePaths, options: NodeOptions, signals: StopSignals, say: Say
 ) -> Iterator[RayNode]:
-    """Run Ray for as long as the block lasts; leaves no process, however the block ends."""
+    """Run Ray while the block runs; leave no process, however the block ends."""
     started = time.monotonic()
     try:
         node = RayNode.start(places, options)
@@ -103,7 +103,7 @@ def announce(places: InstancePaths, node: RayNode, kafka: KafkaLink | None = Non
 
 
 def watch(node: RayNode) -> None:
-    """Wait until a signal ends the wait; raises when Ray has ended by itself."""
+    """Wait for a signal; raise HostError if Ray ends by itself."""
     while True:
         dead = node.dead_processes()
         if dead:
@@ -126,7 +126,7 @@ def down(data_dir: Path, *, within: float = 20.0) -> str:
 
 
 def end_leftovers(places: InstancePaths) -> int:
-    """End what a dead host left behind; returns how many processes that were."""
+    """End the processes that a dead host left behind; return their number."""
     instance = read_instance(places)
     recorded = instance.processes if instance else ()
     found = len(_left_by(places, recorded))
@@ -143,7 +143,7 @@ def end_leftovers(places: InstancePaths) -> int:
 
 
 def kill(places: InstancePaths) -> None:
-    """End everything in the run folder without asking."""
+    """Kill every process of the run folder."""
     terminate_all(lambda: find_processes_in(places.run_dir), grace=0.0, within=2.0)
 
 

@@ -1,4 +1,4 @@
-"""Where one instance keeps its files: what lasts in the data folder, what does not in /tmp."""
+"""The files of an instance: lasting ones in the data folder, temporary ones in /tmp."""
 
 import hashlib
 import os
@@ -24,37 +24,37 @@ class InstancePaths:
 
     @property
     def instance(self) -> Path:
-        """Who runs here: `Instance` as JSON."""
+        """Describes the host that runs here: `HostInstance` as JSON."""
         return self.data_dir / "instance.json"
 
     @property
     def lock(self) -> Path:
-        """Held by the host for as long as it lives."""
+        """Held by the host as long as it lives."""
         return self.data_dir / "lock"
 
     @property
     def token(self) -> Path:
-        """The secret that every Ray process shows to the others."""
+        """The secret by which Ray's processes authenticate each other."""
         return self.data_dir / "ray-token"
 
     @property
     def secret_key(self) -> Path:
-        """The keys that secrets are encrypted under, where no setting has them."""
+        """The encryption keys, where no setting has them."""
         return self.data_dir / "secret_key"
 
     @property
     def log(self) -> Path:
-        """Output of a detached host."""
+        """The output of a detached host."""
         return self.data_dir / "muster.log"
 
     @property
     def kept_logs(self) -> Path:
-        """Ray's logs of the last run, kept for whoever asks what happened."""
+        """Ray's logs of the last run."""
         return self.data_dir / "ray-logs"
 
     @property
     def kafka(self) -> Path:
-        """The embedded Kafka: its data, its settings and its log."""
+        """Data, configuration and log of the embedded Kafka."""
         return self.data_dir / "kafka"
 
     @property
@@ -69,14 +69,14 @@ class InstancePaths:
 
 
 def instance_paths(data_dir: Path) -> InstancePaths:
-    """Name the places of an instance; touches no file."""
+    """Return the paths of an instance; touches no file."""
     data_dir = Path(os.path.realpath(data_dir.expanduser()))
     key = hashlib.sha256(f"{os.getuid()}:{data_dir}".encode()).hexdigest()[:8]
     return InstancePaths(data_dir, RUN_ROOT / f"muster-{key}")
 
 
 def prepare_data_dir(places: InstancePaths) -> None:
-    """Make the data folder and prove that it can be written."""
+    """Make the data folder and check that it is writable."""
     try:
         places.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=places.data_dir):
@@ -89,7 +89,7 @@ def prepare_data_dir(places: InstancePaths) -> None:
 
 
 def prepare_run_dir(places: InstancePaths) -> None:
-    """Make a fresh run folder that nobody else can enter."""
+    """Make a fresh run folder that no other user can enter."""
     try:
         _make_private(places.run_dir)
         places.haproxy.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Ports: the one that was asked for, and free ones for what Ray would put on fixed numbers."""
+"""Checks the requested port, and finds free ones for what Ray would put on fixed ports."""
 
 import errno
 import hashlib
@@ -21,7 +21,7 @@ SINGLES = range(10_000, 20_000)
 
 
 def require_free(host: str, port: int) -> None:
-    """Say in one sentence why `port` cannot be used, before anything has started."""
+    """Raise HostError if `port` cannot be used, before anything has started."""
     try:
         _bind(host, port)
     except OSError as error:
@@ -35,18 +35,18 @@ def require_free(host: str, port: int) -> None:
 
 
 def dial_host(host: str) -> str:
-    """The address at which a local client reaches a server that listens on `host`."""
+    """Return the address at which a local client reaches a server that listens on `host`."""
     return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)  # noqa: S104
 
 
 def url_of(host: str, port: int) -> str:
-    """The URL of a server that listens on `host`, for a client on this machine."""
+    """Return the URL of a server that listens on `host`, for a client on this machine."""
     name = dial_host(host)
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def free_port() -> int:
-    """A port that is free on loopback at this moment, and that no outgoing connection takes."""
+    """Return a port that is free on loopback now and that no outgoing connection is given."""
     for _ in range(100):
         port = SINGLES[secrets.randbelow(len(SINGLES))]
         if all_free([port]):
@@ -55,14 +55,14 @@ def free_port() -> int:
 
 
 def stable_port(folder: Path, among: range) -> int:
-    """The same port for the same folder as long as it can be had, so that clients find it again."""
+    """Return a port derived from the folder, so that clients find it again after a restart."""
     digest = hashlib.sha256(os.fsencode(folder)).digest()
     usual = among[int.from_bytes(digest[:4]) % len(among)]
     return usual if all_free([usual]) else free_port()
 
 
 def free_block(seed: int) -> range:
-    """A block of ports of which the first are free; different seeds begin at different blocks."""
+    """Return a block of ports whose first are free; different seeds begin at different blocks."""
     first = seed % len(BLOCKS)
     for start in (*BLOCKS[first:], *BLOCKS[:first]):
         if all_free(range(start, start + 4)):
@@ -71,7 +71,7 @@ def free_block(seed: int) -> range:
 
 
 def all_free(ports: Iterable[int]) -> bool:
-    """Whether nobody listens on any of these ports of loopback."""
+    """Return True if nobody listens on any of these loopback ports."""
     try:
         for port in ports:
             _bind(LOOPBACK, port)

@@ -1,4 +1,4 @@
-"""The processes of an instance: how they are recognised, and how they are ended."""
+"""The processes of an instance: how they are identified and ended."""
 
 import os
 import time
@@ -12,7 +12,7 @@ PROCESS_GONE = (psutil.NoSuchProcess, psutil.ZombieProcess)
 
 
 class ProcessIdentity(BaseModel, frozen=True):
-    """A process that can be found again: the system may give its number to another one."""
+    """Identifies a process for good: the system may reuse its pid."""
 
     pid: int
     born: str
@@ -20,7 +20,7 @@ class ProcessIdentity(BaseModel, frozen=True):
 
 
 def identify_process(pid: int) -> ProcessIdentity | None:
-    """Mark a running process."""
+    """Return the identity of a running process."""
     try:
         return ProcessIdentity(pid=pid, born=_birth_of(pid), name=psutil.Process(pid).name())
     except (FileNotFoundError, ProcessLookupError, *PROCESS_GONE):
@@ -28,7 +28,7 @@ def identify_process(pid: int) -> ProcessIdentity | None:
 
 
 def find_process(mark: ProcessIdentity) -> psutil.Process | None:
-    """The marked process if it still runs; never another one with its number."""
+    """Return the process if it still runs; never another one with its pid."""
     now = identify_process(mark.pid)
     if now is None or now.born != mark.born:
         return None
@@ -44,7 +44,7 @@ def _birth_of(pid: int) -> str:
 
 
 def find_processes_in(run_dir: Path) -> list[psutil.Process]:
-    """All processes that work in the run folder, whoever their parent is by now.
+    """Find all processes that work in the run folder, whatever their parent is.
 
     Ray's processes overwrite their command line and environment with a title, so the working
     folder is what tells them: the host starts Ray there and nothing else.
@@ -53,7 +53,7 @@ def find_processes_in(run_dir: Path) -> list[psutil.Process]:
 
 
 def process_name(process: psutil.Process) -> str:
-    """What it is called; empty if it has ended."""
+    """Return the name of a process; empty if it has ended."""
     try:
         return process.name()
     except PROCESS_GONE:
@@ -63,7 +63,7 @@ def process_name(process: psutil.Process) -> str:
 def terminate_all(
     list_processes: Callable[[], Iterable[psutil.Process]], *, grace: float, within: float = 10.0
 ) -> list[psutil.Process]:
-    """Ask what `look` finds to end, then kill it; returns what could not be ended.
+    """Terminate the listed processes, then kill them; return those that could not be ended.
 
     It looks again each round: a process that is being ended may have started one more.
     """

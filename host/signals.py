@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal ask the host to stop; a second Ctrl-C does not ask."""
+"""Ctrl-C, SIGTERM and a closed terminal stop the host gracefully; a second Ctrl-C kills it."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ MAX_SIGNAL_DELAY = 15.0
 
 
 class StopRequested(KeyboardInterrupt):
-    """Raised in the main thread by the first signal, whatever it was doing."""
+    """Raised in the main thread by the first signal, whatever the thread was doing."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -44,7 +44,6 @@ class StopSignals:
         self.received: int | None = None
 
     def install(self) -> None:
-        """Take the signals over."""
         signal.signal(signal.SIGALRM, self._repeat)
         for number in SIGNALS:
             # `nohup` says by an ignored SIGHUP that the terminal does not matter.
@@ -53,7 +52,7 @@ class StopSignals:
 
     @contextmanager
     def watchdog(self) -> Iterator[None]:
-        """End everything from another thread where the main one does not get to hear a signal."""
+        """Kill everything from another thread if the main one does not react to a signal."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)  # Python insists
         threading.Thread(target=self._watch, args=(reader,), daemon=True).start()
@@ -72,14 +71,14 @@ class StopSignals:
                     os._exit(128 + told[0])
 
     def begin_stop(self) -> None:
-        """Say that the host is stopping already, so that a Ctrl-C now means: at once."""
+        """Note that the host is stopping, so that a Ctrl-C from now on kills it."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self._stopping_since is None:
             self._stopping_since = time.monotonic()
 
     @contextmanager
     def defer(self) -> Iterator[None]:
-        """Let a block that must not be cut in two finish before a signal is heeded."""
+        """Let a block that must not be interrupted finish before a signal takes effect."""
         self._held = True
         try:
             yield
@@ -108,7 +107,7 @@ class StopSignals:
 
 
 def _is_heard(error: BaseException | None) -> bool:
-    """Whether a wish to stop is being followed: by whoever handles this, or what came of it."""
+    """Return True if a stop is being handled: this error is one, or was caused by one."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -116,7 +115,7 @@ def _is_heard(error: BaseException | None) -> bool:
 
 @contextmanager
 def keeping_sigterm() -> Iterator[None]:
-    """Undo that `ray.init` takes SIGTERM for itself; one that comes meanwhile waits its turn."""
+    """Undo that `ray.init` takes over SIGTERM; one that arrives meanwhile is delivered after."""
     if threading.current_thread() is not threading.main_thread():
         yield  # Ray leaves the signals alone here, and so must we
         return
@@ -131,7 +130,7 @@ def keeping_sigterm() -> Iterator[None]:
 
 @contextmanager
 def _dropped_in_silence() -> Iterator[None]:
-    """A wish that Python drops comes again: no reason to print where it was dropped."""
+    """Print nothing when Python drops a StopRequested: it is raised again."""
     before = sys.unraisablehook
 
     def tell(dropped: "sys.UnraisableHookArgs") -> None:
@@ -149,7 +148,7 @@ def _dropped_in_silence() -> Iterator[None]:
 def stop_on_signals(
     kill: Callable[[], None], heard_within: float = MAX_SIGNAL_DELAY
 ) -> Iterator[StopSignals]:
-    """Let signals stop the host; `kill` must end everything without asking."""
+    """Let signals stop the host; `kill` must end everything at once."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("Signals are received in the main thread only.")
     before = {number: signal.getsignal(number) for number in (*SIGNALS, signal.SIGALRM)}

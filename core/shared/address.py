@@ -1,4 +1,4 @@
-"""How a correlation is named, and where its name leads."""
+"""The address of a correlation: tenant, execution id and correlation id."""
 
 import hashlib
 
@@ -10,7 +10,7 @@ _NODE_NAMESPACE = bytes.fromhex("6d7573746572500080006e6f64650000")
 
 
 class Address(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Both ids and the tenant: an event must name all three to reach a correlation."""
+    """The three ids that an event must name to reach a correlation."""
 
     tenant: int
     execution_id: str
@@ -33,12 +33,12 @@ class Address(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def correlation_prefix(tenant: int, correlation_id: str) -> bytes:
-    """The half of a key that all executions of one correlation id share."""
+    """Return the half of a key that all executions of one correlation id share."""
     return hashlib.blake2b(_shared(tenant, correlation_id), digest_size=8).digest()
 
 
 def shard_of(key: bytes, shards: int) -> int:
-    """Which of `shards` hosts this key."""
+    """Return the number of the shard that hosts this key."""
     return int.from_bytes(key[8:16], "big") % shards
 
 
@@ -57,7 +57,7 @@ def correlation_id_for_node(tenant: int, execution_id: str, node_id: str) -> str
 
 
 def check_id(value: object) -> str | None:
-    """The id as text if it can serve as one, else None."""
+    """Return the id as text, or None if the value cannot be an id."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if abs(value) < _TOO_LONG else None
     if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH:
@@ -66,7 +66,7 @@ def check_id(value: object) -> str | None:
 
 
 def _key_of(tenant: int, execution_id: str, correlation_id: str) -> bytes:
-    """The first half depends on tenant and correlation id only.
+    """Hash the address so that the first half depends on tenant and correlation id only.
 
     So one index also answers "does this correlation id exist under another execution?".
     """

@@ -1,7 +1,7 @@
-"""How long to wait before trying again. Chance comes in as an argument."""
+"""Exponential backoff. Jitter is an argument, so that the result is reproducible."""
 
 
 def backoff(attempt: int, *, base: float, cap: float, jitter: float) -> float:
-    """Seconds before try `attempt + 1`; doubles up to `cap`, spread over its upper half."""
+    """Return the seconds before try `attempt + 1`, doubled each time up to `cap`, half random."""
     ceiling = min(cap, base * (1 << min(attempt, 30)))
     return ceiling * (0.5 + jitter / 2)

@@ -1,4 +1,4 @@
-"""Which addresses Muster may call, and at which ports.
+"""Which IP addresses and ports Muster may call.
 
 Addresses are asked for after names are resolved: for each that they led to.
 """
@@ -51,18 +51,17 @@ _SPECIAL = _networks((*_SPECIAL_V4, *_SPECIAL_V6))
 
 
 class CallPolicy:
-    """Public addresses, and whatever networks are allowed beside them; at all ports, or at some."""
+    """Permits public addresses and the `allowed` networks, at all ports or at the given ones."""
 
     def __init__(self, allowed: Iterable[str] = (), ports: Iterable[PortRange] = ()) -> None:
         self._allowed = _networks(allowed)
         self._ports = tuple(ports)
 
     def permits_port(self, port: int) -> bool:
-        """Whether this port may be called; each, if none are named."""
         return not self._ports or any(first <= port <= last for first, last in self._ports)
 
     def permits(self, address: str) -> bool:
-        """Whether this address may be called; anything that is not one may not."""
+        """Return True if `address` is an IP address that may be called."""
         try:
             # A zone only says which interface a link-local address is behind.
             found = ipaddress.ip_address(address.partition("%")[0])
@@ -81,7 +80,7 @@ def _is_in(address: IpAddress, networks: Iterable[IpNetwork]) -> bool:
 
 
 def parse_networks(text: str) -> tuple[str, ...]:
-    """The networks of a setting: comma-separated, or the word `loopback`.
+    """Parse the comma-separated networks of a setting; `loopback` is one of them.
 
     Raises:
         ValueError: One of them is no network.
@@ -96,7 +95,7 @@ def parse_networks(text: str) -> tuple[str, ...]:
 
 
 def parse_ports(text: str) -> tuple[PortRange, ...]:
-    """The ports of a setting: comma-separated, each alone or from-to; none is all.
+    """Parse the comma-separated ports and ranges of a setting; an empty text is all ports.
 
     Raises:
         ValueError: One of them is no port.

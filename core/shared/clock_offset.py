@@ -1,4 +1,4 @@
-"""How far a remote clock is from the local monotonic one, estimated from timed readings.
+"""Estimates the offset of a remote clock from the local monotonic clock by timed readings.
 
 A reading that took a round trip of `r` seconds tells the offset to within `r / 2`. The one with the
 least round trip of the last minute counts. A reading whose bounds exclude that estimate proves that
@@ -15,7 +15,7 @@ DRIFT = 0.05
 
 
 class Reading(NamedTuple):
-    """One measurement: when it ended on the local clock, what it says, and its round trip."""
+    """One measurement: its end on the local clock, the offset, and the round trip in seconds."""
 
     at: float
     offset: float
@@ -23,7 +23,7 @@ class Reading(NamedTuple):
 
 
 class ClockOffset:
-    """Keeps the readings of the last minute and tells which offset to believe."""
+    """Keeps the readings of the last minute and derives the offset from the best one."""
 
     def __init__(self, guess: float) -> None:
         self.value = guess

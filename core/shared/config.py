@@ -1,4 +1,4 @@
-"""Plain, frozen configuration: what actors and replicas are given. Nothing here reads anything."""
+"""The frozen configuration of actors and replicas. Nothing here reads the environment."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +9,7 @@ from core.shared.quotas import QuotaLimits
 
 
 class Placement(StrEnum):
-    """Where a correlation lives: in a shared shard, or in a Ray actor of its own."""
+    """Where a correlation runs: in a shared shard, or in a Ray actor of its own."""
 
     SHARDED = "sharded"
     DEDICATED = "dedicated"
@@ -17,7 +17,7 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Every process of one Muster gets the same. Times are in seconds."""
+    """The configuration that all processes of one instance share. Times are in seconds."""
 
     dsn: str = field(repr=False)
     secret_keys: tuple[bytes, ...] = field(default=(), repr=False)

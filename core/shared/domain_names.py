@@ -1,4 +1,4 @@
-"""Which names belong to one owner, as far as can be told without the list of public suffixes."""
+"""Which host names belong to one owner, estimated without the list of public suffixes."""
 
 _SUFFIX_WORDS = frozenset(
     {"ac", "co", "com", "edu", "gob", "gov", "gouv", "info", "mil", "name", "net", "org", "sch"}
@@ -9,7 +9,7 @@ _SHORT = 3
 
 
 def registrable_domain(host: str) -> str:
-    """Return the part of a name that somebody registered: two labels, or three.
+    """Return the registered part of a host name: its last two labels, or three.
 
     Under a country's label the second one is often the registry's too (co.uk, com.au, or.jp), so
     that the owner's is the third. Of a name that is wrongly given three, only names below the same

@@ -25,7 +25,7 @@ class MusterError(Exception):
 
 
 class InvalidError(MusterError):
-    """The request breaks a rule; `field` names where, `expected` says what would be right."""
+    """The request breaks a rule; `field` names the place, `expected` says what would be right."""
 
     def __init__(self, field: str, expected: str, status: int = 422) -> None:
         super().__init__(field, expected, status)
@@ -36,7 +36,7 @@ class InvalidError(MusterError):
 
 
 class NotFoundError(MusterError):
-    """No such thing for this tenant."""
+    """The tenant has no such thing."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
@@ -47,7 +47,7 @@ class NotFoundError(MusterError):
 
 
 class ConflictError(MusterError):
-    """What is stored contradicts the request."""
+    """The request contradicts what is stored."""
 
 
 class DeniedError(MusterError):
@@ -62,15 +62,15 @@ class DeniedError(MusterError):
 
 
 class UnauthenticatedError(DeniedError):
-    """The caller did not prove who it is."""
+    """The caller did not prove its identity."""
 
 
 class ForbiddenError(DeniedError):
-    """The caller is known and may not do this."""
+    """The caller is known but lacks the permission."""
 
 
 class QuotaExceededError(MusterError):
-    """A tenant has stored, or set up, as much as it may; `quota` names the limit."""
+    """The tenant has used up the quota that `quota` names."""
 
     def __init__(self, quota: str, limit: int, retry_after: int | None = None) -> None:
         super().__init__(quota, limit, retry_after)
@@ -81,7 +81,7 @@ class QuotaExceededError(MusterError):
 
 
 class TransientError(MusterError):
-    """Try the same request again after `retry_after` seconds."""
+    """The same request may succeed after `retry_after` seconds."""
 
     retryable = True
 
@@ -94,8 +94,8 @@ class TransientError(MusterError):
 
 
 class OverloadedError(TransientError):
-    """A queue is full; nothing was taken."""
+    """A queue is full; nothing was accepted."""
 
 
 class UnavailableError(TransientError):
-    """A part we need did not answer in time; the request may or may not have been taken."""
+    """A part of Muster did not answer in time; the request may or may not have been accepted."""

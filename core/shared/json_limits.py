@@ -1,4 +1,4 @@
-"""Which JSON the product carries: what every parser, encoder and column on its way can take."""
+"""Which JSON documents every parser, encoder and column of the product can carry."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ MAX_DEPTH = 64
 
 
 def check_plain(document: dict[str, Any]) -> dict[str, Any]:
-    """The document unchanged; raises ValueError that names the first place that is not plain."""
+    """Return the document unchanged; raise ValueError naming the first part that is not plain."""
     _check(document, "", MAX_NESTING)
     return document
 
@@ -45,7 +45,7 @@ def _is_text(value: str) -> bool:
 
 
 def is_deeper(document: Any, levels: int) -> bool:
-    """Whether lists and maps stand in each other more than `levels` times."""
+    """Return True if lists and maps are nested more than `levels` deep."""
     layer = [document] if isinstance(document, dict | list) else []
     for _ in range(levels):
         layer = [

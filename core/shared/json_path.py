@@ -1,4 +1,4 @@
-"""Reading values out of JSON documents by direct key, dotted path or indexed path."""
+"""Reads values out of JSON documents by key, dotted path or indexed path."""
 
 import re
 from collections.abc import Collection
@@ -12,7 +12,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[([0-9]{1,9})\]")
 
 
 class _Missing:
-    """Told apart from null, which is a value."""
+    """A sentinel, because null is a value."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -22,7 +22,7 @@ MISSING = _Missing()
 
 
 def document_of(payload: bytes) -> Any:
-    """The JSON in these bytes, or MISSING if they are not JSON that can be read."""
+    """Decode JSON; return MISSING if the bytes are not JSON."""
     try:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -33,7 +33,7 @@ _skip = msgspec.json.Decoder(msgspec.Raw)
 
 
 def is_json(payload: bytes) -> bool:
-    """Whether these bytes are JSON. Builds nothing: that would take many times their size."""
+    """Return True if these bytes are JSON, without building values many times their size."""
     try:
         _skip.decode(payload)
         return payload.isascii() or bool(payload.decode())
@@ -42,13 +42,13 @@ def is_json(payload: bytes) -> bool:
 
 
 def json_or_text(payload: bytes) -> msgspec.Raw | str:
-    """JSON as it came; any other bytes as text, so that nothing is hidden."""
+    """Return JSON unchanged and any other bytes as text, so that nothing is hidden."""
     return msgspec.Raw(payload) if is_json(payload) else payload.decode("utf-8", "replace")
 
 
 @lru_cache(maxsize=1024)
 def parse_path(path: str) -> tuple[str | int, ...] | None:
-    """The steps of `a.b[0].c`, or None if it is not a path."""
+    """Split `a.b[0].c` into its steps; return None if it is not a path."""
     steps: list[str | int] = []
     position = 0
     while position < len(path):
@@ -64,7 +64,7 @@ def parse_path(path: str) -> tuple[str | int, ...] | None:
 
 
 def find(document: Any, path: str) -> Any:
-    """The value at `path`, or MISSING. A key spelled exactly like the path comes first."""
+    """Return the value at `path`, or MISSING. A key spelled exactly like the path goes first."""
     if isinstance(document, dict) and path in document:
         return document[path]
     steps = parse_path(path)
@@ -79,7 +79,7 @@ def find(document: Any, path: str) -> Any:
 
 
 def without(document: Any, names: Collection[str], depth: int = 32) -> Any:
-    """The document without these keys, through nested maps down to `depth`."""
+    """Copy the document without these keys, in nested maps down to `depth` too."""
     if not isinstance(document, dict) or depth == 0:
         return document
     return {
@@ -91,7 +91,7 @@ def without(document: Any, names: Collection[str], depth: int = 32) -> Any:
 
 
 def without_path(document: Any, path: str) -> Any:
-    """The document without the key at `path`; a place in a list stays, so that no other moves."""
+    """Copy the document without the key at `path`. List items stay, so that no other item moves."""
     steps = parse_path(path)
     if steps is None or isinstance(steps[-1], int):
         return document
@@ -116,7 +116,7 @@ def _has(value: Any, step: str | int) -> bool:
 
 
 def equal_json(expected: Any, actual: Any) -> bool:
-    """Equality as JSON sees it: true is not 1, 1 is 1.0."""
+    """Compare as JSON does: true is not 1, but 1 is 1.0."""
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is actual
     if isinstance(expected, dict) and isinstance(actual, dict):

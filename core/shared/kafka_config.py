@@ -1,18 +1,18 @@
-"""How Muster talks to Kafka: plain and frozen, as every process gets it."""
+"""The frozen Kafka configuration that every process is given."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
 class StartOffset(StrEnum):
-    """Where a topic is read from that has never been read before."""
+    """Where reading begins on a topic that has no committed offset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
 
 
 class CompletionPolicy(StrEnum):
-    """Which waits tell Kafka of their end."""
+    """Which waits publish their end to Kafka."""
 
     ASKED = "asked"
     ALL = "all"
@@ -20,7 +20,7 @@ class CompletionPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaConfig:
-    """One cluster, one consumer group."""
+    """One cluster and one consumer group."""
 
     bootstrap: str
     group: str = "muster"

@@ -1,4 +1,4 @@
-"""What a tenant may store, a day and in all, and how many it may have of what it sets up."""
+"""The quotas of a tenant: storage per day and in total, and the number of things it may define."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ DAY = 86_400.0
 
 
 class StoredKind(StrEnum):
-    """What is counted when it is stored."""
+    """Kinds of rows that are counted when they are stored."""
 
     WAITS = "waits"
     WAIT_EVENTS = "wait_events"
@@ -21,7 +21,7 @@ class StoredKind(StrEnum):
 
 
 class Quota(StrEnum):
-    """A limit of a tenant, by the name that people see."""
+    """A quota of a tenant, by its name in the API."""
 
     ROWS_PER_DAY = "rowsPerDay"
     BYTES_PER_DAY = "bytesPerDay"
@@ -36,7 +36,7 @@ class Quota(StrEnum):
 
     @property
     def setting(self) -> str:
-        """The name of the setting that limits every tenant."""
+        """The setting that limits every tenant."""
         words = "".join(f"_{letter}" if letter.isupper() else letter for letter in self.value)
         return f"tenant_{words.lower()}"
 
@@ -49,7 +49,7 @@ COUNTED: Final = tuple(quota for quota in Quota if quota not in PER_DAY | STORED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLimits:
-    """The limits of a tenant; 0 is none."""
+    """The limits of a tenant; 0 means no limit."""
 
     rows_per_day: int = 1_000_000_000
     bytes_per_day: int = 500_000_000_000
@@ -70,7 +70,7 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageUsage:
-    """What a tenant has stored today, and what of its rows is still kept."""
+    """Rows and bytes that a tenant stored today, and that are still stored."""
 
     rows_today: int = 0
     bytes_today: int = 0
@@ -78,7 +78,7 @@ class StorageUsage:
     stored_bytes: int = 0
 
     def of(self, quota: Quota) -> int:
-        """Return what counts against a quota of what is stored."""
+        """Return what counts against a storage quota."""
         return {
             Quota.ROWS_PER_DAY: self.rows_today,
             Quota.BYTES_PER_DAY: self.bytes_today,
@@ -88,7 +88,7 @@ class StorageUsage:
 
 
 def limit_of(quota: Quota, limits: QuotaLimits, own: Mapping[str, int]) -> int | None:
-    """Return a tenant's limit: its own if it has one, else that of all; None if there is none."""
+    """Return the tenant's own limit if it has one, else the common one; None means no limit."""
     value = own.get(quota.value)
     return limits.of(quota) if value is None else value or None
 
@@ -96,7 +96,7 @@ def limit_of(quota: Quota, limits: QuotaLimits, own: Mapping[str, int]) -> int |
 def exhausted_quota(
     usage: StorageUsage, limits: QuotaLimits, own: Mapping[str, int]
 ) -> tuple[Quota, int] | None:
-    """Return the first quota of what is stored that is used up, with its limit."""
+    """Return the first storage quota that is used up, with its limit."""
     for quota in (*sorted(STORED), *sorted(PER_DAY)):
         limit = limit_of(quota, limits, own)
         if limit is not None and usage.of(quota) >= limit:
@@ -105,7 +105,7 @@ def exhausted_quota(
 
 
 def days_kept(early_ttl: float, retention: float) -> dict[StoredKind, int]:
-    """Return for how many days before today rows of each kind may still be there.
+    """Return for how many days rows of each kind may be stored after the day they were written.
 
     Whole days: what was stored yesterday morning counts until tonight.
     """

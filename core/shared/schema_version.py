@@ -1,4 +1,4 @@
-"""Whether code and a database's schema fit each other.
+"""Decides whether code and the schema of a database are compatible.
 
 A release and the one before it may run side by side on the schema of the newer one. So each
 migration says how old code may be that still works behind it: by default as old as the last
@@ -16,7 +16,7 @@ def number_of(migration: str) -> str:
 
 
 def schema_problem(own: Sequence[str], applied: Mapping[str, str | None]) -> str | None:
-    """Tell in a sentence why code must not work on a schema; None if it may.
+    """Say in a sentence why this code must not run on a schema; None if it may.
 
     Args:
         own: The names of the migrations that this version of the code brings, in order.

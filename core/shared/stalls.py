@@ -1,4 +1,4 @@
-"""Which work of a part has not got on for too long, although there is some to be done."""
+"""Finds actors that answer but make no progress although they have work."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ UNMEASURED = "cannot be measured"
 
 
 def stalled_work(stalled: Mapping[str, float]) -> dict[str, float]:
-    """Return the work that has stood still for too long, with its seconds."""
+    """Return the work that has stalled for too long, with the seconds."""
     return {
         work: seconds
         for work, seconds in stalled.items()
@@ -21,7 +21,7 @@ def stalled_work(stalled: Mapping[str, float]) -> dict[str, float]:
 
 
 def stall_of(report: Mapping[str, Any]) -> str | None:
-    """Tell why an actor that answers does not get on, by its report; None if it does."""
+    """Say what an actor's report shows as stalled; None if nothing is."""
     measured = report.get("stalled")
     if measured is None:
         return UNMEASURED

@@ -1,4 +1,4 @@
-"""How tenants share something of which there is only so much: places, messages, bytes.
+"""Shares a limited amount (slots, messages, bytes) fairly between tenants.
 
 A tenant may hold as much as is free. Alone it has half, two who both want more have a third each,
 and so on: whoever comes next always finds room, however many are there already and however long
@@ -16,7 +16,7 @@ CONTESTED_FOR = 10.0
 
 
 class SharedLimit:
-    """Counts what each tenant holds of a limit.
+    """Counts how much of a limit each tenant holds.
 
     With `whole_if_alone`, a tenant may have all of it while nobody else holds or has lately asked
     for anything. That is for what becomes free within moments, such as a queue.
@@ -36,19 +36,18 @@ class SharedLimit:
 
     @property
     def taken(self) -> int:
-        """What all tenants hold together."""
+        """The amount that all tenants hold together."""
         return self._taken
 
     def held_by(self, tenant: int) -> int:
-        """What one tenant holds."""
         return self._by_tenant.get(tenant, 0)
 
     def is_contested(self, now: float) -> bool:
-        """Return whether more than one tenant has asked lately."""
+        """Return True if more than one tenant has asked lately."""
         return now < self._contested_until
 
     def fits(self, tenant: int, amount: int, now: float) -> bool:
-        """Return whether a tenant may take this much more now.
+        """Return True if a tenant may take this much more now.
 
         Whoever holds nothing may take what is free, so that something large passes at all; and if
         nothing is taken, anything fits.
@@ -70,12 +69,10 @@ class SharedLimit:
         return held + amount <= free - amount or (is_alone and self._whole_if_alone)
 
     def take(self, tenant: int, amount: int) -> None:
-        """Count this much more as the tenant's."""
         self._taken += amount
         self._by_tenant[tenant] = self._by_tenant.get(tenant, 0) + amount
 
     def release(self, tenant: int, amount: int) -> None:
-        """Give this much back."""
         self._taken -= amount
         left = self._by_tenant[tenant] - amount
         if left:
@@ -85,7 +82,7 @@ class SharedLimit:
 
 
 def round_robin(items: Iterable[tuple[int, T]], most: int) -> list[T]:
-    """Choose up to `most` of these (tenant, item) so that each tenant has its turn.
+    """Choose up to `limit` of these (tenant, item) pairs, one of each tenant in turn.
 
     The items of one tenant stay in their order.
     """

@@ -1,8 +1,8 @@
-"""Points in time as people and programs outside read them."""
+"""Formats points in time for people and other programs."""
 
 from datetime import UTC, datetime
 
 
 def to_iso(at: float) -> str:
-    """An instant in ISO 8601, in UTC, to the microsecond."""
+    """Format seconds since the epoch as ISO 8601 in UTC, to the microsecond."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")[:-6] + "Z"

@@ -19,13 +19,13 @@ _LARGEST = (1 << 64) - 1
 
 
 def first_at(seconds: float) -> str:
-    """The least id that can be made at this time: what is older sorts before it."""
+    """Return the smallest id that can be made at this time; older ids sort before it."""
     millis = max(0, int(seconds * 1000) - _EPOCH)
     return _text(min(_LARGEST, millis << (_COUNTER_BITS + _MAKER_BITS)))
 
 
 def made_at(tsid: str) -> float:
-    """When an id was made, in seconds."""
+    """Return the time at which an id was made, in seconds."""
     number = 0
     for letter in tsid:
         number = number * 32 + ALPHABET.index(letter)
@@ -33,7 +33,7 @@ def made_at(tsid: str) -> float:
 
 
 class IdMaker:
-    """Makes ids that grow. More than the counter holds borrow from the next millisecond."""
+    """Makes increasing ids. When the counter overflows, it borrows from the next millisecond."""
 
     def __init__(
         self, maker: int, now: Callable[[], float], random_bits: Callable[[int], int] = lambda _: 0
@@ -45,7 +45,6 @@ class IdMaker:
         self._counter = 0
 
     def __call__(self) -> str:
-        """A new id, greater than all before it."""
         millis = int(self._now() * 1000) - _EPOCH
         if millis > self._millis:
             # In the lower half: at least as many again fit into this millisecond.

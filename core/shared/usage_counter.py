@@ -1,4 +1,4 @@
-"""What a process has stored for each tenant since it last told."""
+"""Counts what a process has stored for each tenant since its last report."""
 
 from typing import TypeAlias
 
@@ -25,20 +25,20 @@ class UsageCounter:
         self._counts: UsageCounts = {}
 
     def add(self, tenant: int, kind: StoredKind, rows: int, payload: int) -> None:
-        """Count rows that bring so many bytes together; less than none were removed again."""
+        """Count rows with their payload bytes; negative numbers count rows that were removed."""
         known = self._counts.get((tenant, kind), (0, 0))
         size = payload + rows * ROW_BYTES[kind]
         self._counts[tenant, kind] = (known[0] + rows, known[1] + size)
 
     def take(self, most: int) -> UsageCounts:
-        """Hand over what was counted, of so many tenants and kinds at once."""
+        """Hand over the counts of up to `limit` pairs of tenant and kind."""
         taken = {key: self._counts[key] for key in list(self._counts)[:most]}
         for key in taken:
             del self._counts[key]
         return taken
 
     def put_back(self, counts: UsageCounts) -> None:
-        """Count what could not be told once more."""
+        """Count again what could not be reported."""
         for key, (rows, size) in counts.items():
             known = self._counts.get(key, (0, 0))
             self._counts[key] = (known[0] + rows, known[1] + size)

@@ -1,4 +1,4 @@
-"""Filters of subscriptions: CEL expressions on an event, compiled once and bounded.
+"""Filters of subscriptions: CEL expressions on an event, compiled once and bounded in cost.
 
 `event` has the attributes of the event, `data` its payload if that is JSON, else null. An event
 passes if the expression says `true`: anything else, an error included, is a mismatch. That matters
@@ -35,7 +35,7 @@ _FRAME = re.compile(r" \[[A-Z_]+\]$| expecting \{.*| \(in container ''\)")
 
 
 class FilterResult(StrEnum):
-    """What a filter says of an event, and why if it says no without being asked."""
+    """The result of a filter on an event, with the reason if it could not be evaluated."""
 
     PASSES = "passes"
     DIFFERS = "differs"
@@ -45,14 +45,12 @@ class FilterResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InvalidFilter:
-    """An expression that is no filter."""
+    """Why an expression cannot be used as a filter."""
 
     reason: str
 
 
 class Filter:
-    """A compiled expression."""
-
     def __init__(self, text: str, expression: Any, largest: int, *, grows: bool) -> None:
         self.text = text
         self.largest = largest
@@ -61,11 +59,10 @@ class Filter:
         self._grows = grows
 
     def allows(self, event: Event) -> bool:
-        """Whether the event passes."""
         return self.evaluate(event) is FilterResult.PASSES
 
     def evaluate(self, event: Event) -> FilterResult:
-        """The same with its reason."""
+        """Evaluate the filter; the result has a reason if the filter could not decide."""
         material = _memory.material(event)
         if material.size > self.largest:
             return FilterResult.TOO_LARGE
@@ -86,7 +83,7 @@ class Filter:
 
 
 class EventVariables:
-    """An event as CEL reads it. Made readable once for all the filters that ask."""
+    """An event converted for CEL, once for all the filters that look at it."""
 
     def __init__(self, event: Event) -> None:
         self.event = event
@@ -96,24 +93,21 @@ class EventVariables:
 
     @cached_property
     def variables(self) -> dict[str, Any]:
-        """`event` and `data`."""
         return {"event": _attributes(self.event), "data": _payload(self.event)}
 
     @cached_property
     def activation(self) -> Any:
-        """The same, as the library keeps it."""
         return _environment().Activation(self.variables)
 
 
 class FilterCounters:
-    """How often filters said what, in this process."""
+    """Counts the results of filters in this process."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = dict.fromkeys(FilterResult, 0)
         self._oversized: dict[tuple[int, str], str] = {}
 
     def take(self, judgement: FilterResult, subscription: Subscription, event: Event) -> None:
-        """One more."""
         self.counts[judgement] += 1
         if judgement is FilterResult.TOO_LARGE and len(self._oversized) < CACHE_SIZE:
             self._oversized[subscription.tenant, subscription.subscription_id] = event.type
@@ -131,14 +125,14 @@ filter_counters = FilterCounters()
 
 
 def compile_filter(text: str) -> Filter | InvalidFilter:
-    """The expression ready for use, or what is wrong with it; remembered, for there are few."""
+    """Compile an expression, or say what is wrong with it. Results are cached."""
     if not 0 < len(text) <= MAX_FILTER_CHARS:
         return InvalidFilter(f"an expression of 1 to {MAX_FILTER_CHARS} characters")
     return _compiled(text)
 
 
 def subscription_matches(subscription: Subscription, event: Event) -> bool:
-    """Whether a subscription takes this event: by its bindings, and by its filter if it has one."""
+    """Return True if the subscription's bindings and its filter, if any, accept the event."""
     if not any(binding_matches(b, event.type, event.type_version) for b in subscription.bindings):
         return False
     if subscription.filter is None:
@@ -185,7 +179,7 @@ def _compiled(text: str) -> Filter | InvalidFilter:
 
 
 def _plain(error: str) -> str:
-    """The library's sentence without its frame."""
+    """Return the library's message without the lines around it."""
     line = _FRAME.sub("", error.splitlines()[0]).partition("ERROR: <input>:")
     place, _, sentence = (line[2] or line[0]).partition(": ")
     row, _, column = place.partition(":")
@@ -195,7 +189,7 @@ def _plain(error: str) -> str:
 
 
 class _Memory:
-    """The last event, for the filters of many subscriptions look at one after the other."""
+    """The event converted last: the filters of many subscriptions read it one after the other."""
 
     def __init__(self) -> None:
         self._material: EventVariables | None = None

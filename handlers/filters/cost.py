@@ -1,4 +1,4 @@
-"""How much work an expression can make, told from its tree before it ever runs.
+"""Estimates the worst-case cost of a CEL expression from its tree, before it runs.
 
 Nothing can stop an evaluation once it has begun, so what might take long is refused beforehand.
 The numbers are nanoseconds on a byte of the event, measured where an event is at its worst, and
@@ -40,12 +40,12 @@ _EVENT = frozenset({"event", "data"})
 
 
 class FilterTooCostlyError(Exception):
-    """An expression that may not run, and why."""
+    """An expression that may not run; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCost:
-    """Of a part: how large its value can be, in events, and what it costs, in ns on a byte."""
+    """Cost of a part: the size of its value, in events, and its ns per byte of the event."""
 
     size: float = 0.0
     cost: float = 0.0
@@ -53,7 +53,7 @@ class NodeCost:
 
 @dataclass(frozen=True, slots=True)
 class FilterCost:
-    """Of a whole expression."""
+    """Cost of a whole expression, in ns per byte of the event."""
 
     cost: float
     fixed: float
@@ -62,12 +62,12 @@ class FilterCost:
     """Whether it puts things together, and so makes larger ones."""
 
     def largest(self, budget: float) -> int:
-        """The size of the largest event that takes no more nanoseconds than these."""
+        """Return the size of the largest event that takes at most `budget` nanoseconds."""
         return max(0, int((budget - self.fixed) / self.cost))
 
 
 def estimate_cost(tree: Node) -> FilterCost:
-    """What the expression can cost.
+    """Estimate the cost of an expression.
 
     Raises:
         TooMuchError: Nobody can say, or it is beyond all bounds.
@@ -230,7 +230,7 @@ _RULES: Mapping[str, Callable[[CallNode, list[float]], NodeCost]] = {
 
 
 def _is_path(node: Node) -> bool:
-    """Whether it is data or event, or something in them: no larger than they are."""
+    """Return True if the node is `data`, `event` or a part of them: no larger than they are."""
     match node:
         case NameNode(name):
             return name in _EVENT

@@ -1,4 +1,4 @@
-"""A compiled CEL expression as a tree, read from the form that the library serializes.
+"""The tree of a compiled CEL expression, read from the library's serialized form.
 
 That is cel.expr.CheckedExpr in an Any, as syntax.proto and checked.proto of CEL describe it. Only
 what `filter_weight` asks for is read.
@@ -16,7 +16,7 @@ _STRING = 6
 
 @dataclass(frozen=True, slots=True)
 class ConstantNode:
-    """What is written out; its text, if it is one."""
+    """A literal; `text` is its value if it is a string."""
 
     text: str | None = None
 
@@ -30,7 +30,7 @@ class NameNode:
 
 @dataclass(frozen=True, slots=True)
 class SelectNode:
-    """A field of something, or whether there is one."""
+    """A field of an operand, or a test whether the field exists."""
 
     operand: "Node"
     tests: bool
@@ -38,7 +38,7 @@ class SelectNode:
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """A function or an operator, applied to all of these; the first is what it is called on."""
+    """A function or operator; its receiver, if any, is the first argument."""
 
     function: str
     arguments: tuple["Node", ...]
@@ -46,19 +46,17 @@ class CallNode:
 
 @dataclass(frozen=True, slots=True)
 class ListNode:
-    """A list written out."""
-
     items: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StructNode:
-    """A map or a message written out."""
+    """A literal map or message."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopNode:
-    """What a macro becomes: something done for each element."""
+    """The expansion of a macro: a body evaluated for each element of `over`."""
 
     over: "Node"
     begins: "Node"
@@ -69,7 +67,7 @@ Node: TypeAlias = ConstantNode | NameNode | SelectNode | CallNode | ListNode | S
 
 
 def read_tree(serialized: bytes) -> Node:
-    """The expression.
+    """Parse the serialized expression.
 
     Raises:
         ValueError: It does not look as expected.
@@ -145,7 +143,7 @@ def _text(value: bytes | int) -> str:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """The fields of a message in the wire format of protobuf."""
+    """Iterate over the fields of a message in the wire format of protobuf."""
     at = 0
     while at < len(raw):
         tag, at = _varint(raw, at)

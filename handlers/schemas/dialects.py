@@ -1,4 +1,4 @@
-"""The families by the names that users give them. Each is loaded when it is first needed."""
+"""The schema dialects by their names in the API. Each is imported when it is first needed."""
 
 from importlib import import_module
 from typing import cast
@@ -14,5 +14,4 @@ _MODULES = {
 
 
 def dialect_of(kind: SchemaType) -> SchemaDialect:
-    """The family of this name."""
     return cast("SchemaDialect", import_module(f"handlers.schemas.{_MODULES[kind]}"))

@@ -1,4 +1,4 @@
-"""What every family of schemas offers: a schema made ready once, payloads held against it."""
+"""The interface of a schema dialect: compile a schema once, check payloads against it."""
 
 from typing import Protocol, TypeAlias
 
@@ -12,7 +12,7 @@ _LONGEST = 300
 
 
 class CompiledSchema(msgspec.Struct, frozen=True):
-    """A schema that was found usable, in the form that is kept.
+    """A valid schema, in the form that is stored.
 
     `key` is the same for the same form. `weight` is how much work one byte of a payload can make,
     at most; None if no bound is known.
@@ -25,53 +25,53 @@ class CompiledSchema(msgspec.Struct, frozen=True):
 
 
 class InvalidSchema(msgspec.Struct, frozen=True):
-    """A text that no payload can be held against."""
+    """Why a text is not a usable schema."""
 
     reason: str
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """Where in a payload something is not as its schema wants it; the whole has an empty path."""
+    """A place in a payload that breaks the schema; the path of the whole payload is empty."""
 
     path: str
     expected: str
 
 
 class PayloadCheck(Protocol):
-    """A schema that is ready."""
+    """A schema that is loaded."""
 
     def __call__(self, payload: bytes, content_type: str) -> list[Mismatch]:
-        """What is wrong with a payload; nothing if it fits."""
+        """Return what is wrong with a payload; an empty list if it is valid."""
 
 
 CompileResult: TypeAlias = CompiledSchema | InvalidSchema
 
 
 class SchemaDialect(Protocol):
-    """One language of schemas."""
+    """One schema language."""
 
     def compile(self, text: str) -> CompileResult:
-        """The schema in the form that is kept, or why it cannot be used.
+        """Compile a schema, or say why it cannot be used.
 
         The text is anybody's: run this in a process that may break.
         """
 
     def load(self, form: bytes) -> PayloadCheck:
-        """Make what `compile` gave ready."""
+        """Load what `compile` returned."""
 
 
 def invalid_schema(reason: str) -> InvalidSchema:
-    """A refusal that fits on a screen."""
+    """Shorten the reason to what fits on a screen."""
     return InvalidSchema(_brief(reason))
 
 
 def mismatch(path: str, expected: str) -> Mismatch:
-    """A mismatch that fits on a screen, whatever the payload is made of."""
+    """Shorten path and expectation to what fits on a screen, whatever the payload holds."""
     return Mismatch(_brief(path), _brief(expected))
 
 
 def within(root: str, path: str) -> str:
-    """A place in a payload, as a place in what has the payload as its `root`."""
+    """Prefix a path within a payload by the name of the payload."""
     if path and path[0] not in "[/":
         return f"{root}.{path}"
     return root + path

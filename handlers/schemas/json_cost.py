@@ -1,4 +1,4 @@
-"""How much work a JSON Schema can make of one byte of a payload, at most.
+"""Estimates the worst-case cost of checking one byte of a payload against a JSON Schema.
 
 A schema that is small to read can be endless to check: definitions that use each other twice
 double the work with each step, and a few hundred bytes are enough for years. So the tree that a
@@ -36,11 +36,11 @@ _REPEAT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 
 
 class _UnboundedError(Exception):
-    """The schema leads back to itself, or to where this does not follow."""
+    """The schema refers to itself, or to a place that is not followed."""
 
 
 def estimate_cost(schema: Any) -> int | None:
-    """The weight; None if it has no bound that is known."""
+    """Return the cost, or None if no bound is known."""
     try:
         return min(_Scales(schema).weight(schema), _MOST)
     except (_UnboundedError, RecursionError):
@@ -48,7 +48,7 @@ def estimate_cost(schema: Any) -> int | None:
 
 
 class _Scales:
-    """Weighs each part once, however often others lead to it."""
+    """Weighs each part once, however many references lead to it."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
@@ -90,7 +90,7 @@ class _Scales:
             yield from _members(schema.get(word))
 
     def _within(self, schema: dict[str, Any]) -> int:
-        """A property or a place in a list is one of several; all the rest may come together."""
+        """Weigh what a value contains: one property or item, and all the rest together."""
         total = 0
         for word in ("properties", "prefixItems"):
             total += max(map(self.weight, _members(schema.get(word))), default=0)
@@ -106,7 +106,7 @@ class _Scales:
         return total
 
     def _find(self, reference: str) -> Any:
-        """What a reference within the schema leads to."""
+        """Return the target of a reference within the schema."""
         if not reference.startswith("#") or (reference != "#" and reference[1] != "/"):
             raise _UnboundedError
         found = self._root
@@ -122,7 +122,7 @@ class _Scales:
 
 
 def pattern_cost(pattern: Any) -> int:
-    """What a regular expression may cost: its length, times all it repeats."""
+    """Estimate the cost of a regular expression: its length times all its repetitions."""
     if not isinstance(pattern, str):
         return 0
     weight = len(pattern)

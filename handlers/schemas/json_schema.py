@@ -44,7 +44,7 @@ _BACKTRACKING = jsonschema_rs.FancyRegexOptions(
 
 
 def compile(text: str) -> CompileResult:
-    """See `Family.compile`."""
+    """See `SchemaDialect.compile`."""
     try:
         schema = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -76,7 +76,7 @@ def compile(text: str) -> CompileResult:
 
 
 def load(form: bytes) -> PayloadCheck:
-    """See `Family.load`."""
+    """See `SchemaDialect.load`."""
     schema = msgspec.json.decode(form)
     try:
         validator = _build(schema, _LINEAR, _MASK)
@@ -98,13 +98,13 @@ def load(form: bytes) -> PayloadCheck:
 
 
 class JsonDocument(msgspec.Struct):
-    """A payload that could be read."""
+    """A decoded payload."""
 
     value: Any
 
 
 def read_json(payload: bytes, content_type: str) -> JsonDocument | Mismatch:
-    """What a payload says, or why it says nothing."""
+    """Decode a payload, or say why it cannot be decoded."""
     kind = media_type(content_type)
     if kind not in JSON_TYPES and not kind.endswith("+json"):
         return mismatch("", f"application/json, not {kind or 'nothing'}")
@@ -117,7 +117,7 @@ def read_json(payload: bytes, content_type: str) -> JsonDocument | Mismatch:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """A place in a document as people write it."""
+    """Format a path in a document as people write it."""
     told = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return told.removeprefix(".")
 
@@ -160,7 +160,7 @@ def _reason(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _nesting(schema: Any) -> int:
-    """How deep lists and maps stand in each other."""
+    """Return how deep lists and maps are nested."""
     levels, layer = 0, [schema]
     while layer := [one for one in layer if isinstance(one, dict | list)]:
         levels += 1

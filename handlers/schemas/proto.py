@@ -49,7 +49,7 @@ _ODD = (
 
 
 def compile(text: str) -> CompileResult:
-    """See `Family.compile`. protoc may end the process: it stops itself where it meets nonsense."""
+    """See `SchemaDialect.compile`. protoc may abort the process on malformed input."""
     code, complaints, form = _run_protoc(text)
     if code != 0:
         return invalid_schema(_told(complaints) or "protoc could not read it")
@@ -66,7 +66,7 @@ def compile(text: str) -> CompileResult:
 
 
 def load(form: bytes) -> PayloadCheck:
-    """See `Family.load`."""
+    """See `SchemaDialect.load`."""
     pool = descriptor_pool.DescriptorPool()
     described = _descriptors(form)
     for file in described.file:
@@ -84,7 +84,7 @@ def load(form: bytes) -> PayloadCheck:
 
 
 def _run_protoc(text: str) -> tuple[int, str, bytes]:
-    """Protoc's exit code, what it complained of, and the descriptors it made.
+    """Return protoc's exit code, its messages, and the descriptors.
 
     Imports are looked for in a folder with nothing else in it, and among the types that come with
     protoc.
@@ -105,7 +105,7 @@ def _run_protoc(text: str) -> tuple[int, str, bytes]:
 
 @contextlib.contextmanager
 def _errors_to(path: Path) -> Iterator[None]:
-    """What native code writes to stderr goes to a file."""
+    """Redirect what native code writes to stderr into a file."""
     kept = os.dup(2)
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
@@ -117,7 +117,7 @@ def _errors_to(path: Path) -> Iterator[None]:
 
 
 def _told(complaints: str) -> str:
-    """Protoc's complaints about the file itself, with the place in words."""
+    """Return protoc's messages about the file itself, with the place in words."""
     found = [
         f"line {line}, column {column}: {what}" if line else what
         for line, column, what in _COMPLAINT.findall(complaints)
@@ -153,13 +153,13 @@ def _check_json(message: Any, payload: bytes, content_type: str, pool: Any) -> l
 
 
 def _missing(message: Any) -> list[Mismatch]:
-    """Fields that must be there and are not."""
+    """Return the required fields that are missing."""
     missing = message.FindInitializationErrors()[:MAX_MISMATCHES]
     return [mismatch(path, "is required") for path in missing]
 
 
 def _located(complaint: str) -> Mismatch:
-    """The reader's words, with the place they name taken out of them."""
+    """Split the reader's message into the place it names and the rest."""
     complaint, _, _ = complaint.partition("Available Fields")
     fields = _FIELD.findall(complaint)
     rest = _FIELD.sub("", complaint).rstrip(" .\n")

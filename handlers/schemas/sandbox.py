@@ -1,4 +1,4 @@
-"""A process apart that compiles and checks for us. Calls block: they belong into a thread."""
+"""A separate process that compiles schemas and checks payloads. Calls block: use a thread."""
 
 import contextlib
 import signal
@@ -27,11 +27,11 @@ _COMMAND = (sys.executable, "-s", "-P", "-m", "handlers.schemas.sandbox_process"
 
 
 class SandboxDiedError(Exception):
-    """The task broke it, most likely by needing more memory than there is."""
+    """The task broke the process, most likely by exhausting its memory."""
 
 
 class CpuTimeExceededError(Exception):
-    """The task needed more processor time than it was given."""
+    """The task exceeded its processor time."""
 
 
 class SchemaSandbox:
@@ -63,11 +63,10 @@ class SchemaSandbox:
 
     @property
     def pid(self) -> int:
-        """The process."""
         return self._process.pid
 
     def run(self, task: SandboxTask, seconds: float, patience: float) -> TaskResult:
-        """What comes of a task that may take so many seconds of processor time.
+        """Run a task with a limit of processor time in seconds.
 
         A busy machine may let it wait for much longer before it has had them.
 
@@ -88,7 +87,7 @@ class SchemaSandbox:
             raise self._cause() from None
 
     def close(self) -> None:
-        """End the process and remove what it left behind."""
+        """End the process and remove its files."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()

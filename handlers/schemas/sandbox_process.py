@@ -1,4 +1,4 @@
-"""The program of an examiner: a process that may break, and can reach nothing worth breaking.
+"""The program of the sandbox: a process that may break and can reach nothing worth breaking.
 
 It has no environment, no open files but its pipe, and an empty folder of its own. It is bounded in
 memory once, and in processor time anew for each task: the kernel ends it where native code would
@@ -50,13 +50,12 @@ _BOUNDS = (
 
 
 class SandboxWorker:
-    """The schemas that are ready, and the work on them."""
+    """The loaded schemas, and the work on them."""
 
     def __init__(self) -> None:
         self._ready: dict[bytes, PayloadCheck] = {}
 
     def work(self, task: CompileTask | LoadTask | CheckTask) -> TaskResult:
-        """Do what is asked."""
         match task:
             case CompileTask():
                 return _compile(task)
@@ -86,13 +85,13 @@ def _compile(task: CompileTask) -> TaskResult:
 
 
 def _peak() -> int:
-    """The most memory this process ever had."""
+    """Return the peak memory of this process."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
-    """Work until nobody is there to ask any more."""
+    """Work until the other end closes the pipe."""
     worker = SandboxWorker()
     while length := incoming.read(LENGTH_BYTES):
         request: TaskRequest = decode_request(incoming.read(int.from_bytes(length, "big")))
@@ -105,7 +104,7 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Bound this process, keep the pipe to itself, and serve."""
+    """Limit this process, take the pipe for itself, and serve."""
     for bound, most in _BOUNDS:
         with contextlib.suppress(ValueError, OSError):  # not every system has every bound
             resource.setrlimit(bound, (most, most))

@@ -1,4 +1,4 @@
-"""What is said between an examiner and who asks it: tasks one way, answers the other."""
+"""The messages between the sandbox and its client."""
 
 from typing import TypeAlias
 
@@ -11,20 +11,16 @@ LENGTH_BYTES = 4
 
 
 class CompileTask(msgspec.Struct, tag=True, frozen=True):
-    """Make a text usable, if it can be."""
-
     kind: SchemaType
     text: str
 
 
 class LoadTask(msgspec.Struct, tag=True, frozen=True):
-    """Make a schema ready for the checks to come."""
-
     compiled: CompiledSchema
 
 
 class CheckTask(msgspec.Struct, tag=True, frozen=True):
-    """Hold a payload against a schema that was loaded."""
+    """Check a payload against a loaded schema."""
 
     key: bytes
     payload: bytes
@@ -32,15 +28,13 @@ class CheckTask(msgspec.Struct, tag=True, frozen=True):
 
 
 class TaskRequest(msgspec.Struct, frozen=True):
-    """A task, and how much processor time it may take."""
+    """A task with its limit of processor time."""
 
     task: CompileTask | LoadTask | CheckTask
     seconds: float
 
 
 class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a task."""
-
     outcome: CompiledSchema | None = None
     unusable: str | None = None
     mismatches: list[Mismatch] = []
@@ -56,12 +50,12 @@ decode_result = msgspec.msgpack.Decoder(TaskResult).decode
 
 
 def frame(raw: bytes) -> bytes:
-    """A message with its length before it."""
+    """Prefix a message by its length."""
     return len(raw).to_bytes(LENGTH_BYTES, "big") + raw
 
 
 def result_of(outcome: CompileResult) -> TaskResult:
-    """The answer to `Compile`."""
+    """Decode the result of a `CompileTask`."""
     if isinstance(outcome, CompiledSchema):
         return TaskResult(outcome=outcome)
     return TaskResult(unusable=outcome.reason)

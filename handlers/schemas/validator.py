@@ -1,4 +1,4 @@
-"""Schemas compiled and payloads checked: here where that is quick for certain, else apart."""
+"""Compiles schemas and checks payloads: here where that is surely quick, else in a sandbox."""
 
 import asyncio
 import threading
@@ -57,7 +57,7 @@ class SchemaValidator:
         self._closed = False
 
     async def compile(self, tenant: int, kind: SchemaType, text: str) -> CompileResult:
-        """The schema in the form that is kept, or why it cannot be used."""
+        """Compile a schema, or say why it cannot be used."""
         if len(text.encode()) > MAX_SCHEMA_BYTES:
             return invalid_schema(f"larger than {MAX_SCHEMA_BYTES} bytes")
         return await self._apart(tenant, self._compiling, lambda: self._compile(kind, text))
@@ -65,7 +65,7 @@ class SchemaValidator:
     async def check(
         self, tenant: int, compiled: CompiledSchema, payload: bytes, content_type: str
     ) -> list[Mismatch]:
-        """What is wrong with a payload; nothing if it fits."""
+        """Return what is wrong with a payload; an empty list if it is valid."""
         weight = compiled.weight
         if weight is not None and weight * len(payload) <= MAX_INLINE_COST:
             return self._loaded(compiled)(payload, content_type)
@@ -74,7 +74,7 @@ class SchemaValidator:
         )
 
     def close(self) -> None:
-        """End the processes; what waits for them is not answered any more."""
+        """End the sandboxes; calls that wait for them get no answer."""
         self._closed = True
         for pool in (self._checking, self._compiling):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -91,7 +91,7 @@ class SchemaValidator:
         return check
 
     async def _apart(self, tenant: int, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-        """Work in another process, by a thread that waits for it.
+        """Run a task in a sandbox, by a thread that waits for it.
 
         A tenant has one at a time: what is slow of it holds up itself alone.
         """
@@ -142,7 +142,7 @@ class SchemaValidator:
         return [mismatch("", "a payload that can be checked with the memory there is")]
 
     def _compile(self, kind: SchemaType, text: str) -> CompileResult:
-        """Each text in a process of its own, which ends with it."""
+        """Compile in a sandbox of its own, which ends with the task."""
         with SchemaSandbox() as examiner:
             try:
                 answer = examiner.run(CompileTask(kind, text), COMPILE_SECONDS, self._patience)
@@ -155,7 +155,6 @@ class SchemaValidator:
         return answer.outcome or invalid_schema(answer.unusable or "it cannot be compiled")
 
     def _examiner(self) -> SchemaSandbox:
-        """This thread's own."""
         examiner: SchemaSandbox | None = getattr(self._own, "examiner", None)
         if examiner is None or examiner not in self._examiners:
             if self._closed:

@@ -1,4 +1,4 @@
-"""XML Schema 1.0, by libxml2. A schema stands for itself: what it would fetch is refused."""
+"""XML Schema 1.0, by libxml2. Includes and imports are refused, so nothing is ever fetched."""
 
 import hashlib
 from typing import Any
@@ -26,11 +26,11 @@ _NO_DTD = "a document without a document type definition (DOCTYPE)"
 
 
 class _ForbiddenDoctypeError(Exception):
-    """Entities are how a short document becomes a long one, or another's file."""
+    """Document types are refused: their entities can expand without bound, or read files."""
 
 
 def compile(text: str) -> CompileResult:
-    """See `Family.compile`."""
+    """See `SchemaDialect.compile`."""
     form = text.encode()
     try:
         root = _parse(form, encoding="utf-8")
@@ -52,7 +52,7 @@ def compile(text: str) -> CompileResult:
 
 
 def load(form: bytes) -> PayloadCheck:
-    """See `Family.load`."""
+    """See `SchemaDialect.load`."""
     schema = etree.XMLSchema(_parse(form, encoding="utf-8"))
 
     def check(payload: bytes, content_type: str) -> list[Mismatch]:

@@ -1,4 +1,4 @@
-"""A real Apache Kafka on one folder: formatted once, started, and waited for until it answers."""
+"""A real Apache Kafka on one folder: formatted once, started, and awaited until it answers."""
 
 import base64
 import os
@@ -39,7 +39,7 @@ _EXCEPTION = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApacheOptions:
-    """What may differ between two brokers.
+    """The options of a broker.
 
     Topics are made by the first who names them unless `auto_create_topics` is off: handy where
     things are tried out, but in a test it would hide a misspelt name and make every topic early.
@@ -53,8 +53,6 @@ class ApacheOptions:
 
 @dataclass(frozen=True, slots=True)
 class _BrokerFolder:
-    """A folder with what runs there."""
-
     folder: Path
     java: Java
     jars: Jars
@@ -73,7 +71,7 @@ class _BrokerFolder:
         return self.folder / "kafka.log"
 
     def command(self, main: str, *arguments: str) -> list[str]:
-        """Java with little memory and a quick start: no second compiler, no parallel collector."""
+        """Return a Java command that starts fast and in little memory."""
         return [
             str(self.java.program),
             f"-Xmx{self.options.heap}",
@@ -94,11 +92,11 @@ class _BrokerFolder:
 
 
 class _PortTakenError(HostError):
-    """Another process bound a port between our choice and the broker's start."""
+    """Another process bound the port after it was chosen."""
 
 
 def start(folder: Path, options: ApacheOptions, java: Java, jars: Jars) -> Broker:
-    """The broker on `folder`, answering; what it kept from earlier runs is there again."""
+    """Start the broker on `folder`, with the data of earlier runs, and wait until it answers."""
     site = _BrokerFolder(folder.expanduser().resolve(), java, jars, options)
     if (left := running_broker(site.folder)) is not None:
         stop(left)
@@ -142,7 +140,7 @@ def _start(site: _BrokerFolder) -> Broker:
 
 
 def failure_reason(log: str) -> str:
-    """Why a Java program ended: what its first exception says, else its last word."""
+    """Return the first exception in the output of a Java program, else the last line."""
     if (exception := _EXCEPTION.search(log)) is not None:
         return exception["message"].strip()
     lines = [line.strip() for line in log.splitlines() if line.strip()]
@@ -168,7 +166,7 @@ def _write_properties(site: _BrokerFolder, data: Path, port: int) -> None:
 
 
 def _format(site: _BrokerFolder, port: int) -> None:
-    """Build the data folder beside its place and rename it last: a half-made one never counts."""
+    """Build the data folder under another name and rename it last: never half made."""
     fresh = site.folder / "data.new"
     shutil.rmtree(fresh, ignore_errors=True)
     _write_properties(site, fresh, port)
@@ -197,5 +195,5 @@ def _cluster_id() -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Only what a Java program needs: no option that bends it, no secret that leaks."""
+    """Return only what Java needs: no options that change its behaviour, no secrets."""
     return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}

@@ -1,4 +1,4 @@
-"""A broker that runs on a folder: who it is, whether it answers, and how it is ended."""
+"""The broker that runs on a folder: its identity, whether it answers, and how it is stopped."""
 
 import asyncio
 import os
@@ -25,14 +25,12 @@ POLL = 0.05
 
 
 class BrokerKind(StrEnum):
-    """Which program it is."""
-
     APACHE = "apache"
     MOCK = "mock"
 
 
 class Broker(BaseModel, frozen=True):
-    """A broker that was started here, as others see it."""
+    """A broker that was started here, as other commands see it."""
 
     kind: BrokerKind
     name: str
@@ -44,28 +42,25 @@ class Broker(BaseModel, frozen=True):
 
     @property
     def pid(self) -> int:
-        """Its process number."""
         return self.process.pid
 
     @property
     def port(self) -> int:
-        """The port that clients dial."""
         return int(self.bootstrap.rpartition(":")[2])
 
     @property
     def alive(self) -> bool:
-        """Whether its process still runs."""
         return find_process(self.process) is not None
 
     def describe(self) -> str:
-        """Which broker it is; where it stands in for Apache Kafka, why and what it lacks."""
+        """Name the broker; if it replaces Apache Kafka, add why and what it lacks."""
         if self.reason is None:
             return self.name
         return f"{self.name}, because {self.reason} It lacks: {'; '.join(self.lacks)}."
 
 
 def running_broker(folder: Path) -> Broker | None:
-    """The broker that runs on a folder, if there is one."""
+    """Return the broker that runs on a folder, or None."""
     try:
         broker = Broker.model_validate_json((folder / BROKER_FILE).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValidationError):
@@ -76,17 +71,17 @@ def running_broker(folder: Path) -> Broker | None:
 
 
 def stop(broker: Broker) -> None:
-    """Ask it to end, kill it if it does not, and return when it is gone."""
+    """Terminate the broker, kill it if it does not end, and return when it is gone."""
     _end(broker, grace=STOP_GRACE)
 
 
 def kill(broker: Broker) -> None:
-    """End it as a power cut would: it gets no chance to close anything."""
+    """End the broker as a power cut would: it closes nothing."""
     _end(broker, grace=0.0)
 
 
 def await_ready(broker: Broker, ready: Callable[[], bool], *, within: float) -> None:
-    """Wait until a broker that was just spawned is ready; ends it if it never is."""
+    """Wait until a broker that was just started is ready; kill it if it never is."""
     try:
         came_up = _await(broker, ready, time.monotonic() + within)
     except BaseException:
@@ -106,12 +101,12 @@ def _await(broker: Broker, ready: Callable[[], bool], deadline: float) -> bool:
 
 
 def write_broker_file(broker: Broker) -> None:
-    """Write down who runs on its folder, for `running`."""
+    """Record the broker in its folder, for `running_broker`."""
     write_private(broker.folder / BROKER_FILE, broker.model_dump_json(indent=2))
 
 
 def identify_child(pid: int) -> ProcessIdentity:
-    """Mark a process that was just spawned, and whose end nobody has taken note of."""
+    """Identify a process that was just started and is not reaped yet."""
     mark = identify_process(pid)
     if mark is None:
         raise HostError("Cannot read /proc: an embedded Kafka needs Linux with /proc mounted.")
@@ -119,7 +114,7 @@ def identify_child(pid: int) -> ProcessIdentity:
 
 
 def is_answering(bootstrap: str) -> bool:
-    """Whether a broker answers a metadata request there, not only takes the connection."""
+    """Return True if a broker there answers a metadata request."""
     host, _, port = bootstrap.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()
@@ -151,7 +146,7 @@ def _end(broker: Broker, *, grace: float) -> None:
 
 
 def _wait_until_reaped(broker: Broker) -> None:
-    """Wait until nothing of it is left: a zombie's last threads may still hold its port and files.
+    """Wait until the process is reaped: a zombie's threads may still hold its port and files.
 
     A child of ours goes when we take note of its end, any other one when its parent does.
     """

@@ -1,4 +1,4 @@
-"""Which embedded broker can run here: Apache Kafka if it can, else the mock, and why."""
+"""Chooses the embedded broker: Apache Kafka if it can run here, else the mock."""
 
 import os
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Runtime:
 
 
 def find_runtime(jars_folder: Path | None, fetch: Callable[[Path], Jars] | None = None) -> Runtime:
-    """Java and the jars as they are on this machine, or as `fetch` brings them.
+    """Find Java and the jars on this machine; `fetch` may download missing jars.
 
     Raises:
         MissingPartError: Apache Kafka cannot run here; it says what is missing.
@@ -34,7 +34,7 @@ def find_runtime(jars_folder: Path | None, fetch: Callable[[Path], Jars] | None 
 
 
 def start(folder: Path, options: ApacheOptions, *, jars_folder: Path | None, say: Say) -> Broker:
-    """The best broker that this machine can run, answering."""
+    """Start the best broker that this machine can run, and wait until it answers."""
     try:
         runtime = find_runtime(jars_folder, partial(fetch_jars, say=say))
     except MissingPartError as missing:

@@ -1,4 +1,4 @@
-"""The jars of Apache Kafka: where they are, and how Maven fetches them into a cache, once.
+"""The jars of Apache Kafka: where they are, and how Maven downloads them into a cache once.
 
 `python -m host.kafka.jars` fetches them ahead of time, for tests and for machines that go
 offline. Maven is asked because it checks what it downloads and knows the user's mirrors.
@@ -28,14 +28,14 @@ _SERVER_JAR = re.compile(r"kafka_2\.\d+-(\d[\w.-]*)\.jar")
 
 @dataclass(frozen=True, slots=True)
 class Jars:
-    """A folder from which Apache Kafka of this version runs."""
+    """A folder with the jars of one version of Apache Kafka."""
 
     folder: Path
     version: str
 
 
 def pinned_version(pom: str | None = None) -> str:
-    """The version that the pom asks for: the only place where it is written."""
+    """Read the version from the pom, the only place that names it."""
     match = re.search(r"<kafka\.version>([^<]+)<", POM.read_text() if pom is None else pom)
     if match is None:
         raise ValueError("the pom has no kafka.version")
@@ -43,13 +43,13 @@ def pinned_version(pom: str | None = None) -> str:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where the jars are kept if nobody says otherwise."""
+    """Return the default folder of the jars."""
     base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
     return Path(base).expanduser() / "muster" / f"kafka-{pinned_version()}"
 
 
 def find_jars(folder: Path) -> Jars | None:
-    """What lies in a folder, be it our cache or the `libs` of a Kafka release."""
+    """Find the jars in a folder: our cache, or the `libs` of a Kafka release."""
     try:
         names = sorted(path.name for path in folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -59,7 +59,7 @@ def find_jars(folder: Path) -> Jars | None:
 
 
 def fetch_jars(folder: Path, say: Say) -> Jars:
-    """Let Maven fetch the jars into `folder`; it appears there complete or not at all."""
+    """Let Maven download the jars; `folder` appears complete or not at all."""
     maven = shutil.which("mvn")
     if maven is None:
         raise MissingPartError(
@@ -119,7 +119,7 @@ def _follow(run: "subprocess.Popen[bytes]", progress: IO[bytes], say: Say) -> No
 
 
 def maven_error(log: str) -> str:
-    """Why Maven gave up, in its own words: the first error it names, without its addresses."""
+    """Return the first error in Maven's output, without its URLs."""
     errors = [
         line.removeprefix("[ERROR]").strip() for line in log.splitlines() if "[ERROR]" in line
     ]
@@ -128,7 +128,7 @@ def maven_error(log: str) -> str:
 
 
 def main() -> int:
-    """Fetch the jars unless they are there; without them the mock broker takes over, loudly."""
+    """Download the jars unless they are present; without them the mock broker is used."""
     from settings.settings import Settings  # noqa: PLC0415  the only reader of settings
 
     folder = Settings.load().kafka_jars or cache_folder(os.environ)

@@ -19,14 +19,12 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java program and its major version."""
-
     program: Path
     version: int
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """The first that is new enough: JAVA_HOME's, then the one on the path, then any installed."""
+    """Find the first Java that is new enough: JAVA_HOME's, the PATH's, then any installed."""
     found: list[Java] = []
     for program in _candidates(environment):
         version = _ask(program)
@@ -40,7 +38,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def major_version(told: str) -> int | None:
-    """The major version in what `java -version` says; Java 8 and before call themselves 1.x."""
+    """Read the major version from the output of `java -version`; Java 8 calls itself 1.8."""
     match = _VERSION.search(told)
     return int(match[1]) if match else None
 

@@ -2,4 +2,4 @@ from host.errors import HostError
 
 
 class MissingPartError(HostError):
-    """Apache Kafka cannot run here; the message says what it lacks, in whole sentences."""
+    """Apache Kafka cannot run here; the message says what is missing, in whole sentences."""

@@ -30,7 +30,7 @@ LIMITATIONS = (
 
 
 def start(folder: Path, *, reason: str) -> Broker:
-    """The mock broker, answering; `reason` tells why it is not Apache Kafka."""
+    """Start the mock broker and wait until it answers; `reason` says why it is not Apache Kafka."""
     folder = folder.expanduser().resolve()
     if importlib.util.find_spec("confluent_kafka") is None:
         raise HostError(
@@ -65,7 +65,7 @@ def start(folder: Path, *, reason: str) -> Broker:
 
 
 def _address(log: Path) -> str:
-    """The first line that the program prints; an address that nobody has until then."""
+    """Return the address that the program prints first; until then, one that nobody listens on."""
     lines = log.read_text(errors="replace").split("\n")
     told = [line for line in lines[:-1] if line.startswith(mock_program.PREFIX)]
     return told[0].removeprefix(mock_program.PREFIX) if told else _NOWHERE

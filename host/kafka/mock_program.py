@@ -1,4 +1,4 @@
-"""The process of the mock broker: prints its address and stays until it is ended."""
+"""The process of the mock broker: prints its address and runs until it is ended."""
 
 import signal
 import sys

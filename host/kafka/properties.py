@@ -1,4 +1,4 @@
-"""The files that Apache Kafka is started with."""
+"""The configuration files of Apache Kafka."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +47,7 @@ def server_properties(
     auto_create_topics: bool,
     extra: Mapping[str, str],
 ) -> str:
-    """The content of server.properties; `extra` goes over everything."""
+    """Return the content of server.properties; `extra` overrides everything."""
     settings = {
         **FIXED,
         "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
@@ -72,7 +72,7 @@ rootLogger.appenderRef.out.ref = out
 
 
 def _escaped(value: str) -> str:
-    """A value as Java reads it back: backslashes and line ends mean more, and all is ASCII."""
+    """Escape a value for a Java properties file."""
     plain = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     plain = plain.replace(" ", "\\ ", 1) if plain.startswith(" ") else plain
     return "".join(_java(letter) for letter in plain)

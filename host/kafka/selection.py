@@ -1,4 +1,4 @@
-"""Which Kafka `muster up` works with: one of its own, the one it is given, or none."""
+"""Which Kafka `muster up` uses: an embedded one, the configured one, or none."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ OFF = "off"
 
 
 def load_settings(flags: Mapping[str, object], kafka: str | None) -> Settings:
-    """Every setting, with `--kafka` going before MUSTER_KAFKA_BOOTSTRAP."""
+    """Load all settings; `--kafka` takes precedence over MUSTER_KAFKA_BOOTSTRAP."""
     if kafka not in {None, EMBEDDED, OFF}:
         return Settings.load({**flags, "kafka_bootstrap": kafka})
     settings = Settings.load(flags)
@@ -28,7 +28,7 @@ def load_settings(flags: Mapping[str, object], kafka: str | None) -> Settings:
 
 
 def prefetch_jars(settings: Settings, say: Say) -> None:
-    """Fetch what is missing while somebody looks; a host in the background has nobody to tell."""
+    """Download missing jars in the foreground: a background host could show no progress."""
     try:
         embedded.find_runtime(settings.kafka_jars, partial(fetch_jars, say=say))
     except MissingPartError:
@@ -39,7 +39,7 @@ def prefetch_jars(settings: Settings, say: Say) -> None:
 def kafka_up(
     settings: Settings, places: InstancePaths, kafka: str | None, say: Say
 ) -> Iterator[tuple[Settings, KafkaLink | None]]:
-    """The settings with the broker to use, which runs for as long as the block if it is ours."""
+    """Yield the settings with the broker to use; an embedded broker runs while the block does."""
     if kafka != EMBEDDED:
         bootstrap = settings.kafka_bootstrap
         yield settings, KafkaLink(bootstrap=bootstrap) if bootstrap else None
@@ -58,7 +58,7 @@ def kafka_up(
 
 
 def stop_kafka(places: InstancePaths) -> bool:
-    """Stop the embedded broker of an instance; whether there was one."""
+    """Stop the embedded broker of an instance; return False if there was none."""
     broker = running_broker(places.kafka)
     if broker is not None:
         stop(broker)
@@ -66,7 +66,7 @@ def stop_kafka(places: InstancePaths) -> bool:
 
 
 def kill_kafka(places: InstancePaths) -> None:
-    """End the embedded broker without asking."""
+    """Kill the embedded broker of an instance."""
     broker = running_broker(places.kafka)
     if broker is not None:
         kill(broker)

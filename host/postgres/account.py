@@ -1,4 +1,4 @@
-"""The account the embedded server runs as, because PostgreSQL refuses to run as root.
+"""The account of the embedded server, because PostgreSQL refuses to run as root.
 
 An ordinary user's server runs as that user. Root's runs as the owner of its data: at first that is
 `nobody`, which keeps one capability so that folders closed to it (/root) can be passed; where ids
@@ -24,7 +24,7 @@ _NOBODY = 65534
 
 @dataclass(frozen=True, slots=True)
 class ServerAccount:
-    """Who a program is run as; in a namespace the ids are what it believes itself to be."""
+    """The account that a program runs as; in a namespace, the ids that it sees itself."""
 
     kind: Literal["same", "user", "namespace"]
     uid: int
@@ -32,12 +32,12 @@ class ServerAccount:
 
     @property
     def owner(self) -> tuple[int, int]:
-        """The ids its files have in the eyes of everyone else."""
+        """The ids that other processes see on its files."""
         return (self.uid, self.gid) if self.kind == "user" else (os.geteuid(), os.getegid())
 
 
 def choose_account(place: ServerPaths, postgres: Path) -> ServerAccount:
-    """The one that owns the data; for new data the first that this machine allows."""
+    """Return the account that owns the data; for new data, the first that this machine allows."""
     if os.geteuid() != 0:
         return ServerAccount("same", os.geteuid(), os.getegid())
     uid, gid = _nobody()
@@ -80,7 +80,7 @@ def run(
 
 
 def spawn(account: ServerAccount, program: Sequence[str], *, log: int, keep: Sequence[int]) -> None:
-    """Start a program in a session of its own, where neither Ctrl-C nor our end reaches it."""
+    """Start a program in a new session, which neither Ctrl-C nor our end reaches."""
     subprocess.run(
         _launch(account, program, detach=True),
         stdin=subprocess.DEVNULL,
@@ -106,7 +106,7 @@ def _launch(account: ServerAccount, program: Sequence[str], *, detach: bool) -> 
 
 
 def _environment() -> dict[str, str]:
-    """Only what finds programs and libraries: no PG* variable that bends, no secret that leaks."""
+    """Return only what finds programs and libraries: no PG* variables, no secrets."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return kept | {"LC_ALL": "C"}
 

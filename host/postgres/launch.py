@@ -1,4 +1,4 @@
-"""Becomes the account a PostgreSQL program runs as, then turns into that program.
+"""Switches to the account of a PostgreSQL program, then becomes that program.
 
 Run as a script in a fresh interpreter, so it imports the standard library only: changing accounts
 and namespaces is safe in a process with one thread, which the caller (Ray, asyncio) is not.
@@ -22,7 +22,7 @@ CANNOT_LAUNCH = 126  # what shells return for a program that cannot be executed
 
 
 class LaunchOrder(TypedDict):
-    """What to run, and as whom."""
+    """What to run, and as which account."""
 
     program: list[str]
     account: str  # "same", "user" (become uid and gid) or "namespace" (look like uid and gid)
@@ -64,13 +64,13 @@ def become_user(uid: int, gid: int, program: str) -> None:
 
 
 def _wanted_capabilities(program: str) -> list[int]:
-    """Least first; READ_SEARCH, which Docker withholds, cannot execute what others may not."""
+    """List the smaller one first; Docker withholds READ_SEARCH, which cannot execute for others."""
     executable_by_others = os.stat(program).st_mode & stat.S_IXOTH
     return [CAP_DAC_READ_SEARCH] * bool(executable_by_others) + [CAP_DAC_OVERRIDE]
 
 
 def _keep_first_capability(wanted: list[int]) -> None:
-    """Without any of them the server still runs where every folder above its data is open."""
+    """Keep one if possible; without any, the server needs open folders above its data."""
     for capability in wanted:
         sets = (_Sets * 2)(_Sets(*[1 << capability] * 3), _Sets(0, 0, 0))
         try:
@@ -82,7 +82,7 @@ def _keep_first_capability(wanted: list[int]) -> None:
 
 
 def enter_namespace(uid: int, gid: int) -> None:
-    """Look like `uid` to ourselves while the kernel still sees who we were as owner of files."""
+    """Appear as `uid` to ourselves; the kernel still sees the old user as owner of files."""
     outer_uid, outer_gid = os.geteuid(), os.getegid()
     _call("unshare", _CLONE_NEWUSER)
     for file, line in (
@@ -95,7 +95,7 @@ def enter_namespace(uid: int, gid: int) -> None:
 
 
 def main(order: LaunchOrder) -> int:
-    """Carry out `order`; returns only if that failed."""
+    """Carry out `order`; return only if that failed."""
     if order["detach"] and os.fork() != 0:
         os._exit(0)  # the server belongs to init, so no zombie is left to the caller
     program = order["program"]

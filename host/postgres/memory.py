@@ -1,4 +1,4 @@
-"""How much of the memory here the server may keep its pages in."""
+"""How much memory the embedded server uses for its page cache."""
 
 import os
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ LIMITS = (
 
 
 def shared_buffers(limits: Iterable[Path] = LIMITS) -> str:
-    """An eighth, as Postgres takes it; it is touched only as far as there are pages to keep.
+    """Return an eighth of the memory, in the syntax of Postgres.
 
     Under steady traffic what was written some minutes ago is read once more, to be removed. If
     it has left the server's memory by then, the server has to fetch it, and falls behind sooner.
@@ -24,7 +24,7 @@ def shared_buffers(limits: Iterable[Path] = LIMITS) -> str:
 
 
 def memory(limits: Iterable[Path] = LIMITS) -> int:
-    """Bytes of the machine, or of the container if that has fewer."""
+    """Return the bytes of memory of the machine, or of the container if that has less."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path in limits:
         try:

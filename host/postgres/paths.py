@@ -1,4 +1,4 @@
-"""Where an embedded server keeps its things, and the lock that makes it the only one there."""
+"""The files of an embedded server, and the lock that makes it the only one on its folder."""
 
 import fcntl
 import hashlib
@@ -26,7 +26,7 @@ _TAIL_LINES = 4
 
 
 class EmbeddedPostgresError(MusterError):
-    """The embedded server cannot do what was asked; the message is one sentence for a person."""
+    """The embedded server cannot do this; the message is one sentence for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +37,49 @@ class ServerPaths:
 
     @classmethod
     def at(cls, data_dir: Path) -> Self:
-        """The place named by a path that may be relative or a link."""
         return cls(data_dir.expanduser().resolve())
 
     @property
     def pgdata(self) -> Path:
-        """The cluster itself."""
         return self.data_dir / "postgres"
 
     @property
     def pid_file(self) -> Path:
-        """What PostgreSQL writes about the server that runs here."""
         return self.pgdata / "postmaster.pid"
 
     @property
     def log(self) -> Path:
-        """What the server says."""
         return self.data_dir / "postgres.log"
 
     @property
     def password(self) -> Path:
-        """The role's password, asked for over TCP only."""
+        """The role's password, needed over TCP only."""
         return self.data_dir / "postgres.password"
 
     @property
     def lock(self) -> Path:
-        """Held by whoever starts the server, then by every process of the server."""
+        """Held while the server is started, then by every process of the server."""
         return self.data_dir / "postgres.lock"
 
     @property
     def socket_dir(self) -> Path:
-        """A folder of its own: the server's account owns it, its parent is ours."""
+        """A folder that the server's account owns, below one that is ours."""
         near = self.data_dir / "socket"
         plain = _PLAIN_PATH.fullmatch(str(near)) and len(str(near)) <= _LONGEST_SOCKET_DIR
         return near if plain else self._short_dir / "socket"
 
     @property
     def _short_dir(self) -> Path:
-        """Stands in for `data_dir` where a socket's path would be too long or need quoting."""
+        """Replaces `data_dir` where the path of a socket would be too long or need quoting."""
         digest = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:12]
         return _SHORT_ROOT / f"muster-{digest}"
 
     def make_data_dir(self) -> None:
-        """Closed to others when we are the ones who make it; an existing folder stays as it is."""
+        """Make the folder closed to others; leave an existing one as it is."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def make_socket_dir(self, uid: int, gid: int) -> None:
-        """Private to the server's account (and to root), because the socket asks no password.
+        """Make the folder private to the server's account: the socket asks for no password.
 
         Emptied by the holder of the lock: PostgreSQL would refuse a dead server's socket if its pid
         meanwhile belongs to another process.
@@ -97,12 +93,12 @@ class ServerPaths:
         self.socket_dir.chmod(0o700)
 
     def remove_short_dir(self) -> None:
-        """Leave nothing of ours in the shared temporary folder."""
+        """Leave nothing in the shared temporary folder."""
         if self.socket_dir.parent == self._short_dir and self._short_dir.exists():
             shutil.rmtree(self._short_dir)
 
     def try_lock(self) -> int | None:
-        """The lock as a file descriptor, or None while another holds it.
+        """Return the lock as a file descriptor, or None while another process holds it.
 
         Every process of the server inherits the descriptor, so the lock is free exactly when all
         of them are gone: even after a kill -9, and even if they live in another container.
@@ -119,7 +115,7 @@ class ServerPaths:
         return descriptor
 
     def is_free(self) -> bool:
-        """Whether neither a server nor anyone starting one is here."""
+        """Return True if no server runs here and nobody is starting one."""
         if not self.lock.exists():
             return True
         descriptor = self.try_lock()
@@ -130,7 +126,7 @@ class ServerPaths:
 
     @contextmanager
     def appended_log(self) -> Iterator[int]:
-        """The log, open for the server; a long one is put aside first."""
+        """Open the log for the server; rotate a long one first."""
         if self.log.exists() and self.log.stat().st_size > _LOG_LIMIT:
             self.log.replace(self.log.with_suffix(".log.1"))
         descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -140,14 +136,14 @@ class ServerPaths:
             os.close(descriptor)
 
     def logged_since(self, offset: int) -> str:
-        """The reason a server gave for not starting: what it wrote after `offset`, shortened."""
+        """Return what the server logged after `offset`, shortened."""
         with self.log.open("rb") as log:
             log.seek(max(offset, self.log.stat().st_size - _TAIL_BYTES))
             return last_log_lines(log.read())
 
     @contextmanager
     def logged_errors(self) -> Iterator[None]:
-        """Turn what the operating system refuses into one sentence."""
+        """Turn an error of the operating system into one sentence."""
         try:
             yield
         except PermissionError as exc:
@@ -163,7 +159,7 @@ class ServerPaths:
 
 
 def last_log_lines(output: bytes) -> str:
-    """The lines that tell why a PostgreSQL program ended, without their time stamps."""
+    """Return the lines that say why a PostgreSQL program ended, without timestamps."""
     lines = [_LOG_PREFIX.sub("", line) for line in output.decode(errors="replace").splitlines()]
     reasons = [line for line in lines if re.match(r"FATAL|PANIC|.*\berror:|cannot launch", line)]
     told = (reasons or [line for line in lines if line.strip()])[-_TAIL_LINES:]
@@ -171,7 +167,7 @@ def last_log_lines(output: bytes) -> str:
 
 
 def _make_private(folder: Path) -> None:
-    """Ours and closed, or refused: in a shared folder anyone may have taken the name before us."""
+    """Make a folder that is ours and closed; in a shared folder, others may have made it before."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()

@@ -1,4 +1,4 @@
-"""What the server at a place says about itself, checked against the process it names."""
+"""Reads the pid file of the server on a folder and checks it against the process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from host.postgres.paths import ServerPaths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postmaster:
-    """A live server; `ready` once it takes connections."""
+    """A live server; `ready` once it accepts connections."""
 
     pid: int
     port: int
@@ -21,7 +21,7 @@ class Postmaster:
 
 
 def find_postmaster(place: ServerPaths) -> Postmaster | None:
-    """The live server on this data, whoever started it; None also when its pid now is another's."""
+    """Find the live server on this data; None if its pid belongs to another process by now."""
     lines = _pid_file_lines(place)
     pid = _pid(lines)
     command = _command(pid, place.pgdata) if pid is not None else None
@@ -40,7 +40,7 @@ def find_postmaster(place: ServerPaths) -> Postmaster | None:
 
 
 def drop_stale_pid_file(place: ServerPaths) -> None:
-    """Remove the pid file of a dead server where PostgreSQL itself would stumble over it.
+    """Remove the pid file of a dead server where PostgreSQL would refuse to start because of it.
 
     It refuses to start if the file is empty (power loss) or if its pid meanwhile belongs to some
     other process of ours, which in a container is the rule. A file whose pid is gone is left to
@@ -61,13 +61,13 @@ def _pid_file_lines(place: ServerPaths) -> list[str]:
 
 
 def _pid(lines: list[str]) -> int | None:
-    """The process in the file; a single-user server notes its pid as a negative number."""
+    """Return the pid in the file; a single-user server writes it as a negative number."""
     number = lines[0].strip().lstrip("-") if lines else ""
     return int(number) if number.isascii() and number.isdigit() and int(number) > 0 else None
 
 
 def _command(pid: int, pgdata: Path) -> tuple[str, ...] | None:
-    """The command line of `pid` if it is a PostgreSQL server on this data."""
+    """Return the command line of `pid` if it is a PostgreSQL server on this data."""
     try:
         process = psutil.Process(pid)
         command = tuple(process.cmdline())

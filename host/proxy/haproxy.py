@@ -1,4 +1,4 @@
-"""HAProxy in front of Serve: where its program is, and how it is kept off the network."""
+"""HAProxy in front of Serve: finds its program and keeps its extra ports off the network."""
 
 import importlib.util
 import os
@@ -56,7 +56,7 @@ REPLICAS_KNOWN_FILE = "leads-to-replicas"
 
 
 def routes_to_replicas(places: InstancePaths) -> bool:
-    """Whether requests go straight to replicas, by the one HAProxy there is.
+    """Return True if the only HAProxy forwards requests to replicas directly.
 
     The first one knows only Serve's own proxy. Its successor closes the connections that clients
     keep open to it, so nobody should be invited before.
@@ -70,7 +70,7 @@ def routes_to_replicas(places: InstancePaths) -> bool:
 
 
 def find_program(but: Path | None = None) -> Path | None:
-    """HAProxy's program in Ray's own order: named by the environment, bundled, on the PATH.
+    """Find HAProxy in Ray's order: named by the environment, bundled, on the PATH.
 
     `but`: a launcher of ours; where the environment names that, it names nothing.
     """
@@ -88,7 +88,7 @@ def find_program(but: Path | None = None) -> Path | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyOptions:
-    """Where HAProxy listens, and its bounds."""
+    """Where HAProxy listens, and its limits."""
 
     host: str = LOOPBACK
     port: int = 8000
@@ -96,7 +96,7 @@ class ProxyOptions:
 
 
 def write_launcher(folder: Path, program: Path, front: ProxyOptions) -> Path | None:
-    """Write the script that Ray starts instead of HAProxy; None where nothing there may execute."""
+    """Write the script that Ray starts instead of HAProxy; None if the folder forbids execution."""
     launcher = folder / LAUNCHER
     defaults = [f"    {line}" for line in write_error_files(folder)]
     launcher.write_text(

@@ -1,4 +1,4 @@
-"""What HAProxy answers by itself when no replica does: the same problem document as ours."""
+"""The problem documents that HAProxy returns itself when no replica answers."""
 
 import json
 from http import HTTPStatus
@@ -14,7 +14,7 @@ STATUSES = (502, 503, 504)
 
 
 def write_error_files(folder: Path) -> list[str]:
-    """Write the answers; the lines for HAProxy's defaults that name them."""
+    """Write the responses; return the lines for HAProxy's defaults that name them."""
     away = _write(
         folder / "unavailable.http",
         _document(

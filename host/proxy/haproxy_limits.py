@@ -1,4 +1,4 @@
-"""What HAProxy lets through to a replica: how much at once, and how slowly it may come.
+"""How many requests HAProxy forwards to a replica at once, and how slowly they may arrive.
 
 A replica's event loop accepts one connection a turn: in a flood thousands of requests stand in the
 kernel's queue before it, where no limit of ours sees them, and are answered after many seconds.
@@ -132,7 +132,7 @@ END {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyLimits:
-    """What may be set of it."""
+    """The limits that settings change."""
 
     body_seconds: float = 10.0
     """How long a body may take to come."""
@@ -146,7 +146,7 @@ DEFAULT_LIMITS = ProxyLimits()
 
 
 def max_connections() -> int:
-    """How many clients HAProxy may hold: it wants five files for two of them, or does not start."""
+    """Return how many clients HAProxy may hold: it needs five files for two of them."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most_files == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
@@ -154,7 +154,7 @@ def max_connections() -> int:
 
 
 def write_limits(folder: Path, bounds: ProxyLimits) -> Path:
-    """Write the program for awk that puts the bounds into HAProxy's configuration.
+    """Write the awk program that adds the limits to HAProxy's configuration.
 
     It reads the configuration twice, so it is named twice: `awk -f PROGRAM FILE FILE`.
     """

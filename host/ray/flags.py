@@ -1,4 +1,4 @@
-"""Ray's flags: each with the reason why it is set. Ray reads them at import, in every process."""
+"""Ray's environment variables, each with the reason why it is set. Ray reads them at import."""
 
 import os
 import sys
@@ -82,7 +82,7 @@ DROPPED = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_NAMESPACE"
 
 @dataclass(frozen=True, slots=True)
 class ProxySetup:
-    """What stands in front of the replicas."""
+    """The proxy in front of the replicas."""
 
     launcher: Path | None  # HAProxy's; None means Serve's own proxy
     fallback_port: int
@@ -90,20 +90,20 @@ class ProxySetup:
 
 
 def client_flags(places: InstancePaths) -> dict[str, str]:
-    """What a second driver needs to join the instance."""
+    """Return what a second driver needs to join the instance."""
     return {flag.name: flag.value for flag in FIXED} | {"RAY_AUTH_TOKEN_PATH": str(places.token)}
 
 
 def host_flags(
     places: InstancePaths, front: ProxySetup, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Every variable that the host sets before it imports Ray."""
+    """Return every variable that the host sets before it imports Ray."""
     tuning = {flag.name: environment.get(flag.name, flag.value) for flag in TUNING}
     return tuning | client_flags(places) | _front_flags(places, front) | _code_path(environment)
 
 
 def apply(flags: Mapping[str, str]) -> None:
-    """Put the flags into the environment of this process and all that it starts."""
+    """Set the flags for this process and all that it starts."""
     if "ray" in sys.modules:
         raise HostError("Ray was imported before its flags were set; this is a bug in Muster.")
     for name in DROPPED:

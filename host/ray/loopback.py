@@ -1,4 +1,4 @@
-"""A hook that Ray runs in every worker process before it becomes an actor (named in flags.py)."""
+"""A hook, named in flags.py, that Ray runs in every worker process before it becomes an actor."""
 
 from typing import Any
 

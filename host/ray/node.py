@@ -31,7 +31,7 @@ SERVES_WORKERS = 4  # Serve needs so many processes, and at once
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What may differ between two hosts."""
+    """The options of a Ray node."""
 
     host: str = ports.LOOPBACK
     port: int = 8000
@@ -69,7 +69,6 @@ class RayNode:
         return cls(at, options, front.launcher is not None, notes, node)
 
     def join(self) -> None:
-        """Connect this process as a driver."""
         try:
             _join(self.places, self.address)
         except Exception as error:
@@ -77,30 +76,26 @@ class RayNode:
 
     @property
     def address(self) -> str:
-        """Where a second driver finds this node."""
         return str(self._node.gcs_address)
 
     @property
     def session(self) -> str:
-        """Ray's name for this run."""
         return str(self._node.session_name)
 
     @property
     def dashboard_url(self) -> str | None:
-        """Ray's dashboard, where it was asked for."""
         return f"http://{self._node.webui_url}" if self._node.webui_url else None
 
     @property
     def logs(self) -> Path:
-        """Where Ray's processes write."""
         return Path(self._node.get_logs_dir_path())
 
     def dead_processes(self) -> list[str]:
-        """Names of Ray's own processes that have ended by themselves."""
+        """Return the names of Ray's processes that have ended by themselves."""
         return [str(kind) for kind, _process in self._node.dead_processes()]
 
     def stop(self) -> None:
-        """Disconnect, end Ray and whatever it started; raises if a process would not end."""
+        """Disconnect, and end Ray and all that it started; raise HostError if that fails."""
         import ray  # noqa: PLC0415  imported by now: this only finds it
 
         ray.shutdown()

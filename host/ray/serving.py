@@ -1,4 +1,4 @@
-"""Serve on the Ray node: bring an application up, see that it answers, take it down."""
+"""Serve on the Ray node: starts an application, waits until it answers, and stops it."""
 
 import http.client
 import logging

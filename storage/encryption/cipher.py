@@ -25,11 +25,11 @@ RETRY_AFTER = 60
 
 
 class MissingKeyError(UnavailableError):
-    """A value is encrypted under a key that this process does not have: trouble of the instance."""
+    """A value is encrypted under a key that this process lacks: a fault of the instance."""
 
 
 class DamagedSecretError(MusterError):
-    """A value that its own key does not decrypt: it was changed, or moved from another row."""
+    """A value that its key does not decrypt: it was changed, or moved from another row."""
 
 
 ENCRYPTION_ERRORS = (MissingKeyError, DamagedSecretError)
@@ -37,7 +37,7 @@ ENCRYPTION_ERRORS = (MissingKeyError, DamagedSecretError)
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a secret is kept. A ciphertext is worth nothing anywhere else."""
+    """Where a secret is stored. A ciphertext is useless anywhere else."""
 
     tenant: int
     table: str
@@ -46,43 +46,39 @@ class Location:
 
     @property
     def associated_data(self) -> bytes:
-        """What the tag covers beside the ciphertext. Each part has its length: none runs over."""
+        """Return what the tag covers besides the ciphertext. Lengths keep the parts apart."""
         parts = (str(self.tenant), self.table, self.row, self.column)
         return b"".join(b"%d:%b" % (len(raw), raw) for raw in map(str.encode, parts))
 
     def __str__(self) -> str:
-        """For people: no id of a row, which may be a tenant's own text."""
+        """Leave out the id of the row, which may be a tenant's text."""
         return f"{self.table}.{self.column} of tenant {self.tenant}"
 
 
 class KeySource(Protocol):
-    """Where keys come from. The first encrypts; all decrypt."""
+    """Provides keys. The first encrypts; all decrypt."""
 
     def read(self) -> tuple[bytes, ...] | None:
-        """The keys; None if they are those that were read last."""
+        """Return the keys, or None if they have not changed since the last call."""
 
 
 class FixedKeys:
-    """Keys that are known from the start."""
-
     def __init__(self, keys: Iterable[bytes]) -> None:
         self._keys: tuple[bytes, ...] | None = tuple(keys)
 
     def read(self) -> tuple[bytes, ...] | None:
-        """The keys, once."""
         keys, self._keys = self._keys, None
         return keys
 
 
 class FileKeys:
-    """Keys of a file, read again whenever it was replaced: to look for that costs a microsecond."""
+    """The keys of a file, read again when it was replaced; checking that takes a microsecond."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._seen: tuple[int, ...] | None = None
 
     def read(self) -> tuple[bytes, ...] | None:
-        """The keys, if the file is another than last time."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -98,7 +94,7 @@ class FileKeys:
 
 
 class KeyRing:
-    """Encrypts and decrypts. The first of its keys encrypts, any decrypts what it encrypted."""
+    """Encrypts with its first key; decrypts with any."""
 
     def __init__(self, source: KeySource) -> None:
         self._source = source
@@ -107,7 +103,7 @@ class KeyRing:
 
     @property
     def key_ids(self) -> tuple[str, ...]:
-        """Which keys there are, the one that encrypts first."""
+        """Return the ids of the keys; the first one encrypts."""
         self._refresh()
         return tuple(self._ciphers)
 
@@ -117,14 +113,14 @@ class KeyRing:
         return self.key_ids[0]
 
     def encrypt(self, plain: bytes, location: Location) -> str:
-        """Encrypt a value for one place."""
+        """Encrypt a value for one location."""
         name = self.current
         nonce = os.urandom(NONCE_SIZE)
         data = nonce + self._ciphers[name].encrypt(nonce, plain, location.associated_data)
         return f"{PREFIX}{name}:{binascii.b2a_base64(data, newline=False).decode()}"
 
     def decrypt(self, text: str, location: Location) -> bytes:
-        """Decrypt a value that was encrypted for this place.
+        """Decrypt a value that was encrypted for this location.
 
         Raises:
             MissingKeyError: None of our keys encrypted it.
@@ -156,14 +152,14 @@ class KeyRing:
 
 
 def is_encrypted(text: str | bytes) -> bool:
-    """Whether a stored value is encrypted; else it was written before there was encryption."""
+    """Return True if a stored value is encrypted, False if it is older than encryption."""
     if isinstance(text, str):
         return text.startswith(PREFIX)
     return text.startswith(PREFIX.encode())
 
 
 def key_id_of(text: str) -> str | None:
-    """Which key encrypted a stored value; None if it is plain."""
+    """Return the id of the key that encrypted a stored value; None if it is plain."""
     return text.split(":", 3)[2] if is_encrypted(text) else None
 
 
@@ -179,7 +175,7 @@ def _parse(text: str, location: Location) -> tuple[str, bytes]:
 
 
 class _Installed:
-    """The keys of this process, as every part of it uses them."""
+    """The keys of this process."""
 
     ring: KeyRing | None = None
 
@@ -190,7 +186,7 @@ def install(ring: KeyRing) -> None:
 
 
 def configure(config: Config) -> None:
-    """Do the same with the keys of a configuration, if it has any."""
+    """Install the keys of a configuration, if it has any."""
     if config.secret_keys:
         install(KeyRing(FixedKeys(config.secret_keys)))
     elif config.secret_key_file is not None:
@@ -198,7 +194,7 @@ def configure(config: Config) -> None:
 
 
 def key_ring() -> KeyRing:
-    """The keys of this process."""
+    """Return the keys of this process."""
     if _Installed.ring is None:
         raise MissingKeyError(f"this process has no key for secrets: set {SETTING}", RETRY_AFTER)
     return _Installed.ring

@@ -1,4 +1,4 @@
-"""The key file of a one-machine instance: base64 keys, one a line, the one that encrypts first."""
+"""The key file of a one-machine instance: base64 keys, one per line; the first one encrypts."""
 
 import os
 import secrets
@@ -14,7 +14,7 @@ class KeyFileError(MusterError):
 
 
 def ensure(path: Path) -> bool:
-    """Make the file with a new key unless it is there; whether it was made."""
+    """Create the file with a new key if it is missing; return True if it was created."""
     if path.exists():
         read(path)
         return False
@@ -24,7 +24,7 @@ def ensure(path: Path) -> bool:
 
 
 def read(path: str | Path) -> tuple[bytes, ...]:
-    """The keys of a file that nobody but its owner can read."""
+    """Read the keys; refuse a file that others can read."""
     path = Path(path)
     try:
         if path.stat().st_mode & 0o077:
@@ -39,7 +39,7 @@ def read(path: str | Path) -> tuple[bytes, ...]:
 
 
 def write(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace the file in one step: a reader or a crash sees the old keys or the new."""
+    """Replace the file atomically: a reader or a crash sees the old keys or the new ones."""
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""Which keys the database's secrets are under, as every process compares them with its own."""
+"""The keys under which the database's secrets are encrypted, compared with those of the process."""
 
 import asyncpg
 
@@ -12,7 +12,7 @@ _TEST = b"muster"
 
 
 class WrongKeyError(MusterError):
-    """This instance has not the keys that the database's secrets are under."""
+    """This instance lacks the keys of the database's secrets."""
 
 
 def _at(key_id: str) -> Location:
@@ -20,7 +20,7 @@ def _at(key_id: str) -> Location:
 
 
 async def check(pool: Pool) -> None:
-    """See that we can decrypt under every key in use, and register the one that we encrypt with.
+    """Check that we have every key in use, and register the one that we encrypt with.
 
     Raises:
         WrongKeyError: A key is missing.
@@ -35,23 +35,23 @@ async def check(pool: Pool) -> None:
 
 
 async def is_complete(pool: Pool) -> bool:
-    """Whether what was stored before there was encryption is encrypted by now."""
+    """Return True once all secrets that are older than encryption have been encrypted."""
     return any(row["completed"] for row in await pool.fetch(Q["list_encryption_keys"]))
 
 
 async def in_use(pool: Pool | Connection) -> dict[str, bool]:
-    """The keys that are registered, and whether all secrets were once under each."""
+    """Return the registered keys, and whether all secrets were once under each."""
     rows = await pool.fetch(Q["list_encryption_keys"])
     return {row["key_id"]: row["completed"] for row in rows}
 
 
 async def complete(pool: Pool | Connection, key_id: str) -> None:
-    """Note that every secret was encrypted under this key, or that none was plain any more."""
+    """Record that every secret was encrypted under this key, or that none is plain any more."""
     await pool.execute(Q["complete_encryption_key"], key_id)
 
 
 async def forget(pool: Pool | Connection, key_ids: list[str]) -> None:
-    """Let instances start without these keys: nothing is under them."""
+    """Let instances start without these keys: nothing is encrypted under them."""
     await pool.execute(Q["drop_encryption_keys"], key_ids)
 
 

@@ -42,7 +42,7 @@ ShowProgress = Callable[[ReencryptionProgress], None]
 
 
 async def count_by_key(pool: Pool, show: ShowProgress | None = None) -> dict[str, Counter[str]]:
-    """How many secrets of each table are under which key, or PLAIN."""
+    """Count the secrets of each table by the id of their key, or PLAIN."""
     found: dict[str, Counter[str]] = {table.name: Counter() for table in SECRET_TABLES}
     walk = ReencryptionProgress()
     for table in SECRET_TABLES:
@@ -57,7 +57,7 @@ async def count_by_key(pool: Pool, show: ShowProgress | None = None) -> dict[str
 
 
 async def encrypt_plain(pool: Pool) -> ReencryptionProgress:
-    """Encrypt what was stored before there was encryption, with a rest after each batch."""
+    """Encrypt what was stored before encryption existed, pausing after each batch."""
     return await _renew_all(pool, lambda key: key == PLAIN)
 
 
@@ -121,11 +121,11 @@ async def _pages(pool: Pool, table: SecretTable) -> AsyncIterator[Sequence[async
 
 
 def _key(table: SecretTable, row: asyncpg.Record) -> tuple[Any, ...]:
-    """The columns of the primary key come first."""
+    """Return the primary key of a row: its columns come first."""
     return tuple(row)[: len(table.first)]
 
 
 def unused(counts: dict[str, Counter[str]], keys: Collection[str]) -> list[str]:
-    """Those of these keys that no secret is under."""
+    """Return those of these keys that no secret is encrypted under."""
     used = set().union(*counts.values())
     return [key for key in keys if key not in used]

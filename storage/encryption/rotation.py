@@ -1,4 +1,4 @@
-"""Brings every secret under the current key, while everybody goes on working."""
+"""Encrypts every secret under the current key while all processes keep working."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,12 +19,12 @@ MAX_WALKS = 20
 
 
 class UnfinishedRotationError(MusterError):
-    """Secrets keep turning up that are not under the current key."""
+    """Secrets under other keys than the current one keep appearing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """What a rotation did."""
+    """The result of a rotation."""
 
     key_id: str
     renewed: int
@@ -36,7 +36,7 @@ class Rotation:
 
 @asynccontextmanager
 async def sole_rotation(pool: Pool) -> AsyncIterator[None]:
-    """Be the only one who rotates; raises ConflictError."""
+    """Hold the lock that admits one rotation at a time; raises ConflictError."""
     async with pool.acquire() as conn:
         if not await conn.fetchval(Q["try_lock_rotation"], _LOCK):
             raise ConflictError("another rotation of keys is under way: wait for its end")
@@ -47,7 +47,7 @@ async def sole_rotation(pool: Pool) -> AsyncIterator[None]:
 
 
 async def rotate(pool: Pool, show: ShowProgress | None = None) -> Rotation:
-    """Encrypt everything under the current key; may be ended at any line and begun again.
+    """Encrypt everything under the current key; may be interrupted anywhere and started again.
 
     What is written meanwhile by a process that has just read the keys is found by the next walk:
     it goes on until one finds nothing to do.
@@ -77,12 +77,12 @@ async def rotate(pool: Pool, show: ShowProgress | None = None) -> Rotation:
 
 
 async def remove(pool: Pool, key_id: str) -> None:
-    """Let instances start without this key; nothing may be under it."""
+    """Let instances start without this key; nothing may be encrypted under it."""
     async with pool.acquire() as conn, conn.transaction():
         await keys.forget(conn, [key_id])
         await _audit(conn, AuditAction.ENCRYPTION_KEY_REMOVED, key_id)
 
 
 async def _audit(conn: Connection, action: AuditAction, key_id: str) -> None:
-    """Note who did it, as it concerns all tenants: in the anchor's log."""
+    """Record the action in the anchor's audit log, as it concerns all tenants."""
     await audit_log.add(conn, ANCHOR, COMMAND_LINE, action, [key_id])

@@ -1,4 +1,4 @@
-"""The tables that hold secrets: how to walk each by its key, and what of a row is a secret."""
+"""The tables that hold secrets: how to walk each by its key, and which columns are secret."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ PLAIN = "plain"
 
 @dataclass(frozen=True, slots=True)
 class SecretColumn:
-    """How to tell which key a value is under, and how to encrypt it anew."""
+    """How to find the key of a value, and how to encrypt the value again."""
 
     name: str
     find_key: Callable[[StoredSecret], str | None]
@@ -50,7 +50,6 @@ class SecretTable:
     columns: tuple[SecretColumn, ...]
 
     def location(self, row: Any, column: SecretColumn) -> Location:
-        """Where a value of this row is kept."""
         tenant, row_name = self.locate
         return Location(row[tenant] if tenant else 0, self.name, row[row_name], column.name)
 

@@ -1,4 +1,4 @@
-"""Secrets as their columns keep them: encrypted where there is one, plain where it is older."""
+"""Converts secrets to and from their columns; values older than encryption are read as plain."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ _text = msgspec.json.Decoder(str)
 
 
 class _ResourceSecrets(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What of a resource is secret."""
+    """The secret fields of a resource."""
 
     headers: dict[str, str] = {}
     authorization: str | None = None
@@ -28,49 +28,45 @@ _resource_secrets = msgspec.json.Decoder(_ResourceSecrets)
 
 
 def webhook_secret_at(tenant: int, subscription_id: str) -> Location:
-    """Where what signs the deliveries of a subscription is kept."""
     return Location(tenant, "webhook_secrets", subscription_id, "secret")
 
 
 def signing_secret_at(purpose: str) -> Location:
-    """Where what signs tokens is kept; it belongs to no tenant."""
+    """Locate the secret that signs tokens; it belongs to no tenant."""
     return Location(0, "signing_secrets", purpose, "secret")
 
 
 def subscription_at(tenant: int, subscription_id: str, column: str) -> Location:
-    """Where headers and auth of a subscription are kept."""
     return Location(tenant, "subscriptions", subscription_id, column)
 
 
 def job_at(tenant: int, job_id: str, column: str) -> Location:
-    """Where headers and auth of a job are kept."""
     return Location(tenant, "dispatch_jobs", job_id, column)
 
 
 def resource_at(tenant: int, name: str) -> Location:
-    """Where the secrets of a registered resource are kept."""
     return Location(tenant, "resources", name, "definition")
 
 
 def inline_resource_at(address: Address, name: str) -> Location:
-    """Where the secrets of a resource are kept that came with a gather."""
+    """Locate the secrets of a resource that is defined within a gather."""
     return Location(address.tenant, "wait_state_events", f"{address.key.hex()}/{name}", "payload")
 
 
 def encrypt_bytes(secret: bytes, location: Location) -> bytes:
-    """For a bytea column."""
+    """Encrypt for a bytea column."""
     return key_ring().encrypt(secret, location).encode()
 
 
 def decrypt_bytes(raw: bytes, location: Location) -> bytes:
-    """Read what `encrypt_bytes` wrote, or the secret itself."""
+    """Decrypt what `encrypt_bytes` returned; return a plain secret unchanged."""
     if not is_encrypted(raw):
         return raw
     return key_ring().decrypt(raw.decode(errors="replace"), location)
 
 
 def encrypt_map(value: dict[str, str] | None, location: Location) -> str | None:
-    """For a json column: a map becomes a JSON string. What is empty stays as it is."""
+    """Encrypt for a json column, into a JSON string. An empty map stays as it is."""
     if not value:
         return None if value is None else "{}"
     plain = msgspec.json.encode(value)
@@ -78,7 +74,7 @@ def encrypt_map(value: dict[str, str] | None, location: Location) -> str | None:
 
 
 def decrypt_map(raw: str | None, location: Location) -> dict[str, Any]:
-    """Read what `encrypt_map` wrote, or the map itself."""
+    """Decrypt what `encrypt_map` returned; return a plain map unchanged."""
     if not raw:
         return {}
     if not raw.startswith('"'):
@@ -87,7 +83,7 @@ def decrypt_map(raw: str | None, location: Location) -> dict[str, Any]:
 
 
 def encrypt_resource(resource: Resource, location: Location) -> Resource:
-    """Return the same resource with its secrets in `encrypted`; itself, if it has none."""
+    """Move the secrets of a resource into `encrypted`; return it unchanged if it has none."""
     if not resource.headers and resource.authorization is None:
         return resource
     plain = msgspec.json.encode(_ResourceSecrets(resource.headers, resource.authorization))
@@ -100,7 +96,7 @@ def encrypt_resource(resource: Resource, location: Location) -> Resource:
 
 
 def decrypt_resource(resource: Resource, location: Location) -> Resource:
-    """Return the resource that `encrypt_resource` was given."""
+    """Restore the resource that `encrypt_resource` was given."""
     if resource.encrypted is None:
         return resource
     plain = key_ring().decrypt(resource.encrypted, location)
@@ -114,12 +110,12 @@ def decrypt_resource(resource: Resource, location: Location) -> Resource:
 
 
 def encrypt_gather_spec(asked: GatherSpec, address: Address) -> GatherSpec:
-    """Return the same request with the secrets of its own resources encrypted."""
+    """Encrypt the secrets of the resources that are defined within the gather."""
     return _with_inline(asked, address, encrypt_resource)
 
 
 def decrypt_gather_spec(asked: GatherSpec, address: Address) -> GatherSpec:
-    """Return the request that `encrypt_asked` was given."""
+    """Restore the gather that `encrypt_gather_spec` was given."""
     return _with_inline(asked, address, decrypt_resource)
 
 

@@ -1,4 +1,4 @@
-"""How far one look goes where no index serves what is looked for."""
+"""Limits how many rows a query reads where no index serves its filter."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,7 +12,7 @@ SCAN_LIMIT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ScanPage(Generic[T, K]):
-    """What a look found, in order."""
+    """The rows that one scan found, in order."""
 
     items: list[T]
     scanned_to: K | None = None
@@ -24,10 +24,10 @@ SAMPLE_BYTES = 64 * 1024 * 1024
 
 
 def sample_percent(size: int) -> float:
-    """Return which part of a table of this size is counted, in percent."""
+    """Return which percentage of a table of this size is counted."""
     return 100.0 if size <= SAMPLE_BYTES else 100.0 * SAMPLE_BYTES / size
 
 
 def scaled(count: int, percent: float) -> int:
-    """Return how many there are in all, if so many were counted in a part."""
+    """Extrapolate a count from a sample to the whole table."""
     return round(count * 100.0 / percent)

@@ -1,4 +1,4 @@
-"""What has changed, told to every process that keeps a copy.
+"""Notifies every process that caches rows when they change.
 
 services/shared/change_listener.py listens.
 """
@@ -12,7 +12,7 @@ CHANNEL = "muster_changes"
 
 
 class ChangeTopic(StrEnum):
-    """What kind of thing has changed."""
+    """The kind of rows that changed."""
 
     SUBSCRIPTIONS = "subscriptions"
     TARGETS = "targets"
@@ -22,7 +22,7 @@ class ChangeTopic(StrEnum):
 
 
 async def notify(conn: Connection, topic: ChangeTopic, tenant: int | None = None) -> None:
-    """Say so when the transaction of this connection is committed, and not if it is not.
+    """Notify listeners when the transaction of this connection commits, and not if it rolls back.
 
     Whose it is, if it is one tenant's, spares the copies of the others.
     """
@@ -30,6 +30,6 @@ async def notify(conn: Connection, topic: ChangeTopic, tenant: int | None = None
 
 
 def read_notice(text: str) -> tuple[str, int | None]:
-    """The topic and the tenant of what was said."""
+    """Return topic and tenant of a notification."""
     topic, _, whose = text.partition(" ")
     return topic, int(whose) if whose.isdecimal() else None

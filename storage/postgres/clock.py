@@ -1,4 +1,4 @@
-"""The database's clock, read seldom and extrapolated in between."""
+"""The database's clock, read rarely and extrapolated in between."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ log = structlog.get_logger("clock")
 
 
 async def read_clock(pool: Pool) -> float:
-    """Read the database's clock: the least that one that serves can do."""
+    """Read the database's clock: the cheapest query that proves that the database answers."""
     now: float = await pool.fetchval(Q["read_clock"])
     return now
 
 
 class DatabaseClock:
-    """Tells the database's time from a local monotonic clock and the offset measured best."""
+    """Derives the database's time from a local monotonic clock and the best measured offset."""
 
     def __init__(self, monotonic: Callable[[], float], wall: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -31,20 +31,19 @@ class DatabaseClock:
 
     @property
     def synced(self) -> bool:
-        """Return True once the database was asked."""
         return self._offset.measured
 
     def now(self) -> float:
-        """Seconds since the epoch, to the microsecond that Postgres keeps."""
+        """Return seconds since the epoch, to the microsecond that Postgres stores."""
         return round(self._monotonic() + self._offset.value, 6)
 
     async def sync(self, pool: Pool) -> None:
-        """Measure the offset. Waiting for a connection is no part of the measurement."""
+        """Measure the offset. Waiting for a connection is not part of the measurement."""
         async with pool.acquire() as conn:
             await self.measure(conn)
 
     async def measure(self, conn: Connection) -> None:
-        """Measure the offset on this connection: to be done with each before it is used.
+        """Measure the offset on a connection, before its first use.
 
         It may lead to another server than the one before, whose clock is another.
         """

@@ -1,4 +1,4 @@
-"""Whose fault an error is: the row's own, or the server's.
+"""Classifies database errors: is the row at fault, or the server?
 
 Only what is known to be the row's is blamed on it. Everything else is trouble of the server: the
 same write is worth another try, on another connection. A read-only server after a failover, a
@@ -13,7 +13,7 @@ from asyncpg.exceptions import _base
 
 
 class ErrorClass(StrEnum):
-    """What an error says about the write that met it."""
+    """What an error means for the write that failed."""
 
     ROW = "row"
     """Postgres, or its client, will never take this row."""
@@ -34,7 +34,7 @@ _ROW_ERRORS = (
 
 
 def _server_errors() -> tuple[type[Exception], ...]:
-    """All errors of the driver but those of rows; `except` takes a tuple, not a question."""
+    """Return all errors of the driver except those of rows, as `except` takes a tuple."""
     classes = [
         each
         for each in vars(asyncpg.exceptions).values()
@@ -54,7 +54,10 @@ SERVER_ERRORS = _server_errors()
 
 
 def error_class(error: BaseException) -> ErrorClass:
-    """Whose fault it is. What neither the driver nor the machine raised is our own encoding's."""
+    """Classify an error.
+
+    One that neither the driver nor the system raised is an encoding error of ours.
+    """
     if isinstance(error, _ROW_ERRORS):
         return ErrorClass.ROW
     if isinstance(error, asyncpg.QueryCanceledError):
@@ -65,5 +68,5 @@ def error_class(error: BaseException) -> ErrorClass:
 
 
 def is_server_error(error: BaseException) -> bool:
-    """Whether another try, later or with less at once, is worth it."""
+    """Return True if the same write may succeed later, or in smaller batches."""
     return error_class(error) is not ErrorClass.ROW

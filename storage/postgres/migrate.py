@@ -1,4 +1,4 @@
-"""Applies migrations, each once, beside a running Muster: no lock is held or waited for long.
+"""Applies migrations, each once, beside a running Muster: no lock is held or awaited for long.
 
 A statement that waits for a lock on a table holds up everybody who comes after it. So it waits two
 seconds at most, lets the others pass, and tries again. Indexes are built concurrently, outside a
@@ -30,12 +30,12 @@ _PASSING = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 
 class MigrationError(MusterError):
-    """The schema cannot be brought up to date."""
+    """The schema cannot be migrated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationOptions:
-    """How patient a migration is, in seconds, and whom it tells what it does."""
+    """How long a migration waits, in seconds, and where it reports its progress."""
 
     lock_timeout: float = 2.0
     give_up_after: float = 600.0
@@ -44,7 +44,7 @@ class MigrationOptions:
 
 
 async def pending(dsn: str, migrations: Sequence[Migration] | None = None) -> list[str]:
-    """Return the names that `migrate` would apply."""
+    """Return the names of the migrations that `migrate` would apply."""
     conn = await asyncpg.connect(dsn)
     try:
         return [one.name for one in await _missing(conn, migrations or known())]
@@ -57,7 +57,7 @@ async def migrate(
     options: MigrationOptions | None = None,
     migrations: Sequence[Migration] | None = None,
 ) -> list[str]:
-    """Bring the schema up to date; return the names that were applied.
+    """Apply all missing migrations and return their names.
 
     Raises:
         MigrationError: The database is too new, or a lock was not to be had for very long.
@@ -86,7 +86,7 @@ async def _connected(dsn: str) -> AsyncIterator[Connection]:
 
 
 class _Run:
-    """One go at all that is missing."""
+    """One run over all missing migrations."""
 
     def __init__(self, options: MigrationOptions) -> None:
         self.options = options
@@ -94,7 +94,6 @@ class _Run:
         self._waiting_since: float | None = None
 
     async def apply(self, conn: Connection, migration: Migration) -> None:
-        """Apply one migration and record it."""
         if migration.is_transaction:
             await self.insist(conn, lambda: self._in_transaction(conn, migration), migration.name)
             return
@@ -105,7 +104,7 @@ class _Run:
     async def insist(
         self, conn: Connection, work: Callable[[], Awaitable[object]], name: str
     ) -> None:
-        """Do something that takes locks, again and again, with a pause for others in between."""
+        """Repeat work that takes locks until it gets them, with pauses in which others proceed."""
         await conn.execute(f"set lock_timeout = {int(self.options.lock_timeout * 1000)}")
         while True:
             try:
@@ -117,7 +116,7 @@ class _Run:
                 return
 
     async def wait(self, conn: Connection, why: str) -> None:
-        """Let others pass; say why, and who may be in the way."""
+        """Pause, and report the reason and the transactions that may block."""
         now = time.monotonic()
         since = self._waiting_since = self._waiting_since or now
         holders = "; ".join(

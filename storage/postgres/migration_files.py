@@ -1,4 +1,4 @@
-"""The migrations that this version brings: numbered files, with what their first lines say."""
+"""The migrations of this version: numbered files, with directives in their first lines."""
 
 import re
 from dataclasses import dataclass
@@ -22,25 +22,25 @@ class Migration:
 
     @property
     def is_transaction(self) -> bool:
-        """Return False if its statements run one by one, as those on concurrent indexes must."""
+        """Return False if its statements run one by one, as concurrent indexes require."""
         return _OUTSIDE.search(self.sql) is None
 
     @property
     def compatible_from(self) -> str:
-        """Return the number of the oldest schema whose code works behind this one, too."""
+        """Return the number of the oldest schema whose code also runs on this one."""
         said = _COMPATIBLE.search(self.sql)
         return said.group(1) if said else LAST_RELEASE
 
     @property
     def statements(self) -> list[str]:
-        """Return the statements of one that is no transaction; each ends with its line."""
+        """Return the statements of a migration without a transaction; each ends with its line."""
         code = re.sub(r"^\s*--.*$", "", self.sql, flags=re.MULTILINE)
         return [one.strip() for one in re.split(r";\s*$", code, flags=re.MULTILINE) if one.strip()]
 
 
 @cache
 def known() -> tuple[Migration, ...]:
-    """Read the migrations this version brings, in order."""
+    """Read the migrations of this version, in order."""
     folder = files("storage").joinpath("migrations")
     found = [f for f in folder.iterdir() if f.name.endswith(".sql")]
     return tuple(

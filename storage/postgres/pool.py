@@ -73,7 +73,7 @@ _ON = "on"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """How one process talks to Postgres."""
+    """How one process connects to Postgres."""
 
     dsn: str = field(repr=False)
     name: str
@@ -83,7 +83,7 @@ class PoolOptions:
 
 
 def connect_options(options: PoolOptions) -> dict[str, Any]:
-    """The arguments every connection is opened with."""
+    """Return the arguments with which every connection is opened."""
     return {
         "dsn": options.dsn,
         **_writable(options.dsn),
@@ -105,7 +105,7 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
 
 
 def _writable(dsn: str) -> dict[str, str]:
-    """Ask for a server that takes writes, unless the DSN asks for another kind itself.
+    """Ask for a writable server, unless the DSN asks for another kind itself.
 
     Of several hosts the first such is taken. After a failover a name may lead to the demoted server
     for a while: a connection to it would be healthy, and of no use for as long as it lasts.
@@ -115,7 +115,7 @@ def _writable(dsn: str) -> dict[str, str]:
 
 
 async def open_pool(options: PoolOptions, on_connect: OnConnect | None = None) -> Pool:
-    """A pool that connects lazily, so a process can start while Postgres is away.
+    """Open a pool that connects lazily, so that a process can start while Postgres is down.
 
     Each connection is checked: a server whose schema is not ours is as good as away. `on_connect`
     gets each before it is used.
@@ -136,7 +136,7 @@ async def open_pool(options: PoolOptions, on_connect: OnConnect | None = None) -
 
 
 async def _keep(conn: Connection) -> None:
-    """Nobody changes the session of a pooled connection, so it needs no reset.
+    """Skip the reset of a pooled connection: nobody changes its session.
 
     That would be one more round trip for each query. A transaction that was left open is rolled
     back before this is called. What a server says of itself comes by itself: one that has become
@@ -151,7 +151,7 @@ async def _keep(conn: Connection) -> None:
 
 
 async def open_connection(options: PoolOptions, on_connect: OnConnect | None = None) -> Connection:
-    """One connection to hold, for a writer that flushes all the time."""
+    """Open one connection for a writer that flushes all the time."""
     conn: Connection = await asyncpg.connect(**connect_options(options))
     try:
         await check_schema(conn)

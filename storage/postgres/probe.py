@@ -1,4 +1,4 @@
-"""Whether Postgres takes rows at all: write some of each kind, and undo it.
+"""Checks that Postgres accepts rows: writes some of each kind and rolls back.
 
 Where a single row is refused and no other was written with it, this tells the two apart: a row
 that cannot be stored, and a server or a schema that takes none.
@@ -25,7 +25,7 @@ _EARLY_TTL = 60.0
 
 
 async def probe_waits(conn: Connection) -> None:
-    """Write a wait, a line of its log and an early event, and undo it.
+    """Write a wait, a log entry and an early event, and roll back.
 
     Raises:
         Exception: Whatever Postgres or the driver has against it.
@@ -42,7 +42,7 @@ async def probe_waits(conn: Connection) -> None:
 
 
 async def probe_events(conn: Connection) -> None:
-    """Write an event, and undo it.
+    """Write an event, and roll back.
 
     Raises:
         Exception: Whatever Postgres or the driver has against it.

@@ -8,7 +8,7 @@ _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
 def load(package: str) -> dict[str, str]:
-    """Return every query below a package by name; the name travels to pg_stat_activity."""
+    """Return every query below a package by name; the name also appears in pg_stat_activity."""
     queries: dict[str, str] = {}
     for file in sql_files(package):
         parts = _NAME.split(file.read_text(encoding="utf-8"))

@@ -16,14 +16,14 @@ LOG_EVERY = 10.0
 
 
 class SchemaMismatchError(ConnectionError):
-    """The database's schema is not one that this version can work with.
+    """This version cannot run on the database's schema.
 
     To whoever connects it is as if the database were away: it tries again until they fit.
     """
 
 
 class _MismatchLog:
-    """Logs what is wrong at most once in `LOG_EVERY` seconds, however many connections find it."""
+    """Logs a mismatch at most once in `LOG_EVERY` seconds, however many connections find it."""
 
     def __init__(self) -> None:
         self._written_at = float("-inf")
@@ -38,7 +38,7 @@ _mismatch_log = _MismatchLog()
 
 
 async def applied_migrations(conn: Any) -> dict[str, str | None]:
-    """Read what was applied, each with how old code behind it may be; empty without a schema."""
+    """Read the applied migrations, each with the oldest compatible schema; may be empty."""
     try:
         rows = await conn.fetch(Q["applied_migrations"])
     except asyncpg.UndefinedTableError:
@@ -47,7 +47,7 @@ async def applied_migrations(conn: Any) -> dict[str, str | None]:
 
 
 async def check_schema(conn: Any) -> None:
-    """Raise SchemaMismatchError if this version must not work on the connection's database."""
+    """Raise SchemaMismatchError if this version must not run on the connection's database."""
     problem = schema_problem([one.name for one in known()], await applied_migrations(conn))
     if problem is not None:
         _mismatch_log.write(problem)
