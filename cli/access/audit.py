@@ -1,20 +1,18 @@
 """`muster audit`: who changed keys and secrets."""
 
-from typing import Annotated
-
-import typer
-
+from cli.shell import formats as fmt
 from cli.shell.context import CommandContext, command
-from cli.shell.output import columns, moment
+from cli.shell.options import option
+from cli.shell.output import columns
 from cli.shell.resource import print_page
 
-AUDIT = columns(("time", "at", moment), ("by", "actor"), "action", "object")
+AUDIT = columns(("time", "at", fmt.moment), ("by", "actor"), "action", "object")
 
 
 @command
 async def audit(
     shell: CommandContext,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many, the newest first.")] = 50,
+    limit: int = option("How many, the newest first.", default=50, min=1, max=500),
 ) -> None:
     """List who changed keys and secrets of the tenant, newest first."""
     async with shell.connect() as client:

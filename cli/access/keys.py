@@ -6,11 +6,14 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, err, print_json, subcommand
 from cli.shell.database import DatabaseOptions
 from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
-from cli.shell.output import Document, columns, moment
+from cli.shell.options import argument, option
+from cli.shell.output import columns
 from cli.shell.resource import ApiResource, print_page
 from core.access.permissions import ALL_PERMISSIONS, Permission
 
@@ -25,7 +28,7 @@ def _permissions(given: list[str] | None) -> Text:
 
 
 def _moment_or_never(value: Any) -> str:
-    return moment(value) or "never"
+    return fmt.moment(value) or "never"
 
 
 def _state(key: Document) -> Text:
@@ -45,7 +48,7 @@ keys = ApiResource(
         "prefix",
         "name",
         ("permissions", "permissions", _permissions),
-        ("created", "createdAt", moment),
+        ("created", "createdAt", fmt.moment),
         ("expires", "expiresAt", _moment_or_never),
         ("last used", "lastUsedAt", _moment_or_never),
         ("created by", "createdBy"),
@@ -61,16 +64,12 @@ app = keys.app
     "muster keys create billing --allow waits:write --allow callbacks:write --expires-in 30d",
 )
 async def create(
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
     shell: CommandContext,
-    allow: Annotated[
-        list[Permission] | None,
-        typer.Option(help="A permission; repeatable. All of them if not given."),
-    ] = None,
-    expires_in: Annotated[
-        str | None,
-        typer.Option(help="Lifetime, as in 12h or 30d; that of your own key if not given."),
-    ] = None,
+    name: str = argument("What the key is for."),
+    allow: list[Permission] | None = option("A permission; repeatable. All of them if not given."),
+    expires_in: str | None = option(
+        "Lifetime, as in 12h or 30d; that of your own key if not given."
+    ),
 ) -> None:
     """Create a key and print it. It is shown only once: Muster stores only its hash.
 
@@ -89,14 +88,11 @@ async def create(
 
 @subcommand(app, "first", "muster keys first acme --database-url postgresql://…")
 async def first(
-    tenant: Annotated[
-        str,
-        typer.Argument(
-            help=f"The tenant's name; created if it is new. {ANCHOR} is the tenant whose pools "
-            "every tenant may use, and whose subscriptions receive every tenant's events."
-        ),
-    ],
     database: DatabaseOptions,
+    tenant: str = argument(
+        f"The tenant's name; created if it is new. {ANCHOR} is the tenant whose pools "
+        "every tenant may use, and whose subscriptions receive every tenant's events."
+    ),
 ) -> None:
     """Create a tenant and its admin key directly in the database, without a key."""
     if tenant != ANCHOR and not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", tenant):

@@ -5,11 +5,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, out, subcommand
 from cli.shell.database import DatabaseOptions
 from cli.shell.errors import CommandError
 from cli.shell.lazy import command_group
-from cli.shell.output import Document, RightAligned, columns, moment, number
+from cli.shell.options import argument
+from cli.shell.output import columns
 from cli.shell.resource import print_page
 from core.shared.quotas import Quota
 
@@ -19,7 +22,7 @@ TenantArgument = Annotated[str, typer.Argument(help="The tenant's name.")]
 QuotaArgument = Annotated[Quota, typer.Argument(help="The quota.")]
 
 
-@RightAligned
+@fmt.RightAligned
 def _limit(quota: Document) -> str:
     limit = quota.get("limit")
     return (f"{limit:,}" if limit else "none") + (" (own)" if quota.get("own") else "")
@@ -39,7 +42,7 @@ def _bar(quota: Document) -> Text:
     return Text("█" * full, style=style).append("░" * (BAR_WIDTH - full), style="dim")
 
 
-@RightAligned
+@fmt.RightAligned
 def _percent(quota: Document) -> str:
     share = _share(quota)
     return "" if share is None else f"{share:.0%}"
@@ -47,11 +50,11 @@ def _percent(quota: Document) -> str:
 
 QUOTAS = columns(
     ("quota", "name"),
-    ("used", "used", number),
+    ("used", "used", fmt.number),
     ("limit", _limit),
     ("", _bar),
     ("%", _percent),
-    ("resets", "resetsAt", moment),
+    ("resets", "resetsAt", fmt.moment),
 )
 app = command_group()
 
@@ -68,8 +71,8 @@ async def list_(shell: CommandContext) -> None:
 async def set_(
     tenant: TenantArgument,
     name: QuotaArgument,
-    value: Annotated[int, typer.Argument(min=0, max=2**62 - 1, help="The limit; 0 for none.")],
     database: DatabaseOptions,
+    value: int = argument("The limit; 0 for none.", min=0, max=2**62 - 1),
 ) -> None:
     """Set a tenant's own limit, directly in the database; it applies within two seconds."""
     await _store(database, tenant, name, value)

@@ -4,17 +4,18 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from cli.access.secret_keys import SecretKeys, use_secret_keys
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import JsonFlag, out, print_json, print_result, subcommand
 from cli.shell.database import DatabaseOptions
 from cli.shell.errors import CommandError
 from cli.shell.lazy import command_group
-from cli.shell.output import Document, columns, number, table
+from cli.shell.options import argument
+from cli.shell.output import columns, table
 from cli.shell.progress import progress
 from core.access.secret_keys import KEY_SIZE, key_id
 from storage.encryption import key_file, reencryption, rotation
@@ -30,7 +31,7 @@ def _role(secret_key: Document) -> Text:
     return Text(role, style="red" if is_wrong else "")
 
 
-KEYS = columns(("key", "keyId"), ("role", _role), ("secrets", "secrets", number))
+KEYS = columns(("key", "keyId"), ("role", _role), ("secrets", "secrets", fmt.number))
 app = command_group()
 
 
@@ -90,8 +91,8 @@ async def rotate_key(database: DatabaseOptions, as_json: JsonFlag = False) -> No
 
 @subcommand(app, "remove-key", "muster secrets remove-key 3f9ac1d27b0c4e55")
 async def remove_key(
-    key: Annotated[str, typer.Argument(help="The key's id; see `muster secrets status`.")],
     database: DatabaseOptions,
+    key: str = argument("The key's id; see `muster secrets status`."),
 ) -> None:
     """Remove an old key from the key file, once it encrypts nothing.
 

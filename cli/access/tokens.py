@@ -1,17 +1,19 @@
 """`muster tokens`: the secrets that sign callback and stream URLs, directly in the database."""
 
 import secrets
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import JsonFlag, print_result, subcommand
 from cli.shell.database import DatabaseOptions
 from cli.shell.durations import format_duration
 from cli.shell.errors import InputError
 from cli.shell.lazy import command_group
-from cli.shell.output import Document, columns, length, moment, table
+from cli.shell.options import option
+from cli.shell.output import columns, table
 from cli.shell.parsing import parse_duration_or_zero
 from core.access.tokens import CALLBACK, STREAM
 from core.shared.timestamps import to_iso
@@ -31,9 +33,9 @@ def _state(secret: Document) -> Text:
 SECRETS = columns(
     "id",
     "purpose",
-    ("created", "createdAt", moment),
-    ("age", "age", length),
-    ("accepted until", "retiredAt", lambda value: moment(value) or "the next rotation"),
+    ("created", "createdAt", fmt.moment),
+    ("age", "age", fmt.length),
+    ("accepted until", "retiredAt", lambda value: fmt.moment(value) or "the next rotation"),
     ("state", _state),
 )
 app = command_group()
@@ -42,13 +44,10 @@ app = command_group()
 @subcommand(app, "rotate", "muster tokens rotate --grace 24h")
 async def rotate(
     database: DatabaseOptions,
-    grace: Annotated[
-        str,
-        typer.Option(help="How long URLs of the old secret stay valid; 0 for not at all."),
-    ] = "24h",
-    purpose: Annotated[
-        str | None, typer.Option(help=f"{CALLBACK} or {STREAM}; both if not given.")
-    ] = None,
+    grace: str = option(
+        "How long URLs of the old secret stay valid; 0 for not at all.", default="24h"
+    ),
+    purpose: str | None = option(f"{CALLBACK} or {STREAM}; both if not given."),
     as_json: JsonFlag = False,
 ) -> None:
     """Sign callback and stream URLs with a new secret; old URLs expire after the grace period.

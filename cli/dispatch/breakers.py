@@ -1,13 +1,11 @@
 """`muster breakers`: targets that are not called because they fail."""
 
-from typing import Annotated
-
-import typer
-
+from cli.shell import formats as fmt
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.errors import InputError
 from cli.shell.lazy import command_group
-from cli.shell.output import RightAligned, columns, length, number, percent, styled
+from cli.shell.options import argument, option
+from cli.shell.output import columns
 from cli.shell.parsing import join_path
 from cli.shell.resource import explain_not_found, page_items, print_page
 from core.dispatch.breaker import BreakerState
@@ -16,12 +14,12 @@ PATH = "/monitoring/circuit-breakers"
 BREAKERS = columns(
     ("target", "name"),
     ("pool", "poolCode"),
-    ("state", "state", styled({"CLOSED": "green", "HALF_OPEN": "yellow", "OPEN": "bold red"})),
-    ("succeeded", "successfulCalls", number),
-    ("failed", "failedCalls", number),
-    ("held back", "rejectedCalls", number),
-    ("failure rate", "failureRate", percent),
-    ("next try in", "openForSeconds", RightAligned(length)),
+    ("state", "state", fmt.styled({"CLOSED": "green", "HALF_OPEN": "yellow", "OPEN": "bold red"})),
+    ("succeeded", "successfulCalls", fmt.number),
+    ("failed", "failedCalls", fmt.number),
+    ("held back", "rejectedCalls", fmt.number),
+    ("failure rate", "failureRate", fmt.percent),
+    ("next try in", "openForSeconds", fmt.RightAligned(fmt.length)),
 )
 app = command_group()
 
@@ -29,9 +27,7 @@ app = command_group()
 @subcommand(app, "list", "muster breakers list --state open")
 async def list_(
     shell: CommandContext,
-    state: Annotated[
-        BreakerState | None, typer.Option(help="Only breakers of this state.", case_sensitive=False)
-    ] = None,
+    state: BreakerState | None = option("Only breakers of this state.", case_sensitive=False),
 ) -> None:
     """List the targets of the last hour, with their circuit breakers and failure rates."""
     async with shell.connect() as client:
@@ -49,10 +45,8 @@ async def list_(
 )
 async def reset(
     shell: CommandContext,
-    target: Annotated[
-        str | None, typer.Argument(help="The target's address.", metavar="URL")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All targets.")] = False,
+    target: str | None = argument("The target's address.", default=None, metavar="URL"),
+    everything: bool = option("All targets.", "--all", default=False),
 ) -> None:
     """Close a target's breaker: deliveries to the target are tried again at once."""
     if (target is not None) == everything:

@@ -7,27 +7,18 @@ import typer
 from rich.text import Text
 
 from cli.dispatch.job_filters import attempts, job_status
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, out, print_json, subcommand
 from cli.shell.durations import format_duration
-from cli.shell.output import (
-    Document,
-    RightAligned,
-    columns,
-    error,
-    length,
-    moment,
-    number,
-    pairs,
-    sections,
-    styled,
-    table,
-)
+from cli.shell.options import option
+from cli.shell.output import columns, pairs, sections, table
 from cli.shell.resource import ApiResource, CursorOption, explain_not_found, print_cursor
 from core.dispatch.groups import GroupState
 
 PATH = "/api/dispatch-groups"
 MAX_COUNTED = 1_000
-STATE = styled(
+STATE = fmt.styled(
     {
         "parked": "yellow",
         "blocked": "bold red",
@@ -51,7 +42,7 @@ GroupPoolOption = Annotated[
 ]
 
 
-@RightAligned
+@fmt.RightAligned
 def _waiting(group: Document) -> str:
     waiting = group.get("waiting") or 0
     return f"{waiting:,} or more" if waiting >= MAX_COUNTED else f"{waiting:,}"
@@ -69,7 +60,7 @@ def _parked(group: Document) -> Text:
     if not parked:
         return Text("")
     reason = f": {parked['reason']}" if parked.get("reason") else ""
-    return Text(f"by {parked.get('by')}, {moment(parked.get('at'))}{reason}")
+    return Text(f"by {parked.get('by')}, {fmt.moment(parked.get('at'))}{reason}")
 
 
 GROUP = (("group", "name"), ("pool", "dispatchPoolCode"), ("state", "state", STATE))
@@ -83,35 +74,33 @@ groups = ApiResource(
         *GROUP,
         ("waiting", _waiting),
         ("head", lambda group: str((group.get("head") or {}).get("id", ""))),
-        ("age", lambda group: length((group.get("head") or {}).get("ageSeconds"))),
-        ("error", lambda group: error((group.get("head") or {}).get("lastError"))),
+        ("age", lambda group: fmt.length((group.get("head") or {}).get("ageSeconds"))),
+        ("error", lambda group: fmt.error((group.get("head") or {}).get("lastError"))),
     ),
     details=columns(
         *GROUP,
         ("parked", _parked),
         ("waiting", _waiting),
         ("head", _head),
-        ("error", lambda group: error((group.get("head") or {}).get("lastError"))),
-        ("next attempt", lambda group: moment((group.get("head") or {}).get("scheduledFor"))),
+        ("error", lambda group: fmt.error((group.get("head") or {}).get("lastError"))),
+        ("next attempt", lambda group: fmt.moment((group.get("head") or {}).get("scheduledFor"))),
     ),
 )
 JOBS = columns(
     "id",
-    ("sequence", "sequence", number),
+    ("sequence", "sequence", fmt.number),
     ("status", job_status),
     "mode",
     ("attempts", attempts),
-    ("created", "createdAt", moment),
+    ("created", "createdAt", fmt.moment),
 )
 app = groups.app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFilters:
-    """Which groups a listing shows."""
-
-    state: Annotated[GroupState | None, typer.Option(help="Only groups in this state.")] = None
-    pool: Annotated[str | None, typer.Option(help="Only groups of this pool.")] = None
+    state: GroupState | None = option("Only groups in this state.")
+    pool: str | None = option("Only groups of this pool.")
 
 
 groups.add_list(
@@ -149,7 +138,7 @@ async def show(
 async def park(
     name: GroupArgument,
     shell: CommandContext,
-    reason: Annotated[str | None, typer.Option(help="Why; shown with the group.")] = None,
+    reason: str | None = option("Why; shown with the group."),
     pool: GroupPoolOption = None,
 ) -> None:
     """Park a group: none of its jobs is delivered until it is resumed."""
@@ -168,7 +157,7 @@ async def skip(
     name: GroupArgument,
     shell: CommandContext,
     pool: GroupPoolOption = None,
-    job: Annotated[str | None, typer.Option(help="Only if this job is at the head.")] = None,
+    job: str | None = option("Only if this job is at the head."),
 ) -> None:
     """Skip the job at a group's head: a failed job is ignored, a waiting one is cancelled."""
     await _change(shell, name, "skip", "continues after its head", {"pool": pool, "jobId": job})

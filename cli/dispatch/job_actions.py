@@ -20,6 +20,7 @@ from cli.shell.client import Client
 from cli.shell.confirm import confirm
 from cli.shell.context import AsyncCommand, CommandContext, out, print_error, print_json
 from cli.shell.errors import InputError
+from cli.shell.options import option
 from cli.shell.output import columns, first_rows
 from core.dispatch.job_actions import JobAction
 
@@ -101,11 +102,7 @@ class BulkResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobActionOptions:
-    """How many jobs to change."""
-
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every job that the command applies to.")
-    ] = False
+    everything: bool = option("Every job that the command applies to.", "--all", default=False)
     batch: BatchOption = 100
     yes: YesOption = False
 

@@ -8,23 +8,18 @@ import typer
 from rich.text import Text
 
 from cli.dispatch.subscriptions import subscription_id
-from cli.shell.client import Client
+from cli.shell import formats as fmt
+from cli.shell.client import Client, Document
 from cli.shell.errors import InputError
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import Document, age, columns, error, short_line, styled
+from cli.shell.options import option, request_fields
+from cli.shell.output import columns
 from cli.shell.parsing import join_path, parse_time
 from core.dispatch.job import JobStatus, Kind
 from core.shared.tsid import PATTERN
 
 PATH = "/api/dispatch-jobs"
 JobIdArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="ID")]
-SubscriptionFilterOption = Annotated[
-    str | None,
-    typer.Option(help="Only jobs of this subscription, by code or id."),
-    ApiField("subscriptionId"),
-]
-PoolFilterOption = Annotated[str | None, typer.Option(help="Only jobs of this pool.")]
-STATUS = styled(
+STATUS = fmt.styled(
     {
         "PENDING": "cyan",
         "QUEUED": "cyan",
@@ -54,58 +49,36 @@ JOBS = columns(
     ("status", job_status),
     ("attempts", attempts),
     ("target", "targetUrl", lambda url: Text(str(url).partition("://")[2])),
-    ("age", "createdAt", age),
-    ("error", "lastError", lambda value: error(short_line(value))),
+    ("age", "createdAt", fmt.age),
+    ("error", "lastError", lambda value: fmt.error(fmt.short_line(value))),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilterOptions:
-    """What jobs are selected by."""
-
-    status: Annotated[
-        list[JobStatus] | None,
-        typer.Option(help="Only jobs of this status; repeatable.", case_sensitive=False),
-    ] = None
-    kind: Annotated[
-        Kind | None,
-        typer.Option(
-            help="EVENT jobs come from events, TASK jobs are posted.", case_sensitive=False
-        ),
-    ] = None
-    code: Annotated[str | None, typer.Option(help="Only jobs of this event type.")] = None
-    source: Annotated[str | None, typer.Option(help="Only jobs from this source.")] = None
-    subscription: SubscriptionFilterOption = None
-    pool: PoolFilterOption = None
-    group: Annotated[
-        str | None,
-        typer.Option(help="Only jobs of this message group."),
-        ApiField("messageGroup"),
-    ] = None
-    event: Annotated[
-        str | None, typer.Option(help="Only jobs of the event with this id."), ApiField("eventId")
-    ] = None
-    correlation: Annotated[
-        str | None,
-        typer.Option(help="Only jobs with this correlation id."),
-        ApiField("correlationId"),
-    ] = None
-    client: Annotated[
-        str | None, typer.Option(help="Only jobs about this client."), ApiField("clientId")
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option(help="Only jobs created since: 10m ago, or a date and time."),
-        ApiField("createdAfter", parse_time),
-    ] = None
-    until: Annotated[
-        str | None,
-        typer.Option(help="Only jobs created before."),
-        ApiField("createdBefore", parse_time),
-    ] = None
-    ignored: Annotated[
-        bool, typer.Option("--ignored", help="Only failed jobs that were ignored.")
-    ] = False
+    status: list[JobStatus] | None = option(
+        "Only jobs of this status; repeatable.", case_sensitive=False
+    )
+    kind: Kind | None = option(
+        "EVENT jobs come from events, TASK jobs are posted.", case_sensitive=False
+    )
+    code: str | None = option("Only jobs of this event type.")
+    source: str | None = option("Only jobs from this source.")
+    subscription: str | None = option(
+        "Only jobs of this subscription, by code or id.", api="subscriptionId"
+    )
+    pool: str | None = option("Only jobs of this pool.")
+    group: str | None = option("Only jobs of this message group.", api="messageGroup")
+    event: str | None = option("Only jobs of the event with this id.", api="eventId")
+    correlation: str | None = option("Only jobs with this correlation id.", api="correlationId")
+    client: str | None = option("Only jobs about this client.", api="clientId")
+    since: str | None = option(
+        "Only jobs created since: 10m ago, or a date and time.",
+        api="createdAfter",
+        convert=parse_time,
+    )
+    until: str | None = option("Only jobs created before.", api="createdBefore", convert=parse_time)
+    ignored: bool = option("Only failed jobs that were ignored.", "--ignored", default=False)
 
     async def conditions(self, client: Client) -> dict[str, Any]:
         """Return the filters that were given, as the API names them."""

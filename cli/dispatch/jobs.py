@@ -1,9 +1,7 @@
 """`muster jobs`: deliveries."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -20,30 +18,14 @@ from cli.dispatch.job_filters import (
 )
 from cli.dispatch.recover import recover
 from cli.dispatch.secrets import own_secret
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.durations import format_duration
 from cli.shell.json_input import read_json_text
 from cli.shell.lazy import command_group
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import (
-    Document,
-    RightAligned,
-    clock_time,
-    columns,
-    dim,
-    error,
-    key_values,
-    length,
-    milliseconds,
-    moment,
-    pairs,
-    pretty,
-    sections,
-    short_line,
-    styled,
-    table,
-    text,
-)
+from cli.shell.options import argument, option, request_fields
+from cli.shell.output import columns, pairs, sections, table
 from cli.shell.parsing import encode_with_raw, parse_entries
 from cli.shell.resource import CursorOption, LimitOption, print_page
 from core.dispatch.job_actions import JobAction
@@ -62,13 +44,13 @@ def _mode(job: Document) -> str:
 
 
 def _not_before(job: Document) -> str:
-    return "" if job.get("completedAt") else moment(job.get("scheduledFor"))
+    return "" if job.get("completedAt") else fmt.moment(job.get("scheduledFor"))
 
 
 def _ended(job: Document) -> str:
     took = job.get("durationMillis")
     after = "" if took is None else f", after {format_duration(took / 1000)}"
-    return f"{moment(job.get('completedAt'))}{after}"
+    return f"{fmt.moment(job.get('completedAt'))}{after}"
 
 
 JOB = columns(
@@ -76,7 +58,7 @@ JOB = columns(
     "kind",
     "code",
     ("status", job_status),
-    ("error", "lastError", error),
+    ("error", "lastError", fmt.error),
     ("target", _target),
     "signature",
     ("pool", "dispatchPoolCode"),
@@ -90,22 +72,25 @@ JOB = columns(
     ("client", "clientId"),
     ("schema", "schemaId"),
     ("idempotency key", "idempotencyKey"),
-    ("metadata", "metadata", key_values),
+    ("metadata", "metadata", fmt.key_values),
     ("attempts", attempts),
-    ("timeout", "timeoutSeconds", length),
-    ("created", "createdAt", moment),
+    ("timeout", "timeoutSeconds", fmt.length),
+    ("created", "createdAt", fmt.moment),
     ("not before", _not_before),
-    ("expires", "expiresAt", moment),
+    ("expires", "expiresAt", fmt.moment),
     ("ended", _ended),
-    ("ignored", "ignoredAt", moment),
+    ("ignored", "ignoredAt", fmt.moment),
 )
 ATTEMPTS = columns(
-    ("attempt", "attemptNumber", RightAligned(text)),
-    ("time", "attemptedAt", clock_time),
-    ("result", "status", styled({"SUCCESS": "green", "DEFERRED": "yellow"}, "red")),
-    ("HTTP", "responseCode", RightAligned(text)),
-    ("took", "durationMillis", milliseconds),
-    ("answer", lambda one: Text(short_line(one.get("errorMessage") or one.get("responseBody")))),
+    ("attempt", "attemptNumber", fmt.RightAligned(fmt.text)),
+    ("time", "attemptedAt", fmt.clock_time),
+    ("result", "status", fmt.styled({"SUCCESS": "green", "DEFERRED": "yellow"}, "red")),
+    ("HTTP", "responseCode", fmt.RightAligned(fmt.text)),
+    ("took", "durationMillis", fmt.milliseconds),
+    (
+        "answer",
+        lambda one: Text(fmt.short_line(one.get("errorMessage") or one.get("responseBody"))),
+    ),
 )
 
 
@@ -134,50 +119,41 @@ async def show(job_id: JobIdArgument, shell: CommandContext) -> None:
     async with shell.connect() as client:
         job = await client.get(job_path(job_id))
     tried = job.get("attempts")
-    made = table(ATTEMPTS, tried) if tried else dim("No attempt was made yet.")
+    made = table(ATTEMPTS, tried) if tried else fmt.dim("No attempt was made yet.")
     shell.print(job, sections(pairs(JOB, job), made, *_payload(job)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostJobOptions:
-    """A job to post."""
-
-    data: Annotated[
-        str,
-        typer.Option("--data", "-d", help="The payload: JSON, @file, or -."),
-        ApiField("payload", read_json_text),
-    ] = "{}"
-    source: Annotated[str, typer.Option(help="Who posts the job.")] = SOURCE
-    subject: Annotated[str | None, typer.Option(help="What the job is about.")] = None
-    group: Annotated[
-        str | None,
-        typer.Option(help="Message group, whose jobs keep their order unless IMMEDIATE."),
-        ApiField("messageGroup"),
-    ] = None
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A job posted again with this key is the same job.")
-    ] = None
-    correlation: Annotated[
-        str | None, typer.Option(help="Correlation id."), ApiField("correlationId")
-    ] = None
-    client: Annotated[
-        str | None, typer.Option(help="The client that the job is about."), ApiField("clientId")
-    ] = None
-    schema: Annotated[
-        str | None,
-        typer.Option(help="Id of a schema that validates the data."),
-        ApiField("schemaId"),
-    ] = None
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(help="KEY=VALUE to store with the job; repeatable."),
-        parse_entries("metadata"),
-    ] = None
-    envelope: Annotated[
-        bool,
-        typer.Option("--envelope", help="Deliver the data in an envelope with ids and times."),
-        ApiField("dataOnly", lambda envelope: not envelope),
-    ] = False
+    data: str = option(
+        "The payload: JSON, @file, or -.",
+        "--data",
+        "-d",
+        default="{}",
+        api="payload",
+        convert=read_json_text,
+    )
+    source: str = option("Who posts the job.", default=SOURCE)
+    subject: str | None = option("What the job is about.")
+    group: str | None = option(
+        "Message group, whose jobs keep their order unless IMMEDIATE.", api="messageGroup"
+    )
+    idempotency_key: str | None = option("A job posted again with this key is the same job.")
+    correlation: str | None = option("Correlation id.", api="correlationId")
+    client: str | None = option("The client that the job is about.", api="clientId")
+    schema: str | None = option("Id of a schema that validates the data.", api="schemaId")
+    metadata: list[str] | None = option(
+        "KEY=VALUE to store with the job; repeatable.",
+        api="metadata",
+        convert=parse_entries("metadata"),
+    )
+    envelope: bool = option(
+        "Deliver the data in an envelope with ids and times.",
+        "--envelope",
+        default=False,
+        api="dataOnly",
+        convert=lambda envelope: not envelope,
+    )
 
 
 @subcommand(
@@ -186,11 +162,11 @@ class PostJobOptions:
     """muster jobs post shop:orders:order:ship https://shop.example.com/in -d '{"order": 17}'""",
 )
 async def post(
-    code: Annotated[str, typer.Argument(help="What kind of job it is.", metavar="CODE")],
-    target: Annotated[str, typer.Argument(help="Where to deliver it.", metavar="URL")],
     options: PostJobOptions,
     delivery: DeliveryOptions,
     shell: CommandContext,
+    code: str = argument("What kind of job it is.", metavar="CODE"),
+    target: str = argument("Where to deliver it.", metavar="URL"),
 ) -> None:
     """Post a job: it is signed, retried, rate-limited and ordered as deliveries of events are."""
     fields = {"code": code, "targetUrl": target, **request_fields(options, delivery)}
@@ -222,10 +198,10 @@ subcommand(
 def _payload(job: Document) -> list[RenderableType]:
     match job.get("payloadEncoding"):
         case "none":
-            return [dim("The payload is no longer stored.")]
+            return [fmt.dim("The payload is no longer stored.")]
         case "json":
-            return [dim("payload"), Text(pretty(job.get("payload")))]
+            return [fmt.dim("payload"), Text(fmt.pretty(job.get("payload")))]
         case "base64":
-            return [dim("payload"), Text(f"{job.get('payload')}  (base64)")]
+            return [fmt.dim("payload"), Text(f"{job.get('payload')}  (base64)")]
         case _:
-            return [dim("payload"), Text(str(job.get("payload")))]
+            return [fmt.dim("payload"), Text(str(job.get("payload")))]

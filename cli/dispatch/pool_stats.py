@@ -1,31 +1,21 @@
 """`muster pools stats`: what pools deliver, once or live."""
 
-from typing import Annotated
-
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext
 from cli.shell.errors import CommandError
-from cli.shell.output import (
-    Document,
-    RightAligned,
-    columns,
-    dim,
-    milliseconds,
-    number,
-    percent,
-    styled,
-    table,
-)
+from cli.shell.options import argument
+from cli.shell.output import columns, table
 from cli.shell.watching import WatchOptions, show_or_watch
 
 PATH = "/monitoring/pool-stats"
-STATUS = styled({"ACTIVE": "green", "SUSPENDED": "yellow", "ARCHIVED": "dim"})
+STATUS = fmt.styled({"ACTIVE": "green", "SUSPENDED": "yellow", "ARCHIVED": "dim"})
 
 
-@RightAligned
+@fmt.RightAligned
 def rate(value: int | None) -> str:
     """Show deliveries per minute."""
     return "no limit" if value is None else f"{value:,}"
@@ -35,19 +25,19 @@ def _status(pool: Document) -> str | Text:
     return STATUS(pool.get("status")) if pool.get("alive") else Text("not running", "bold red")
 
 
-@RightAligned
+@fmt.RightAligned
 def _busy(pool: Document) -> str:
-    return f"{number(pool.get('activeWorkers'))} of {number(pool.get('maxConcurrency'))}"
+    return f"{fmt.number(pool.get('activeWorkers'))} of {fmt.number(pool.get('maxConcurrency'))}"
 
 
-@RightAligned
+@fmt.RightAligned
 def _failed(count: int | None) -> Text:
     return Text(f"{count or 0:,}", style="red" if count else "")
 
 
-@RightAligned
+@fmt.RightAligned
 def _groups(pool: Document) -> Text:
-    groups, blocked = Text(str(number(pool.get("groups")))), pool.get("blockedGroups")
+    groups, blocked = Text(str(fmt.number(pool.get("groups")))), pool.get("blockedGroups")
     return groups.append(f" ({blocked:,} blocked)", style="bold red") if blocked else groups
 
 
@@ -55,24 +45,22 @@ STATS = columns(
     ("pool", "poolCode"),
     ("status", _status),
     ("under way", _busy),
-    ("waiting", "queueSize", number),
-    ("delivered", "totalSucceeded", number),
+    ("waiting", "queueSize", fmt.number),
+    ("delivered", "totalSucceeded", fmt.number),
     ("failed", "totalFailed", _failed),
-    ("retried", "totalRetried", number),
-    ("deferred", "totalDeferred", number),
-    ("success 5 min", "successRate5min", percent),
+    ("retried", "totalRetried", fmt.number),
+    ("deferred", "totalDeferred", fmt.number),
+    ("success 5 min", "successRate5min", fmt.percent),
     ("per minute", "rateLimitPerMinute", rate),
     ("groups", _groups),
-    ("average", "averageProcessingTimeMs", milliseconds),
+    ("average", "averageProcessingTimeMs", fmt.milliseconds),
 )
 
 
 async def stats(
     shell: CommandContext,
     options: WatchOptions,
-    codes: Annotated[
-        list[str] | None, typer.Argument(help="Only these pools.", metavar="POOL")
-    ] = None,
+    codes: list[str] | None = argument("Only these pools.", default=None, metavar="POOL"),
 ) -> None:
     """Show what pools have delivered, what waits, and what is blocked.
 
@@ -103,4 +91,4 @@ def select_pools(found: Document, codes: list[str] | None) -> Document:
 
 
 def _view(found: Document) -> RenderableType:
-    return table(STATS, found["items"]) if found["items"] else dim("No pools.")
+    return table(STATS, found["items"]) if found["items"] else fmt.dim("No pools.")

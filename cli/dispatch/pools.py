@@ -7,10 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from cli.dispatch.pool_stats import STATUS, rate, stats
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.errors import InputError
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import Document, columns, moment, number
+from cli.shell.options import option, request_fields
+from cli.shell.output import columns
 from cli.shell.parsing import name_from_code
 from cli.shell.problems import ProblemResponseError
 from cli.shell.resource import ApiResource
@@ -33,7 +35,11 @@ def _owner(pool: Document) -> str:
     return "shared" if pool.get("anchorLevel") else "yours"
 
 
-LIMITS = (("per minute", "rateLimit", rate), ("at once", "concurrency", number), ("owner", _owner))
+LIMITS = (
+    ("per minute", "rateLimit", rate),
+    ("at once", "concurrency", fmt.number),
+    ("owner", _owner),
+)
 pools = ApiResource(
     "pool",
     "pools",
@@ -43,7 +49,7 @@ pools = ApiResource(
     listing=columns("code", "name", ("status", "status", STATUS), *LIMITS),
     details=columns(
         ("pool", "code"), "name", "description", ("status", "status", STATUS), *LIMITS, "id",
-        ("created", "createdAt", moment), ("changed", "updatedAt", moment),
+        *fmt.TIMES,
     ),
     is_name=lambda name: is_code(name) or bool(re.fullmatch("dpl_(default|[0-9A-Z]{13})", name)),
 )  # fmt: skip
@@ -52,27 +58,20 @@ app = pools.app
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFilters:
-    """Which pools a listing shows."""
-
-    status: Annotated[
-        PoolStatus | None, typer.Option(help="Only pools of this status.", case_sensitive=False)
-    ] = None
+    status: PoolStatus | None = option("Only pools of this status.", case_sensitive=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """What a pool is to be; options that are not given keep their value, or get the default."""
-
-    rate: Annotated[
-        str | None,
-        typer.Option(help="Deliveries per minute, or none for no limit.", metavar="N|none"),
-        ApiField("rateLimit", _parse_rate),
-    ] = None
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=MAX_CONCURRENCY, help="Deliveries at the same time.")
-    ] = None
-    name: Annotated[str | None, typer.Option(help="A name for people.")] = None
-    description: Annotated[str | None, typer.Option(help="What the pool is for.")] = None
+    rate: str | None = option(
+        "Deliveries per minute, or none for no limit.",
+        api="rateLimit",
+        convert=_parse_rate,
+        metavar="N|none",
+    )
+    concurrency: int | None = option("Deliveries at the same time.", min=1, max=MAX_CONCURRENCY)
+    name: str | None = option("A name for people.")
+    description: str | None = option("What the pool is for.")
 
 
 pools.add_list("List your pools and the shared ones.", filters=PoolFilters)

@@ -3,23 +3,19 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from cli.dispatch.job_actions import MAX_COUNTED, count_in_words, print_bulk_result, run_bulk
 from cli.dispatch.job_filters import (
     JOBS,
     PATH,
-    PoolFilterOption,
-    SubscriptionFilterOption,
     resolve_subscription,
 )
 from cli.shell.bulk import BatchOption, YesOption
 from cli.shell.client import Client
 from cli.shell.confirm import confirm
 from cli.shell.context import CommandContext, out, print_json
-from cli.shell.options import ApiField, request_fields
+from cli.shell.options import option, request_fields
 from cli.shell.output import first_rows
 from cli.shell.parsing import parse_time
 from cli.shell.resource import page_items
@@ -30,26 +26,25 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverFilters:
-    """Which failed jobs are meant."""
-
-    since: Annotated[
-        str,
-        typer.Option(help="Jobs that failed since: 2h ago, or a date and time."),
-        ApiField("since", parse_time),
-    ]
-    until: Annotated[
-        str | None, typer.Option(help="Jobs that failed before."), ApiField("until", parse_time)
-    ] = None
-    subscription: SubscriptionFilterOption = None
-    pool: PoolFilterOption = None
+    since: str = option(
+        "Jobs that failed since: 2h ago, or a date and time.",
+        required=True,
+        api="since",
+        convert=parse_time,
+    )
+    until: str | None = option("Jobs that failed before.", api="until", convert=parse_time)
+    subscription: str | None = option(
+        "Only jobs of this subscription, by code or id.", api="subscriptionId"
+    )
+    pool: str | None = option("Only jobs of this pool.")
 
 
 async def recover(
     filters: RecoverFilters,
     shell: CommandContext,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show which jobs would be delivered again.")
-    ] = False,
+    dry_run: bool = option(
+        "Only show which jobs would be delivered again.", "--dry-run", default=False
+    ),
     batch: BatchOption = 100,
     yes: YesOption = False,
 ) -> None:

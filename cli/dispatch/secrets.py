@@ -4,9 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.shell.client import Client
+from cli.shell import formats as fmt
+from cli.shell.client import Client, Document
 from cli.shell.context import CommandContext, err, print_json
-from cli.shell.output import Document, moment
+from cli.shell.options import option
 from cli.shell.parsing import parse_duration_or_zero
 
 OWN_SECRET_PATH = "/api/webhook-secret"  # noqa: S105  a path
@@ -20,7 +21,7 @@ OverlapOption = Annotated[
 
 async def own_secret(
     shell: CommandContext,
-    rotate: Annotated[bool, typer.Option("--rotate", help="Replace the secret first.")] = False,
+    rotate: bool = option("Replace the secret first.", "--rotate", default=False),
     overlap: OverlapOption = None,
 ) -> None:
     """Print the secret that signs posted jobs; with --rotate, replace it first."""
@@ -46,5 +47,5 @@ def print_secrets(found: Document, shell: CommandContext) -> None:
         return
     print(found["secret"], flush=True)
     for one in found["secrets"][1:]:
-        line = f"until {moment(one['expiresAt'])} also {one['secret']}"
+        line = f"until {fmt.moment(one['expiresAt'])} also {one['secret']}"
         err.print(line, style="dim", markup=False, soft_wrap=True)

@@ -8,27 +8,19 @@ import typer
 
 from cli.dispatch.delivery_options import DeliveryOptions
 from cli.dispatch.secrets import OverlapOption, print_secrets, rotate_secret
-from cli.shell.client import Client
+from cli.shell import formats as fmt
+from cli.shell.client import Client, Document
 from cli.shell.context import CommandContext, err, print_json, subcommand
 from cli.shell.errors import InputError
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import (
-    Document,
-    columns,
-    error,
-    header_lines,
-    length,
-    moment,
-    pairs,
-    styled,
-)
+from cli.shell.options import argument, option, request_fields
+from cli.shell.output import columns, pairs
 from cli.shell.parsing import name_from_code
 from cli.shell.resource import ApiResource
 from core.dispatch.subscription import SubscriptionStatus, is_code
 
 PATH = "/api/subscriptions"
 ID_PREFIX = "sub_"
-STATUS = styled({"ACTIVE": "green", "PAUSED": "yellow"})
+STATUS = fmt.styled({"ACTIVE": "green", "PAUSED": "yellow"})
 SubscriptionArgument = Annotated[
     str, typer.Argument(help="The subscription's code or id.", metavar="SUBSCRIPTION")
 ]
@@ -71,12 +63,12 @@ subscriptions = ApiResource(
         "name",
         "description",
         ("status", "status", STATUS),
-        ("reason", "statusReason", styled({}, "yellow")),
-        ("failing since", "failingSince", lambda value: error(moment(value))),
+        ("reason", "statusReason", fmt.styled({}, "yellow")),
+        ("failing since", "failingSince", lambda value: fmt.error(fmt.moment(value))),
         ("event types", _bindings),
         "filter",
         "target",
-        ("headers", "headers", header_lines),
+        ("headers", "headers", fmt.header_lines),
         ("credentials", "auth", _credentials),
         "signature",
         ("body", "dataOnly", _body),
@@ -84,13 +76,12 @@ subscriptions = ApiResource(
         ("pool", "dispatchPoolCode"),
         "sequence",
         ("attempts", "maxRetries"),
-        ("timeout", "timeoutSeconds", length),
-        ("delay", "delaySeconds", length),
-        ("expires after", "maxAgeSeconds", length),
+        ("timeout", "timeoutSeconds", fmt.length),
+        ("delay", "delaySeconds", fmt.length),
+        ("expires after", "maxAgeSeconds", fmt.length),
         "id",
         "version",
-        ("created", "createdAt", moment),
-        ("changed", "updatedAt", moment),
+        *fmt.TIMES,
     ),
     is_name=lambda name: is_code(name) or bool(re.fullmatch(f"{ID_PREFIX}[0-9A-Z]{{13}}", name)),
 )
@@ -107,46 +98,32 @@ def parse_binding(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionFilters:
-    """Which subscriptions a listing shows."""
-
-    status: Annotated[
-        SubscriptionStatus | None,
-        typer.Option(help="Only subscriptions of this status.", case_sensitive=False),
-    ] = None
-    event_type: Annotated[
-        str | None, typer.Option("--type", help="Only subscriptions to this event type.")
-    ] = None
-    pool: Annotated[str | None, typer.Option(help="Only subscriptions of this pool.")] = None
+    status: SubscriptionStatus | None = option(
+        "Only subscriptions of this status.", case_sensitive=False
+    )
+    event_type: str | None = option("Only subscriptions to this event type.", "--type")
+    pool: str | None = option("Only subscriptions of this pool.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionOptions:
-    """What a subscription receives."""
-
-    event_type: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type",
-            "-t",
-            help="An event type to receive; * stands for any segment, @1.0 or @1.* selects a "
-            "version; repeatable.",
-        ),
-        ApiField("eventTypes", lambda given: [parse_binding(text) for text in given]),
-    ] = None
-    filter_: Annotated[
-        str | None,
-        typer.Option("--filter", help="Only events that match, as in 'data.total > 9'."),
-    ] = None
-    envelope: Annotated[
-        bool | None,
-        typer.Option(
-            "--envelope/--data-only",
-            help="Deliver the data in an envelope with ids and times, or the data alone.",
-        ),
-        ApiField("dataOnly", lambda envelope: not envelope),
-    ] = None
-    name: Annotated[str | None, typer.Option(help="A name for people.")] = None
-    description: Annotated[str | None, typer.Option(help="What the subscription is for.")] = None
+    event_type: list[str] | None = option(
+        "An event type to receive; * stands for any segment, @1.0 or @1.* selects a "
+        "version; repeatable.",
+        "--type",
+        "-t",
+        api="eventTypes",
+        convert=lambda given: [parse_binding(text) for text in given],
+    )
+    filter_: str | None = option("Only events that match, as in 'data.total > 9'.", "--filter")
+    envelope: bool | None = option(
+        "Deliver the data in an envelope with ids and times, or the data alone.",
+        "--envelope/--data-only",
+        api="dataOnly",
+        convert=lambda envelope: not envelope,
+    )
+    name: str | None = option("A name for people.")
+    description: str | None = option("What the subscription is for.")
 
 
 subscriptions.add_list(
@@ -168,11 +145,11 @@ subscriptions.add_show(
     "--mode BLOCK_ON_ERROR --pool slow-partner",
 )
 async def create(
-    code: Annotated[str, typer.Argument(help="A code, as in billing.", metavar="CODE")],
-    target: Annotated[str, typer.Argument(help="Where events are delivered.", metavar="URL")],
     options: SubscriptionOptions,
     delivery: DeliveryOptions,
     shell: CommandContext,
+    code: str = argument("A code, as in billing.", metavar="CODE"),
+    target: str = argument("Where events are delivered.", metavar="URL"),
 ) -> None:
     """Subscribe an address to events, and print the secret that signs its deliveries."""
     if not is_code(code):
@@ -205,9 +182,7 @@ async def change(
     options: SubscriptionOptions,
     delivery: DeliveryOptions,
     shell: CommandContext,
-    target: Annotated[
-        str | None, typer.Option(help="Where events are delivered.", metavar="URL")
-    ] = None,
+    target: str | None = option("Where events are delivered.", metavar="URL"),
 ) -> None:
     """Change the given settings of a subscription; the others stay, and so do its secrets."""
     body = request_fields(options, delivery) | ({"target": target} if target else {})

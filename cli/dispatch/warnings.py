@@ -1,29 +1,28 @@
 """`muster warnings`: what needs attention."""
 
 from enum import StrEnum
-from typing import Annotated
 
-import typer
-
+from cli.shell import formats as fmt
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.errors import InputError
 from cli.shell.lazy import command_group
-from cli.shell.output import RightAligned, columns, moment, number, styled, text
+from cli.shell.options import argument, option
+from cli.shell.output import columns
 from cli.shell.resource import CursorOption, LimitOption, page_items, print_page
 
 PATH = "/monitoring/warnings"
 _PAGE = 500
 WARNINGS = columns(
-    ("id", "id", RightAligned(text)),
+    ("id", "id", fmt.RightAligned(fmt.text)),
     (
         "severity",
         "severity",
-        styled({"INFO": "cyan", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}),
+        fmt.styled({"INFO": "cyan", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}),
     ),
     "category",
     ("about", "source"),
-    ("count", "count", number),
-    ("last", "timestamp", moment),
+    ("count", "count", fmt.number),
+    ("last", "timestamp", fmt.moment),
     "message",
     ("acknowledged by", "acknowledgedBy"),
 )
@@ -44,13 +43,10 @@ app = command_group()
 @subcommand(app, "list", "muster warnings list --severity error")
 async def list_(
     shell: CommandContext,
-    severity: Annotated[
-        WarningSeverity | None,
-        typer.Option(help="Only warnings of this severity.", case_sensitive=False),
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also warnings that were acknowledged.")
-    ] = False,
+    severity: WarningSeverity | None = option(
+        "Only warnings of this severity.", case_sensitive=False
+    ),
+    everything: bool = option("Also warnings that were acknowledged.", "--all", default=False),
     limit: LimitOption = 100,
     cursor: CursorOption = None,
 ) -> None:
@@ -69,10 +65,8 @@ async def list_(
 @subcommand(app, "ack", "muster warnings ack 17", "muster warnings ack --all")
 async def acknowledge(
     shell: CommandContext,
-    ids: Annotated[
-        list[int] | None, typer.Argument(help="Ids of warnings.", metavar="ID", min=1)
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All open warnings.")] = False,
+    ids: list[int] | None = argument("Ids of warnings.", default=None, metavar="ID", min=1),
+    everything: bool = option("All open warnings.", "--all", default=False),
 ) -> None:
     """Acknowledge warnings; a problem that occurs again raises a new one."""
     if bool(ids) == everything:

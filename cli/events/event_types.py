@@ -8,20 +8,13 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, print_json, subcommand
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_text
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import (
-    Document,
-    columns,
-    dim,
-    moment,
-    pairs,
-    sections,
-    styled,
-    table,
-)
+from cli.shell.options import argument, option, request_fields
+from cli.shell.output import columns, pairs, sections, table
 from cli.shell.parsing import name_from_code
 from cli.shell.resource import ApiResource
 from core.events.event_type import SchemaType, TypeStatus, Validation
@@ -32,7 +25,7 @@ EventTypeArgument = Annotated[
 ]
 VersionArgument = Annotated[str, typer.Argument(help="As in 1.0.", metavar="VERSION")]
 _KINDS = {".json": SchemaType.JSON_SCHEMA, ".xsd": SchemaType.XSD, ".proto": SchemaType.PROTO}
-STATUS = styled({"CURRENT": "green", "ARCHIVED": "yellow"})
+STATUS = fmt.styled({"CURRENT": "green", "ARCHIVED": "yellow"})
 VERSION_STYLES = {"FINALISING": "cyan", "CURRENT": "green", "DEPRECATED": "yellow"}
 
 
@@ -60,71 +53,47 @@ event_types = ApiResource(
         "validation",
         ("scope", "clientScoped", lambda scoped: "one client per event" if scoped else ""),
         "id",
-        ("created", "createdAt", moment),
-        ("changed", "updatedAt", moment),
+        *fmt.TIMES,
     ),
 )
 VERSIONS = columns(
     "version",
-    ("status", "status", styled(VERSION_STYLES)),
+    ("status", "status", fmt.styled(VERSION_STYLES)),
     ("schema", "schemaType"),
     ("content type", "mimeType"),
-    ("changed", "updatedAt", moment),
+    ("changed", "updatedAt", fmt.moment),
 )
 app = event_types.app
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTypeFilters:
-    """Which event types a listing shows."""
-
-    application: Annotated[str | None, typer.Option(help="Only types with this first segment.")] = (
-        None
-    )
-    subdomain: Annotated[str | None, typer.Option(help="Only types with this second segment.")] = (
-        None
-    )
-    aggregate: Annotated[str | None, typer.Option(help="Only types with this third segment.")] = (
-        None
-    )
-    status: Annotated[
-        TypeStatus | None, typer.Option(help="Only types of this status.", case_sensitive=False)
-    ] = None
+    application: str | None = option("Only types with this first segment.")
+    subdomain: str | None = option("Only types with this second segment.")
+    aggregate: str | None = option("Only types with this third segment.")
+    status: TypeStatus | None = option("Only types of this status.", case_sensitive=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTypeOptions:
-    """A new event type."""
-
-    name: Annotated[
-        str | None, typer.Option(help="A name for people; made from the code if not given.")
-    ] = None
-    description: Annotated[str | None, typer.Option(help="What the events are about.")] = None
-    validation: Annotated[
-        Validation | None,
-        typer.Option(help="What to do with events that do not match; enforce if not given."),
-    ] = None
-    client_scoped: Annotated[
-        bool, typer.Option("--client-scoped", help="Each event belongs to one client.")
-    ] = False
+    name: str | None = option("A name for people; made from the code if not given.")
+    description: str | None = option("What the events are about.")
+    validation: Validation | None = option(
+        "What to do with events that do not match; enforce if not given."
+    )
+    client_scoped: bool = option(
+        "Each event belongs to one client.", "--client-scoped", default=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersionOptions:
-    """The schema of a new version."""
-
-    kind: Annotated[
-        SchemaType | None,
-        typer.Option(
-            help="Language of the schema, if the file is not .json, .xsd or .proto.",
-            case_sensitive=False,
-        ),
-        ApiField("schemaType"),
-    ] = None
-    mime_type: Annotated[
-        str | None,
-        typer.Option(help="Content type of the events; chosen by the schema if not given."),
-    ] = None
+    kind: SchemaType | None = option(
+        "Language of the schema, if the file is not .json, .xsd or .proto.",
+        api="schemaType",
+        case_sensitive=False,
+    )
+    mime_type: str | None = option("Content type of the events; chosen by the schema if not given.")
 
 
 event_types.add_list(
@@ -138,10 +107,7 @@ event_types.add_list(
 async def show(
     code: EventTypeArgument,
     shell: CommandContext,
-    schema: Annotated[
-        str | None,
-        typer.Option("--schema", help="Print the schema of this version.", metavar="VERSION"),
-    ] = None,
+    schema: str | None = option("Print the schema of this version.", "--schema", metavar="VERSION"),
 ) -> None:
     """Show one event type with its versions, or the schema of one version."""
     async with shell.connect() as client:
@@ -172,12 +138,10 @@ async def create(code: EventTypeArgument, options: EventTypeOptions, shell: Comm
 async def add_version(
     code: EventTypeArgument,
     version: VersionArgument,
-    file: Annotated[str, typer.Argument(help="The schema: a file, or -.", metavar="FILE")],
     options: SchemaVersionOptions,
     shell: CommandContext,
-    finalise: Annotated[
-        bool, typer.Option("--finalise", help="Put the version in force at once.")
-    ] = False,
+    file: str = argument("The schema: a file, or -.", metavar="FILE"),
+    finalise: bool = option("Put the version in force at once.", "--finalise", default=False),
 ) -> None:
     """Add a version with its schema: JSON Schema, XSD or proto.
 
@@ -239,5 +203,7 @@ def default_type_name(code: str) -> str:
 
 def _view(found: Document) -> RenderableType:
     versions: Any = found.get("specVersions")
-    rest = table(VERSIONS, versions) if versions else dim("It has no version: any event matches.")
+    rest = (
+        table(VERSIONS, versions) if versions else fmt.dim("It has no version: any event matches.")
+    )
     return sections(pairs(event_types.details, found), rest)

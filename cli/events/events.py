@@ -8,24 +8,12 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cli.shell.client import Client
+from cli.shell import formats as fmt
+from cli.shell.client import Client, Document
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.json_input import read_argument, read_json_text
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import (
-    Document,
-    columns,
-    dim,
-    error,
-    key_values,
-    moment,
-    number,
-    pairs,
-    pretty,
-    sections,
-    table,
-    verdict_line,
-)
+from cli.shell.options import argument, option, request_fields
+from cli.shell.output import columns, pairs, sections, table
 from cli.shell.parsing import encode_with_raw, join_path, parse_entries, parse_pairs, parse_time
 from cli.shell.problems import ProblemResponseError
 from cli.shell.resource import ApiResource, page_items
@@ -62,22 +50,22 @@ events = ApiResource(
         "source",
         "subject",
         ("group", "messageGroup"),
-        ("time", "time", moment),
-        ("bytes", "dataSize", number),
+        ("time", "time", fmt.moment),
+        ("bytes", "dataSize", fmt.number),
     ),
     details=columns(
         ("event", "id"),
         ("type", _type),
         "source",
         "subject",
-        ("time", "time", moment),
-        ("received", "createdAt", moment),
+        ("time", "time", fmt.moment),
+        ("received", "createdAt", fmt.moment),
         ("group", "messageGroup"),
         ("deduplication id", "deduplicationId"),
         ("execution", "executionId"),
         ("correlation", "correlationId"),
         ("caused by", "causationId"),
-        ("context", "contextData", key_values),
+        ("context", "contextData", fmt.key_values),
         ("extensions", "extensions", _extensions),
         ("schema", "dataSchema"),
         ("content type", "dataContentType"),
@@ -89,7 +77,7 @@ DELIVERIES = columns(
     "status",
     ("attempts", lambda job: f"{job.get('attemptCount')} of {job.get('maxRetries')}"),
     ("target", "targetUrl"),
-    ("error", "lastError", error),
+    ("error", "lastError", fmt.error),
 )
 app = events.app
 
@@ -98,44 +86,28 @@ app = events.app
 class SendEventOptions:
     """An event to send, except its type and its data."""
 
-    source: Annotated[str, typer.Option(help="Where the event happened.")] = SOURCE
-    subject: Annotated[str | None, typer.Option(help="What the event is about.")] = None
-    group: Annotated[
-        str | None,
-        typer.Option(help="Message group, whose deliveries keep their order."),
-        ApiField("messageGroup"),
-    ] = None
-    dedup: Annotated[
-        str | None,
-        typer.Option(help="An event sent again with this id is the same event."),
-        ApiField("deduplicationId"),
-    ] = None
-    context: Annotated[
-        list[str] | None,
-        typer.Option(help="KEY=VALUE to find the event by; repeatable."),
-        ApiField("contextData", parse_entries("context").convert),
-    ] = None
-    execution: Annotated[
-        str | None,
-        typer.Option(help="With --correlation: the wait state that the event is for."),
-        ApiField("executionId"),
-    ] = None
-    correlation: Annotated[
-        str | None, typer.Option(help="Correlation id."), ApiField("correlationId")
-    ] = None
-    causation: Annotated[
-        str | None,
-        typer.Option(help="Id of the event that caused this one."),
-        ApiField("causationId"),
-    ] = None
-    type_version: Annotated[
-        str | None, typer.Option(help="Version of the event type, as in 1.0.")
-    ] = None
-    content_type: Annotated[
-        str | None,
-        typer.Option(help="Content type of data that is not JSON; it is sent as text."),
-        ApiField("dataContentType"),
-    ] = None
+    source: str = option("Where the event happened.", default=SOURCE)
+    subject: str | None = option("What the event is about.")
+    group: str | None = option(
+        "Message group, whose deliveries keep their order.", api="messageGroup"
+    )
+    dedup: str | None = option(
+        "An event sent again with this id is the same event.", api="deduplicationId"
+    )
+    context: list[str] | None = option(
+        "KEY=VALUE to find the event by; repeatable.",
+        api="contextData",
+        convert=parse_entries("context"),
+    )
+    execution: str | None = option(
+        "With --correlation: the wait state that the event is for.", api="executionId"
+    )
+    correlation: str | None = option("Correlation id.", api="correlationId")
+    causation: str | None = option("Id of the event that caused this one.", api="causationId")
+    type_version: str | None = option("Version of the event type, as in 1.0.")
+    content_type: str | None = option(
+        "Content type of data that is not JSON; it is sent as text.", api="dataContentType"
+    )
 
     def encode_data(self, data: str | None) -> str | None:
         """Return the data as JSON text, which is sent digit by digit as it was written."""
@@ -148,37 +120,18 @@ class SendEventOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilters:
-    """Which events a listing shows."""
-
-    type_: Annotated[
-        str | None,
-        typer.Option("--type", help="A type, or a pattern with * such as 'shop:*:order:*'."),
-    ] = None
-    source: Annotated[str | None, typer.Option(help="Only events from this source.")] = None
-    subject: Annotated[str | None, typer.Option(help="Only events about this subject.")] = None
-    group: Annotated[
-        str | None,
-        typer.Option(help="Only events of this message group."),
-        ApiField("messageGroup"),
-    ] = None
-    correlation: Annotated[
-        str | None,
-        typer.Option(help="Only events with this correlation id."),
-        ApiField("correlationId"),
-    ] = None
-    context: Annotated[
-        list[str] | None,
-        typer.Option(help="Only events with this KEY=VALUE; repeatable."),
-        ApiField("context", _check_context),
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option(help="Only events since: 10m ago, or a date and time."),
-        ApiField("from", parse_time),
-    ] = None
-    until: Annotated[
-        str | None, typer.Option(help="Only events before."), ApiField("to", parse_time)
-    ] = None
+    type_: str | None = option("A type, or a pattern with * such as 'shop:*:order:*'.", "--type")
+    source: str | None = option("Only events from this source.")
+    subject: str | None = option("Only events about this subject.")
+    group: str | None = option("Only events of this message group.", api="messageGroup")
+    correlation: str | None = option("Only events with this correlation id.", api="correlationId")
+    context: list[str] | None = option(
+        "Only events with this KEY=VALUE; repeatable.", api="context", convert=_check_context
+    )
+    since: str | None = option(
+        "Only events since: 10m ago, or a date and time.", api="from", convert=parse_time
+    )
+    until: str | None = option("Only events before.", api="to", convert=parse_time)
 
 
 @subcommand(
@@ -188,12 +141,10 @@ class EventFilters:
     "muster events send shop:orders:order:paid -d @order.json --dedup payment-81",
 )
 async def send(
-    type_: Annotated[str, typer.Argument(help="As in shop:orders:order:created.", metavar="TYPE")],
     options: SendEventOptions,
     shell: CommandContext,
-    data: Annotated[
-        str | None, typer.Option("--data", "-d", help="The data: JSON, @file, or -.")
-    ] = None,
+    type_: str = argument("As in shop:orders:order:created.", metavar="TYPE"),
+    data: str | None = option("The data: JSON, @file, or -.", "--data", "-d"),
 ) -> None:
     """Send an event; it is delivered, signed, to every subscription that matches.
 
@@ -225,7 +176,7 @@ async def show(event_id: EventIdArgument, shell: CommandContext) -> None:
         jobs = await _jobs_of(client, event_id)
     parts: list[RenderableType] = [pairs(events.details, event), _data(event)]
     if jobs is not None:
-        parts.append(table(DELIVERIES, jobs) if jobs else dim("No subscription received it."))
+        parts.append(table(DELIVERIES, jobs) if jobs else fmt.dim("No subscription received it."))
     shell.print({**event, "jobs": jobs} if jobs is not None else event, sections(*parts))
 
 
@@ -253,9 +204,9 @@ def _sent(reply: Document) -> RenderableType:
         sentence = f"does not match the schema: data{one.get('path')}: {one.get('expected')}"
         parts.append(Text(sentence, style="yellow"))
     if wait := reply.get("wait"):
-        parts.append(dim("wait: ").append_text(verdict_line(wait)))
+        parts.append(fmt.dim("wait: ").append_text(fmt.verdict_line(wait)))
         if wait.get("retryable"):
-            parts.append(dim("send it again with the same deduplication id to reach the wait"))
+            parts.append(fmt.dim("send it again with the same deduplication id to reach the wait"))
     return Group(*parts)
 
 
@@ -263,6 +214,6 @@ def _data(event: Document) -> Text:
     if "dataBase64" in event:
         return Text(f"{event['dataBase64']}  (base64)")
     if "data" not in event:
-        return dim("The event has no data.")
+        return fmt.dim("The event has no data.")
     data = event["data"]
-    return Text(data if isinstance(data, str) else pretty(data))
+    return Text(data if isinstance(data, str) else fmt.pretty(data))

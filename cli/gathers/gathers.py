@@ -8,27 +8,16 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from cli.shell.client import Client
+from cli.shell import formats as fmt
+from cli.shell.client import Client, Document
 from cli.shell.context import CommandContext, out, print_json, print_json_line, subcommand
 from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.follow import follow_stream, print_reconnecting
 from cli.shell.json_input import read_object
 from cli.shell.lazy import command_group
-from cli.shell.output import (
-    WAIT_STATUS_STYLES,
-    Document,
-    clock_time,
-    columns,
-    data_line,
-    dim,
-    moment,
-    one_line,
-    pairs,
-    sections,
-    styled,
-    table,
-)
+from cli.shell.options import argument, option
+from cli.shell.output import columns, pairs, sections, table
 from cli.shell.parsing import join_path
 from core.gathers.gather import MAX_TIMEOUT_MS, GatherMode
 
@@ -58,47 +47,39 @@ def counts_in_words(gather: Document) -> str:
 
 
 def _until(gather: Document) -> str:
-    return "" if gather.get("endedAt") else moment(gather.get("expiresAt"))
+    return "" if gather.get("endedAt") else fmt.moment(gather.get("expiresAt"))
 
 
-STARTED = columns(("gather", "id"), ("asks", "resources"), ("until", "expiresAt", moment))
+STARTED = columns(("gather", "id"), ("asks", "resources"), ("until", "expiresAt", fmt.moment))
 DETAILS = columns(
     ("gather", "id"),
-    ("status", "status", styled(WAIT_STATUS_STYLES)),
+    ("status", "status", fmt.styled(fmt.WAIT_STATUS_STYLES)),
     ("answers", counts_in_words),
-    ("started", "createdAt", moment),
+    ("started", "createdAt", fmt.moment),
     ("until", _until),
-    ("ended", "endedAt", moment),
-    ("context", "context", data_line),
+    ("ended", "endedAt", fmt.moment),
+    ("context", "context", fmt.data_line),
 )
 RESOURCES = columns(
     "resource",
-    ("state", "state", styled(STATE_STYLES)),
-    ("when", "at", lambda at: clock_time(at) if at else ""),
+    ("state", "state", fmt.styled(STATE_STYLES)),
+    ("when", "at", lambda at: fmt.clock_time(at) if at else ""),
     "detail",
-    ("data", "data", data_line),
+    ("data", "data", fmt.data_line),
 )
 app = command_group()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherOptions:
-    """How to ask."""
-
-    mode: Annotated[
-        GatherMode, typer.Option(help="Print answers as they arrive, or all of them at the end.")
-    ] = GatherMode.STREAM
-    timeout: Annotated[
-        str | None, typer.Option(help="How long to wait for answers; 10s if not given.")
-    ] = None
-    context: Annotated[
-        str | None,
-        typer.Option(help="Sent to every resource: a JSON object, @file, or -."),
-    ] = None
-    detach: Annotated[
-        bool,
-        typer.Option("--detach", help="Only start the gather; it continues without this command."),
-    ] = False
+    mode: GatherMode = option(
+        "Print answers as they arrive, or all of them at the end.", default=GatherMode.STREAM
+    )
+    timeout: str | None = option("How long to wait for answers; 10s if not given.")
+    context: str | None = option("Sent to every resource: a JSON object, @file, or -.")
+    detach: bool = option(
+        "Only start the gather; it continues without this command.", "--detach", default=False
+    )
 
     def body(self, names: Sequence[str]) -> dict[str, Any]:
         if self.detach and self.mode is GatherMode.WAIT:
@@ -129,12 +110,9 @@ class GatherOptions:
     "muster gather run laboratory clinic=https://clinic.example.com/ask --mode wait --json",
 )
 async def run(
-    names: Annotated[
-        list[str],
-        typer.Argument(help="Registered resources, or NAME=URL for others.", metavar="NAME…"),
-    ],
     options: GatherOptions,
     shell: CommandContext,
+    names: list[str] = argument("Registered resources, or NAME=URL for others.", metavar="NAME…"),
 ) -> None:
     """Ask resources, and print their answers as they arrive.
 
@@ -211,7 +189,7 @@ def _view(gather: Document) -> RenderableType:
 
 def _line(kind: str, data: Document) -> Text:
     """Write one event of the stream: when, the state, the resource, and its answer."""
-    line = dim(f"{clock_time(data.get('at'))}  ")
+    line = fmt.dim(f"{fmt.clock_time(data.get('at'))}  ")
     if kind == SUMMARY:
         style = _COMPLETENESS_STYLES.get(str(data.get("completeness")), "")
         return line.append(f"{data.get('status')}  ", style).append(counts_in_words(data))
@@ -221,7 +199,7 @@ def _line(kind: str, data: Document) -> Text:
     if data.get("detail"):
         line.append(f"  {data['detail']}")
     if data.get("data") is not None:
-        line.append(f"  {one_line(data['data'])}", style="dim")
+        line.append(f"  {fmt.one_line(data['data'])}", style="dim")
     return line
 
 

@@ -6,10 +6,12 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.durations import parse_duration
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import Document, columns, header_lines, length, moment, number
+from cli.shell.options import argument, option, request_fields
+from cli.shell.output import columns
 from cli.shell.parsing import CredentialOptions
 from cli.shell.resource import ApiResource
 from core.gathers.gather import ReplyBy
@@ -27,7 +29,7 @@ def _call(resource: Document) -> Text:
 
 
 def _seconds(milliseconds: Any) -> str:
-    return "" if milliseconds is None else length(milliseconds / 1000)
+    return "" if milliseconds is None else fmt.length(milliseconds / 1000)
 
 
 def _milliseconds(text: str) -> int:
@@ -37,8 +39,8 @@ def _milliseconds(text: str) -> int:
 ANSWERS = (
     ("answers", "reply", _answers),
     ("credentials", "auth", lambda auth: str((auth or {}).get("type", ""))),
-    ("at once", "concurrency", number),
-    ("per minute", "ratePerMinute", number),
+    ("at once", "concurrency", fmt.number),
+    ("per minute", "ratePerMinute", fmt.number),
 )
 resources = ApiResource(
     "resource",
@@ -51,11 +53,10 @@ resources = ApiResource(
         ("resource", "name"),
         ("url", _call),
         *ANSWERS,
-        ("headers", "headers", header_lines),
+        ("headers", "headers", fmt.header_lines),
         ("connect timeout", "connectTimeoutMs", _seconds),
         ("read timeout", "readTimeoutMs", _seconds),
-        ("created", "createdAt", moment),
-        ("changed", "updatedAt", moment),
+        *fmt.TIMES,
     ),
 )
 app = resources.app
@@ -66,25 +67,16 @@ resource_path = resources.path_of
 class ResourceOptions(CredentialOptions):
     """How a resource is called; options that are not given have Muster's default."""
 
-    method: Annotated[str | None, typer.Option(help="HTTP method; POST if not given.")] = None
-    reply: Annotated[
-        ReplyBy | None,
-        typer.Option(help="Whether the resource calls back later or answers directly."),
-    ] = None
-    connect_timeout: Annotated[
-        str | None,
-        typer.Option(help="How long connecting may take, as in 5s."),
-        ApiField("connectTimeoutMs", _milliseconds),
-    ] = None
-    read_timeout: Annotated[
-        str | None,
-        typer.Option(help="How long the answer may take, as in 30s."),
-        ApiField("readTimeoutMs", _milliseconds),
-    ] = None
-    rate: Annotated[
-        int | None, typer.Option(min=1, help="Calls per minute."), ApiField("ratePerMinute")
-    ] = None
-    concurrency: Annotated[int | None, typer.Option(min=1, help="Calls at the same time.")] = None
+    method: str | None = option("HTTP method; POST if not given.")
+    reply: ReplyBy | None = option("Whether the resource calls back later or answers directly.")
+    connect_timeout: str | None = option(
+        "How long connecting may take, as in 5s.", api="connectTimeoutMs", convert=_milliseconds
+    )
+    read_timeout: str | None = option(
+        "How long the answer may take, as in 30s.", api="readTimeoutMs", convert=_milliseconds
+    )
+    rate: int | None = option("Calls per minute.", api="ratePerMinute", min=1)
+    concurrency: int | None = option("Calls at the same time.", min=1)
 
 
 resources.add_list(
@@ -102,9 +94,9 @@ resources.add_show("Show one resource: its address, how it is called and how it 
 )
 async def put(
     name: ResourceArgument,
-    target: Annotated[str, typer.Argument(help="The address to call.", metavar="URL")],
     options: ResourceOptions,
     shell: CommandContext,
+    target: str = argument("The address to call.", metavar="URL"),
 ) -> None:
     """Register a resource, or replace all settings of one that exists."""
     body = {"url": target, **request_fields(options)}

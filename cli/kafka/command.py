@@ -2,52 +2,45 @@
 
 import typer
 
-from cli.shell.lazy import SETTINGS, CommandEntry, lazy_group
+from cli.shell.lazy import SETTINGS, command_panel, lazy_group
 
-_PANEL = "Kafka"
-
-COMMANDS = (
-    CommandEntry(
-        name="status",
-        target="cli.kafka.status:status",
-        summary="Show brokers, topics, consumers and the relay.",
-        example="muster kafka status --watch",
-        panel=_PANEL,
+COMMANDS = command_panel(
+    "Kafka",
+    (
+        "status",
+        "cli.kafka.status:status",
+        "Show brokers, topics, consumers and the relay.",
+        "muster kafka status --watch",
     ),
-    CommandEntry(
-        name="lag",
-        target="cli.kafka.status:lag",
-        summary="Show how far Muster has stored each partition.",
-        example="muster kafka lag",
-        panel=_PANEL,
+    (
+        "lag",
+        "cli.kafka.status:lag",
+        "Show how far Muster has stored each partition.",
+        "muster kafka lag",
     ),
-    CommandEntry(
-        name="dead-letters",
-        target="cli.kafka.dead_letters:app",
-        summary="List, show and delete messages that could not be handled.",
-        example="muster kafka dead-letters list --topic payments",
-        panel=_PANEL,
+    (
+        "dead-letters",
+        "cli.kafka.dead_letters:app",
+        "List, show and delete messages that could not be handled.",
+        "muster kafka dead-letters list --topic payments",
     ),
-    CommandEntry(
-        name="redrive",
-        target="cli.kafka.redrive:redrive",
-        summary="Handle dead letters again.",
-        example="muster kafka redrive --topic payments",
-        panel=_PANEL,
+    (
+        "redrive",
+        "cli.kafka.redrive:redrive",
+        "Handle dead letters again.",
+        "muster kafka redrive --topic payments",
     ),
-    CommandEntry(
-        name="rewind",
-        target="cli.kafka.rewind:rewind",
-        summary="Read messages again, after a restore of the database.",
-        example="muster kafka rewind --to 2h",
-        panel=_PANEL,
+    (
+        "rewind",
+        "cli.kafka.rewind:rewind",
+        "Read messages again, after a restore of the database.",
+        "muster kafka rewind --to 2h",
     ),
-    CommandEntry(
-        name="produce",
-        target="cli.kafka.produce:produce",
-        summary="Send messages to a topic.",
-        example="""muster kafka produce payments -d '{"order": "17"}' --key 17""",
-        panel=_PANEL,
+    (
+        "produce",
+        "cli.kafka.produce:produce",
+        "Send messages to a topic.",
+        """muster kafka produce payments -d '{"order": "17"}' --key 17""",
     ),
 )
 

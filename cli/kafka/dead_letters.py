@@ -7,18 +7,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cli.shell.output import (
-    Document,
-    RightAligned,
-    columns,
-    dim,
-    error,
-    moment,
-    number,
-    pairs,
-    pretty,
-    text,
-)
+from cli.shell import formats as fmt
+from cli.shell.client import Document
+from cli.shell.options import option
+from cli.shell.output import columns, pairs
 from cli.shell.resource import ApiResource
 
 DeadLetterIdArgument = Annotated[
@@ -32,7 +24,7 @@ def partition_offset(dead_letter: Document) -> str:
 
 def _failed(dead_letter: Document) -> str:
     handled = dead_letter.get("redrivenAt")
-    return f"handled {moment(handled)}" if handled else moment(dead_letter.get("failedAt"))
+    return f"handled {fmt.moment(handled)}" if handled else fmt.moment(dead_letter.get("failedAt"))
 
 
 def _error(dead_letter: Document) -> Text:
@@ -62,10 +54,10 @@ dead_letters = ApiResource(
     argument=DeadLetterIdArgument,
     example="7",
     listing=columns(
-        ("id", "letterId", RightAligned(text)),
+        ("id", "letterId", fmt.RightAligned(fmt.text)),
         "topic",
         ("partition/offset", partition_offset),
-        ("attempts", "attempts", number),
+        ("attempts", "attempts", fmt.number),
         ("failed", _failed),
         ("error", _error),
     ),
@@ -73,13 +65,13 @@ dead_letters = ApiResource(
         ("dead letter", "letterId"),
         "topic",
         ("partition/offset", partition_offset),
-        ("error", "error", error),
+        ("error", "error", fmt.error),
         "attempts",
-        ("failed", "failedAt", moment),
-        ("handled", "redrivenAt", moment),
+        ("failed", "failedAt", fmt.moment),
+        ("handled", "redrivenAt", fmt.moment),
         ("key", _key),
         ("headers", "headers", _headers),
-        ("bytes", "size", number),
+        ("bytes", "size", fmt.number),
     ),
 )
 app = dead_letters.app
@@ -87,26 +79,22 @@ app = dead_letters.app
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterFilters:
-    """Which dead letters a listing shows."""
-
-    topic: Annotated[str | None, typer.Option(help="Only dead letters of this topic.")] = None
-    error: Annotated[
-        str | None, typer.Option(help="Only dead letters whose error contains this text.")
-    ] = None
-    redriven: Annotated[
-        bool, typer.Option("--redriven", help="Those that were handled later, not the open ones.")
-    ] = False
+    topic: str | None = option("Only dead letters of this topic.")
+    error: str | None = option("Only dead letters whose error contains this text.")
+    redriven: bool = option(
+        "Those that were handled later, not the open ones.", "--redriven", default=False
+    )
 
 
 def _view(dead_letter: Document) -> RenderableType:
     match dead_letter["dataEncoding"]:
         case "none":
-            data = dim("A tombstone: the message has no data.")
+            data = fmt.dim("A tombstone: the message has no data.")
         case "base64":
             data = Text(f"{dead_letter['data']}  (base64: not JSON)")
         case _:
-            data = Text(pretty(dead_letter.get("data")))
-    return Group(pairs(dead_letters.details, dead_letter), dim("data"), data)
+            data = Text(fmt.pretty(dead_letter.get("data")))
+    return Group(pairs(dead_letters.details, dead_letter), fmt.dim("data"), data)
 
 
 dead_letters.add_list(

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_json_text
+from cli.shell.options import option
 from cli.shell.parsing import parse_pairs
 
 NUMBER_PLACEHOLDER = b"{n}"
@@ -42,25 +40,13 @@ class ProducerMessage:
 class ProduceOptions:
     """The message to send, as it was typed."""
 
-    data: Annotated[
-        str | None,
-        typer.Option("--data", "-d", help="Value: JSON, @file, or - for standard input."),
-    ] = None
-    file: Annotated[Path | None, typer.Option(help="Value: the bytes of this file, unchanged.")] = (
-        None
+    data: str | None = option("Value: JSON, @file, or - for standard input.", "--data", "-d")
+    file: Path | None = option("Value: the bytes of this file, unchanged.")
+    key: str | None = option("Key; messages with the same key keep their order.")
+    header: list[str] | None = option("A header; repeatable.", metavar="NAME=VALUE")
+    count: int = option(
+        "How many messages; {n} becomes the number of each.", default=1, min=1, max=10_000_000
     )
-    key: Annotated[
-        str | None, typer.Option(help="Key; messages with the same key keep their order.")
-    ] = None
-    header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header; repeatable.")
-    ] = None
-    count: Annotated[
-        int,
-        typer.Option(
-            min=1, max=10_000_000, help="How many messages; {n} becomes the number of each."
-        ),
-    ] = 1
 
     def message(self) -> ProducerMessage:
         """Return the message.

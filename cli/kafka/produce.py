@@ -6,9 +6,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import islice
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from aiokafka import AIOKafkaProducer
 
 from actors.kafka.client import make_producer
@@ -16,6 +15,7 @@ from cli.kafka.broker import BootstrapOption, find_broker, translate_errors
 from cli.kafka.message import ProduceOptions, ProducerMessage
 from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, print_result
 from cli.shell.errors import InputError
+from cli.shell.options import argument
 from cli.shell.progress import progress
 from core.kafka.topic_routing import TOPIC_NAME
 from core.shared.kafka_config import KafkaConfig
@@ -32,8 +32,8 @@ OffsetRanges = dict[int, tuple[int, int]]
 
 @command
 async def produce(
-    topic: Annotated[str, typer.Argument(help="The topic.")],
     options: ProduceOptions,
+    topic: str = argument("The topic."),
     bootstrap: BootstrapOption = None,
     data_dir: DataDir = DATA_DIR,
     as_json: JsonFlag = False,

@@ -2,35 +2,32 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.text import Text
 
 from cli.kafka.dead_letters import partition_offset
+from cli.shell import formats as fmt
 from cli.shell.bulk import BatchOption, change_all, requests_by_ids
 from cli.shell.context import CommandContext, command, out, print_error, print_json
 from cli.shell.errors import InputError
-from cli.shell.options import request_fields
-from cli.shell.output import RightAligned, columns, error, first_rows, text
+from cli.shell.options import argument, option, request_fields
+from cli.shell.output import columns, first_rows
 
 PATH = "/api/dead-letters/redrive"
 FAILURES = columns(
-    ("id", "letterId", RightAligned(text)),
+    ("id", "letterId", fmt.RightAligned(fmt.text)),
     "topic",
     ("partition/offset", partition_offset),
-    ("error", "error", error),
+    ("error", "error", fmt.error),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveFilters:
-    """Which dead letters are meant."""
-
-    topic: Annotated[str | None, typer.Option(help="Dead letters of this topic.")] = None
-    error: Annotated[
-        str | None, typer.Option(help="Dead letters whose error contains this text.")
-    ] = None
+    topic: str | None = option("Dead letters of this topic.")
+    error: str | None = option("Dead letters whose error contains this text.")
 
 
 @dataclass(slots=True)
@@ -82,10 +79,8 @@ class RedriveSummary:
 async def redrive(
     filters: RedriveFilters,
     shell: CommandContext,
-    ids: Annotated[
-        list[int] | None, typer.Argument(help="Ids of dead letters.", metavar="ID", min=1)
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every open dead letter.")] = False,
+    ids: list[int] | None = argument("Ids of dead letters.", default=None, metavar="ID", min=1),
+    everything: bool = option("Every open dead letter.", "--all", default=False),
     batch: BatchOption = 100,
 ) -> None:
     """Handle dead letters again, oldest first, as if their messages were read now.

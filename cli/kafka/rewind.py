@@ -6,18 +6,19 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError
 
 from actors.kafka.client import client_options
 from cli.kafka.broker import BootstrapOption, find_broker, translate_errors
+from cli.shell import formats as fmt
 from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, out, print_json
 from cli.shell.errors import CommandError
-from cli.shell.output import RightAligned, columns, number, table, text
+from cli.shell.options import option
+from cli.shell.output import columns, table
 from cli.shell.parsing import parse_time
 from core.shared.kafka_config import KafkaConfig
 
@@ -28,10 +29,10 @@ LEAVE_WITHIN = 15.0
 _EMPTY = {"Empty", "Dead"}
 MOVES = columns(
     "topic",
-    ("partition", "partition", RightAligned(text)),
-    ("old", "old", number),
-    ("new", "new", number),
-    ("read again", "records", number),
+    ("partition", "partition", fmt.RightAligned(fmt.text)),
+    ("old", "old", fmt.number),
+    ("new", "new", fmt.number),
+    ("read again", "records", fmt.number),
 )
 
 
@@ -69,17 +70,15 @@ def plan_moves(
 
 @command
 async def rewind(
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="Read messages again since: 2026-07-27T10:00:00Z, or 2h for two hours ago.",
-        ),
-    ],
-    topic: Annotated[list[str] | None, typer.Option(help="Only this topic; repeatable.")] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Change the offsets; without it they are only shown.")
-    ] = False,
+    to: str = option(
+        "Read messages again since: 2026-07-27T10:00:00Z, or 2h for two hours ago.",
+        required=True,
+        metavar="TIME",
+    ),
+    topic: list[str] | None = option("Only this topic; repeatable."),
+    yes: bool = option(
+        "Change the offsets; without it they are only shown.", "--yes", default=False
+    ),
     bootstrap: BootstrapOption = None,
     data_dir: DataDir = DATA_DIR,
     as_json: JsonFlag = False,

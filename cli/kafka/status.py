@@ -7,20 +7,11 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, command
 from cli.shell.durations import format_duration
-from cli.shell.output import (
-    Document,
-    RightAligned,
-    columns,
-    dim,
-    number,
-    pairs,
-    sections,
-    styled,
-    table,
-    text,
-)
+from cli.shell.output import columns, pairs, sections, table
 from cli.shell.watching import WatchOptions, show_or_watch
 
 PATH = "/api/kafka"
@@ -50,9 +41,9 @@ def _published(relay: Document | None) -> str:
     return ", ".join([words, *(f"{relay[n]:,} {w}" for n, w in troubles.items() if relay.get(n))])
 
 
-@RightAligned
+@fmt.RightAligned
 def _lag(lag: int | None) -> Text:
-    return Text(str(number(lag)), style="yellow" if lag else "")
+    return Text(str(fmt.number(lag)), style="yellow" if lag else "")
 
 
 def _connected(is_up: Any) -> Text:
@@ -64,7 +55,7 @@ BROKERS = columns(
     ("state", _state),
     ("group", lambda kafka: Text(f"{kafka['group']}, as tenant {kafka['tenant']}")),
     ("lag", _total_lag),
-    ("dead letters", "deadLetters", number),
+    ("dead letters", "deadLetters", fmt.number),
     ("published", "relay", _published),
 )
 TOPICS = columns(
@@ -72,29 +63,31 @@ TOPICS = columns(
     (
         "state",
         "state",
-        styled({"followed": "green", "missing": "yellow", "not_yours": "red", "unknown": "yellow"}),
+        fmt.styled(
+            {"followed": "green", "missing": "yellow", "not_yours": "red", "unknown": "yellow"}
+        ),
     ),
-    ("partitions", "partitions", number),
-    ("lag", "lag", number),
-    ("dead letters", "deadLetters", number),
+    ("partitions", "partitions", fmt.number),
+    ("lag", "lag", fmt.number),
+    ("dead letters", "deadLetters", fmt.number),
 )
 CONSUMERS = columns(
     ("consumer", "name"),
     ("state", "connected", _connected),
-    ("restarts", "restarts", number),
-    ("partitions", "partitions", number),
-    ("messages", "records", number),
-    ("batches", "batches", number),
-    ("in flight", "inFlight", number),
-    ("commits", "commits", number),
-    ("rebalances", "rebalances", number),
-    ("pauses", "pauses", number),
+    ("restarts", "restarts", fmt.number),
+    ("partitions", "partitions", fmt.number),
+    ("messages", "records", fmt.number),
+    ("batches", "batches", fmt.number),
+    ("in flight", "inFlight", fmt.number),
+    ("commits", "commits", fmt.number),
+    ("rebalances", "rebalances", fmt.number),
+    ("pauses", "pauses", fmt.number),
 )
 PARTITIONS = columns(
     "topic",
-    ("partition", "partition", RightAligned(text)),
-    ("stored", "stored", number),
-    ("end", "end", number),
+    ("partition", "partition", fmt.RightAligned(fmt.text)),
+    ("stored", "stored", fmt.number),
+    ("end", "end", fmt.number),
     ("lag", "lag", _lag),
     ("read by", "actor"),
 )
@@ -143,11 +136,11 @@ def _status_view(kafka: Document) -> RenderableType:
     topics: Sequence[Document] = kafka.get("topics") or ()
     return sections(
         pairs(BROKERS, kafka),
-        table(TOPICS, topics) if topics else dim("No topic is configured or named by a wait."),
+        table(TOPICS, topics) if topics else fmt.dim("No topic is configured or named by a wait."),
         table(CONSUMERS, kafka.get("ingest") or ()),
     )
 
 
 def _lag_view(kafka: Document) -> RenderableType:
     rows = kafka.get("partitions")
-    return table(PARTITIONS, rows) if rows else dim("No partition is being read.")
+    return table(PARTITIONS, rows) if rows else fmt.dim("No partition is being read.")

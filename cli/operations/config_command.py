@@ -4,14 +4,16 @@ from dataclasses import asdict
 
 from rich.text import Text
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import JsonFlag, command, print_result
 from cli.shell.errors import CommandError, as_sentence
-from cli.shell.output import Document, Format, columns, dim, table
+from cli.shell.output import columns, table
 from core.shared.errors import InvalidError
 from settings.table import list_settings
 
 
-def _cell(field: str, style: str = "") -> Format:
+def _cell(field: str, style: str = "") -> fmt.Format:
     """Show a field so that settings which were changed stand out."""
 
     def render(row: Document) -> Text:
@@ -24,7 +26,7 @@ SETTINGS = columns(
     ("setting", _cell("variable")),
     ("value", _cell("value")),
     ("source", _cell("source", "dim")),
-    ("meaning", "description", dim),
+    ("meaning", "description", fmt.dim),
 )
 
 

@@ -1,11 +1,11 @@
 """`muster down`: stop the Muster of a data folder."""
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from cli.shell.context import DATA_DIR, out, print_error
+from cli.shell.options import flatten_options, option
 from core.shared.errors import MusterError
 from host import lifecycle
 from host.errors import HostError
@@ -14,10 +14,11 @@ from host.paths import instance_paths
 from host.postgres import embedded
 
 
+@flatten_options
 def down(
-    data_dir: Annotated[
-        Path, typer.Option(envvar="MUSTER_DATA_DIR", help="Data folder of the instance to stop.")
-    ] = DATA_DIR,
+    data_dir: Path = option(
+        "Data folder of the instance to stop.", default=DATA_DIR, envvar="MUSTER_DATA_DIR"
+    ),
 ) -> None:
     """Stop a Muster that was started here, and the processes that a killed one left behind."""
     try:

@@ -3,12 +3,12 @@
 import os
 import stat
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from cli.shell.context import out, print_error
 from cli.shell.errors import CommandError
+from cli.shell.options import argument, flatten_options
 from core.shared.errors import MusterError
 from host.proxy.haproxy import LAUNCHER, ProxyOptions, find_program, write_launcher
 from host.proxy.haproxy_limits import ProxyLimits
@@ -27,10 +27,9 @@ def proxy_limits_of(settings: Settings) -> ProxyLimits:
     )
 
 
+@flatten_options
 def haproxy(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder for HAProxy's files; only you can read it.")
-    ],
+    folder: Path = argument("Folder for HAProxy's files; only you can read it."),
 ) -> None:
     """Write the program that Ray starts as HAProxy; name it in RAY_SERVE_HAPROXY_BINARY_PATH."""
     try:

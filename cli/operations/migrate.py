@@ -1,13 +1,11 @@
 """`muster migrate`: the schema of an external or a running database."""
 
-from typing import Annotated
-
-import typer
 from rich.status import Status
 
 from cli.shell.context import JsonFlag, command, err, print_result
 from cli.shell.database import DatabaseOptions
 from cli.shell.errors import CommandError, as_sentence
+from cli.shell.options import option
 from core.shared.errors import MusterError
 from storage.postgres import migrate as migrations
 from storage.postgres.pool import CONNECTION_ERRORS, DATABASE_ERRORS, INVALID_DSN_ERRORS
@@ -16,9 +14,9 @@ from storage.postgres.pool import CONNECTION_ERRORS, DATABASE_ERRORS, INVALID_DS
 @command
 async def migrate(
     database: DatabaseOptions,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list the migrations that are missing.")
-    ] = False,
+    dry_run: bool = option(
+        "Only list the migrations that are missing.", "--dry-run", default=False
+    ),
     as_json: JsonFlag = False,
 ) -> None:
     """Bring the database schema up to date.

@@ -7,8 +7,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from cli.operations.rates import Rates, Sample, numeric_stats, total_rates
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.durations import format_duration
-from cli.shell.output import Document, RightAligned, columns, pairs_table, sections, table, text
+from cli.shell.output import columns, pairs_table, sections, table
 
 
 def status_view(url: str, sample: Sample, rates: Mapping[str, Rates]) -> RenderableType:
@@ -41,26 +43,26 @@ def _actors(sample: Sample, rates: Mapping[str, Rates]) -> RenderableType:
     actors = sample.actors()
     is_cluster = len({actor.get("node") for actor in actors}) > 1
 
-    def stat(name: str) -> RightAligned:
+    def stat(name: str) -> fmt.RightAligned:
         def render(actor: Document) -> str:
             value = numeric_stats(actor).get(name)
             return "" if value is None else f"{value:,.0f}"
 
-        return RightAligned(render)
+        return fmt.RightAligned(render)
 
-    def rate(name: str) -> RightAligned:
+    def rate(name: str) -> fmt.RightAligned:
         def render(actor: Document) -> str:
             found = rates.get(str(actor.get("name")))
             is_counting = found is not None and "flushes" in numeric_stats(actor)
             return f"{getattr(found, name):,.1f}" if is_counting else ""
 
-        return RightAligned(render)
+        return fmt.RightAligned(render)
 
     shown = columns(
         ("actor", "name"),
         ("state", "alive", _state),
         ("pid", "pid"),
-        ("restarts", "restarts", lambda count: text(count or 0)),
+        ("restarts", "restarts", lambda count: fmt.text(count or 0)),
         ("uptime", "uptime", _uptime),
         *([("node", "node")] if is_cluster else []),
         ("hot", stat("hot")),

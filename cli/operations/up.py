@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TypeAlias
 
 import typer
 
@@ -20,7 +20,7 @@ from cli.operations.haproxy_command import proxy_limits_of
 from cli.shell.context import JsonFlag, err, out, print_error, print_json_line
 from cli.shell.errors import CommandError
 from cli.shell.instance import KEY_FILE
-from cli.shell.options import flatten_options
+from cli.shell.options import flatten_options, option
 from core.shared.config import Config, Placement
 from core.shared.errors import MusterError
 from host.detach import spawn_detached
@@ -48,38 +48,26 @@ UNLISTED = (SUPERVISOR, dispatch_pool_name(1))
 class UpFlags:
     """What may be given on the command line; everything else is a MUSTER_* variable."""
 
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on; 127.0.0.1 if not given.")
-    ] = None
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 8000 if not given.")] = None
-    data_dir: Annotated[Path | None, typer.Option(help="Data folder; .muster if not given.")] = None
-    shards: Annotated[int | None, typer.Option(help="Shards; one per two cores if not given.")] = (
-        None
+    host: str | None = option("Address to listen on; 127.0.0.1 if not given.")
+    port: int | None = option("Port to listen on; 8000 if not given.")
+    data_dir: Path | None = option("Data folder; .muster if not given.")
+    shards: int | None = option("Shards; one per two cores if not given.")
+    placement: Placement | None = option(
+        "Actors per correlation: shared shards, or one each; sharded if not given."
     )
-    placement: Annotated[
-        Placement | None,
-        typer.Option(
-            help="Actors per correlation: shared shards, or one each; sharded if not given."
-        ),
-    ] = None
-    kafka: Annotated[
-        str | None,
-        typer.Option(
-            metavar="embedded|off|HOST:PORT",
-            help="Start a broker, use none, or use this one; MUSTER_KAFKA_BOOTSTRAP if not given.",
-        ),
-    ] = None
-    dashboard: Annotated[
-        bool | None, typer.Option("--dashboard", help="Start Ray's dashboard, on loopback.")
-    ] = None
+    kafka: str | None = option(
+        "Start a broker, use none, or use this one; MUSTER_KAFKA_BOOTSTRAP if not given.",
+        metavar="embedded|off|HOST:PORT",
+    )
+    dashboard: bool | None = option("Start Ray's dashboard, on loopback.", "--dashboard")
 
 
 @flatten_options
 def up(
     flags: UpFlags,
-    detach: Annotated[bool, typer.Option("--detach", help="Run in the background.")] = False,
+    detach: bool = option("Run in the background.", "--detach", default=False),
     as_json: JsonFlag = False,
-    quiet: Annotated[bool, typer.Option("--quiet", hidden=True)] = False,
+    quiet: bool = option("", "--quiet", default=False, hidden=True),
 ) -> None:
     """Start Muster here: PostgreSQL, Ray, the actors and the HTTP API. Ctrl-C stops it."""
     try:

@@ -14,6 +14,7 @@ from cli.shell.instance import Instance
 from cli.shell.problems import parse_problem
 
 _ANSWER_TIMEOUT, _CONNECT_TIMEOUT = 30.0, 5.0
+Document = Mapping[str, Any]
 QueryValue = str | int | float | Sequence[str]
 QueryParams = Mapping[str, QueryValue | None]
 

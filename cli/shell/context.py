@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from cli.shell.client import Client, connect
 from cli.shell.errors import CommandError
 from cli.shell.instance import find_instance
 from cli.shell.lazy import example, unwrap_text
-from cli.shell.options import flatten_options
+from cli.shell.options import flatten_options, option
 
 DATA_DIR = Path(".muster")
 _PANEL = "Instance"
@@ -53,18 +53,15 @@ DataDir = Annotated[
 class CommandContext:
     """The options of every command that talks to an instance."""
 
-    url: Annotated[
-        str | None,
-        typer.Option(envvar="MUSTER_URL", help="Address of the instance.", rich_help_panel=_PANEL),
-    ] = None
-    key: Annotated[
-        str | None,
-        typer.Option(
-            envvar="MUSTER_KEY",
-            help="API key; the variable keeps it out of the process list.",
-            rich_help_panel=_PANEL,
-        ),
-    ] = field(default=None, repr=False)
+    url: str | None = option(
+        "Address of the instance.", envvar="MUSTER_URL", rich_help_panel=_PANEL
+    )
+    key: str | None = option(
+        "API key; the variable keeps it out of the process list.",
+        secret=True,
+        envvar="MUSTER_KEY",
+        rich_help_panel=_PANEL,
+    )
     data_dir: DataDir = DATA_DIR
     as_json: JsonFlag = False
 

@@ -5,13 +5,12 @@ The drivers are imported when a database is opened: the help of a command needs 
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cli.shell.context import DATA_DIR, DataDir
 from cli.shell.errors import CommandError, as_sentence
+from cli.shell.options import option
 
 if TYPE_CHECKING:
     from storage.postgres.pool import Pool
@@ -19,15 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseOptions:
-    """Which database to use."""
-
-    database_url: Annotated[
-        str | None,
-        typer.Option(
-            envvar="MUSTER_DATABASE_URL",
-            help="PostgreSQL to use; that of the local instance if not given.",
-        ),
-    ] = field(default=None, repr=False)
+    database_url: str | None = option(
+        "PostgreSQL to use; that of the local instance if not given.",
+        secret=True,
+        envvar="MUSTER_DATABASE_URL",
+    )
     data_dir: DataDir = DATA_DIR
 
     def dsn(self) -> str:

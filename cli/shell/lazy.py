@@ -38,6 +38,14 @@ class CommandEntry:
         return built
 
 
+def command_panel(title: str, *rows: tuple[str, str, str, str]) -> tuple[CommandEntry, ...]:
+    """Make the entries of one panel of the help, each of its name, target, summary and example."""
+    return tuple(
+        CommandEntry(name=name, target=target, summary=summary, example=line, panel=title)
+        for name, target, summary, line in rows
+    )
+
+
 class LazyCommand(TyperCommand):
     """Stands for a command in the list; becomes it when called."""
 

@@ -1,18 +1,16 @@
 """What is typed, as the API takes it: codes, pairs, moments, durations and credentials."""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
-
-import typer
 
 from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_secret
-from cli.shell.options import ApiField
+from cli.shell.options import option
 
 
 def join_path(base: str, *parts: str) -> str:
@@ -36,12 +34,9 @@ def parse_pairs(given: Iterable[str], what: str) -> list[tuple[str, str]]:
     return pairs
 
 
-def parse_entries(what: str) -> ApiField:
-    """Make the API's field of KEY=VALUE texts: `[{"key": …, "value": …}]`."""
-    return ApiField(
-        what,
-        lambda given: [{"key": key, "value": value} for key, value in parse_pairs(given, what)],
-    )
+def parse_entries(what: str) -> Callable[[list[str]], list[dict[str, str]]]:
+    """Make a converter from KEY=VALUE texts to the API's `[{"key": …, "value": …}]`."""
+    return lambda given: [{"key": key, "value": value} for key, value in parse_pairs(given, what)]
 
 
 def parse_time(text: str, now: datetime | None = None) -> str:
@@ -100,21 +95,24 @@ def _basic(given: str) -> dict[str, str]:
 class CredentialOptions:
     """The headers and credentials of calls that Muster makes."""
 
-    header: Annotated[
-        list[str] | None,
-        typer.Option(help="A header to send, as NAME=VALUE; repeatable."),
-        ApiField("headers", parse_headers),
-    ] = field(default=None, repr=False)
-    bearer: Annotated[
-        str | None,
-        typer.Option(help="Bearer token to send; @file or - keeps it out of the process list."),
-        ApiField("auth", _bearer),
-    ] = field(default=None, repr=False)
-    basic: Annotated[
-        str | None,
-        typer.Option(help="USER:PASSWORD to send with HTTP Basic; @file or - likewise."),
-        ApiField("auth", _basic),
-    ] = field(default=None, repr=False)
+    header: list[str] | None = option(
+        "A header to send, as NAME=VALUE; repeatable.",
+        api="headers",
+        convert=parse_headers,
+        secret=True,
+    )
+    bearer: str | None = option(
+        "Bearer token to send; @file or - keeps it out of the process list.",
+        api="auth",
+        convert=_bearer,
+        secret=True,
+    )
+    basic: str | None = option(
+        "USER:PASSWORD to send with HTTP Basic; @file or - likewise.",
+        api="auth",
+        convert=_basic,
+        secret=True,
+    )
 
 
 def _dated(text: str) -> datetime:

@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from cli.shell import formats as fmt
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, out, print_json, subcommand
 from cli.shell.errors import CommandError, InputError
 from cli.shell.lazy import command_group
 from cli.shell.options import request_fields
-from cli.shell.output import Columns, Document, dim, pairs, table
+from cli.shell.output import Columns, pairs, table
 from cli.shell.parsing import join_path
 from cli.shell.problems import ProblemResponseError
 
@@ -148,7 +150,7 @@ def print_page(page: Document, shown: Columns, nothing: str, shell: CommandConte
         print_json(page)
         return
     items = page_items(page)
-    out.print(table(shown, items) if items else dim(nothing))
+    out.print(table(shown, items) if items else fmt.dim(nothing))
     print_cursor(page)
 
 

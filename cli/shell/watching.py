@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import typer
 from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from cli.shell.client import UnreachableError
 from cli.shell.context import CommandContext, out, print_error, print_json_line
 from cli.shell.errors import CommandError
+from cli.shell.options import option
 from cli.shell.problems import ProblemResponseError
 
 PolledT = TypeVar("PolledT")
@@ -20,10 +20,8 @@ PolledT = TypeVar("PolledT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """Whether to poll, and how often."""
-
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until Ctrl-C.")] = False
-    every: Annotated[float, typer.Option(min=0.2, max=60, help="Seconds between two polls.")] = 1.0
+    watch: bool = option("Refresh until Ctrl-C.", "--watch", "-w", default=False)
+    every: float = option("Seconds between two polls.", default=1.0, min=0.2, max=60)
 
 
 async def show_or_watch(

@@ -1,16 +1,16 @@
 """`muster send`: a callback or an event for a wait state."""
 
 import json
-from dataclasses import dataclass, field, replace
-from typing import Annotated
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 import typer
 
+from cli.shell import formats as fmt
 from cli.shell.context import CommandContext, command, out, print_json
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_json_text
-from cli.shell.output import verdict_line
+from cli.shell.options import option
 from cli.waits.tail import CorrelationId, ExecutionId
 
 DEFAULT_SERVICE = "external-service"
@@ -19,22 +19,11 @@ _COUNTS = {"matched", "buffered", "duplicate"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
-    """What to send, on whose behalf, and with which credentials."""
-
-    data: Annotated[str, typer.Option(help="Payload: JSON, @file, or - for standard input.")] = "{}"
-    service: Annotated[
-        str | None,
-        typer.Option(help=f"The service that calls back; {DEFAULT_SERVICE} if not given."),
-    ] = None
-    topic: Annotated[
-        str | None, typer.Option(help="Send a Kafka event of this topic instead of a callback.")
-    ] = None
-    event_id: Annotated[
-        str | None, typer.Option(help="Id of the event; an event sent twice with it counts once.")
-    ] = None
-    token: Annotated[
-        str | None, typer.Option(help="Token of a callback URL, in place of an API key.")
-    ] = field(default=None, repr=False)
+    data: str = option("Payload: JSON, @file, or - for standard input.", default="{}")
+    service: str | None = option(f"The service that calls back; {DEFAULT_SERVICE} if not given.")
+    topic: str | None = option("Send a Kafka event of this topic instead of a callback.")
+    event_id: str | None = option("Id of the event; an event sent twice with it counts once.")
+    token: str | None = option("Token of a callback URL, in place of an API key.", secret=True)
 
     def path(self) -> str:
         if self.topic is None:
@@ -66,7 +55,7 @@ async def send(
         shell = replace(shell, key="")
     async with shell.connect() as client:
         reply = await client.post(path, body, options.headers() | ids)
-    print_json(reply) if shell.as_json else out.print(verdict_line(reply), soft_wrap=True)
+    print_json(reply) if shell.as_json else out.print(fmt.verdict_line(reply), soft_wrap=True)
     if reply.get("verdict") not in _COUNTS:
         raise typer.Exit(1)
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from cli.shell import formats as fmt
 from cli.shell.context import CommandContext, command, out, print_json_line
 from cli.shell.follow import ENDED, follow, print_reconnecting
-from cli.shell.output import clock_time, one_line
 
 ExecutionId = Annotated[str, typer.Argument(help="Execution id.", metavar="EXECUTION")]
 CorrelationId = Annotated[str, typer.Argument(help="Correlation id.", metavar="CORRELATION")]
@@ -68,11 +68,11 @@ def entry_sentence(kind: str, entry: dict[str, Any]) -> str:
 
 
 def _print(kind: str, entry: dict[str, Any]) -> None:
-    line = Text(f"{clock_time(entry.get('at'))}  ", style="dim")
+    line = Text(f"{fmt.clock_time(entry.get('at'))}  ", style="dim")
     line.append(f"{kind:<11}", STYLES.get(str(entry.get("status")) if kind == ENDED else kind, ""))
     line.append(entry_sentence(kind, entry))
     if entry.get("data") is not None:
-        line.append("  " + one_line(entry["data"]), style="dim")
+        line.append("  " + fmt.one_line(entry["data"]), style="dim")
     out.print(line, soft_wrap=True)
     if kind != ENDED:
         return

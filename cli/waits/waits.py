@@ -1,40 +1,27 @@
 """`muster wait`: wait states."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cli.shell.client import wait_path
+from cli.shell import formats as fmt
+from cli.shell.client import Document, wait_path
 from cli.shell.context import CommandContext, out, subcommand
 from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_object
-from cli.shell.options import ApiField, request_fields
-from cli.shell.output import (
-    WAIT_STATUS_STYLES,
-    Document,
-    columns,
-    dim,
-    moment,
-    pairs,
-    pairs_table,
-    pretty,
-    styled,
-    table,
-    text,
-    whole_line,
-)
+from cli.shell.options import argument, option, request_fields
+from cli.shell.output import columns, pairs, pairs_table, table
 from cli.shell.resource import ApiResource
 from cli.waits.tail import CorrelationId, ExecutionId
 from core.waits.spec import Strategy
 from core.waits.strategy import Status
 
 PATH = "/api/wait-states"
-STATUS = styled(WAIT_STATUS_STYLES)
-OUTCOME = styled(
+STATUS = fmt.styled(fmt.WAIT_STATUS_STYLES)
+OUTCOME = fmt.styled(
     {
         "pending": "cyan",
         "received": "green",
@@ -60,11 +47,11 @@ def _strategy(wait: Document) -> str:
 
 def _resumed(wait: Document) -> str:
     at = wait.get("resumedAt")
-    return f"{moment(at)} by {wait.get('resumedBy')}" if at else ""
+    return f"{fmt.moment(at)} by {wait.get('resumedBy')}" if at else ""
 
 
 def _event_time(event: Document) -> str:
-    return moment(event.get("at")) or f"until {moment(event.get('deadline'))}"
+    return fmt.moment(event.get("at")) or f"until {fmt.moment(event.get('deadline'))}"
 
 
 def _event_origin(event: Document) -> Text:
@@ -76,18 +63,18 @@ REGISTRATION = columns(
     ("correlation", "correlationId"),
     ("status", "status", STATUS),
     ("waits for", "enabledEvents"),
-    ("expires", "expiresAt", moment),
+    ("expires", "expiresAt", fmt.moment),
 )
 DETAILS = columns(
     ("wait state", "waitStateId"),
     ("node", "nodeId"),
     ("status", "status", STATUS),
     "reason",
-    ("warning", "warning", styled({}, "yellow")),
+    ("warning", "warning", fmt.styled({}, "yellow")),
     ("strategy", _strategy),
-    ("registered", "createdAt", moment),
-    ("expires", "expiresAt", moment),
-    ("ended", "endedAt", moment),
+    ("registered", "createdAt", fmt.moment),
+    ("expires", "expiresAt", fmt.moment),
+    ("ended", "endedAt", fmt.moment),
     ("resumed", _resumed),
     "version",
 )
@@ -95,9 +82,9 @@ EVENTS = columns(
     "event",
     ("outcome", "outcome", OUTCOME),
     ("from", _event_origin),
-    ("required", lambda event: text(bool(event.get("required")))),
+    ("required", lambda event: fmt.text(bool(event.get("required")))),
     ("when", _event_time),
-    ("data", "data", whole_line),
+    ("data", "data", fmt.whole_line),
 )
 waits = ApiResource(
     "wait state",
@@ -111,7 +98,7 @@ waits = ApiResource(
         ("status", "status", STATUS),
         ("strategy", "aggregationStrategy"),
         ("received", _progress),
-        ("expires", "expiresAt", moment),
+        ("expires", "expiresAt", fmt.moment),
     ),
 )
 app = waits.app
@@ -121,15 +108,9 @@ app = waits.app
 class WaitIdOptions:
     """The ids of a new wait state; Muster makes those that are missing."""
 
-    execution: Annotated[
-        str | None, typer.Option(help="Execution id."), ApiField("executionId")
-    ] = None
-    correlation: Annotated[
-        str | None, typer.Option(help="Correlation id."), ApiField("correlationId")
-    ] = None
-    node: Annotated[
-        str | None, typer.Option(help="Node id; 'wait' if not given."), ApiField("nodeId")
-    ] = None
+    execution: str | None = option("Execution id.", api="executionId")
+    correlation: str | None = option("Correlation id.", api="correlationId")
+    node: str | None = option("Node id; 'wait' if not given.", api="nodeId")
 
 
 @subcommand(
@@ -139,15 +120,11 @@ class WaitIdOptions:
     f"muster wait register '{_CONFIG}'",
 )
 async def register(
-    config: Annotated[
-        str,
-        typer.Argument(
-            help="wait_events configuration: JSON, @file, or - for standard input.",
-            metavar="CONFIG",
-        ),
-    ],
     ids: WaitIdOptions,
     shell: CommandContext,
+    config: str = argument(
+        "wait_events configuration: JSON, @file, or - for standard input.", metavar="CONFIG"
+    ),
 ) -> None:
     """Register a wait state and print its ids and callback URL.
 
@@ -168,9 +145,7 @@ async def show(
     execution_id: ExecutionId,
     correlation_id: CorrelationId,
     shell: CommandContext,
-    wait: Annotated[
-        str | None, typer.Option(help="Wait up to this long for the end (at most 60s).")
-    ] = None,
+    wait: str | None = option("Wait up to this long for the end (at most 60s)."),
 ) -> None:
     """Show one wait state: which events arrived, which are missing, and when it expires."""
     seconds = parse_duration(wait).total_seconds() if wait else 0
@@ -186,22 +161,14 @@ async def show(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFilters:
-    """Which wait states a listing shows."""
-
-    status: Annotated[Status | None, typer.Option(help="Only wait states of this status.")] = None
-    execution: Annotated[
-        str | None,
-        typer.Option(help="Only wait states of this execution."),
-        ApiField("executionId"),
-    ] = None
-    strategy: Annotated[
-        Strategy | None, typer.Option(help="Only wait states with this strategy.")
-    ] = None
-    older_than: Annotated[
-        str | None,
-        typer.Option(help="Only wait states registered longer ago, as in 15m or 2d."),
-        ApiField("olderThan", lambda text: parse_duration(text).total_seconds()),
-    ] = None
+    status: Status | None = option("Only wait states of this status.")
+    execution: str | None = option("Only wait states of this execution.", api="executionId")
+    strategy: Strategy | None = option("Only wait states with this strategy.")
+    older_than: str | None = option(
+        "Only wait states registered longer ago, as in 15m or 2d.",
+        api="olderThan",
+        convert=lambda text: parse_duration(text).total_seconds(),
+    )
 
 
 waits.add_list(
@@ -238,7 +205,7 @@ def _view(wait: Document) -> RenderableType:
     if events:
         parts.append(table(EVENTS, events))
     if wait.get("output") is not None:
-        parts += [dim("output"), Text(pretty(wait["output"]))]
+        parts += [fmt.dim("output"), Text(fmt.pretty(wait["output"]))]
     return Group(*parts)
 
 
@@ -250,6 +217,6 @@ def _explanation(found: Document) -> RenderableType:
         parts.append(Text("Events that nearly matched:", style="yellow"))
     for miss in misses:
         origin = f"{miss.get('source')} {miss.get('label')} {miss.get('eventId')}"
-        line = dim(f"  {moment(miss.get('at'))}  {origin}: ")
+        line = fmt.dim(f"  {fmt.moment(miss.get('at'))}  {origin}: ")
         parts.append(line.append(str(miss.get("sentence")), style="default"))
     return Group(*parts)
