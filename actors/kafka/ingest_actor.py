@@ -32,14 +32,15 @@ from services.shared.process import freeze_gc, new_turn_id, sync_until_done
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys, usage
-from storage.access.usage_counts import count_dead_letters, count_parked
 from storage.kafka import dead_letters, named_topics
+from storage.kafka.dead_letters import count_dead_letters
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from storage.postgres.probe import probe_waits
 from storage.waits import flush, waits
+from storage.waits.probe import probe_waits
+from storage.waits.usage_counts import count_parked
 
 log = structlog.get_logger("kafka")
 

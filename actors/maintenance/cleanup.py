@@ -11,11 +11,12 @@ from core.shared.config import Config
 from core.shared.quotas import days_kept
 from core.waits.messages import OfferReply, Reply, Verdict, WaitMessage
 from core.waits.state import ParkedEvent
-from storage.access import audit_log, keys, usage
+from storage.access import keys, usage
 from storage.dispatch import jobs
 from storage.events import events
 from storage.kafka import dead_letters, named_topics
 from storage.operations import warnings
+from storage.postgres import audit_log
 from storage.postgres.pool import Pool
 from storage.waits import inbox, waits
 

@@ -8,7 +8,8 @@ from cli.shell.errors import CommandError, as_sentence
 from cli.shell.options import option
 from core.shared.errors import MusterError
 from storage.postgres import migrate as migrations
-from storage.postgres.pool import CONNECTION_ERRORS, DATABASE_ERRORS, INVALID_DSN_ERRORS
+from storage.postgres.error_class import DATABASE_ERRORS
+from storage.postgres.pool import CONNECTION_ERRORS, INVALID_DSN_ERRORS
 
 
 @command

@@ -11,7 +11,7 @@ from serve_app.http.cursors import read_id_cursor
 from serve_app.http.json_io import json_response
 from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
-from storage.access import audit_log
+from storage.postgres import audit_log
 
 router = APIRouter(tags=["keys"])
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from core.shared.timestamps import to_iso
 from serve_app.http.models import Document, WireModel
-from storage.access.audit_log import AuditEntry
+from storage.postgres.audit_log import AuditEntry
 
 
 class AuditQuery(WireModel):

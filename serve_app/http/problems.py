@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
-import asyncpg
 import msgspec
 import structlog
 from fastapi import FastAPI, Request
@@ -34,7 +33,7 @@ from core.shared.quotas import PER_DAY, STORED, Quota
 from core.shared.refusal import Refusal, RefusalReason
 from core.waits.messages import RefusalKind, RefusedReply
 from serve_app.http.field_errors import FieldError, field_errors_of
-from storage.postgres.error_class import SERVER_ERRORS, is_server_error
+from storage.postgres.error_class import SERVER_ERRORS, DataError, is_server_error
 from storage.postgres.schema_check import SchemaMismatchError
 
 MEDIA_TYPE = "application/problem+json"
@@ -134,7 +133,7 @@ def problem_of(error: Exception) -> Problem:
 
 def _of_database(error: Exception) -> Problem | None:
     """What to answer for an error of Postgres or of its driver; None if it is neither's."""
-    if isinstance(error, asyncpg.DataError):
+    if isinstance(error, DataError):
         return UNSTORABLE
     if not (isinstance(error, SERVER_ERRORS) and is_server_error(error)):
         return None
@@ -219,7 +218,7 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
 def install_handlers(app: FastAPI) -> None:
     """Let the app answer every expected error with its problem; the guard answers the rest."""
     expected = (MusterError, ProblemError, RequestValidationError, HTTPException)
-    for kind in (*expected, asyncpg.DataError, *SERVER_ERRORS):
+    for kind in (*expected, DataError, *SERVER_ERRORS):
         app.add_exception_handler(kind, _answer)
 
 

@@ -81,8 +81,8 @@ async def show_letter(request: Request, letter_id: DeadLetterId) -> Response:
     """Show one record with its key, its headers and its data; bytes that are no JSON in base64."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     for letter in await replica.database.query(dead_letters.read, tenant, [letter_id]):
-        if letter.record is not None:
-            return json_response(dead_letter_document(letter, letter.record))
+        if letter.message is not None:
+            return json_response(dead_letter_document(letter, letter.message))
     raise _unknown(letter_id)
 
 

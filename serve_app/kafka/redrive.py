@@ -16,11 +16,11 @@ from serve_app.waits.intake import insert_inbox_rows
 from services.kafka.ingest import Ingest, IngestDeps, IngestResult
 from services.shared.database import Database
 from services.shared.listings import Listings
-from storage.access.usage_counts import count_parked
 from storage.kafka import dead_letters
 from storage.kafka.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterSize
 from storage.postgres.pool import Pool
-from storage.postgres.probe import probe_waits
+from storage.waits.probe import probe_waits
+from storage.waits.usage_counts import count_parked
 
 # Letters may be as large as brokers allow, so a round is bounded by weight as well as by number.
 MAX_DEAD_LETTERS = 500
@@ -123,7 +123,7 @@ class Redrive:
     async def _try(self, tenant: int, selected: RedriveBatch) -> RedriveRound:
         letters = await self._database.query(dead_letters.read, tenant, selected.ids)
         open_ = {(one.topic, one.partition, one.offset): one for one in letters if not one.settled}
-        records = [one.record for one in open_.values() if one.record is not None]
+        records = [one.message for one in open_.values() if one.message is not None]
         done = await self._ingest.handle(tenant, records) if records else IngestResult()
         failures = tuple(
             (open_.pop((record.topic, record.partition, record.offset)), error)

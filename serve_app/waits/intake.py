@@ -20,9 +20,9 @@ from services.shared.database import Database
 from services.shared.process import new_turn_id
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry
-from storage.access.usage_counts import count_parked
 from storage.postgres.pool import Pool
 from storage.waits import flush, waits
+from storage.waits.usage_counts import count_parked
 
 
 @dataclass(frozen=True, slots=True)

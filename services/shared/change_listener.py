@@ -5,12 +5,11 @@ import contextlib
 import random
 from collections.abc import Callable
 
-import asyncpg
 import structlog
 
 from core.shared.backoff import backoff
 from storage.postgres.change_notifications import CHANNEL, read_notice
-from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.error_class import DATABASE_ERRORS
 from storage.postgres.pool import Connection, PoolOptions, open_connection
 from storage.postgres.queries import Q
 
@@ -19,8 +18,6 @@ log = structlog.get_logger("notices")
 PING_INTERVAL = 15.0
 """How often a quiet connection is asked whether it is still there."""
 MAX_PAUSE = 5.0
-
-_CONNECTION_ERRORS: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
 
 
 class ChangeListener:
@@ -51,7 +48,7 @@ class ChangeListener:
         while True:
             try:
                 await self._listen(PoolOptions(dsn=dsn, name="notices", statement_timeout=5.0))
-            except _CONNECTION_ERRORS as error:
+            except DATABASE_ERRORS as error:
                 log.warning("notices.lost", error=type(error).__name__)
             pause = backoff(
                 self._failures,

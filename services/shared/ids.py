@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-import asyncpg
 import structlog
 
 from core.shared.backoff import backoff
@@ -15,7 +14,7 @@ from core.shared.errors import UnavailableError
 from core.shared.tsid import IdMaker
 from services.shared.process import new_turn_id, owner_name
 from storage.postgres import id_numbers as table
-from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.error_class import DATABASE_ERRORS
 from storage.postgres.id_numbers import LEASE_SECONDS
 from storage.postgres.pool import Pool
 
@@ -24,8 +23,6 @@ log = structlog.get_logger("ids")
 RETRY_FIRST, RETRY_LAST = 0.1, 2.0
 # Far more often than needed: a database that was restored may have lent the number to another.
 RENEW_EVERY = 15.0
-# Postgres may be away, or have no tables yet.
-_RETRYABLE_ERRORS: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
 
 
 class Leases(Protocol):
@@ -109,7 +106,7 @@ class IdGenerator:
                 await self._keeping
         number, self._number, self._maker = self._number, None, None
         if number is not None:
-            with contextlib.suppress(*_RETRYABLE_ERRORS):
+            with contextlib.suppress(*DATABASE_ERRORS):
                 await self._leases.release(number)
 
     async def _is_held(self) -> bool:
@@ -122,7 +119,7 @@ class IdGenerator:
                 if self._number is None:
                     return False
                 self._maker = IdMaker(self._number, self._now, random.getrandbits)
-        except _RETRYABLE_ERRORS as error:
+        except DATABASE_ERRORS as error:  # Postgres may be away, or have no tables yet
             log.warning("ids.no_number", error=type(error).__name__)
             return False
         # By the time it was asked for: by now a part of the lease is over.

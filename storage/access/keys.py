@@ -5,9 +5,9 @@ from typing import Any
 
 from core.access.permissions import Permission, compose_key, hash_secret
 from core.waits.spec import IdFields
-from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption.secret_values import decrypt_bytes, encrypt_bytes, signing_secret_at
+from storage.postgres import audit_log
+from storage.postgres.audit_log import COMMAND_LINE, AuditAction
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 

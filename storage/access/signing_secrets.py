@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from core.dispatch.job import ANCHOR
-from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption.secret_values import encrypt_bytes, signing_secret_at
-from storage.postgres import change_notifications
+from storage.postgres import audit_log, change_notifications
+from storage.postgres.audit_log import COMMAND_LINE, AuditAction
 from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q

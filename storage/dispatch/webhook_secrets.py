@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import asyncpg
 
-from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption.cipher import ENCRYPTION_ERRORS, Location
 from storage.encryption.secret_values import decrypt_bytes, encrypt_bytes, webhook_secret_at
-from storage.postgres import change_notifications
+from storage.postgres import audit_log, change_notifications
+from storage.postgres.audit_log import COMMAND_LINE, AuditAction
 from storage.postgres.change_notifications import ChangeTopic
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q

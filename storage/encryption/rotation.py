@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from core.dispatch.job import ANCHOR
 from core.shared.errors import ConflictError, MusterError
-from storage.access import audit_log
-from storage.access.audit_log import COMMAND_LINE, AuditAction
 from storage.encryption import keys, reencryption
 from storage.encryption.cipher import key_ring
 from storage.encryption.reencryption import ShowProgress
+from storage.postgres import audit_log
+from storage.postgres.audit_log import COMMAND_LINE, AuditAction
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 

@@ -1,17 +1,18 @@
-"""Postgres as a writer of events sees it: one held connection, used by one at a time."""
+"""The event writer's access to Postgres, over a connection of its own."""
 
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey
 from core.events.event import Event
+from core.shared.quotas import StoredKind
 from core.shared.usage_counter import UsageCounter
-from storage.access.usage_counts import count_events
 from storage.events import events as table
 from storage.events.events import EventKey, FlushResult, JobPosition
 from storage.postgres.pool import Connection, PoolOptions, open_connection
-from storage.postgres.probe import probe_events
+from storage.postgres.trial_write import NOT_KEPT, rolled_back
 
 T = TypeVar("T")
 
@@ -25,25 +26,20 @@ class EventStore:
         self._conn: Connection | None = None
 
     async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> FlushResult:
-        """Store events and the jobs of those that are new, together."""
         flushed = await self._using(lambda conn: table.flush(conn, events, jobs))
-        count_events(self._usage, events, flushed)
+        self._count(events, flushed)
         return flushed
 
     async def known(self, events: Sequence[Event]) -> dict[EventKey, Event]:
-        """What is stored in the place of these events."""
         return await self._using(lambda conn: table.known(conn, events))
 
     async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, JobPosition]:
-        """Where these jobs stand, as far as they were made."""
         return await self._using(lambda conn: table.known_jobs(conn, jobs))
 
     async def probe(self) -> None:
-        """Raise what Postgres has against events of any content, if it takes none now."""
-        await self._using(probe_events)
+        await self._using(_probe)
 
     def close(self) -> None:
-        """Let go of the connection."""
         if self._conn is not None:
             self._conn.terminate()
 
@@ -53,7 +49,31 @@ class EventStore:
         try:
             return await work(self._conn)
         except BaseException:
-            # Its state is unknown now, also if nobody waits any more: never use it again.
+            # The connection's state is unknown now, even if the caller was only cancelled.
             self.close()
             self._conn = None
             raise
+
+    def _count(self, events: Sequence[Event], flushed: FlushResult) -> None:
+        for event in events:
+            if EventKey(event.tenant, event.event_id) in flushed.stored:
+                self._usage.add(event.tenant, StoredKind.EVENTS, 1, len(event.data or b""))
+        for job in flushed.jobs:
+            self._usage.add(job.tenant, StoredKind.JOBS, 1, 0)
+
+
+async def _probe(conn: Connection) -> None:
+    """Write an event and roll back; raise what Postgres or the driver has against it."""
+    event = Event(
+        tenant=0,  # no tenant has this number
+        event_id=uuid.uuid4().hex,
+        type="probe",
+        source="probe",
+        time=0.0,
+        data=b"{}",
+        content_type="application/json",
+    )
+    async with rolled_back(conn):
+        flushed = await table.flush(conn, [event], [])
+    if not flushed.stored:
+        raise OSError(NOT_KEPT)

@@ -1,8 +1,8 @@
 -- `any(array(…))`: how writers keep to keys; see storage/postgres/pool.py.
 
--- name: bury
--- Keep records that could not be handled. One that fails again counts its attempts. Another one at
--- the same place, of a topic that was deleted and made again, takes the place over.
+-- name: add_dead_letters
+-- Store Kafka messages that could not be handled. One that fails again counts its attempts. Another
+-- message at the same position, of a topic that was deleted and made again, replaces the first.
 insert into dead_letters
        (tenant_id, topic, kafka_partition, kafka_offset, record_key, headers, payload, error)
 select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.headers, l.payload,
@@ -20,9 +20,9 @@ select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.
  where dead_letters.redriven_at is null
     or dead_letters.payload is distinct from excluded.payload;
 
--- name: look_back_at_letters
+-- name: dead_letter_scan_back
 -- Of a tenant's dead letters before $2, newest first, the one before which $3 lie, and the next: what
--- a look of so many reads last, and what it does not read.
+-- one bounded scan reads last, and what it does not read.
 -- Served by: dead_letters_recent.
 select letter_id
   from dead_letters
@@ -31,7 +31,7 @@ select letter_id
 offset $3
  limit 2;
 
--- name: list_letters
+-- name: list_dead_letters
 -- A page of a tenant's dead letters, newest first: open ones, or ($4) those handled after all.
 -- Null filters are off. Down to $7: no index serves the filters, so the caller keeps that close.
 -- Served by: dead_letters_recent.
@@ -49,9 +49,9 @@ select letter_id, topic, kafka_partition, kafka_offset,
  order by letter_id desc
  limit $6;
 
--- name: look_ahead_at_letters
+-- name: dead_letter_scan_ahead
 -- Of a tenant's dead letters after $2, oldest first, the one before which $3 lie, and the next: what
--- a look of so many reads last, and what it does not read.
+-- one bounded scan reads last, and what it does not read.
 -- Served by: dead_letters_recent.
 select letter_id
   from dead_letters
@@ -60,7 +60,7 @@ select letter_id
 offset $3
  limit 2;
 
--- name: next_letters
+-- name: next_dead_letters
 -- The next open dead letters to try again, oldest first, as they were on their topics.
 -- Up to $6: no index serves the filters, so the caller keeps that close.
 -- Served by: dead_letters_recent.
@@ -75,7 +75,7 @@ select letter_id, coalesce(octet_length(payload), 0) as size
  order by letter_id
  limit $5;
 
--- name: count_next_letters
+-- name: count_next_dead_letters
 -- How many open dead letters there are among the $5 that come after $4.
 -- Served by: dead_letters_recent.
 select count(*)
@@ -88,7 +88,7 @@ select count(*)
    and ($2::text is null or topic = $2)
    and ($3::text is null or position(lower($3) in lower(error)) > 0);
 
--- name: size_letters
+-- name: dead_letter_sizes
 -- These dead letters, handled or not, by their sizes.
 -- Served by: dead_letters_pkey.
 select letter_id, coalesce(octet_length(payload), 0) as size
@@ -96,7 +96,7 @@ select letter_id, coalesce(octet_length(payload), 0) as size
  where tenant_id = $1 and letter_id = any($2::bigint[])
  order by letter_id;
 
--- name: read_letters
+-- name: read_dead_letters
 -- These dead letters, whole.
 select letter_id, tenant_id, topic, kafka_partition, kafka_offset, record_key, headers, payload,
        error, attempts,
@@ -106,23 +106,23 @@ select letter_id, tenant_id, topic, kafka_partition, kafka_offset, record_key, h
  where tenant_id = $1 and letter_id = any($2::bigint[])
  order by letter_id;
 
--- name: settle_letters
+-- name: mark_dead_letters_redriven
 -- These were handled after all.
 update dead_letters set redriven_at = now()
  where tenant_id = $1 and letter_id = any($2::bigint[]) and redriven_at is null;
 
--- name: fail_letters
+-- name: mark_dead_letters_failed
 -- These failed again.
 update dead_letters d
    set error = f.error, attempts = d.attempts + 1, failed_at = now()
   from unnest($2::bigint[], $3::text[]) as f(letter_id, error)
  where d.tenant_id = $1 and d.letter_id = f.letter_id and d.redriven_at is null;
 
--- name: delete_letter
+-- name: delete_dead_letter
 -- Forget one.
 delete from dead_letters where tenant_id = $1 and letter_id = $2 returning letter_id;
 
--- name: forget_letters
+-- name: forget_dead_letters
 -- Forget a batch that was handled, or that nobody cared for, $1 seconds ago.
 -- Served by: dead_letters_age.
 delete from dead_letters
@@ -134,7 +134,7 @@ delete from dead_letters
    and coalesce(redriven_at, failed_at) < now() - $1 * interval '1 second'
 returning letter_id;
 
--- name: count_letters
+-- name: count_dead_letters
 -- How many of a tenant's latest $2 dead letters are open, by topic.
 -- Served by: dead_letters_recent.
 select topic, count(*) as letters

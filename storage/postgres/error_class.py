@@ -51,6 +51,10 @@ def _server_errors() -> tuple[type[Exception], ...]:
 # What says nothing about a row: worth another try, never a broken promise. Where one row's
 # values are at stake ask `error_class`: what asyncpg cannot encode is an InterfaceError as well.
 SERVER_ERRORS = _server_errors()
+# All that the driver and the server raise, those of rows included.
+DATABASE_ERRORS: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
+# For callers above storage, which do not import the driver.
+DataError = asyncpg.DataError
 
 
 def error_class(error: BaseException) -> ErrorClass:

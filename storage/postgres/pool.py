@@ -39,7 +39,6 @@ CONNECTION_ERRORS = (
 )
 # What a malformed address, and a refused statement, look like to the same person.
 INVALID_DSN_ERRORS = (asyncpg.ClientConfigurationError, ValueError)
-DATABASE_ERRORS = (asyncpg.PostgresError,)
 
 
 # Readers with optional filters plan with the values at hand. Writers plan once, and always go by
@@ -160,4 +159,10 @@ async def open_connection(options: PoolOptions, on_connect: OnConnect | None = N
     except BaseException:
         conn.terminate()
         raise
+    return conn
+
+
+async def connect_plain(dsn: str, settings: dict[str, str]) -> Connection:
+    """Open a connection with these server settings only, whatever the schema is."""
+    conn: Connection = await asyncpg.connect(dsn, server_settings=settings)
     return conn

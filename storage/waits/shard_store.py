@@ -8,13 +8,13 @@ from core.shared.address import Address
 from core.shared.usage_counter import UsageCounter
 from core.waits.spec import WaitSpec
 from core.waits.state import ParkedEvent
-from storage.access.usage_counts import count_changes
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.error_class import ErrorClass, error_class, is_server_error
 from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection, open_pool
-from storage.postgres.probe import probe_waits
 from storage.waits import spec_cache, waits
 from storage.waits.flush import FlushWriter, WaitChange
+from storage.waits.probe import probe_waits
+from storage.waits.usage_counts import count_changes
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys
 from storage.kafka import dead_letters
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from storage.postgres.probe import probe_waits
 from storage.waits import flush, waits
+from storage.waits.probe import probe_waits
 
 TENANT = 1
 SendMany = Callable[[list[WaitMessage]], Awaitable[list[Reply]]]

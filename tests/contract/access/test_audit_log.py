@@ -6,10 +6,11 @@ import pytest
 from core.access.permissions import Permission
 from core.access.tokens import CALLBACK
 from core.dispatch.job import ANCHOR
-from storage.access import audit_log, keys, signing_secrets
-from storage.access.audit_log import COMMAND_LINE, AuditAction
+from storage.access import keys, signing_secrets
 from storage.access.keys import NewKey
 from storage.dispatch import webhook_secrets
+from storage.postgres import audit_log
+from storage.postgres.audit_log import COMMAND_LINE, AuditAction
 from storage.postgres.pool import Pool
 
 

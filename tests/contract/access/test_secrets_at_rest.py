@@ -13,7 +13,6 @@ from actors.maintenance.encryption_sweep import EncryptionSweep
 from core.access.secret_keys import key_id
 from core.dispatch.job import ANCHOR, JobKey
 from core.gathers.gather import Resource
-from storage.access import audit_log
 from storage.access import keys as access
 from storage.dispatch import job_queue, subscriptions, webhook_secrets
 from storage.dispatch import jobs as dispatch_jobs
@@ -23,6 +22,7 @@ from storage.encryption.cipher import FixedKeys, KeyRing, MissingKeyError, insta
 from storage.encryption.keys import WrongKeyError
 from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
 from storage.gathers import resources
+from storage.postgres import audit_log
 from storage.postgres.pool import Pool
 from tests.support.dispatch import JobFactory
 from tests.support.plain_secrets import find_plain

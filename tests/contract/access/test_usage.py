@@ -17,7 +17,7 @@ from services.access.quota_monitor import QuotaWatch, usage_source
 from services.access.usage_writer import UsageWriter
 from storage.access import keys, usage
 from storage.access.usage import UsageSums
-from storage.access.usage_counts import count_dead_letters
+from storage.kafka.dead_letters import count_dead_letters
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions
 from storage.waits.flush import NO_VERSION, WaitChange

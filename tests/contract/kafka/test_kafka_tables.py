@@ -51,7 +51,7 @@ async def test_a_dead_letter_comes_back_whole(pool: Pool) -> None:
     found = (await dead_letters.page(pool, 1, DeadLetterFilter(), None, 10)).items
     assert [one.offset for one in found] == [6, 5]
     (whole,) = await dead_letters.read(pool, 1, [found[1].letter_id])
-    assert whole.record == letter(5)
+    assert whole.message == letter(5)
     assert (whole.error, whole.attempts) == ("not JSON\ufffd", 1)
     assert await dead_letters.read(pool, 2, [found[1].letter_id]) == []  # another tenant
 
@@ -65,7 +65,7 @@ async def test_a_record_of_a_topic_that_was_made_again_is_no_repetition(pool: Po
     await dead_letters.add(pool, 1, [(other, "second")])
     (now,) = (await dead_letters.page(pool, 1, DeadLetterFilter(), None, 10)).items
     (whole,) = await dead_letters.read(pool, 1, [now.letter_id])
-    assert (whole.record, whole.error, whole.attempts) == (other, "second", 1)
+    assert (whole.message, whole.error, whole.attempts) == (other, "second", 1)
 
 
 async def test_the_same_record_is_buried_once_and_its_attempts_count(pool: Pool) -> None:

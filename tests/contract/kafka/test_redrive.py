@@ -127,8 +127,8 @@ async def test_what_fails_again_keeps_its_record_and_counts(world: World) -> Non
         assert [error for _, error in done.failures] == ["broken: cannot be"]
         letter = await world.letter(letter_id)
         assert (letter.attempts, letter.error) == (attempts, "broken: cannot be")
-        assert letter.record is not None
-        assert letter.record.value == IDS
+        assert letter.message is not None
+        assert letter.message.value == IDS
 
 
 async def test_a_letter_that_is_still_too_large_fails_without_being_offered(world: World) -> None:

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-import asyncpg
 import psutil
 
 from cli.shell.errors import CommandError
 from host.postgres import embedded
 from host.processes import PROCESS_GONE
+from storage.postgres.pool import connect_plain
 from tools.chaos.fault import Disruption, Fault, FaultRun, InjectFault
 from tools.chaos.faults.database import check_recovery_time, wait_until_served
 from tools.chaos.probe import count_shards
@@ -98,7 +98,7 @@ async def _in_database(data_dir: Path, *statements: str) -> None:
     server = embedded.running(data_dir)
     if server is None:
         raise CommandError(f"No PostgreSQL of ours runs on {data_dir}.")
-    conn = await asyncpg.connect(server.dsn, server_settings={_READ_ONLY: "off"})
+    conn = await connect_plain(server.dsn, {_READ_ONLY: "off"})
     try:
         for statement in statements:
             await conn.execute(statement)

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from serve_app.access.audit_log import list_audit_log
 from serve_app.access.audit_log_models import AuditQuery
 from serve_app.http.permissions import CALLER
-from storage.access import audit_log
-from storage.access.audit_log import AuditEntry
+from storage.postgres import audit_log
+from storage.postgres.audit_log import AuditEntry
 
 
 class _Listings:

@@ -1,19 +1,13 @@
-"""Checks that Postgres accepts rows: writes some of each kind and rolls back.
-
-Where a single row is refused and no other was written with it, this tells the two apart: a row
-that cannot be stored, and a server or a schema that takes none.
-"""
+"""A trial write of a wait: tells a row that cannot be stored from a server that stores none."""
 
 import uuid
 
-from core.events.event import Event
 from core.shared.address import Address
-from core.shared.media_types import JSON
 from core.waits.messages import Offer, Register
 from core.waits.spec import ExpectedEvent, Source, WaitSpec, encode_spec
 from core.waits.transitions import apply
-from storage.events import events
 from storage.postgres.pool import Connection
+from storage.postgres.trial_write import NOT_KEPT, rolled_back
 from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
 
 _SPEC = encode_spec(
@@ -28,42 +22,13 @@ async def probe_waits(conn: Connection) -> None:
     """Write a wait, a log entry and an early event, and roll back.
 
     Raises:
-        Exception: Whatever Postgres or the driver has against it.
+        Exception: Postgres or the driver refused the rows.
     """
     change = _change()
-    transaction = conn.transaction()
-    await transaction.start()
-    try:
+    async with rolled_back(conn):
         kept = await FlushWriter("probe", _EARLY_TTL).flush(conn, [change])
-    finally:
-        await transaction.rollback()
     if change.key not in kept:
-        raise OSError("Postgres did not keep a row that nobody else can have")
-
-
-async def probe_events(conn: Connection) -> None:
-    """Write an event, and roll back.
-
-    Raises:
-        Exception: Whatever Postgres or the driver has against it.
-    """
-    event = Event(
-        tenant=_TENANT,
-        event_id=uuid.uuid4().hex,
-        type="probe",
-        source="probe",
-        time=0.0,
-        data=b"{}",
-        content_type=JSON,
-    )
-    transaction = conn.transaction()
-    await transaction.start()
-    try:
-        flushed = await events.flush(conn, [event], [])
-    finally:
-        await transaction.rollback()
-    if not flushed.stored:
-        raise OSError("Postgres did not keep a row that nobody else can have")
+        raise OSError(NOT_KEPT)
 
 
 def _change() -> WaitChange:

@@ -1,20 +1,17 @@
-"""How much a write stores, by tenant and kind."""
+"""What a flush of waits stores, counted by tenant and kind."""
 
 from collections.abc import Iterable, Sequence
 
-from core.events.event import Event
-from core.kafka.message import KafkaMessage
 from core.shared.quotas import StoredKind
 from core.shared.usage_counter import UsageCounter
 from core.waits.state import ParkedEvent
-from storage.events.events import EventKey, FlushResult
 from storage.waits.flush import NO_VERSION, WaitChange
 
 WAITS, WAIT_EVENTS, INBOX = StoredKind.WAITS, StoredKind.WAIT_EVENTS, StoredKind.INBOX
 
 
 def count_changes(counter: UsageCounter, changes: Sequence[WaitChange], kept: set[bytes]) -> None:
-    """Count what a flush of a shard stored: waits, lines of their logs, and the inbox."""
+    """Count the waits, log entries and inbox events that a shard's flush stored."""
     by_tenant: dict[int, _Stored] = {}
     for change in changes:
         if change.wait is None:
@@ -38,8 +35,6 @@ def count_changes(counter: UsageCounter, changes: Sequence[WaitChange], kept: se
 
 
 class _Stored:
-    """What one flush stored for one tenant."""
-
     __slots__ = ("line_bytes", "lines", "waits")
 
     def __init__(self) -> None:
@@ -47,30 +42,12 @@ class _Stored:
 
 
 def count_parked(counter: UsageCounter, events: Iterable[ParkedEvent]) -> None:
-    """Count events that go into the inbox."""
     for event in events:
         counter.add(event.address.tenant, INBOX, 1, len(event.payload))
 
 
-def count_dead_letters(
-    counter: UsageCounter, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]
-) -> None:
-    """Count dead letters."""
-    size = sum(len(record.value or b"") + len(record.key or b"") for record, _ in failed)
-    counter.add(tenant, StoredKind.DEAD_LETTERS, len(failed), size)
-
-
-def count_events(counter: UsageCounter, events: Iterable[Event], flushed: FlushResult) -> None:
-    """Count events that were new, and the jobs that were made for them."""
-    for event in events:
-        if EventKey(event.tenant, event.event_id) in flushed.stored:
-            counter.add(event.tenant, StoredKind.EVENTS, 1, len(event.data or b""))
-    for job in flushed.jobs:
-        counter.add(job.tenant, StoredKind.JOBS, 1, 0)
-
-
 def _count_taken_from_inbox(counter: UsageCounter, change: WaitChange) -> None:
-    """Take back what was counted for events that a wait has taken up."""
+    """Subtract the inbox events that a wait has taken."""
     taken = set(change.taken_from_inbox)
     sizes = [len(entry.payload) for entry in change.entries if entry.event_id in taken]
     counter.add(change.tenant, INBOX, -len(taken), -sum(sizes))
