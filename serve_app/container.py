@@ -14,10 +14,9 @@ from core.access.tokens import CALLBACK, STREAM
 from core.events.event_type import Admission
 from core.shared.quotas import Quota
 from core.shared.usage_counter import UsageCounter
-from handlers.filters.cel import filter_counters, subscription_matches
+from handlers.filters.cel import filter_counters, passes_filter
 from serve_app.dispatch.pool_notifier import PoolNotifier
 from serve_app.dispatch.status import DispatchStatusReader
-from serve_app.events.event_service import EventService
 from serve_app.gathers.service import GatherService
 from serve_app.http.auth import ApiKeyVerifier, TokenSigner
 from serve_app.kafka.redrive import InboxStore, Redrive
@@ -32,6 +31,7 @@ from services.access.count_quotas import CountQuotas
 from services.access.quota_monitor import QuotaWatch, usage_source
 from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
+from services.events.intake import CloudEventIntake
 from services.events.subscription_cache import SubscriptionCache
 from services.events.validator import EventValidator
 from services.events.writer import EventWriter, EventWriterLimits
@@ -129,10 +129,11 @@ class Replica:
         self.events = self._make_writer()
         self.health.stalled["store_events"] = lambda: self.events.progress.stalled_seconds
         metrics.stalled = self.health.stalled
-        self.event_service = EventService(
+        self.event_intake = CloudEventIntake(
             self.event_validator,
             self.events,
             gateway.send_many,
+            new_turn_id,
             metrics,
             self.config.request_timeout,
         )
@@ -166,7 +167,7 @@ class Replica:
             self.subscription_cache,
             self.new_id,
             hand_over,
-            subscription_matches,
+            passes_filter,
             bounds,
         )
 

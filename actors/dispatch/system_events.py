@@ -14,7 +14,7 @@ from core.dispatch.subscription import SubscriptionStatus
 from core.events.event import Event
 from core.shared.config import Config
 from core.shared.media_types import JSON
-from handlers.filters.cel import subscription_matches
+from handlers.filters.cel import passes_filter
 from services.events.subscription_cache import SubscriptionCache
 from services.events.writer import EventWriter
 from services.shared.change_listener import ChangeListener
@@ -104,4 +104,4 @@ class SystemEvents:
             hand(jobs)
 
         store = EventStore(PoolOptions(dsn=self._config.dsn, name="operator events"))
-        return EventWriter(store, self._wishes, self._ids, hand_over, subscription_matches)
+        return EventWriter(store, self._wishes, self._ids, hand_over, passes_filter)

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 from cel_expr_python import cel
 
-from core.dispatch.subscription import Subscription, binding_matches
+from core.dispatch.subscription import Subscription
 from core.events.event import Event
 from core.shared.timestamps import to_iso
 from handlers.filters.cost import FilterTooCostlyError, estimate_cost
@@ -131,10 +131,8 @@ def compile_filter(text: str) -> Filter | InvalidFilter:
     return _compiled(text)
 
 
-def subscription_matches(subscription: Subscription, event: Event) -> bool:
-    """Return True if the subscription's bindings and its filter, if any, accept the event."""
-    if not any(binding_matches(b, event.type, event.type_version) for b in subscription.bindings):
-        return False
+def passes_filter(subscription: Subscription, event: Event) -> bool:
+    """Return True if the subscription has no filter or the event passes it, and count that."""
     if subscription.filter is None:
         return True
     judgement = _judge(subscription.filter, event)

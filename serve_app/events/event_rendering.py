@@ -1,8 +1,7 @@
-"""Events to the documents callers get, and refusals to problems."""
+"""Events as the JSON documents that callers get, and rejected events as problems."""
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,23 +13,13 @@ from handlers.schemas.interface import Mismatch, within
 from serve_app.http.field_errors import FieldError
 from serve_app.http.models import Document, drop_none
 from serve_app.http.problems import Problem, ProblemError
-from services.events.validator import ValidationResult, ValidationStatus
+from serve_app.waits.replies import stored_event_reply_document
+from services.events.intake import IngestedEvent, RejectedEvent
+from services.events.validator import ValidationStatus
 from storage.events.events import ListedEvent
 
 
-@dataclass(frozen=True, slots=True)
-class IngestedEvent:
-    """What became of an event: stored, or known already; what did not fit; what its wait said."""
-
-    event: Event
-    duplicate: bool
-    jobs: int
-    warnings: tuple[Mismatch, ...] = ()
-    wait: Document | None = None
-
-
 def event_document(event: Event) -> Document:
-    """An event with its data."""
     document = _attributes(event)
     data = event.data
     if data is None:
@@ -46,15 +35,14 @@ def event_document(event: Event) -> Document:
 
 
 def event_item(listed: ListedEvent) -> Document:
-    """An event in a listing."""
     document = _attributes(listed.event)
     if listed.size is not None:
         document["dataSize"] = listed.size
     return document
 
 
-def created_document(ingested: IngestedEvent) -> Document:
-    """What became of one event."""
+def created_document(ingested: IngestedEvent, *, brief: bool = False) -> Document:
+    """Render what became of one event; `brief` leaves out what its wait expects."""
     document: Document = {
         "event": event_document(ingested.event),
         "duplicate": ingested.duplicate,
@@ -63,12 +51,12 @@ def created_document(ingested: IngestedEvent) -> Document:
     if ingested.warnings:
         document["warnings"] = _warnings(ingested.warnings)
     if ingested.wait is not None:
-        document["wait"] = ingested.wait
+        document["wait"] = stored_event_reply_document(*ingested.wait, brief=brief)
     return document
 
 
-def all_created_document(ingested: Sequence[IngestedEvent]) -> Document:
-    """What became of the events of a batch."""
+def all_created_document(ingested: Sequence[IngestedEvent], *, brief: bool = False) -> Document:
+    """Render what became of the events of a batch; `brief` leaves out what waits expect."""
     document: Document = {
         "events": [event_document(one.event) for one in ingested],
         "count": len(ingested),
@@ -80,39 +68,36 @@ def all_created_document(ingested: Sequence[IngestedEvent]) -> Document:
         document["warnings"] = [
             {"index": index, "warnings": _warnings(found)} for index, found in warned
         ]
-    waits = [(index, one.wait) for index, one in enumerate(ingested) if one.wait is not None]
+    waits = [
+        {"index": index, **stored_event_reply_document(*one.wait, brief=brief)}
+        for index, one in enumerate(ingested)
+        if one.wait is not None
+    ]
     if waits:
-        document["waits"] = [{"index": index, **wait} for index, wait in waits]
+        document["waits"] = waits
     return document
 
 
-def validation_error(event: Event, result: ValidationResult, where: str) -> ProblemError:
-    """The answer to an event that its type does not allow; `where` is its place in a batch."""
+def rejection_error(rejected: RejectedEvent, *, is_batch: bool) -> ProblemError:
+    """Make the problem of an event that its type does not allow."""
+    event, result = rejected.event, rejected.result
+    where = f"[{rejected.index}]." if is_batch else ""
     if result.status is ValidationStatus.UNKNOWN:
-        field_error = FieldError(
-            f"{where}type", f"an event type that is registered; {event.type} is not"
-        )
-        problem = Problem(
-            status=422,
-            code="unknown_event_type",
-            detail=str(field_error),
-            field_errors=(field_error,),
-        )
-        return ProblemError(problem)
+        expected = f"an event type that is registered; {event.type} is not"
+        return _unprocessable("unknown_event_type", FieldError(f"{where}type", expected))
     if result.lacks_client:
         expected = f"a pair with the key {CLIENT}: events of {event.type} are about one client each"
-        field_error = FieldError(f"{where}contextData", expected)
-        problem = Problem(
-            status=422, code="client_required", detail=str(field_error), field_errors=(field_error,)
-        )
-        return ProblemError(problem)
+        return _unprocessable("client_required", FieldError(f"{where}contextData", expected))
     root = f"{where}typeVersion" if result.is_misnamed else f"{where}data"
-    faults = tuple(FieldError(within(root, one.path), one.expected) for one in result.mismatches)
+    errors = [FieldError(within(root, one.path), one.expected) for one in result.mismatches]
     version = "" if result.version is None else f" {result.version}"
-    detail = f"{root} is not what {event.type}{version} says: {faults[0]}"
-    return ProblemError(
-        Problem(status=422, code="schema_mismatch", detail=detail, field_errors=faults)
-    )
+    detail = f"{root} does not match the schema of {event.type}{version}: {errors[0]}"
+    return _unprocessable("schema_mismatch", *errors, detail=detail)
+
+
+def _unprocessable(code: str, *errors: FieldError, detail: str | None = None) -> ProblemError:
+    detail = detail or str(errors[0])
+    return ProblemError(Problem(status=422, code=code, detail=detail, field_errors=errors))
 
 
 def _attributes(event: Event) -> Document:

@@ -1,4 +1,4 @@
-"""Events: CloudEvents come in, are stored and found again. Their deliveries are elsewhere."""
+"""Routes of events: CloudEvents are posted, listed and shown."""
 
 import re
 from collections.abc import Callable
@@ -33,6 +33,7 @@ from serve_app.events.event_rendering import (
     created_document,
     event_document,
     event_item,
+    rejection_error,
 )
 from serve_app.http.headers import headers_of
 from serve_app.http.json_io import check_content_type, json_response, parse, read_any_body
@@ -40,7 +41,8 @@ from serve_app.http.openapi import describe_responses, ref
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.http.raw_route import RawRoute
-from storage.events import events
+from services.events.intake import IngestedEvent, RejectedEvent
+from storage.events import events as table
 
 MAX_EVENTS = 1_000
 
@@ -48,16 +50,14 @@ T = TypeVar("T")
 
 _ID = re.compile(PATTERN)
 _CLOUD_EVENTS = "application/cloudevents"
-# Whoever writes one of these means binary mode, and is told what is missing for it.
-_MARKS = ("ce-specversion", "ce-id", "ce-type", "ce-source")
+# One of these headers means binary mode, even if the others are missing.
+_BINARY_HEADERS = ("ce-specversion", "ce-id", "ce-type", "ce-source")
 
 raw_router = APIRouter(prefix="/api/events", route_class=RawRoute, tags=["events"])
 router = APIRouter(prefix="/api/events", tags=["events"])
 
 
 class EventFormat(Enum):
-    """How the events of a request are written."""
-
     PLAIN = auto()
     STRUCTURED = auto()
     BINARY = auto()
@@ -85,26 +85,26 @@ _PLAIN, _CLOUD = {"$ref": ref(NewEvent)}, {"$ref": ref(NewCloudEvent)}
     openapi_extra=_body({JSON: _PLAIN, CLOUD_EVENT: _CLOUD}),
 )
 async def create_event(request: Request) -> Response:
-    """Store an event and let everybody have it who wants it.
+    """Store an event and deliver it to every subscription that matches.
 
     It may be a CloudEvent in binary mode: attributes in `ce-` headers, data in the body. A batch
-    (`application/cloudevents-batch+json`) is taken as by /api/events/batch.
+    (`application/cloudevents-batch+json`) is handled as by /api/events/batch.
     """
-    shape = event_format_of(headers_of(request))
-    if shape is EventFormat.BATCH:
+    form = event_format_of(headers_of(request))
+    if form is EventFormat.BATCH:
         return await _create_many(request, structured=True)
     replica = replica_of(request)
     raw = await read_any_body(request, replica.config.request_timeout)
-    birth = _birth(request)
-    if shape is EventFormat.BINARY:
-        event = _read(request, lambda: read_binary(headers_of(request), raw, birth))
+    stamp = _stamp(request)
+    if form is EventFormat.BINARY:
+        event = _read(request, lambda: read_binary(headers_of(request), raw, stamp))
     else:
-        structured = shape is EventFormat.STRUCTURED
-        event = _read(request, lambda: read_event(raw, birth, structured=structured), raw)
-    (ingested,) = await replica.event_service.take([event], brief=_is_brief(request))
+        structured = form is EventFormat.STRUCTURED
+        event = _read(request, lambda: read_event(raw, stamp, structured=structured), raw)
+    (ingested,) = await _ingest(request, [event], is_batch=False)
     status = 200 if ingested.duplicate else 201
-    where = {"Location": f"/api/events/{ingested.event.event_id}"}
-    return json_response(created_document(ingested), status, where)
+    location = {"Location": f"/api/events/{ingested.event.event_id}"}
+    return json_response(created_document(ingested, brief=_is_brief(request)), status, location)
 
 
 @raw_router.post(
@@ -119,24 +119,31 @@ async def create_event(request: Request) -> Response:
 )
 async def create_events(request: Request) -> Response:
     """Store up to 1000 events in one transaction: all of them, or none if one is not valid."""
-    shape = event_format_of(headers_of(request))
-    if shape not in {EventFormat.BATCH, EventFormat.PLAIN}:
-        raise _unsupported(f"a batch is {JSON} or {CLOUD_EVENT_BATCH}")
-    return await _create_many(request, structured=shape is EventFormat.BATCH)
+    form = event_format_of(headers_of(request))
+    if form not in {EventFormat.BATCH, EventFormat.PLAIN}:
+        raise _unsupported(f"send a batch as {JSON} or {CLOUD_EVENT_BATCH}")
+    return await _create_many(request, structured=form is EventFormat.BATCH)
 
 
 def _is_brief(request: Request) -> bool:
-    """Whether whoever posts events is told no more of their waits than the verdict."""
+    """Return True if the caller learns no more of a wait than its verdict."""
     return not caller_of(request).sees_expected
 
 
 async def _create_many(request: Request, *, structured: bool) -> Response:
     replica = replica_of(request)
     raw = await read_any_body(request, replica.config.request_timeout)
-    birth = _birth(request)
-    read = _read(request, lambda: read_batch(raw, birth, MAX_EVENTS, structured=structured), raw)
-    ingested = await replica.event_service.take(read, is_batch=True, brief=_is_brief(request))
-    return json_response(all_created_document(ingested), 201)
+    stamp = _stamp(request)
+    events = _read(request, lambda: read_batch(raw, stamp, MAX_EVENTS, structured=structured), raw)
+    ingested = await _ingest(request, events, is_batch=True)
+    return json_response(all_created_document(ingested, brief=_is_brief(request)), 201)
+
+
+async def _ingest(request: Request, events: list[Event], *, is_batch: bool) -> list[IngestedEvent]:
+    ingested = await replica_of(request).event_intake.ingest(events)
+    if isinstance(ingested, RejectedEvent):
+        raise rejection_error(ingested, is_batch=is_batch)
+    return ingested
 
 
 @router.get(
@@ -149,7 +156,7 @@ async def list_events(request: Request, query: Annotated[EventListQuery, Query()
     """List the tenant's events, newest first, without their data."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     found = await replica.listings.query(
-        events.page, tenant, query.to_filter(), query.cursor, query.limit
+        table.page, tenant, query.to_filter(), query.cursor, query.limit
     )
     items = found.items
     more = items[-1].event.event_id if len(items) == query.limit else found.scanned_to
@@ -167,14 +174,13 @@ async def show_event(request: Request, event_id: Annotated[str, Path(alias="id")
     replica, tenant = replica_of(request), caller_of(request).tenant
     found: Event | None = None
     if _ID.fullmatch(event_id):
-        found = await replica.database.query(events.read, tenant, event_id)
+        found = await replica.database.query(table.read, tenant, event_id)
     if found is None:
         raise NotFoundError("an event with this id")
     return json_response(event_document(found))
 
 
 def event_format_of(headers: dict[str, str]) -> EventFormat:
-    """How a request's events are written, by its headers."""
     declared = headers.get("content-type")
     kind = "" if declared is None else media_type(declared)
     if kind.startswith(_CLOUD_EVENTS):
@@ -182,20 +188,20 @@ def event_format_of(headers: dict[str, str]) -> EventFormat:
             return EventFormat.STRUCTURED
         if kind == CLOUD_EVENT_BATCH:
             return EventFormat.BATCH
-        raise _unsupported(f"CloudEvents are spoken here as {CLOUD_EVENT} or {CLOUD_EVENT_BATCH}")
-    if any(mark in headers for mark in _MARKS):
+        raise _unsupported(f"send CloudEvents as {CLOUD_EVENT} or {CLOUD_EVENT_BATCH}")
+    if any(name in headers for name in _BINARY_HEADERS):
         return EventFormat.BINARY
     check_content_type(declared)
     return EventFormat.PLAIN
 
 
-def _birth(request: Request) -> EventStamp:
+def _stamp(request: Request) -> EventStamp:
     replica = replica_of(request)
     return EventStamp(caller_of(request).tenant, replica.gateway.clock.now(), replica.new_id)
 
 
 def _read(request: Request, read: Callable[[], T], raw: bytes | None = None) -> T:
-    """Read; what is not JSON at all is told so, wherever the reader gave up."""
+    """Read a body; if it is not JSON at all, raise that instead of the reader's error."""
     try:
         return read()
     except InvalidError:

@@ -3,17 +3,30 @@ import pytest
 
 from core.shared.timestamps import to_iso
 from core.shared.tsid import made_at
+from core.waits.messages import (
+    Difference,
+    OfferReply,
+    Reason,
+    RefusalKind,
+    RefusedReply,
+    Verdict,
+)
 from handlers.schemas.interface import Mismatch
 from serve_app.events.event_models import EventCreated, EventDocument, EventsCreated, EventSummary
 from serve_app.events.event_rendering import (
-    IngestedEvent,
     all_created_document,
     created_document,
     event_document,
     event_item,
-    validation_error,
+    rejection_error,
 )
 from serve_app.http.problems import ProblemError
+from services.events.intake import (
+    IngestedEvent,
+    OfferAnswer,
+    RejectedEvent,
+    offer_to_wait,
+)
 from services.events.validator import ValidationResult, ValidationStatus
 from storage.events.events import ListedEvent
 from tests.support.happenings import event
@@ -32,14 +45,16 @@ FULL = event(
     context=(("region", "us"),),
     extensions={"own": True},
 )
-REPLY = {
-    "verdict": "matched",
-    "reason": "expected",
-    "detail": "d",
-    "executionId": "e",
-    "correlationId": "c",
-    "eventId": "i",
-}
+OFFER = offer_to_wait(FULL, "turn")
+REPLY = OfferAnswer(
+    OFFER,
+    OfferReply(
+        verdict=Verdict.MATCHED,
+        reason=Reason.EXPECTED,
+        event="paid",
+        clause=Difference(rule="filter", expected=1, actual=2),
+    ),
+)
 
 
 def test_all_that_is_known_is_shown_and_data_as_it_came() -> None:
@@ -118,7 +133,9 @@ def test_one_event_and_what_became_of_it() -> None:
     assert told.warnings is not None
     assert told.warnings[0].path == "/a"
     assert told.wait is not None
-    assert told.wait.verdict == "matched"
+    assert (told.wait.verdict, told.wait.event) == ("matched", "paid")
+    assert told.wait.clause is not None
+    assert "clause" not in created_document(warned, brief=True)["wait"]
 
 
 def test_a_batch_is_summed_up_and_its_findings_say_where() -> None:
@@ -150,11 +167,11 @@ def test_what_does_not_fit_is_told_with_its_paths() -> None:
     verdict = ValidationResult(
         ValidationStatus.REFUSED, accepted=False, version="1.0", mismatches=found
     )
-    error = validation_error(FULL, verdict, "")
+    error = rejection_error(RejectedEvent(0, FULL, verdict), is_batch=False)
     assert problem(error) == (422, "schema_mismatch", ["data/items/0", "data"])
     assert f"{FULL.type} 1.0" in error.problem.detail
     unversioned = ValidationResult(ValidationStatus.REFUSED, accepted=False, mismatches=found[1:])
-    assert problem(validation_error(FULL, unversioned, "[3].")) == (
+    assert problem(rejection_error(RejectedEvent(3, FULL, unversioned), is_batch=True)) == (
         422,
         "schema_mismatch",
         ["[3].data"],
@@ -162,8 +179,9 @@ def test_what_does_not_fit_is_told_with_its_paths() -> None:
 
 
 def test_a_type_that_must_be_known_and_is_not_is_told() -> None:
-    error = validation_error(
-        FULL, ValidationResult(ValidationStatus.UNKNOWN, accepted=False), "[0]."
+    error = rejection_error(
+        RejectedEvent(0, FULL, ValidationResult(ValidationStatus.UNKNOWN, accepted=False)),
+        is_batch=True,
     )
     assert problem(error) == (422, "unknown_event_type", ["[0].type"])
 
@@ -172,10 +190,38 @@ def test_a_fault_of_the_data_has_its_place_and_one_of_the_version_names_that() -
     wrong = ValidationResult(
         ValidationStatus.REFUSED, accepted=False, version="1.0", mismatches=(Mismatch("a", "b"),)
     )
-    (fault,) = validation_error(FULL, wrong, "[1].").problem.field_errors
+    (fault,) = rejection_error(RejectedEvent(1, FULL, wrong), is_batch=True).problem.field_errors
     assert fault.field == "[1].data.a"
     none = ValidationResult(
         ValidationStatus.REFUSED, accepted=False, mismatches=(Mismatch("", "b"),), is_misnamed=True
     )
-    (fault,) = validation_error(FULL, none, "").problem.field_errors
+    (fault,) = rejection_error(RejectedEvent(0, FULL, none), is_batch=False).problem.field_errors
     assert fault.field == "typeVersion"
+
+
+@pytest.mark.parametrize(
+    ("refused", "reason", "retryable"),
+    [
+        (RefusedReply(kind=RefusalKind.FULL, detail="x", verdict=Verdict.LATE), "log_full", False),
+        (RefusedReply(kind=RefusalKind.BROKEN, detail="x"), "invalid", False),
+        (RefusedReply(kind=RefusalKind.OVERLOADED, detail="x"), "overloaded", True),
+        (RefusedReply(kind=RefusalKind.FAILED, detail="x"), "unavailable", True),
+    ],
+)
+def test_a_stored_event_is_shown_with_what_its_wait_refused(
+    refused: RefusedReply, reason: str, retryable: bool
+) -> None:
+    ingested = IngestedEvent(FULL, duplicate=False, jobs=1, wait=OfferAnswer(OFFER, refused))
+    wait = created_document(ingested)["wait"]
+    assert {name: wait[name] for name in ("verdict", "reason", "detail", "retryable")} == {
+        "verdict": "refused",
+        "reason": reason,
+        "detail": "x",
+        "retryable": retryable,
+    }
+
+
+def test_an_event_that_names_no_client_is_told_where_to_name_it() -> None:
+    result = ValidationResult(ValidationStatus.REFUSED, accepted=False, lacks_client=True)
+    error = rejection_error(RejectedEvent(2, FULL, result), is_batch=True)
+    assert problem(error) == (422, "client_required", ["[2].contextData"])

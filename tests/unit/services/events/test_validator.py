@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from core.events.event import Event
 from core.events.event_type import (
     SchemaType,
     TypeSource,
@@ -20,7 +19,6 @@ from core.events.event_type import (
 )
 from handlers.schemas import json_schema
 from handlers.schemas.interface import CompiledSchema
-from serve_app.events.event_rendering import validation_error
 from services.events.validator import TYPE_TTL, EventValidator, ValidationResult, ValidationStatus
 from storage.events.event_types import CompiledSchemaRow, EventType, SpecVersion
 
@@ -248,7 +246,3 @@ async def test_events_of_a_client_scoped_type_name_a_client(
     assert refused == ValidationResult(ValidationStatus.REFUSED, accepted=False, lacks_client=True)
     taken = await world.event_validator.check(1, CODE, None, None, b"{}", "acme")
     assert taken.accepted
-    event = Event(tenant=1, event_id="e", type=CODE, source="shop", time=0.0)
-    problem = validation_error(event, refused, "[2].").problem
-    assert (problem.status, problem.code) == (422, "client_required")
-    assert [fault.field for fault in problem.field_errors] == ["[2].contextData"]

@@ -1,4 +1,4 @@
-"""Events that are posted: judged, stored, offered, in this order."""
+"""Event intake: checked, stored, offered, in this order."""
 
 import asyncio
 from typing import Any
@@ -19,10 +19,8 @@ from core.waits.messages import (
 )
 from core.waits.spec import Source
 from handlers.schemas.interface import Mismatch
-from serve_app.events import event_service
-from serve_app.events.event_service import EventService, offer_to_wait
-from serve_app.http.problems import ProblemError
-from services.events import validator
+from services.events import intake, validator
+from services.events.intake import CloudEventIntake, IngestedEvent, RejectedEvent, offer_to_wait
 from services.events.validator import ValidationStatus
 from services.events.writer import StoredEvent
 from telemetry.registry import Metrics, MetricsSnapshot
@@ -46,7 +44,14 @@ class World:
         self.replies: list[Reply] = []
         self.away = False
         self.metrics = Metrics("r")
-        self.desk = EventService(self, self, self.send_many, self.metrics, patience)
+        self.service = CloudEventIntake(
+            self, self, self.send_many, lambda: "turn", self.metrics, patience
+        )
+
+    async def ingest(self, events: list[Event]) -> list[IngestedEvent]:
+        ingested = await self.service.ingest(events)
+        assert not isinstance(ingested, RejectedEvent)
+        return ingested
 
     async def check(
         self,
@@ -101,7 +106,7 @@ async def test_an_event_keeps_the_version_it_was_held_against() -> None:
         ValidationStatus.FINE, accepted=True, version="1.1"
     )
     given = [event(type="v"), event(type="v", type_version="1.1"), event(type_version="7.0")]
-    taken = await world.desk.take(given, is_batch=True)
+    taken = await world.ingest(given)
     assert [one.event.type_version for one in taken] == ["1.1", "1.1", "7.0"]
     assert taken[1].event is given[1]
 
@@ -117,13 +122,13 @@ async def test_an_event_keeps_the_version_it_was_held_against() -> None:
 )
 async def test_data_is_held_against_its_type(more: dict[str, Any], seen: tuple[Any, ...]) -> None:
     world = World()
-    await world.desk.take([event(type_version="1.0", **more)])
+    await world.ingest([event(type_version="1.0", **more)])
     assert world.judged == [(1, "order.created", "1.0", *seen)]
 
 
 async def test_the_client_that_an_event_names_is_told() -> None:
     world = World()
-    await world.desk.take([event(context=(("clientId", "acme"),)), event()], is_batch=True)
+    await world.ingest([event(context=(("clientId", "acme"),)), event()])
     assert world.clients == ["acme", None]
 
 
@@ -132,7 +137,7 @@ async def test_what_only_warns_is_stored_and_told() -> None:
     world.verdicts["w"] = validator.ValidationResult(
         ValidationStatus.WARNED, accepted=True, mismatches=WRONG
     )
-    taken = await world.desk.take([event(), event(type="w")], is_batch=True)
+    taken = await world.ingest([event(), event(type="w")])
     assert [one.warnings for one in taken] == [(), WRONG]
     assert len(world.stored) == 2
     assert world.counted("muster_events_warned_total") == 1
@@ -143,14 +148,10 @@ async def test_one_that_is_refused_refuses_all_and_stores_nothing() -> None:
     world.verdicts["no"] = validator.ValidationResult(
         ValidationStatus.REFUSED, accepted=False, mismatches=WRONG
     )
-    with pytest.raises(ProblemError) as raised:
-        await world.desk.take([event(), event(type="no"), event()], is_batch=True)
-    assert raised.value.problem.field_errors[0].field == "[1].data/a"
+    rejected = await world.service.ingest([event(), wrong := event(type="no"), event()])
+    assert rejected == RejectedEvent(1, wrong, world.verdicts["no"])
     assert world.stored == []
-    with pytest.raises(ProblemError) as raised:
-        await world.desk.take([event(type="no")])
-    assert raised.value.problem.field_errors[0].field == "data/a"
-    assert world.counted('muster_events_posted_total{outcome="refused"') == 4
+    assert world.counted('muster_events_posted_total{outcome="refused"') == 3
 
 
 async def test_a_long_judgement_lets_others_have_their_turn() -> None:
@@ -166,7 +167,7 @@ async def test_a_long_judgement_lets_others_have_their_turn() -> None:
     running = asyncio.create_task(others())
     await asyncio.sleep(0)
     try:
-        await world.desk.take([event() for _ in range(20_000)], is_batch=True)
+        await world.ingest([event() for _ in range(20_000)])
     finally:
         running.cancel()
     assert turns > 2
@@ -175,8 +176,8 @@ async def test_a_long_judgement_lets_others_have_their_turn() -> None:
 async def test_schemas_that_take_too_long_together_store_nothing() -> None:
     world = World(patience=0.05)
     world.slow["slow"] = asyncio.Event()
-    with pytest.raises(UnavailableError, match="schemas in time") as raised:
-        await world.desk.take([event(), event(type="slow"), event()], is_batch=True)
+    with pytest.raises(UnavailableError, match="schemas took too long") as raised:
+        await world.ingest([event(), event(type="slow"), event()])
     assert raised.value.retry_after == 2
     assert [code for _, code, *_ in world.judged] == ["order.created", "slow"]
     assert world.stored == []
@@ -190,7 +191,7 @@ async def test_a_type_that_the_database_does_not_tell_in_time_is_not_called_a_sl
 
     world.check = check  # type: ignore[method-assign]
     with pytest.raises(TimeoutError):
-        await world.desk.take([event()])
+        await world.ingest([event()])
 
 
 # Waits
@@ -199,11 +200,14 @@ async def test_a_type_that_the_database_does_not_tell_in_time_is_not_called_a_sl
 async def test_an_event_with_both_ids_is_offered_once_it_is_stored() -> None:
     world = World()
     given = [event(), routed(data=b'{"n": 1}', content_type="application/json")]
-    plain, taken = await world.desk.take(given, is_batch=True)
+    plain, taken = await world.ingest(given)
     assert plain.wait is None
     assert taken.wait is not None
-    assert (taken.wait["verdict"], taken.wait["event"]) == ("matched", "paid")
+    assert taken.wait.reply == OfferReply(
+        verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid"
+    )
     (offer,) = world.offers
+    assert taken.wait.offer is offer
     assert (offer.source, offer.label) == (Source.KAFKA, "order.created")
     assert offer.address == given[1].address
     assert offer.event_id == f"events/order.created/{given[1].event_id}"
@@ -215,8 +219,8 @@ async def test_one_that_is_known_is_offered_again_as_the_first() -> None:
     """Whoever stored it may have come no further."""
     world = World()
     first, again = (routed(deduplication_id="d", data=data) for data in (b"1", b"2"))
-    await world.desk.take([first])
-    (taken,) = await world.desk.take([again])
+    await world.ingest([first])
+    (taken,) = await world.ingest([again])
     assert (taken.duplicate, taken.jobs, taken.event) == (True, 0, first)
     assert [offer.event_id for offer in world.offers] == [world.offers[0].event_id] * 2
     assert world.offers[1].payload == b"1"
@@ -229,44 +233,38 @@ async def test_what_was_not_stored_is_not_offered() -> None:
     world = World()
     world.away = True
     with pytest.raises(UnavailableError):
-        await world.desk.take([routed()])
+        await world.ingest([routed()])
     assert world.offers == []
 
 
 @pytest.mark.parametrize(
-    ("refused", "reason", "retryable"),
+    "refused",
     [
-        (RefusedReply(kind=RefusalKind.FULL, detail="x", verdict=Verdict.LATE), "log_full", False),
-        (RefusedReply(kind=RefusalKind.BROKEN, detail="x"), "invalid", False),
-        (RefusedReply(kind=RefusalKind.OVERLOADED, detail="x"), "overloaded", True),
-        (RefusedReply(kind=RefusalKind.FAILED, detail="x"), "unavailable", True),
+        RefusedReply(kind=RefusalKind.FULL, detail="x", verdict=Verdict.LATE),
+        RefusedReply(kind=RefusalKind.BROKEN, detail="x"),
+        RefusedReply(kind=RefusalKind.OVERLOADED, detail="x"),
+        RefusedReply(kind=RefusalKind.FAILED, detail="x"),
     ],
 )
 async def test_a_stored_event_is_told_what_its_wait_refused(
-    refused: RefusedReply, reason: str, retryable: bool, monkeypatch: pytest.MonkeyPatch
+    refused: RefusedReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_service, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(intake, "RETRY_PAUSES", (0.0, 0.0))
     world = World()
     world.replies = [refused]
-    (taken,) = await world.desk.take([routed()])
+    (taken,) = await world.ingest([routed()])
     assert taken.wait is not None
-    assert {name: taken.wait[name] for name in ("verdict", "reason", "detail", "retryable")} == {
-        "verdict": "refused",
-        "reason": reason,
-        "detail": "x",
-        "retryable": retryable,
-    }
+    assert taken.wait.reply is refused
     assert world.stored == [taken.event]
     tries = 3 if refused.kind is RefusalKind.OVERLOADED else 1
     assert len(world.offers) == tries
-    counted = 'muster_arrivals_total{path="events"'
-    assert world.counted(counted) == 1
+    assert world.counted('muster_arrivals_total{path="events"') == 1
 
 
 async def test_only_the_refused_of_a_batch_are_offered_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(event_service, "PAUSES", (0.0,))
+    monkeypatch.setattr(intake, "RETRY_PAUSES", (0.0,))
     fine = OfferReply(verdict=Verdict.MATCHED, reason=Reason.EXPECTED, event="paid")
     busy = RefusedReply(kind=RefusalKind.OVERLOADED, detail="slow down")
     answers: list[list[Reply]] = [[fine, busy, fine], [fine]]
@@ -277,28 +275,32 @@ async def test_only_the_refused_of_a_batch_are_offered_again(
         return answers.pop(0)
 
     world = World()
-    desk = EventService(world, world, send_many, world.metrics, 30.0)
-    taken = await desk.take([routed() for _ in range(3)], is_batch=True)
+    world.service = CloudEventIntake(world, world, send_many, lambda: "turn", world.metrics, 30.0)
+    taken = await world.ingest([routed() for _ in range(3)])
     assert sizes == [3, 1]
-    assert [one.wait and one.wait["verdict"] for one in taken] == ["matched"] * 3
+    assert [one.wait and one.wait.reply for one in taken] == [fine] * 3
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
-    [(OverloadedError("too much"), "overloaded"), (UnavailableError("away"), "unavailable")],
+    ("error", "kind"),
+    [
+        (OverloadedError("too much"), RefusalKind.OVERLOADED),
+        (UnavailableError("away"), RefusalKind.FAILED),
+    ],
 )
 async def test_a_wait_that_does_not_answer_fails_no_stored_event(
-    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+    error: Exception, kind: RefusalKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_service, "PAUSES", (0.0,))
+    monkeypatch.setattr(intake, "RETRY_PAUSES", (0.0,))
     world = World()
 
     async def away(_messages: list[WaitMessage]) -> list[Reply]:
         raise error
 
-    desk = EventService(world, world, away, world.metrics, 30.0)
-    taken = await desk.take([routed(), routed()], is_batch=True)
-    assert [one.wait and one.wait["reason"] for one in taken] == [reason, reason]
+    world.service = CloudEventIntake(world, world, away, lambda: "turn", world.metrics, 30.0)
+    taken = await world.ingest([routed(), routed()])
+    refused = RefusedReply(kind=kind, detail=str(error))
+    assert [one.wait and one.wait.reply for one in taken] == [refused, refused]
 
 
 @pytest.mark.parametrize(
@@ -316,10 +318,10 @@ async def test_a_wait_that_does_not_answer_fails_no_stored_event(
 def test_a_wait_gets_data_without_ids(
     more: dict[str, Any], payload: bytes, content_type: str
 ) -> None:
-    offer = offer_to_wait(routed(**more))
+    offer = offer_to_wait(routed(**more), "turn")
     assert (offer.payload, offer.content_type) == (payload, content_type)
 
 
 def test_an_event_without_ids_is_for_nobody() -> None:
     with pytest.raises(ValueError, match="both ids"):
-        offer_to_wait(event())
+        offer_to_wait(event(), "turn")
