@@ -19,7 +19,6 @@ from serve_app.dispatch.pool_notifier import PoolNotifier
 from serve_app.dispatch.status import DispatchStatusReader
 from serve_app.gathers.service import GatherService
 from serve_app.http.auth import ApiKeyVerifier, TokenSigner
-from serve_app.kafka.redrive import InboxStore, Redrive
 from serve_app.kafka.status import SLUG_TTL, KafkaStatusReader
 from serve_app.limits.load_limiter import LoadLimiter
 from serve_app.operations.cluster_stats import ClusterStats, RateMeter
@@ -36,6 +35,8 @@ from services.events.subscription_cache import SubscriptionCache
 from services.events.validator import EventValidator
 from services.events.writer import EventWriter, EventWriterLimits
 from services.kafka.ingest import IngestDeps
+from services.kafka.ingest_store import RedriveStore
+from services.kafka.redrive import Redrive
 from services.operations.warning_writer import WarningWriter
 from services.shared.cache import Cache
 from services.shared.change_listener import ChangeListener
@@ -172,16 +173,16 @@ class Replica:
         )
 
     def _make_redrive(self, profiles: IdFieldRegistry) -> Redrive:
-        means = IngestDeps(
-            addressing=CorrelationResolver(profiles, self.database.bind(waits.load_waits)),
+        deps = IngestDeps(
+            resolver=CorrelationResolver(profiles, self.database.bind(waits.load_waits)),
             send_many=self.gateway.send_many,
-            store=InboxStore(self.database, self.config.early_ttl, self.usage),
+            store=RedriveStore(self.gateway.pool, self.config.early_ttl, self.usage),
             now=self.gateway.clock.now,
             chance=random.random,
             new_turn_id=new_turn_id,
         )
         patience = self.config.request_timeout
-        return Redrive(means, self.database, self.listings, self.config.max_body, patience)
+        return Redrive(deps, self.database, self.listings, self.config.max_body, patience)
 
     async def start(self) -> None:
         """What has to be asked of Postgres before the first request, if it is there."""

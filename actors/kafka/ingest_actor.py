@@ -3,7 +3,6 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,51 +21,26 @@ from core.kafka.topic_routing import TopicRouting
 from core.shared.config import Config
 from core.shared.quotas import Quota
 from core.shared.usage_counter import UsageCounter
-from core.waits.state import ParkedEvent
 from services.access.quota_monitor import READ_INTERVAL as READ_USAGE_EVERY
 from services.access.quota_monitor import QuotaWatch, usage_source
 from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
 from services.kafka.ingest import Ingest, IngestDeps
+from services.kafka.ingest_store import PostgresIngestStore
 from services.shared.process import freeze_gc, new_turn_id, sync_until_done
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys, usage
-from storage.kafka import dead_letters, named_topics
-from storage.kafka.dead_letters import count_dead_letters
+from storage.kafka import named_topics
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.clock import DatabaseClock
-from storage.postgres.pool import Pool, PoolOptions, open_pool
-from storage.waits import flush, waits
-from storage.waits.probe import probe_waits
-from storage.waits.usage_counts import count_parked
+from storage.postgres.pool import PoolOptions, open_pool
+from storage.waits import waits
 
 log = structlog.get_logger("kafka")
 
 TOPIC_REFRESH_INTERVAL = 2.0
-
-
-class _Store:
-    """Postgres as ingest sees it."""
-
-    def __init__(self, pool: Pool, early_ttl: float, usage: UsageCounter) -> None:
-        self._pool = pool
-        self._early_ttl = early_ttl
-        self._usage = usage
-
-    async def park(self, events: Sequence[ParkedEvent]) -> None:
-        async with self._pool.acquire() as conn:
-            await flush.write_parked(conn, [(b"", event) for event in events], self._early_ttl)
-        count_parked(self._usage, events)
-
-    async def probe(self) -> None:
-        async with self._pool.acquire() as conn:
-            await probe_waits(conn)
-
-    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
-        await dead_letters.add(self._pool, tenant, failed)
-        count_dead_letters(self._usage, tenant, failed)
 
 
 class KafkaIngestActor:
@@ -166,9 +140,9 @@ class KafkaIngestActor:
         )
         router = Router(self._config, Directory(self._config).handle_batch)
         return IngestDeps(
-            addressing=CorrelationResolver(profiles, partial(waits.load_waits, self._pool)),
+            resolver=CorrelationResolver(profiles, partial(waits.load_waits, self._pool)),
             send_many=router.send_many,
-            store=_Store(self._pool, self._config.early_ttl, self._usage),
+            store=PostgresIngestStore(self._pool, self._config.early_ttl, self._usage),
             now=clock.now,
             chance=random.random,
             new_turn_id=new_turn_id,

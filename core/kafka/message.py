@@ -1,4 +1,4 @@
-"""A Kafka record as it was read, and the event in it: plain, or a CloudEvent in either mode."""
+"""Kafka messages, and the events in them: plain JSON, or CloudEvents in either mode."""
 
 import base64
 import binascii
@@ -31,23 +31,23 @@ class KafkaMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     @property
-    def place(self) -> str:
-        """What it is known by for good."""
+    def position(self) -> str:
+        """Partition and offset, by which a message of a topic is deduplicated."""
         return f"{self.partition}/{self.offset}"
 
 
 class UndecodableMessage(msgspec.Struct, frozen=True):
-    """A record that cannot be read as what it says it is."""
+    """A message whose content is not of the type that it declares."""
 
     error: str
 
 
 def read_message(message: KafkaMessage) -> IncomingEvent | UndecodableMessage:
-    """Read the record once: headers, CloudEvents attributes, data.
+    """Read a message's headers, CloudEvents attributes and data.
 
-    Data is JSON unless the record says otherwise. What is not JSON and does not claim to be is
-    kept as it is: its ids can only be in headers then. A content type that can be none says
-    nothing: the event is as good without it, and many producers never looked at theirs.
+    Data is JSON unless the message says otherwise. What is not JSON and does not claim to be is
+    kept as it is: its ids can only be in headers then. A malformed content type counts as none:
+    many producers never looked at theirs.
     """
     headers = _headers(message)
     declared = _declared_type(headers.get("content-type", ""))
@@ -56,19 +56,19 @@ def read_message(message: KafkaMessage) -> IncomingEvent | UndecodableMessage:
     _name_ids(headers)
     raw = b"null" if message.value is None else message.value
     if declared and not _is_json(declared):
-        return _arrival(message, headers, raw, None, declared)
+        return _incoming(message, headers, raw, None, declared)
     try:
-        return _arrival(message, headers, raw, msgspec.json.decode(raw), JSON)
+        return _incoming(message, headers, raw, msgspec.json.decode(raw), JSON)
     except _NOT_JSON as error:
         if declared:
             return UndecodableMessage(f"not the JSON it is said to be: {error}")
-        return _arrival(message, headers, raw, None, BYTES)
+        return _incoming(message, headers, raw, None, BYTES)
 
 
 def _from_envelope(
     message: KafkaMessage, headers: dict[str, str]
 ) -> IncomingEvent | UndecodableMessage:
-    """A CloudEvent in structured mode: attributes and data in one JSON object."""
+    """Read a CloudEvent in structured mode: attributes and data in one JSON object."""
     try:
         envelope = _ENVELOPE.decode(message.value or b"")
         for name, value in envelope.items():
@@ -85,10 +85,10 @@ def _from_envelope(
         body = msgspec.json.decode(raw) if _is_json(declared) else None
     except (*_NOT_JSON, binascii.Error) as error:
         return UndecodableMessage(f"not the CloudEvent it is said to be: {error}")
-    return _arrival(message, headers, raw, body, JSON if _is_json(declared) else declared)
+    return _incoming(message, headers, raw, body, JSON if _is_json(declared) else declared)
 
 
-def _arrival(
+def _incoming(
     message: KafkaMessage, headers: dict[str, str], raw: bytes, body: Any, content_type: str
 ) -> IncomingEvent:
     return IncomingEvent(
@@ -98,7 +98,7 @@ def _arrival(
         raw=raw,
         body=body,
         headers=headers,
-        event_id=message.place,
+        event_id=message.position,
         content_type=content_type,
     )
 

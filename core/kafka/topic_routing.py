@@ -1,7 +1,7 @@
-"""Which topics are read, and whose events are on them.
+"""Which Kafka topics are read, and which tenant's events are on them.
 
-A tenant sees only what is on its own topics: naming somebody else's topic in a wait is not enough.
-What Muster writes for several tenants is nobody's: it is read only where an entry names it in full.
+A tenant sees only its own topics: to name another tenant's topic in a wait is not enough. A topic
+that Muster writes for several tenants belongs to none: it is read only if an entry names it.
 """
 
 import re
@@ -13,7 +13,7 @@ from core.shared.kafka_config import KafkaConfig
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 TENANT_PLACEHOLDER = "{tenant}"
-"""In the name of a topic: the tenant's."""
+"""Stands for the tenant's name in the name of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,19 @@ class TopicRule:
         return cls(re.compile(re.escape(subject)), tenant or None, subject)
 
     def fits(self, topic: str) -> bool:
-        """Whether this entry means the topic."""
         return self.pattern.fullmatch(topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRouting:
-    """All entries; the first that fits decides."""
+    """All entries; the first that fits a topic decides."""
 
     rules: tuple[TopicRule, ...]
     tenant: str
     own: frozenset[str] = frozenset()
-    """What Muster itself writes, for whichever tenant: nobody's, and read by no pattern."""
+    """Topics that Muster writes for several tenants; no pattern selects them."""
     completions: str | None = None
-    """Where the ends of waits are told, unless they say otherwise; `{tenant}` stands for whose."""
+    """The default topic of completion events; may contain `{tenant}`."""
 
     @classmethod
     def parse(cls, entries: Iterable[str], tenant: str, own: Iterable[str] = ()) -> "TopicRouting":
@@ -68,30 +67,30 @@ class TopicRouting:
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "TopicRouting":
-        """The book of one configuration."""
         shared = [config.dead_letter_topic]
         if TENANT_PLACEHOLDER not in config.completion_topic:
             shared.append(config.completion_topic)
-        book = cls.parse(config.topics, config.tenant, filter(None, shared))
-        return replace(book, completions=config.completion_topic)
+        routing = cls.parse(config.topics, config.tenant, filter(None, shared))
+        return replace(routing, completions=config.completion_topic)
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """The topics that entries name in full, with whose they are."""
+        """The topics that entries name in full, each with its tenant."""
         exact = [rule.exact for rule in self.rules if rule.exact is not None]
         return [(topic, self.tenant_of(topic)) for topic in exact]
 
     def tenant_of(self, topic: str) -> str:
-        """Whose events are on this topic."""
-        told = self._completion_tenant(topic)
+        """Return the name of the tenant that the topic belongs to."""
+        completions_of = self._completion_tenant(topic)
         for rule in self.rules:
-            # What one tenant is told does not become another's by a pattern that fits many.
-            if rule.tenant is not None and rule.fits(topic) and (told is None or rule.exact):
+            # A pattern that fits many topics does not give one tenant's completions to another.
+            may_own = completions_of is None or rule.exact
+            if rule.tenant is not None and rule.fits(topic) and may_own:
                 return rule.tenant
-        return told or self.tenant
+        return completions_of or self.tenant
 
     def _completion_tenant(self, topic: str) -> str | None:
-        """The tenant whose ends of waits are told on this topic, if they are told apart."""
+        """Return the tenant whose completion events are on this topic, if each has its own."""
         if self.completions is None or TENANT_PLACEHOLDER not in self.completions:
             return None
         before, _, behind = self.completions.partition(TENANT_PLACEHOLDER)
@@ -101,12 +100,12 @@ class TopicRouting:
     def topics_to_read(
         self, existing: Iterable[str], named: Iterable[tuple[str, str]], tenants: Iterable[str]
     ) -> set[str]:
-        """The topics to read.
+        """Select the topics to read.
 
         Args:
-            existing: The topics the cluster has. One that is missing is read once it is there.
-            named: Topics that waits name, with the tenant whose waits they are.
-            tenants: The tenants there are: events of others would have nowhere to go.
+            existing: The topics of the cluster.
+            named: Topics that waits name, each with the tenant of the wait.
+            tenants: The names of all tenants.
         """
         known = set(tenants)
         asked = {
@@ -122,39 +121,39 @@ class TopicRouting:
 
     def _is_listed(self, topic: str) -> bool:
         for rule in self.rules:
-            told = (
+            is_written_by_muster = (
                 topic in self.own
                 or topic.startswith("__")
                 or self._completion_tenant(topic) is not None
             )
-            if rule.exact == topic or (rule.fits(topic) and not told):
+            if rule.exact == topic or (rule.fits(topic) and not is_written_by_muster):
                 return True
         return False
 
     def is_reserved(self, topic: str) -> bool:
-        """Whether a topic is no tenant's: Muster's own or the brokers', and no entry names it."""
+        """Return True if a topic is Muster's or the brokers' and no entry names it."""
         is_internal = topic in self.own or topic.startswith("__")
         return is_internal and not any(rule.exact == topic for rule in self.rules)
 
     def check_awaited(self, topics: Iterable[tuple[str, str]]) -> None:
-        """No wait may await what is no tenant's. Takes pairs of field and topic.
+        """Check the topics that a wait names, given as pairs of field and topic.
 
         Raises:
-            InvalidError: A topic is Muster's own, or the brokers'.
+            InvalidError: A topic is reserved.
         """
         for field, topic in topics:
             if self.is_reserved(topic):
                 raise InvalidError(
                     field,
-                    f"a topic of this tenant; {topic} is for several tenants, and is read only "
-                    "where MUSTER_KAFKA_TOPICS names it",
+                    f"a topic of this tenant; {topic} is shared by tenants and is read only "
+                    "if MUSTER_KAFKA_TOPICS names it",
                 )
 
     def check_completion_topics(self, topics: Iterable[str], tenant: str | None) -> None:
-        """A tenant's waits may be told of on its own topics, and on the one that is for all.
+        """Check the topics that completion events of a tenant's waits go to.
 
         Raises:
-            InvalidError: A topic is another's.
+            InvalidError: A topic is neither the tenant's nor the default one.
         """
         for topic in topics:
             if topic == self.completions:
@@ -165,7 +164,7 @@ class TopicRouting:
                 )
 
     def foreign_topics(self, named: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
-        """Topics that waits name although they are not theirs: the topic, who names it, whose."""
+        """List topics that waits of another tenant name: the topic, that tenant, the owner."""
         return [
             (topic, tenant, self.tenant_of(topic))
             for topic, tenant in named
@@ -174,5 +173,5 @@ class TopicRouting:
 
 
 def completion_topic(template: str, slug: str) -> str:
-    """Where the ends of a tenant's waits are told; @, which no topic has, is written _."""
+    """Return a tenant's topic of completion events, with _ for @, which no topic has."""
     return template.replace(TENANT_PLACEHOLDER, slug.replace("@", "_"))

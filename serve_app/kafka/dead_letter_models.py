@@ -10,7 +10,7 @@ from core.waits.config import Topic
 from core.waits.messages import Verdict
 from serve_app.http.fields import Encoding, is_printable
 from serve_app.http.models import WireModel
-from serve_app.kafka.redrive import MAX_DEAD_LETTERS
+from services.kafka.redrive import MAX_DEAD_LETTERS
 
 ErrorText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
 DeadLetterNumber = Annotated[int, Field(ge=1, lt=2**63)]

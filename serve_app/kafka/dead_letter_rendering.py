@@ -6,7 +6,7 @@ from core.waits.messages import Verdict
 from serve_app.http.fields import json_or_base64, text_or_base64
 from serve_app.http.models import Document, drop_none
 from serve_app.kafka.dead_letter_models import RedriveResult
-from serve_app.kafka.redrive import RedriveRound
+from services.kafka.redrive import RedriveRound
 from storage.kafka.dead_letters import DeadLetter
 
 

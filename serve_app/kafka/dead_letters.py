@@ -27,7 +27,7 @@ from serve_app.kafka.dead_letter_rendering import (
     redrive_document,
     redriven_document,
 )
-from serve_app.kafka.redrive import RedriveSelection
+from services.kafka.redrive import RedriveSelection
 from storage.kafka import dead_letters
 from storage.kafka.dead_letters import DeadLetterFilter
 

@@ -1,7 +1,7 @@
-"""From records to rows: every record of a batch ends in a correlation, the inbox or a dead letter.
+"""Ingest of Kafka messages: each ends in a correlation, in the inbox or as a dead letter.
 
-Nothing here knows of Kafka's client or of Ray. A batch is done when all of it is in Postgres; until
-then it is tried again, which is safe because a record is deduplicated by its place in its topic.
+A batch is done when all of it is in Postgres; until then it is tried again, which is safe because a
+message is deduplicated by its position in its topic.
 """
 
 import asyncio
@@ -27,56 +27,50 @@ from storage.postgres.error_class import is_server_error
 
 log = structlog.get_logger("ingest")
 
-# How often one event may fail, at two seconds each, while its shard takes others.
+# Attempts for one event, at two seconds each, while its shard takes others.
 MAX_FAILURES = 60
-# How often one record alone may take longer than a statement may, while others do not.
+# Attempts for one message that alone takes longer than a statement may, while others do not.
 SLOW_TRIES = 10
 
 
 class IngestStore(Protocol):
-    """What ingest writes itself."""
+    """What ingest writes itself: events without ids to the inbox, and dead letters."""
 
-    async def park(self, events: Sequence[ParkedEvent]) -> None:
-        """Keep events without ids in the inbox."""
-        ...
+    async def park(self, events: Sequence[ParkedEvent]) -> None: ...
 
-    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
-        """Keep records that could not be handled."""
-        ...
+    async def add_dead_letters(
+        self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]
+    ) -> None: ...
 
     async def probe(self) -> None:
-        """Raise what Postgres has against rows of any content, if it takes none now."""
+        """Raise if Postgres stores no rows now, whatever their content."""
         ...
 
 
 class EventHook(Protocol):
-    """Who else wants to see every event: rules that a trigger starts."""
+    """Gets every event that is or will be stored, some of them twice."""
 
-    async def __call__(self, tenant: int, arrivals: Sequence[IncomingEvent]) -> None:
-        """Take events that are or will be stored; may be told twice."""
-        ...
+    async def __call__(self, tenant: int, events: Sequence[IncomingEvent]) -> None: ...
 
 
-async def no_hook(tenant: int, arrivals: Sequence[IncomingEvent]) -> None:
-    """Nobody listens yet."""
+async def no_hook(tenant: int, events: Sequence[IncomingEvent]) -> None:
+    """Do nothing."""
 
 
 @dataclass(slots=True)
 class IngestResult:
-    """What became of a batch."""
+    """What became of a batch of messages."""
 
-    records: int = 0
+    messages: int = 0
     verdicts: dict[str, int] = field(default_factory=dict)
     unplaced: int = 0
     dead_letters: list[tuple[KafkaMessage, str]] = field(default_factory=list)
 
     def count(self, verdict: str, times: int = 1) -> None:
-        """More of these."""
         self.verdicts[verdict] = self.verdicts.get(verdict, 0) + times
 
     def add(self, other: "IngestResult") -> None:
-        """What became of another part of it."""
-        self.records += other.records
+        self.messages += other.messages
         self.unplaced += other.unplaced
         self.dead_letters += other.dead_letters
         for verdict, times in other.verdicts.items():
@@ -85,9 +79,9 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestDeps:
-    """What ingest works with."""
+    """The collaborators of ingest."""
 
-    addressing: CorrelationResolver
+    resolver: CorrelationResolver
     send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
     store: IngestStore
     now: Callable[[], float]
@@ -97,36 +91,39 @@ class IngestDeps:
 
 
 class Ingest:
-    """Handles batches of one consumer."""
+    """Handles the batches of one consumer."""
 
     def __init__(self, deps: IngestDeps, max_bytes: int) -> None:
         self._deps = deps
         self._max_bytes = max_bytes
         self._incarnation = deps.new_turn_id()
         self._numbers = itertools.count(1)
-        # Whether shards are behind: the consumer then stops reading.
+        # Not 0 while shards are behind: the consumer then stops reading.
         self.held_back = 0
 
-    async def handle(self, tenant: int, records: Sequence[KafkaMessage]) -> IngestResult:
-        """See a batch of one tenant through; returns when all of it is in Postgres.
+    async def handle(self, tenant: int, messages: Sequence[KafkaMessage]) -> IngestResult:
+        """Handle a batch of one tenant; return when all of it is in Postgres.
 
-        Trouble of the server holds it back for as long as it lasts. What cannot be stored is found
-        by halves, so that it takes nothing else along, and is buried.
+        Server errors hold the batch back for as long as they last. A message that cannot be stored
+        is found by halving the batch, and becomes a dead letter.
         """
         done = IngestResult()
 
         async def settle(_: list[KafkaMessage], handled: IngestResult) -> None:
             done.add(handled)
 
-        async def refuse(record: KafkaMessage, error: Exception) -> None:
+        async def refuse(message: KafkaMessage, error: Exception) -> None:
             log.error(
-                "ingest.record_failed", topic=record.topic, place=record.place, exc_info=error
+                "ingest.message_failed",
+                topic=message.topic,
+                position=message.position,
+                exc_info=error,
             )
-            done.add(await self._dead_letter_with_retries(tenant, record, repr(error)))
+            done.add(await self._dead_letter_with_retries(tenant, message, repr(error)))
 
         async def pause(attempt: int, error: Exception) -> None:
             log.warning("ingest.database_away", error=type(error).__name__)
-            await self._back_off(attempt, len(records))
+            await self._back_off(attempt, len(messages))
 
         writing = SplitWrite(
             write=partial(self._try, tenant),
@@ -136,96 +133,97 @@ class Ingest:
             pause=pause,
             slow_tries=SLOW_TRIES,
         )
-        await writing.run(records)
+        await writing.run(messages)
         return done
 
     async def _dead_letter_with_retries(
-        self, tenant: int, record: KafkaMessage, error: str
+        self, tenant: int, message: KafkaMessage, error: str
     ) -> IngestResult:
         attempt = 0
         while True:
             try:
-                await self._deps.store.bury(tenant, [(record, error)])
-            except Exception as trouble:
-                if not is_server_error(trouble):
-                    # Not even as a dead letter: the log is all that is left of it.
-                    log.exception("ingest.not_buried", topic=record.topic, place=record.place)
-                    return IngestResult(records=1, dead_letters=[(record, error)])
-                await self._back_off(attempt, 1)
-                attempt += 1
-            else:
-                return IngestResult(records=1, dead_letters=[(record, error)])
+                await self._deps.store.add_dead_letters(tenant, [(message, error)])
+            except Exception as failure:
+                if is_server_error(failure):
+                    await self._back_off(attempt, 1)
+                    attempt += 1
+                    continue
+                # The log keeps the only trace of this message.
+                log.exception(
+                    "ingest.dead_letter_lost", topic=message.topic, position=message.position
+                )
+            return IngestResult(messages=1, dead_letters=[(message, error)])
 
-    async def _try(self, tenant: int, records: Sequence[KafkaMessage]) -> IngestResult:
-        # Delivered again, it is another turn about the same events.
+    async def _try(self, tenant: int, messages: Sequence[KafkaMessage]) -> IngestResult:
+        # A second attempt is another turn about the same events.
         turn_id = f"{self._incarnation}.{next(self._numbers)}"
-        done = IngestResult(records=len(records))
-        read: list[tuple[KafkaMessage, IncomingEvent]] = []
-        for record in records:
-            arrival = self._read(record)
-            if isinstance(arrival, UndecodableMessage):
-                done.dead_letters.append((record, arrival.error))
+        done = IngestResult(messages=len(messages))
+        decoded: list[tuple[KafkaMessage, IncomingEvent]] = []
+        for message in messages:
+            event = self._read(message)
+            if isinstance(event, UndecodableMessage):
+                done.dead_letters.append((message, event.error))
             else:
-                read.append((record, arrival))
-        arrivals = [arrival for _, arrival in read]
-        found = await self._deps.addressing.find_all(tenant, arrivals) if arrivals else []
-        await self._park(tenant, turn_id, arrivals, found, done)
-        await self._offer(tenant, turn_id, read, found, done)
-        await self._deps.hook(tenant, arrivals)
+                decoded.append((message, event))
+        events = [event for _, event in decoded]
+        found = await self._deps.resolver.find_all(tenant, events) if events else []
+        await self._park(tenant, turn_id, events, found, done)
+        await self._offer(tenant, turn_id, decoded, found, done)
+        await self._deps.hook(tenant, events)
         if done.dead_letters:
-            await self._deps.store.bury(tenant, done.dead_letters)
+            await self._deps.store.add_dead_letters(tenant, done.dead_letters)
         return done
 
-    def _read(self, record: KafkaMessage) -> IncomingEvent | UndecodableMessage:
-        size = len(record.value or b"")
+    def _read(self, message: KafkaMessage) -> IncomingEvent | UndecodableMessage:
+        size = len(message.value or b"")
         if size > self._max_bytes:
             return UndecodableMessage(
-                f"{size} bytes; the most is {self._max_bytes} (MUSTER_MAX_BODY)"
+                f"{size} bytes; the limit is {self._max_bytes} (MUSTER_MAX_BODY)"
             )
-        return read_message(record)
+        return read_message(message)
 
     async def _park(
         self,
         tenant: int,
         turn_id: str,
-        arrivals: list[IncomingEvent],
+        events: list[IncomingEvent],
         found: list[CorrelationIds | MissingId],
         done: IngestResult,
     ) -> None:
         now = self._deps.now()
-        homeless = [
-            unaddressed_event(tenant, arrival, turn_id, now)
-            for arrival, ids in zip(arrivals, found, strict=True)
+        without_ids = [
+            unaddressed_event(tenant, event, turn_id, now)
+            for event, ids in zip(events, found, strict=True)
             if isinstance(ids, MissingId)
         ]
-        if homeless:
-            await self._deps.store.park(homeless)
-            done.unplaced = len(homeless)
+        if without_ids:
+            await self._deps.store.park(without_ids)
+            done.unplaced = len(without_ids)
 
     async def _offer(
         self,
         tenant: int,
         turn_id: str,
-        read: list[tuple[KafkaMessage, IncomingEvent]],
+        decoded: list[tuple[KafkaMessage, IncomingEvent]],
         found: list[CorrelationIds | MissingId],
         done: IngestResult,
     ) -> None:
-        """Offer what has ids, again and again, until each has an answer."""
+        """Offer the events that have ids until each has a final reply."""
         open_: list[tuple[KafkaMessage, Offer]] = []
-        for (record, arrival), ids in zip(read, found, strict=True):
+        for (message, event), ids in zip(decoded, found, strict=True):
             if isinstance(ids, CorrelationIds):
                 address = Address(tenant, ids.execution_id, ids.correlation_id)
-                open_.append((record, offer_of(address, ids.fields, arrival, turn_id)))
+                open_.append((message, offer_of(address, ids.fields, event, turn_id)))
         attempt = 0
         failures: dict[str, int] = {}
         while open_:
             replies = await self._send([offer for _, offer in open_])
             again = []
-            for (record, offer), reply in zip(open_, replies, strict=True):
-                if _is_to_be_tried_again(reply, offer, failures):
-                    again.append((record, offer))
+            for (message, offer), reply in zip(open_, replies, strict=True):
+                if _is_to_be_retried(reply, offer, failures):
+                    again.append((message, offer))
                 else:
-                    _note(done, record, reply)
+                    _note(done, message, reply)
             open_ = again
             if open_:
                 await self._back_off(attempt, len(open_))
@@ -248,11 +246,11 @@ class Ingest:
             self.held_back -= 1
 
 
-def _is_to_be_tried_again(reply: Reply, offer: Offer, failures: dict[str, int]) -> bool:
-    """Whether to offer an event again.
+def _is_to_be_retried(reply: Reply, offer: Offer, failures: dict[str, int]) -> bool:
+    """Return True if the event is to be offered again.
 
-    A shard that is behind or away is waited for as long as it takes. One that takes others and
-    fails at this event is asked a bounded number of times.
+    There is no limit while a shard is behind or away. A shard that takes others and fails at this
+    event gets a bounded number of attempts.
     """
     if not isinstance(reply, RefusedReply) or not reply.is_transient:
         return False
@@ -262,15 +260,15 @@ def _is_to_be_tried_again(reply: Reply, offer: Offer, failures: dict[str, int]) 
     return failures[offer.event_id] < MAX_FAILURES
 
 
-def _note(done: IngestResult, record: KafkaMessage, reply: Reply) -> None:
-    """Count what became of a record for good."""
+def _note(done: IngestResult, message: KafkaMessage, reply: Reply) -> None:
+    """Count the final reply to a message."""
     if isinstance(reply, OfferReply):
         done.count(reply.verdict)
     elif isinstance(reply, RefusedReply) and reply.kind is RefusalKind.FULL and reply.verdict:
-        # Nothing is lost but a line of a log that has hundreds like it.
+        # Only a log entry is missing, of a log that has hundreds like it.
         done.count(reply.verdict)
     else:
-        done.dead_letters.append((record, _describe_refusal(reply)))
+        done.dead_letters.append((message, _describe_refusal(reply)))
 
 
 def _describe_refusal(reply: Reply) -> str:

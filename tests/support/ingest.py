@@ -14,36 +14,16 @@ from actors.kafka.reader import KafkaReader
 from core.kafka.message import KafkaMessage
 from core.shared.kafka_config import KafkaConfig
 from core.waits.messages import Reply, WaitMessage
-from core.waits.state import ParkedEvent
 from services.kafka.ingest import Ingest, IngestDeps
+from services.kafka.ingest_store import PostgresIngestStore
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys
-from storage.kafka import dead_letters
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from storage.waits import flush, waits
-from storage.waits.probe import probe_waits
+from storage.waits import waits
 
 TENANT = 1
 SendMany = Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
-
-
-class IngestTables:
-    """What ingest writes itself."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def park(self, events: Sequence[ParkedEvent]) -> None:
-        async with self._pool.acquire() as conn:
-            await flush.write_parked(conn, [(b"", event) for event in events], 3600.0)
-
-    async def probe(self) -> None:
-        async with self._pool.acquire() as conn:
-            await probe_waits(conn)
-
-    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
-        await dead_letters.add(self._pool, tenant, failed)
 
 
 @dataclass
@@ -81,9 +61,9 @@ async def ingesting(
         partial(keys.list_profiles, pool), partial(keys.create_profile, pool)
     )
     deps = IngestDeps(
-        addressing=CorrelationResolver(profiles, partial(waits.load, pool)),
+        resolver=CorrelationResolver(profiles, partial(waits.load_waits, pool)),
         send_many=send_many,
-        store=IngestTables(pool),
+        store=PostgresIngestStore(pool, 3600.0),
         now=time.time,
         chance=random.random,
         new_turn_id=lambda: uuid.uuid4().hex,

@@ -17,8 +17,9 @@ from core.waits.messages import (
     Verdict,
     WaitMessage,
 )
-from serve_app.kafka.redrive import InboxStore, Redrive, RedriveRound, RedriveSelection
 from services.kafka.ingest import IngestDeps
+from services.kafka.ingest_store import RedriveStore
+from services.kafka.redrive import Redrive, RedriveRound, RedriveSelection
 from services.shared.database import Database
 from services.shared.listings import Listings
 from services.waits.correlation_resolver import CorrelationResolver
@@ -50,9 +51,9 @@ class World:
             database.bind(keys.list_profiles), database.bind(keys.create_profile)
         )
         deps = IngestDeps(
-            addressing=CorrelationResolver(profiles, database.bind(waits.load)),
+            resolver=CorrelationResolver(profiles, database.bind(waits.load_waits)),
             send_many=self._take,
-            store=InboxStore(database, 60.0),
+            store=RedriveStore(self.pool, 60.0),
             now=lambda: 1_800_000_000.0,
             chance=lambda: 0.0,
             new_turn_id=lambda: "me",
@@ -65,7 +66,7 @@ class World:
         matched = OfferReply(verdict=Verdict.MATCHED, reason=Reason.EXPECTED)
         return [self.answer or matched for _ in messages]
 
-    async def bury(self, *values: bytes | None, error: str = "boom") -> list[int]:
+    async def add_dead_letters(self, *values: bytes | None, error: str = "boom") -> list[int]:
         after = await self._ids()
         start = len(after)
         records = [
@@ -104,7 +105,7 @@ async def world(database: str) -> AsyncIterator[World]:
 
 
 async def test_what_is_handled_is_settled_under_its_own_event_id(world: World) -> None:
-    (letter_id,) = await world.bury(IDS)
+    (letter_id,) = await world.add_dead_letters(IDS)
     done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert (done.settled, done.failures) == ((letter_id,), ())
     assert [offer.event_id for offer in world.offers] == ["kafka/orders/0/0"]
@@ -112,7 +113,7 @@ async def test_what_is_handled_is_settled_under_its_own_event_id(world: World) -
 
 
 async def test_what_is_settled_is_not_offered_again(world: World) -> None:
-    (letter_id,) = await world.bury(IDS)
+    (letter_id,) = await world.add_dead_letters(IDS)
     redrive = world.redrive()
     for _ in range(2):
         done = await redrive.run(world.tenant, RedriveSelection(ids=(letter_id,)))
@@ -121,7 +122,7 @@ async def test_what_is_settled_is_not_offered_again(world: World) -> None:
 
 async def test_what_fails_again_keeps_its_record_and_counts(world: World) -> None:
     world.answer = BROKEN
-    (letter_id,) = await world.bury(IDS)
+    (letter_id,) = await world.add_dead_letters(IDS)
     for attempts in (2, 3):
         done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
         assert [error for _, error in done.failures] == ["broken: cannot be"]
@@ -132,7 +133,7 @@ async def test_what_fails_again_keeps_its_record_and_counts(world: World) -> Non
 
 
 async def test_a_letter_that_is_still_too_large_fails_without_being_offered(world: World) -> None:
-    (letter_id,) = await world.bury(b"x" * 1_001)
+    (letter_id,) = await world.add_dead_letters(b"x" * 1_001)
     done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert "MUSTER_MAX_BODY" in done.failures[0][1]
     done = await world.redrive(max_bytes=2_000).run(
@@ -143,7 +144,7 @@ async def test_a_letter_that_is_still_too_large_fails_without_being_offered(worl
 
 async def test_an_event_without_ids_goes_to_the_inbox_once(world: World) -> None:
     for _ in range(2):
-        (letter_id,) = await world.bury(b"{}")
+        (letter_id,) = await world.add_dead_letters(b"{}")
         done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
         assert done.done.unplaced == 1
         await dead_letters.delete(world.pool, world.tenant, letter_id)
@@ -152,7 +153,7 @@ async def test_an_event_without_ids_goes_to_the_inbox_once(world: World) -> None
 
 async def test_a_filter_goes_through_all_of_them_in_order_and_ends(world: World) -> None:
     world.answer = BROKEN
-    ids = await world.bury(IDS, b"{}", IDS, b"{}", IDS)
+    ids = await world.add_dead_letters(IDS, b"{}", IDS, b"{}", IDS)
     rounds = await world.all_rounds(limit=2)
     assert [one.selected.ids for one in rounds] == [tuple(ids[:2]), tuple(ids[2:4]), (ids[4],)]
     assert [one.selected.remaining for one in rounds] == [3, 1, 0]
@@ -160,7 +161,7 @@ async def test_a_filter_goes_through_all_of_them_in_order_and_ends(world: World)
 
 
 async def test_a_round_ends_exactly_with_the_last(world: World) -> None:
-    await world.bury(b"{}", b"{}")
+    await world.add_dead_letters(b"{}", b"{}")
     assert len(await world.all_rounds(limit=2)) == 1
     assert (await world.all_rounds(limit=2))[0].selected.ids == ()
 
@@ -169,9 +170,9 @@ async def test_what_a_filter_seldom_means_is_found_look_by_look(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_scan, "SCAN_LIMIT", 3)
-    first = await world.bury(b"{}", error="rare")
-    await world.bury(*[b"{}"] * 9, error="common")
-    last = await world.bury(b"{}", error="rare")
+    first = await world.add_dead_letters(b"{}", error="rare")
+    await world.add_dead_letters(*[b"{}"] * 9, error="common")
+    last = await world.add_dead_letters(b"{}", error="rare")
     rounds = await world.all_rounds(10, DeadLetterFilter(error="rare"))
     assert [one.settled for one in rounds] == [tuple(first), (), (), tuple(last)]
 
@@ -180,14 +181,14 @@ async def test_letters_that_are_larger_than_a_round_are_tried_one_by_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounded_scan, "SCAN_LIMIT", 2)
-    ids = await world.bury(*[b"x" * (5 * 1024 * 1024)] * 3)
+    ids = await world.add_dead_letters(*[b"x" * (5 * 1024 * 1024)] * 3)
     rounds = await world.all_rounds(10)
     assert [one.selected.ids for one in rounds] == [(one,) for one in ids]
 
 
 async def test_filters_choose_and_other_tenants_are_left_alone(world: World) -> None:
-    ids = await world.bury(b"{}", b"{}", error="odd 50%_")
-    await world.bury(b"{}", error="even")
+    ids = await world.add_dead_letters(b"{}", b"{}", error="odd 50%_")
+    await world.add_dead_letters(b"{}", error="even")
     redrive = world.redrive()
     elsewhere = await redrive.run(world.tenant + 1, RedriveSelection())
     assert elsewhere.selected.ids == ()
@@ -199,7 +200,7 @@ async def test_filters_choose_and_other_tenants_are_left_alone(world: World) -> 
 
 async def test_shards_that_are_behind_end_the_wait_and_lose_nothing(world: World) -> None:
     world.answer = BUSY
-    (letter_id,) = await world.bury(IDS)
+    (letter_id,) = await world.add_dead_letters(IDS)
     with pytest.raises(UnavailableError):
         await world.redrive(patience=0.3).run(world.tenant, RedriveSelection(ids=(letter_id,)))
     letter = await world.letter(letter_id)
@@ -210,7 +211,7 @@ async def test_shards_that_are_behind_end_the_wait_and_lose_nothing(world: World
 
 
 async def test_what_was_deleted_meanwhile_is_not_buried_anew(world: World) -> None:
-    (letter_id,) = await world.bury(IDS)
+    (letter_id,) = await world.add_dead_letters(IDS)
     await world.pool.execute("delete from dead_letters")
     done = await world.redrive().run(world.tenant, RedriveSelection(ids=(letter_id,)))
     assert done.selected.unknown == (letter_id,)

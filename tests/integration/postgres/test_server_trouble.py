@@ -30,6 +30,7 @@ from core.waits.messages import (
     WaitMessage,
 )
 from services.kafka.ingest import Ingest, IngestDeps
+from services.kafka.ingest_store import PostgresIngestStore
 from services.waits.correlation_resolver import CorrelationResolver
 from services.waits.id_fields import IdFieldRegistry
 from storage.access import keys
@@ -39,7 +40,6 @@ from storage.waits.flush import WaitChange
 from storage.waits.shard_store import ShardStore
 from tests.integration.events.test_event_writer import a_writer
 from tests.support.happenings import event
-from tests.support.ingest import IngestTables
 from tests.support.pool_at_work import PoolTenant, numbers, webhook_receiver
 from tests.support.shards import address, api, ask, kafka, register, running_shard
 from tests.support.trouble import read_only, renamed
@@ -107,9 +107,9 @@ def ingest_of(pool: Pool, shard: Shard) -> Ingest:
         partial(keys.list_profiles, pool), partial(keys.create_profile, pool)
     )
     deps = IngestDeps(
-        addressing=CorrelationResolver(profiles, partial(waits.load, pool)),
+        resolver=CorrelationResolver(profiles, partial(waits.load_waits, pool)),
         send_many=send_many,
-        store=IngestTables(pool),
+        store=PostgresIngestStore(pool, 3600.0),
         now=time.time,
         chance=random.random,
         new_turn_id=lambda: uuid.uuid4().hex,
@@ -130,7 +130,7 @@ async def test_ingest_holds_back_and_buries_nothing(database: str, trouble: Trou
             await asyncio.sleep(LASTS)
             assert not handling.done()
         done = await asyncio.wait_for(handling, SOON)
-    assert (done.records, done.unplaced, done.dead_letters) == (20, 10, [])
+    assert (done.messages, done.unplaced, done.dead_letters) == (20, 10, [])
     assert done.verdicts == {"buffered": 10}
     assert await pool.fetchval("select count(*) from dead_letters") == 0
     assert await pool.fetchval("select count(*) from event_inbox") == 20
@@ -146,7 +146,7 @@ async def test_more_events_than_a_log_has_room_for_hold_up_nobody(database: str)
         ingest = ingest_of(pool, shard)
         records = [_record(at, where) for at in range(300)]
         done = await asyncio.wait_for(ingest.handle(1, [*records, _record(300, other)]), 30)
-    assert (done.records, done.dead_letters) == (301, [])
+    assert (done.messages, done.dead_letters) == (301, [])
     assert done.verdicts == {"matched": 2, "duplicate": 299}
     assert await pool.fetchval("select max(log_length) from execution_wait_states") == 256
     await pool.close()

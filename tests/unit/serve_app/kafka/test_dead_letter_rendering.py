@@ -17,8 +17,8 @@ from serve_app.kafka.dead_letter_rendering import (
     redrive_document,
     redriven_document,
 )
-from serve_app.kafka.redrive import RedriveBatch, RedriveRound
 from services.kafka.ingest import IngestResult
+from services.kafka.redrive import RedriveBatch, RedriveRound
 from storage.kafka.dead_letters import DeadLetter
 
 

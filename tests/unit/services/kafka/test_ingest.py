@@ -52,7 +52,7 @@ class World:
 
     def ingest(self) -> Ingest:
         deps = IngestDeps(
-            addressing=CorrelationResolver(IdFieldRegistry(self.read, self.create), self.load),
+            resolver=CorrelationResolver(IdFieldRegistry(self.read, self.create), self.load),
             send_many=self.send_many,
             store=self,
             now=lambda: 5.0,
@@ -92,7 +92,9 @@ class World:
             raise self.troubles.pop(0)
         self.parked += events
 
-    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
+    async def add_dead_letters(
+        self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]
+    ) -> None:
         if self.troubles:
             raise self.troubles.pop(0)
         self.dead_letters += failed
@@ -133,7 +135,7 @@ async def test_an_event_with_ids_is_offered_under_its_place_in_the_topic() -> No
     done = await world.ingest().handle(7, [record(1), record(2)])
     assert [offer.event_id for offer in world.offers] == ["kafka/orders/0/1", "kafka/orders/0/2"]
     assert world.offers[0].address.tenant == 7
-    assert (done.records, done.verdicts) == (2, {"matched": 2})
+    assert (done.messages, done.verdicts) == (2, {"matched": 2})
     assert len(world.hooked) == 2
 
 
@@ -206,7 +208,7 @@ async def test_poison_takes_nothing_else_along() -> None:
     done = await world.ingest().handle(7, [record(1), record(2), record(3)])
     assert [one.offset for one, _ in world.dead_letters] == [2]
     assert "poison" in world.dead_letters[0][1]
-    assert (done.records, done.verdicts) == (3, {"matched": 2})
+    assert (done.messages, done.verdicts) == (3, {"matched": 2})
 
 
 async def test_poison_is_found_by_halves() -> None:

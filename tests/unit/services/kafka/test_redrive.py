@@ -1,6 +1,6 @@
 import pytest
 
-from serve_app.kafka.redrive import (
+from services.kafka.redrive import (
     MAX_ROUND_BYTES,
     RedriveSelection,
     ids_within_budget,

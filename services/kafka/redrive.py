@@ -1,35 +1,28 @@
-"""Dead letters, tried again: by the code that reads Kafka, under the ids they had there.
+"""Redrive of dead letters by the code that ingests Kafka messages.
 
-A letter is settled after all of it is in Postgres. Whoever dies in between leaves it open; tried
-once more, it is recognised by its place in its topic and changes nothing.
+A dead letter is marked as redriven after its event is in Postgres. A crash in between leaves it
+open; redriven once more, it is recognised by its position in its topic and changes nothing.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from core.kafka.message import KafkaMessage
 from core.shared.errors import UnavailableError
-from core.shared.usage_counter import UsageCounter
-from core.waits.state import ParkedEvent
-from serve_app.waits.intake import insert_inbox_rows
 from services.kafka.ingest import Ingest, IngestDeps, IngestResult
 from services.shared.database import Database
 from services.shared.listings import Listings
 from storage.kafka import dead_letters
 from storage.kafka.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterSize
-from storage.postgres.pool import Pool
-from storage.waits.probe import probe_waits
-from storage.waits.usage_counts import count_parked
 
-# Letters may be as large as brokers allow, so a round is bounded by weight as well as by number.
+# Messages may be as large as brokers allow, so a round is bounded in bytes as well as in number.
 MAX_DEAD_LETTERS = 500
 MAX_ROUND_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveSelection:
-    """Which letters to try again: these, or the open ones that a filter finds; after which."""
+    """The dead letters to redrive: these ids or the open ones of a filter, after an id."""
 
     ids: tuple[int, ...] | None = None
     filter: DeadLetterFilter = field(default_factory=DeadLetterFilter)
@@ -39,95 +32,66 @@ class RedriveSelection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveBatch:
-    """The letters of one round, how far it gets, and what is left then."""
+    """The dead letters of one round, the last id that it reaches, and how many remain."""
 
     ids: tuple[int, ...]
     reached: int
     remaining: int
     is_more: bool = False
-    """Whether to go on: letters may be left where this round did not look."""
+    """Another round may find more beyond what this one scanned."""
     unknown: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedriveRound:
-    """What became of them."""
+    """The result of one round."""
 
     selected: RedriveBatch
     done: IngestResult
     settled: tuple[int, ...]
     failures: tuple[tuple[DeadLetter, str], ...]
-    """Letters that failed again, with the new error."""
+    """Dead letters that failed again, with the new error."""
     settled_before: tuple[int, ...] = ()
 
 
-class InboxStore:
-    """Postgres as ingest sees it in a redrive."""
-
-    def __init__(
-        self, database: Database, early_ttl: float, usage: UsageCounter | None = None
-    ) -> None:
-        self._database = database
-        self._early_ttl = early_ttl
-        self._usage = usage or UsageCounter()
-
-    async def park(self, events: Sequence[ParkedEvent]) -> None:
-        """Keep events without ids in the inbox."""
-        rows = [(b"", event) for event in events]
-        await self._database.query(insert_inbox_rows, rows, self._early_ttl)
-        count_parked(self._usage, events)
-
-    async def probe(self) -> None:
-        """Raise what Postgres has against rows of any content, if it takes none now."""
-        await self._database.query_once(_probe)
-
-    async def bury(self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]) -> None:
-        """Nothing: they are buried already, and `Redrive` notes the new error."""
-
-
-async def _probe(pool: Pool) -> None:
-    async with pool.acquire() as conn:
-        await probe_waits(conn)
-
-
 class Redrive:
-    """Tries letters again, a bounded round at a time."""
+    """Redrives dead letters, a bounded round at a time."""
 
     def __init__(
         self,
-        means: IngestDeps,
+        deps: IngestDeps,
         database: Database,
         listings: Listings,
         max_bytes: int,
         timeout_seconds: float,
     ) -> None:
-        self._ingest = Ingest(means, max_bytes)
+        self._ingest = Ingest(deps, max_bytes)
         self._database = database
         self._listings = listings
         self._timeout = timeout_seconds
 
     async def run(self, tenant: int, choice: RedriveSelection) -> RedriveRound:
-        """One round.
+        """Redrive one round.
 
         Raises:
-            UnavailableError: It took too long. What was handled meanwhile is handled for good.
+            UnavailableError: It took too long. Messages that were handled meanwhile stay handled.
         """
         try:
             async with asyncio.timeout(self._timeout):
                 selected = await self._select(tenant, choice)
                 return await self._try(tenant, selected)
         except TimeoutError:
-            detail = "the letters were not handled in time; those that are left can be tried again"
+            detail = "the dead letters were not handled in time; redrive the remaining ones again"
             raise UnavailableError(detail, 2) from None
 
     async def _try(self, tenant: int, selected: RedriveBatch) -> RedriveRound:
         letters = await self._database.query(dead_letters.read, tenant, selected.ids)
         open_ = {(one.topic, one.partition, one.offset): one for one in letters if not one.settled}
-        records = [one.message for one in open_.values() if one.message is not None]
-        done = await self._ingest.handle(tenant, records) if records else IngestResult()
+        messages = [one.message for one in open_.values() if one.message is not None]
+        done = await self._ingest.handle(tenant, messages) if messages else IngestResult()
         failures = tuple(
-            (open_.pop((record.topic, record.partition, record.offset)), error)
-            for record, error in done.dead_letters
+            (open_.pop((message.topic, message.partition, message.offset)), error)
+            for message, error in done.dead_letters
         )
         settled = tuple(one.letter_id for one in open_.values())
         if settled:
@@ -150,12 +114,12 @@ class Redrive:
                 dead_letters.read_sizes, tenant, requested[: choice.limit]
             )
             return select_named(requested, choice.limit, found)
-        meant = await self._listings.query(
+        upcoming = await self._listings.query(
             dead_letters.upcoming, tenant, choice.filter, choice.after, choice.limit
         )
-        taken = ids_within_budget(meant.items)
-        is_cut = len(meant.items) == choice.limit or len(taken) < len(meant.items)
-        reached = taken[-1] if is_cut else meant.scanned_to
+        taken = ids_within_budget(upcoming.items)
+        is_cut = len(upcoming.items) == choice.limit or len(taken) < len(upcoming.items)
+        reached = taken[-1] if is_cut else upcoming.scanned_to
         if reached is None:
             return RedriveBatch(
                 ids=taken, reached=taken[-1] if taken else choice.after, remaining=0
@@ -167,19 +131,19 @@ class Redrive:
             ids=taken,
             reached=reached,
             remaining=remaining,
-            is_more=remaining > 0 or meant.scanned_to is not None,
+            is_more=remaining > 0 or upcoming.scanned_to is not None,
         )
 
 
 def remaining_ids(choice: RedriveSelection) -> list[int]:
-    """The ids that are still to be tried, in order."""
+    """List the ids that are still to be redriven, in order."""
     return sorted({one for one in choice.ids or () if one > choice.after})
 
 
 def select_named(
     requested: Sequence[int], limit: int, found: Sequence[DeadLetterSize]
 ) -> RedriveBatch:
-    """The first of the asked letters; those that do not exist are told."""
+    """Select the first of the requested dead letters, and name those that do not exist."""
     page = requested[:limit]
     taken = ids_within_budget(found)
     is_cut = len(taken) < len(found)
@@ -197,7 +161,7 @@ def select_named(
 def ids_within_budget(
     found: Sequence[DeadLetterSize], budget: int = MAX_ROUND_BYTES
 ) -> tuple[int, ...]:
-    """As many of the first letters as may be held in memory at once; one in any case."""
+    """Take as many of the first dead letters as fit into the memory budget, at least one."""
     taken: list[int] = []
     weight = 0
     for one in found:
