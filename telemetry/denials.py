@@ -1,33 +1,33 @@
-"""Who was not let in, and why: counted always, logged a line a second at most for each source."""
+"""Denied requests: all are counted; each source is logged once a second at most."""
 
 import time
 from collections.abc import Callable, Iterator
 
 import structlog
-from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from core.shared.denial import Denial
+from telemetry.families import counter
 
 log = structlog.get_logger("access")
 
 LOG_EVERY = 1.0
-"""Seconds between two lines about the same source."""
+"""Seconds between two log lines about the same source."""
 MAX_SOURCES = 100
-"""Sources told apart at a time; what comes from more is told as one."""
+"""Sources logged apart at a time; further ones are logged as one."""
 MAX_KEYS = 1_000
-"""Keys counted apart; what is denied to more is counted as one."""
+"""Keys counted apart; further ones are counted as one."""
 MANY = "many"
 
 
 class _Line:
-    """What was denied to one source since it was last told of."""
+    """Denials of one source since its last log line."""
 
-    __slots__ = ("count", "told_at")
+    __slots__ = ("count", "logged_at")
 
     def __init__(self) -> None:
         self.count = 0
-        self.told_at = float("-inf")
+        self.logged_at = float("-inf")
 
 
 class Denials:
@@ -41,7 +41,7 @@ class Denials:
         self._lines: dict[tuple[str, str, str], _Line] = {}
 
     def note(self, denial: Denial, source: str) -> None:
-        """Count one; tell of it unless this source was told of a moment ago."""
+        """Count a denial, and log it unless this source was logged a moment ago."""
         self._reasons[denial.reason] = self._reasons.get(denial.reason, 0) + 1
         if denial.key:
             self._count_key(denial)
@@ -52,33 +52,32 @@ class Denials:
                 place = (denial.reason, "", MANY)
         line = self._lines.setdefault(place, _Line())
         line.count += 1
-        self._tell(place, line)
+        self._log(place, line)
 
     def flush_log(self) -> None:
-        """Tell of what came after a source's last line; called every few seconds."""
+        """Log what came after each source's last line; called every few seconds."""
         for place, line in self._lines.items():
-            self._tell(place, line)
+            self._log(place, line)
         self._forget_quiet()
 
     def families(self, tenant: int | None) -> Iterator[Metric]:
-        """By reason; by key for the tenant whose key it is."""
-        reasons = CounterMetricFamily(
+        """Yield denials by reason, and by key for the keys of the asking tenant."""
+        yield counter(
             "muster_http_denied",
             "Requests answered 401 or 403, by reason.",
-            labels=["replica", "reason"],
+            ["replica", "reason"],
+            [([self._replica, reason], count) for reason, count in sorted(self._reasons.items())],
         )
-        for reason, count in sorted(self._reasons.items()):
-            reasons.add_metric([self._replica, reason], count)
-        yield reasons
-        keys = CounterMetricFamily(
+        yield counter(
             "muster_key_denied",
             "Requests answered 401 or 403 that named a key of the asking tenant, by its prefix.",
-            labels=["replica", "key", "reason"],
+            ["replica", "key", "reason"],
+            [
+                ([self._replica, key, reason], count)
+                for (owner, key, reason), count in sorted(self._keys.items())
+                if owner == tenant
+            ],
         )
-        for (whose, key, reason), count in sorted(self._keys.items()):
-            if whose == tenant:
-                keys.add_metric([self._replica, key, reason], count)
-        yield keys
 
     def _count_key(self, denial: Denial) -> None:
         named = (denial.tenant, denial.key, denial.reason)
@@ -88,21 +87,21 @@ class Denials:
                 return
         self._keys[named] = self._keys.get(named, 0) + 1
 
-    def _tell(self, place: tuple[str, str, str], line: _Line) -> None:
+    def _log(self, place: tuple[str, str, str], line: _Line) -> None:
         now = self._monotonic()
-        if not line.count or now - line.told_at < LOG_EVERY:
+        if not line.count or now - line.logged_at < LOG_EVERY:
             return
         reason, key, source = place
         named = {"prefix": key} if key else {}
         log.warning("request.denied", reason=reason, source=source, count=line.count, **named)
-        line.count, line.told_at = 0, now
+        line.count, line.logged_at = 0, now
 
     def _forget_quiet(self) -> None:
         now = self._monotonic()
         quiet = [
             place
             for place, line in self._lines.items()
-            if not line.count and now - line.told_at >= LOG_EVERY
+            if not line.count and now - line.logged_at >= LOG_EVERY
         ]
         for place in quiet:
             del self._lines[place]

@@ -1,113 +1,85 @@
-"""What Prometheus is told of deliveries: each pool's counters, groups and targets; open warnings.
+"""Metrics of dispatch: counters, groups and targets of each pool, and open warnings.
 
-A tenant is told of its own pools and of those that everybody shares; the label `scope` tells them
-apart where both have one code. Counters of a shared pool are those of all who use it.
+A tenant sees its own pools and the shared ones; the label `scope` tells them apart where both have
+the same code. Counters of a shared pool cover all tenants that use it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    SummaryMetricFamily,
-)
 from prometheus_client.metrics_core import Metric
 
-Actor = Mapping[str, Any]
+from telemetry.families import Actor, counter, gauge, of_kind, stats_of, summary
+
 Pools = Sequence[tuple[list[str], Mapping[str, Any]]]
 
 _SHARED = 0
 _POOL = ["pool", "scope"]
 _COUNTERS = (
-    ("completed", "Jobs that were delivered."),
-    ("failed", "Jobs that failed for good."),
-    ("retried", "Attempts that failed and are made again."),
-    ("deferred", "Attempts that the receiver asked to make later."),
-    ("expired", "Jobs whose time was over before they could be delivered."),
+    ("muster_dispatch_jobs_completed", "Jobs that were delivered.", "completed"),
+    ("muster_dispatch_jobs_failed", "Jobs that failed for good.", "failed"),
+    ("muster_dispatch_jobs_retried", "Attempts that failed and are made again.", "retried"),
+    ("muster_dispatch_jobs_deferred", "Attempts that the receiver deferred.", "deferred"),
+    ("muster_dispatch_jobs_expired", "Jobs that expired before they were delivered.", "expired"),
+    ("muster_dispatch_rate_limited", "Deliveries that the rate limit delayed.", "rate_limited"),
 )
-_LEVELS = (
-    ("muster_dispatch_groups_active", "Message groups that a pool knows.", "groups"),
-    ("muster_dispatch_groups_blocked", "Groups that a failed job holds.", "blocked_groups"),
+_GAUGES = (
+    ("muster_dispatch_groups_active", "Message groups in a pool's memory.", "groups"),
+    ("muster_dispatch_groups_blocked", "Groups that a failed job blocks.", "blocked_groups"),
     ("muster_dispatch_messages_in_group", "Jobs in a pool's memory that wait.", "waiting"),
     ("muster_dispatch_pool_active", "Deliveries that a pool is making.", "active"),
     ("muster_dispatch_pool_queue", "Jobs in a pool's memory.", "buffered"),
-    ("muster_dispatch_pool_concurrency", "Deliveries that it may make at once.", "concurrency"),
+    ("muster_dispatch_pool_concurrency", "Limit of concurrent deliveries.", "concurrency"),
+)
+# A pool without such a value has no series.
+_OPTIONAL_GAUGES = (
+    (
+        "muster_dispatch_pool_rate_limit",
+        "Limit of deliveries a minute; no series if the pool has none.",
+        "rate_limit",
+    ),
+    (
+        "muster_dispatch_oldest_head_seconds",
+        "Age of the oldest job that heads a group.",
+        "oldest_head_age",
+    ),
 )
 
 
 def dispatch_families(
     actors: Sequence[Actor], tenant: int | None, warnings: Mapping[str, int] | None
 ) -> Iterator[Metric]:
-    """Every family."""
-    pools = [
+    pools: Pools = [
         ([str(stats["code"]), "shared" if stats["tenant"] == _SHARED else "own"], stats)
-        for actor in actors
-        if actor.get("kind") == "dispatch"
-        and (stats := actor.get("stats") or {}).get("tenant") in {tenant, _SHARED}
+        for stats in map(stats_of, of_kind(actors, "dispatch"))
+        if stats.get("tenant") in {tenant, _SHARED}
     ]
-    for name, text in _COUNTERS:
-        yield _counter(f"muster_dispatch_jobs_{name}", text, pools, name)
-    yield _counter(
-        "muster_dispatch_rate_limited", "Deliveries that the pace held up.", pools, "rate_limited"
+    for name, text, stat in _COUNTERS:
+        yield counter(name, text, _POOL, [(pool, stats.get(stat, 0)) for pool, stats in pools])
+    yield summary(
+        "muster_dispatch_jobs_duration_seconds",
+        "Time a receiver took.",
+        _POOL,
+        [(pool, stats.get("sends", 0), stats.get("seconds", 0.0)) for pool, stats in pools],
     )
-    duration = SummaryMetricFamily(
-        "muster_dispatch_jobs_duration_seconds", "Time a receiver took.", labels=_POOL
+    for name, text, stat in _GAUGES:
+        yield gauge(name, text, _POOL, [(pool, stats.get(stat, 0)) for pool, stats in pools])
+    for name, text, stat in _OPTIONAL_GAUGES:
+        known = [(pool, stats[stat]) for pool, stats in pools if stats.get(stat) is not None]
+        yield gauge(name, text, _POOL, known)
+    yield gauge(
+        "muster_dispatch_breakers",
+        "Targets by the state of their circuit breaker.",
+        [*_POOL, "state"],
+        [
+            ([*pool, state], count)
+            for pool, stats in pools
+            for state, count in sorted((stats.get("breakers") or {}).items())
+        ],
     )
-    for pool, stats in pools:
-        duration.add_metric(pool, stats.get("sends", 0), stats.get("seconds", 0.0))
-    yield duration
-    for name, text, stat in _LEVELS:
-        yield _gauge(name, text, pools, stat)
-    yield from _limits(pools)
-    yield _breakers(pools)
-    open_warnings = GaugeMetricFamily(
-        "muster_dispatch_warnings", "Warnings that nobody has acknowledged.", labels=["severity"]
+    yield gauge(
+        "muster_dispatch_warnings",
+        "Warnings that are not acknowledged.",
+        ["severity"],
+        [([severity], count) for severity, count in sorted((warnings or {}).items())],
     )
-    for severity, count in sorted((warnings or {}).items()):
-        open_warnings.add_metric([severity], count)
-    yield open_warnings
-
-
-def _counter(name: str, text: str, pools: Pools, stat: str) -> Metric:
-    family = CounterMetricFamily(name, text, labels=_POOL)
-    for pool, stats in pools:
-        family.add_metric(pool, stats.get(stat, 0))
-    return family
-
-
-def _gauge(name: str, text: str, pools: Pools, stat: str) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=_POOL)
-    for pool, stats in pools:
-        family.add_metric(pool, stats.get(stat, 0))
-    return family
-
-
-def _limits(pools: Pools) -> Iterator[Metric]:
-    rate = GaugeMetricFamily(
-        "muster_dispatch_pool_rate_limit",
-        "Deliveries a minute that a pool may make; no series: as many as there are.",
-        labels=_POOL,
-    )
-    age = GaugeMetricFamily(
-        "muster_dispatch_oldest_head_seconds",
-        "Age of the oldest job that heads a group.",
-        labels=_POOL,
-    )
-    for pool, stats in pools:
-        if stats.get("rate_limit") is not None:
-            rate.add_metric(pool, stats["rate_limit"])
-        if stats.get("oldest_head_age") is not None:
-            age.add_metric(pool, stats["oldest_head_age"])
-    yield rate
-    yield age
-
-
-def _breakers(pools: Pools) -> Metric:
-    family = GaugeMetricFamily(
-        "muster_dispatch_breakers", "Targets by how they are treated.", labels=[*_POOL, "state"]
-    )
-    for pool, stats in pools:
-        for state, count in sorted((stats.get("breakers") or {}).items()):
-            family.add_metric([*pool, state], count)
-    return family

@@ -1,15 +1,16 @@
-"""What one replica counts of events that come in, and of the jobs they make."""
+"""Metrics of event intake and of quotas, counted by one replica."""
 
 from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from telemetry.families import counter
+
 
 class EventMetrics(Collector):
-    """Plain numbers: they are counted for every event."""
+    """Plain numbers, because they are counted for every event."""
 
     def __init__(self, registry: CollectorRegistry, replica: str) -> None:
         self._replica = replica
@@ -20,40 +21,53 @@ class EventMetrics(Collector):
         self.jobs = 0
         self.tasks = 0
         self.filtered: Mapping[str, int] = {}
-        """What filters of subscriptions said of events, counted by them."""
+        """Results of subscriptions' filters; the filters count them."""
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus is told."""
-        taken = CounterMetricFamily(
+        replica = self._replica
+        yield counter(
             "muster_events_posted",
             "Events that were posted: stored, known already, or refused.",
-            labels=["replica", "outcome"],
+            ["replica", "outcome"],
+            [
+                ([replica, "accepted"], self.accepted),
+                ([replica, "duplicate"], self.duplicate),
+                ([replica, "refused"], self.refused),
+            ],
         )
-        taken.add_metric([self._replica, "accepted"], self.accepted)
-        taken.add_metric([self._replica, "duplicate"], self.duplicate)
-        taken.add_metric([self._replica, "refused"], self.refused)
-        yield taken
-        warned = CounterMetricFamily(
+        yield counter(
             "muster_events_warned",
-            "Events that were stored although they do not fit their schema.",
-            labels=["replica"],
+            "Events that were stored although they do not match their schema.",
+            ["replica"],
+            [([replica], self.warned)],
         )
-        warned.add_metric([self._replica], self.warned)
-        yield warned
-        made = CounterMetricFamily(
+        yield counter(
             "muster_dispatch_jobs_created",
             "Dispatch jobs that were stored: EVENT made by events, TASK posted.",
-            labels=["replica", "kind"],
+            ["replica", "kind"],
+            [([replica, "EVENT"], self.jobs), ([replica, "TASK"], self.tasks)],
         )
-        made.add_metric([self._replica, "EVENT"], self.jobs)
-        made.add_metric([self._replica, "TASK"], self.tasks)
-        yield made
-        filtered = CounterMetricFamily(
+        yield counter(
             "muster_events_filtered",
-            "What filters of subscriptions said of events: passes, differs, failed, too_large.",
-            labels=["replica", "judgement"],
+            "Results of subscriptions' filters: passes, differs, failed, too_large.",
+            ["replica", "judgement"],
+            [([replica, result], count) for result, count in self.filtered.items()],
         )
-        for judgement, count in self.filtered.items():
-            filtered.add_metric([self._replica, judgement], count)
-        yield filtered
+
+
+class QuotaMetrics(Collector):
+    """Refusals by quota; the code that refuses counts them."""
+
+    def __init__(self, registry: CollectorRegistry, replica: str) -> None:
+        self._replica = replica
+        self.refused: Mapping[str, int] = {}
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        yield counter(
+            "muster_quota_refused",
+            "Requests refused because a quota of their tenant was used up.",
+            ["replica", "quota"],
+            [([self._replica, quota], count) for quota, count in sorted(self.refused.items())],
+        )

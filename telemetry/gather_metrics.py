@@ -1,17 +1,28 @@
-"""What one replica counts of gathers: how long requests took, and what went out on streams."""
+"""Metrics of gathers: requests and streams of one replica, endings, and calls to resources.
+
+Series that name a resource cover the asking tenant.
+"""
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import Metric
+
+from telemetry.families import Actor, counter, gauge, name_of, of_kind, stats_of, summary
 
 REQUEST_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 27.0, 30.0)
 EVENT_BOUNDS = (0, 1, 2, 3, 4, 6, 10, 20, 50, 100)
 
+_ANSWERS = ("ok", "REJECTED")
+_STATES = (*_ANSWERS, "TIMEOUT", "CONNECTION_CLOSED", "ERROR")
+_ByResource = Mapping[str, Sequence[Mapping[str, Any]]]
+
 
 class GatherMetrics:
-    """Counters of one replica."""
+    """Requests and streams of gathers, counted by one replica."""
 
     def __init__(self, registry: CollectorRegistry, replica: str) -> None:
         labels = ("replica",)
@@ -53,7 +64,6 @@ class GatherMetrics:
 
     @contextlib.contextmanager
     def request(self, strategy: str) -> Iterator[None]:
-        """Measure one request."""
         began = time.perf_counter()
         try:
             yield
@@ -62,7 +72,7 @@ class GatherMetrics:
             self._requests.labels(self._replica, strategy).observe(seconds)
 
     async def stream(self, frames: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        """The same frames, counted."""
+        """Pass frames on and count them."""
         began, events, is_whole = time.perf_counter(), 0, False
         self.streams += 1
         self._active.inc()
@@ -79,3 +89,128 @@ class GatherMetrics:
             self._events.observe(events)
             if not is_whole:
                 self._disconnects.inc()
+
+
+def gather_families(actors: Sequence[Actor], tenant: int | None) -> Iterator[Metric]:
+    shards, pools = of_kind(actors, "shard"), of_kind(actors, "pool")
+    yield from _endings(shards)
+    yield from _answers(_rows(shards, tenant, ("gathers", "resources")))
+    yield from _calls(_rows(pools, tenant, ("resources",)))
+    yield gauge(
+        "muster_calls_under_way",
+        "Calls that a pool is making.",
+        ["pool"],
+        [([name_of(pool)], stats_of(pool).get("under_way", 0)) for pool in pools],
+    )
+
+
+def resources_up(actors: Sequence[Actor], tenant: int | None) -> dict[str, bool]:
+    """Return which resources answered their latest calls; None means those of all tenants."""
+    found: dict[str, bool] = {}
+    for actor in of_kind(actors, "pool"):
+        for row in stats_of(actor).get("resources", ()):
+            if row.get("up") is not None and tenant in {None, row["tenant"]}:
+                name = row["name"] if tenant is not None else f"{row['tenant']}/{row['name']}"
+                found[name] = row["up"]
+    return found
+
+
+def gathers_processed(actors: Sequence[Actor]) -> int:
+    """Count the gathers that have ended since the shards started."""
+    ended = (stats_of(actor).get("gathers", {}).get("ended", {}) for actor in actors)
+    return sum(sum(counts.values()) for counts in ended)
+
+
+def _endings(shards: Sequence[Actor]) -> Iterator[Metric]:
+    gathers = [(name_of(shard), stats_of(shard).get("gathers", {})) for shard in shards]
+    yield counter(
+        "muster_gathers_ended",
+        "Gathers that ended: full, partial, empty or cancelled.",
+        ["shard", "completeness"],
+        [
+            ([shard, completeness], count)
+            for shard, stats in gathers
+            for completeness, count in sorted(stats.get("ended", {}).items())
+        ],
+    )
+    yield counter(
+        "muster_gather_late_callbacks",
+        "Callbacks that came after the deadline.",
+        ["shard"],
+        [([shard], stats.get("late", 0)) for shard, stats in gathers],
+    )
+
+
+def _answers(resources: _ByResource) -> Iterator[Metric]:
+    counts = {
+        name: {state: sum(int(row.get(state, 0)) for row in rows) for state in _STATES}
+        for name, rows in sorted(resources.items())
+    }
+    yield counter(
+        "muster_gather_outcomes",
+        "How resources answered, by callback or directly, or how they failed to.",
+        ["resource", "state"],
+        [([name, state], count) for name, by in counts.items() for state, count in by.items()],
+    )
+    yield summary(
+        "muster_gather_answer_seconds",
+        "Time from the request to a resource's answer (ok or REJECTED), by callback or directly.",
+        ["resource"],
+        [
+            (
+                [name],
+                sum(by[state] for state in _ANSWERS),
+                sum(row.get("seconds", 0.0) for row in resources[name]),
+            )
+            for name, by in counts.items()
+        ],
+    )
+
+
+def _calls(resources: _ByResource) -> Iterator[Metric]:
+    calls = {
+        name: {
+            state: sum(row["calls"].get(state, 0) for row in rows)
+            for state in sorted({state for row in rows for state in row["calls"]})
+        }
+        for name, rows in sorted(resources.items())
+    }
+    yield counter(
+        "muster_calls",
+        "Calls to resources by how they went.",
+        ["resource", "state"],
+        [([name, state], count) for name, by in calls.items() for state, count in by.items()],
+    )
+    yield summary(
+        "muster_call_seconds",
+        "Time a resource took to answer a call.",
+        ["resource"],
+        [
+            ([name], sum(by.values()), sum(row["seconds"] for row in resources[name]))
+            for name, by in calls.items()
+        ],
+    )
+    known = {
+        name: [row["up"] for row in resources[name] if row["up"] is not None] for name in calls
+    }
+    yield gauge(
+        "muster_resource_up",
+        "1 if most of the latest calls were answered.",
+        ["resource"],
+        [([name], int(all(ups))) for name, ups in known.items() if ups],
+    )
+
+
+def _rows(
+    actors: Sequence[Actor], tenant: int | None, path: tuple[str, ...]
+) -> dict[str, list[Mapping[str, Any]]]:
+    """Find the stats of one tenant's resources, by name."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for actor in actors:
+        rows: Any = stats_of(actor)
+        for part in path:
+            rows = rows.get(part, {})
+        for row in rows or ():
+            if row["tenant"] == tenant:
+                found.setdefault(row["name"], []).append(row)
+    return found

@@ -1,17 +1,19 @@
-"""What one replica counts of each HTTP request. Plain numbers: it is done for every event."""
+"""Metrics of HTTP requests: plain numbers, because they are counted for every request."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from telemetry.families import counter
 
 BOUNDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class _Times:
-    """How long the requests of one route took: how many up to each bound, and all seconds."""
+    """Durations of one route: the requests up to each bound, and the sum in seconds."""
 
     __slots__ = ("counts", "seconds")
 
@@ -29,7 +31,7 @@ class HttpMetrics(Collector):
         self._times: dict[str, _Times] = {}
 
     def observe(self, method: str, route: str, status: int, seconds: float | None) -> None:
-        """Count one answered request; None for one that was held open on purpose."""
+        """Count one answered request; `seconds` is None if it was held open on purpose."""
         key = (method, route, status)
         self._requests[key] = self._requests.get(key, 0) + 1
         times = self._times.get(route)
@@ -40,15 +42,15 @@ class HttpMetrics(Collector):
             times.seconds += seconds
 
     def collect(self) -> Iterator[Metric]:
-        """Both as Prometheus wants them."""
-        requests = CounterMetricFamily(
+        yield counter(
             "muster_http_requests",
             "HTTP requests by route and status.",
-            labels=["replica", "method", "route", "status"],
+            ["replica", "method", "route", "status"],
+            [
+                ([self._replica, method, route, str(status)], count)
+                for (method, route, status), count in self._requests.items()
+            ],
         )
-        for (method, route, status), count in self._requests.items():
-            requests.add_metric([self._replica, method, route, str(status)], count)
-        yield requests
         seconds = HistogramMetricFamily(
             "muster_http_request_seconds",
             "Time from request to the last byte of the answer, streams left out.",
@@ -61,7 +63,7 @@ class HttpMetrics(Collector):
 
 
 def cumulative(bounds: Sequence[float], counts: Sequence[float]) -> list[tuple[str, float]]:
-    """Prometheus wants each bucket to include the smaller ones, and the last to have them all."""
+    """Make buckets that include the smaller ones, as Prometheus wants them."""
     total, buckets = 0.0, []
     for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
         total += count

@@ -1,32 +1,35 @@
-"""What Prometheus is told: the shards' own numbers, a census of the rows, and this replica's HTTP.
+"""The metrics page of one replica: numbers of all actors, of stored rows, and of this replica.
 
-Shard counters come from the supervisor's report and are the same whichever replica is asked. HTTP
-counters belong to one replica, so they carry its name.
+Numbers of actors come from the supervisor's report and are the same on every replica. Counters of
+a replica carry its name.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    SummaryMetricFamily,
-)
+from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from telemetry.denials import Denials
 from telemetry.dispatch_metrics import dispatch_families
-from telemetry.event_metrics import EventMetrics
-from telemetry.gather_families import gather_families
-from telemetry.gather_metrics import GatherMetrics
+from telemetry.event_metrics import EventMetrics, QuotaMetrics
+from telemetry.families import (
+    Actor,
+    counter,
+    from_stats,
+    gauge,
+    name_of,
+    of_kind,
+    stats_of,
+    summary,
+)
+from telemetry.gather_metrics import GatherMetrics, gather_families
 from telemetry.http_metrics import HttpMetrics, cumulative
 from telemetry.kafka_metrics import PartitionLag, kafka_events_received, kafka_families
-from telemetry.quota_metrics import QuotaMetrics
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -39,9 +42,9 @@ Stats = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """Everything that is not counted in this process; None is what could not be read."""
+    """Numbers that are not counted in this process; None could not be read."""
 
-    actors: tuple[Mapping[str, Any], ...] = ()
+    actors: tuple[Actor, ...] = ()
     waits: Mapping[str, int] | None = None
     inbox: Mapping[tuple[str, str], int] | None = None
     # Of the asking tenant, because they name topics.
@@ -54,7 +57,7 @@ class MetricsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """A counter of the shards: its name, its help, and which stat goes under which label value."""
+    """A counter of the shards: each of its stats becomes a label value."""
 
     name: str
     help: str
@@ -63,7 +66,7 @@ class _Count:
     prefix: str = ""
 
 
-_COUNTS = (
+_SHARD_COUNTERS = (
     _Count("muster_waits_registered", "Waits that were registered.", ("registered",)),
     _Count(
         "muster_events",
@@ -96,21 +99,21 @@ _COUNTS = (
     _Count("muster_rows_refused", "Changes that Postgres will never take.", ("rows_refused",)),
 )
 
-_LEVELS = (
+_SHARD_GAUGES = (
     ("muster_hot_correlations", "Correlations in a shard's memory.", "hot"),
     ("muster_pending_messages", "Messages that wait for a shard's next flush.", "pending"),
 )
 
 
 class Metrics:
-    """One replica's registry."""
+    """The registry of one replica."""
 
     def __init__(self, replica: str) -> None:
         # By path and verdict. Plain numbers: this is counted for every event.
         self._arrivals: dict[tuple[str, str], int] = {}
         self.denials = Denials(replica)
         self._shards = _SnapshotCollector(replica, self._arrivals, self.denials)
-        # Work of this replica, and for how many seconds it has not got on.
+        # Seconds without progress, for each kind of work of this replica.
         self.stalled: Mapping[str, Callable[[], float]] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self._shards)
@@ -143,7 +146,6 @@ class Metrics:
         self._shed.labels(self._replica).inc()
 
     def render(self, snapshot: MetricsSnapshot, *, requests: int, streams: int) -> bytes:
-        """The whole page for Prometheus."""
         self._shards.snapshot = snapshot
         self._shards.stalled = {work: seconds() for work, seconds in self.stalled.items()}
         self._in_flight.labels(self._replica, "request").set(requests)
@@ -152,7 +154,7 @@ class Metrics:
 
 
 class _SnapshotCollector(Collector):
-    """Turns the latest snapshot into metric families."""
+    """Makes metric families of the latest snapshot."""
 
     def __init__(
         self, replica: str, arrivals: Mapping[tuple[str, str], int], denials: Denials
@@ -164,19 +166,15 @@ class _SnapshotCollector(Collector):
         self._arrivals = arrivals
 
     def collect(self) -> Iterator[Metric]:
-        yield from _census(self.snapshot)
+        yield from _stored_rows(self.snapshot)
         yield from _actors(self.snapshot.actors)
         own = {"name": self._replica, "kind": "ingress", "stalled": self.stalled}
         yield _stalled([*self.snapshot.actors, own])
-        shards = [
-            (str(actor["name"]), actor.get("stats") or {})
-            for actor in self.snapshot.actors
-            if actor.get("kind") == "shard"
-        ]
-        for count in _COUNTS:
+        actors = of_kind(self.snapshot.actors, "shard")
+        shards = [(name_of(actor), stats_of(actor)) for actor in actors]
+        for count in _SHARD_COUNTERS:
             yield _counter(count, shards)
-        for name, text, stat in _LEVELS:
-            yield _gauge(name, text, shards, stat)
+        yield from from_stats(gauge, _SHARD_GAUGES, "shard", actors)
         yield from _times(shards)
         yield self._by_path()
         snapshot = self.snapshot
@@ -186,93 +184,84 @@ class _SnapshotCollector(Collector):
         yield from dispatch_families(snapshot.actors, snapshot.tenant, snapshot.warnings)
 
     def _by_path(self) -> Metric:
-        family = CounterMetricFamily(
+        http = [([self._replica, *key], count) for key, count in sorted(self._arrivals.items())]
+        kafka = [
+            ([actor, "kafka", verdict], count)
+            for actor, verdict, count in kafka_events_received(self.snapshot.actors)
+        ]
+        return counter(
             "muster_arrivals",
-            "Events by who took them, the path they came by and their verdict.",
-            labels=["receiver", "path", "verdict"],
+            "Events by receiver, path and verdict.",
+            ["receiver", "path", "verdict"],
+            [*http, *kafka],
         )
-        for (path, verdict), count in sorted(self._arrivals.items()):
-            family.add_metric([self._replica, path, verdict], count)
-        for actor, verdict, count in kafka_events_received(self.snapshot.actors):
-            family.add_metric([actor, "kafka", verdict], count)
-        return family
 
 
-def _census(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    active = GaugeMetricFamily("muster_active_waits", "Waits that have not ended.")
-    if snapshot.waits is not None:
-        active.add_metric([], snapshot.waits.get("waiting", 0))
-    yield active
-    kept = GaugeMetricFamily("muster_waits", "Waits that are kept, by status.", labels=["status"])
-    for status, waits in sorted((snapshot.waits or {}).items()):
-        kept.add_metric([status], waits)
-    yield kept
-    inbox = GaugeMetricFamily(
-        "muster_inbox_events", "Events in the inbox.", labels=["verdict", "reason"]
-    )
-    for (verdict, reason), events in sorted((snapshot.inbox or {}).items()):
-        inbox.add_metric([verdict, reason], events)
-    yield inbox
+def _stored_rows(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    waits, inbox = snapshot.waits, snapshot.inbox or {}
+    active = [] if waits is None else [((), waits.get("waiting", 0))]
+    yield gauge("muster_active_waits", "Waits that have not ended.", (), active)
+    by_status = [([status], count) for status, count in sorted((waits or {}).items())]
+    yield gauge("muster_waits", "Waits that are stored, by status.", ["status"], by_status)
+    by_verdict = [(pair, count) for pair, count in sorted(inbox.items())]
+    yield gauge("muster_inbox_events", "Events in the inbox.", ["verdict", "reason"], by_verdict)
 
 
-def _actors(actors: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
-    up = GaugeMetricFamily("muster_actor_up", "1 if the actor answers.", labels=["actor", "kind"])
-    restarts = CounterMetricFamily(
-        "muster_actor_restarts", "How often the actor came back.", labels=["actor", "kind"]
-    )
-    for actor in actors:
-        labels = [str(actor.get("name", "")), str(actor.get("kind", ""))]
-        up.add_metric(labels, 1 if actor.get("alive") else 0)
-        restarts.add_metric(labels, actor.get("restarts", 0))
-    yield up
-    yield restarts
+def _actors(actors: Sequence[Actor]) -> Iterator[Metric]:
+    labels = ["actor", "kind"]
+    named = [([name_of(actor), str(actor.get("kind", ""))], actor) for actor in actors]
+    up = [(values, int(bool(actor.get("alive")))) for values, actor in named]
+    yield gauge("muster_actor_up", "1 if the actor answers.", labels, up)
+    restarts = [(values, actor.get("restarts", 0)) for values, actor in named]
+    yield counter("muster_actor_restarts", "Restarts of the actor.", labels, restarts)
 
 
-def _stalled(actors: Iterable[Mapping[str, Any]]) -> Metric:
-    family = GaugeMetricFamily(
+def _stalled(actors: Iterable[Actor]) -> Metric:
+    return gauge(
         "muster_stalled_seconds",
         "For how long work has been waiting without any of it getting done; 0 without any.",
-        labels=["actor", "kind", "work"],
+        ["actor", "kind", "work"],
+        [
+            ([name_of(actor), str(actor.get("kind", "")), work], seconds)
+            for actor in actors
+            for work, seconds in (actor.get("stalled") or {}).items()
+        ],
     )
-    for actor in actors:
-        for work, seconds in (actor.get("stalled") or {}).items():
-            family.add_metric([str(actor["name"]), str(actor.get("kind", "")), work], seconds)
-    return family
 
 
 def _counter(count: _Count, shards: list[tuple[str, Stats]]) -> Metric:
+    rows = [
+        ([shard, stat.removeprefix(count.prefix)] if count.label else [shard], stats.get(stat, 0))
+        for shard, stats in shards
+        for stat in count.stats
+    ]
     labels = ["shard", count.label] if count.label else ["shard"]
-    family = CounterMetricFamily(count.name, count.help, labels=labels)
-    for shard, stats in shards:
-        for stat in count.stats:
-            values = [shard, stat.removeprefix(count.prefix)] if count.label else [shard]
-            family.add_metric(values, stats.get(stat, 0))
-    return family
-
-
-def _gauge(name: str, text: str, shards: list[tuple[str, Stats]], stat: str) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["shard"])
-    for shard, stats in shards:
-        family.add_metric([shard], stats.get(stat, 0))
-    return family
+    return counter(count.name, count.help, labels, rows)
 
 
 def _times(shards: list[tuple[str, Stats]]) -> Iterator[Metric]:
-    waited = SummaryMetricFamily(
-        "muster_wait_seconds", "How long ended waits had waited.", labels=["shard"]
+    yield summary(
+        "muster_wait_seconds",
+        "How long ended waits had waited.",
+        ["shard"],
+        [
+            (
+                [shard],
+                sum(value for name, value in stats.items() if name.startswith("ended_")),
+                stats.get("wait_seconds_sum", 0.0),
+            )
+            for shard, stats in shards
+        ],
     )
-    rows = SummaryMetricFamily("muster_flush_rows", "Rows per flush.", labels=["shard"])
+    yield summary(
+        "muster_flush_rows",
+        "Rows per flush.",
+        ["shard"],
+        [([shard], stats.get("flushes", 0), stats.get("flush_rows", 0)) for shard, stats in shards],
+    )
     flush = HistogramMetricFamily("muster_flush_seconds", "Time per flush.", labels=["shard"])
     for shard, stats in shards:
-        ended = sum(value for name, value in stats.items() if name.startswith("ended_"))
-        waited.add_metric([shard], ended, stats.get("wait_seconds_sum", 0.0))
-        rows.add_metric([shard], stats.get("flushes", 0), stats.get("flush_rows", 0))
-        flush.add_metric([shard], _buckets(stats), stats.get("flush_seconds_sum", 0.0))
-    yield waited
-    yield rows
+        counts = stats.get("flush_seconds_buckets") or [0] * (len(FLUSH_BOUNDS) + 1)
+        buckets = cumulative(FLUSH_BOUNDS, counts)
+        flush.add_metric([shard], buckets, stats.get("flush_seconds_sum", 0.0))
     yield flush
-
-
-def _buckets(stats: Stats) -> list[tuple[str, float]]:
-    counts = stats.get("flush_seconds_buckets") or [0] * (len(FLUSH_BOUNDS) + 1)
-    return cumulative(FLUSH_BOUNDS, counts)

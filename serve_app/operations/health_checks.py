@@ -19,7 +19,7 @@ from storage.postgres.clock import read_clock
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.postgres.schema_check import SchemaMismatchError
-from telemetry.gather_families import gathers_processed, resources_up
+from telemetry.gather_metrics import gathers_processed, resources_up
 
 HEALTH_TTL = 1.0
 MAX_STALLS_SHOWN = 5

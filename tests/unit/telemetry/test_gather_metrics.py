@@ -7,8 +7,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
-from telemetry.gather_families import gather_families, gathers_processed, resources_up
-from telemetry.gather_metrics import GatherMetrics
+from telemetry.gather_metrics import (
+    GatherMetrics,
+    gather_families,
+    gathers_processed,
+    resources_up,
+)
 
 FRAME = b"id: 1\nevent: callback\ndata: {}\n\n"
 REPLICA = {"replica": "r-1"}
