@@ -16,13 +16,12 @@ help: ## Print this help
 run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (Ctrl-C stops it)
 	@$(PY) -m cli.main up
 
-# The longest first: whoever is done first takes the next.
-SIDE_BY_SIDE := $(MAKE) --no-print-directory --output-sync=target
+# Two at a time, the longest first: whichever core is done first takes the next.
+SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
 
 test: kafka-jars chromium ## Everything CI runs: checks, then every test
-	@$(SIDE_BY_SIDE) -j2 check test-core test-units test-edges
-	@# One more than there are cores: tests of instances wait as much as they work.
-	@$(SIDE_BY_SIDE) -j3 test-product test-instances test-kafka test-parts test-clusters test-faults
+	@$(SIDE_BY_SIDE) check test-core test-units test-edges
+	@$(SIDE_BY_SIDE) test-product test-instances test-kafka test-parts test-clusters test-faults
 
 # Whatever comes: counting lines takes longer there than all the rest, and finds no other ones.
 HOSTILE := tests/unit/core/test_hostile_events.py tests/unit/core/test_hostile_names.py
@@ -53,17 +52,14 @@ OWN_INSTANCE := $(OWN_INSTANCE:%=tests/acceptance/%)
 # The last of these tests ends the instance.
 MORTAL       := tests/chaos/test_local.py tests/acceptance/operations/test_faults.py
 ELSEWHERE    := $(WITH_KAFKA) $(OWN_INSTANCE) $(MORTAL)
-# The one test among them that breaks nothing and needs the instance that the others share.
-CROWD        := tests/acceptance/gathers/test_gather_faults.py::test_five_hundred_at_once_all_end_right_and_the_metrics_agree
-
 test-product: $(VENV)/.installed
-	$(PY) -m pytest tests/acceptance tests/ui $(ELSEWHERE:%=--ignore=%) $(CROWD)
+	$(PY) -m pytest tests/acceptance tests/ui $(ELSEWHERE:%=--ignore=%)
 
 test-kafka: $(VENV)/.installed
 	$(PY) -m pytest $(WITH_KAFKA)
 
 test-instances: $(VENV)/.installed
-	$(PY) -m pytest $(OWN_INSTANCE) --deselect=$(CROWD)
+	$(PY) -m pytest $(OWN_INSTANCE)
 
 test-parts: $(VENV)/.installed
 	$(PY) -m pytest tests/contract tests/integration tests/simulation

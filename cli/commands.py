@@ -1,6 +1,5 @@
 """The commands of `muster`, in the order in which its help lists them."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -190,6 +189,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # noqa: PLC0415  slow, and seldom asked for
+
         print(f"muster {version('muster')}")
         raise typer.Exit
 

@@ -37,7 +37,10 @@ def serve(node: RayNode, application: Any, *, probe: str) -> None:
     target = ray_serve.RunTarget(
         target=application, name=APPLICATION, route_prefix="/", logging_config=QUIET_LOGGING
     )
-    ray_serve.run_many([target], wait_for_applications_running=False)
+    # The application is deployed by then; Serve gives its proxies a minute to say that they serve,
+    # which is for the probe to find out.
+    with suppress(TimeoutError):
+        ray_serve.run_many([target], wait_for_applications_running=False)
     _finish(proxies, deadline)
     host, port = node.options.host, node.options.port
     failing = Seldom(_raise_if_failed)
