@@ -28,8 +28,7 @@ from serve_app.events import event_type_sync, event_types, events, schemas
 from serve_app.gathers import gathers, journals, resources
 from serve_app.http import openapi, problems
 from serve_app.http.aliases import alias_routes
-from serve_app.http.fast_path import FastPath, fast_routes
-from serve_app.http.raw_route import RawRoute
+from serve_app.http.raw_route import FastPath, RawRoute, fast_routes
 from serve_app.http.router import HttpRouter
 from serve_app.kafka import dead_letters, kafka
 from serve_app.limits.load_limiter import LoadLimiter
@@ -49,7 +48,7 @@ from services.shared.process import freeze_gc
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics
 
-OpenGateway = Callable[[], Awaitable[ActorClient]]
+OpenClient = Callable[[], Awaitable[ActorClient]]
 
 # Routes are tried in this order: the busiest first.
 _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
@@ -121,18 +120,18 @@ class Api(FastAPI):
 
 
 def create_app(
-    open_gateway: OpenGateway,
+    open_client: OpenClient,
     config: Config,
     options: IngressOptions | None = None,
     replica_name: str = "ingress",
 ) -> Api:
-    """Make the app. The gateway is opened when the app starts, in the loop that serves requests."""
+    """Make the app. The client is opened when the app starts, in the loop that serves requests."""
     limits = options or IngressOptions()
     gate, counters = LoadLimiter(limits), Metrics(replica_name)
 
     @asynccontextmanager
     async def lifespan(app: Api) -> AsyncIterator[None]:
-        app.replica = Replica(await open_gateway(), limits, gate, counters)
+        app.replica = Replica(await open_client(), limits, gate, counters)
         await app.replica.start()
         freeze_gc()
         try:

@@ -24,7 +24,6 @@ from serve_app.limits.load_limiter import LoadLimiter
 from serve_app.operations.cluster_stats import ClusterStats, RateMeter
 from serve_app.operations.health_checks import Health
 from serve_app.streams.hub import StreamHub
-from serve_app.waits.intake import EventIntake
 from serve_app.waits.registration import WaitRegistrar
 from services.access.count_quotas import CountQuotas
 from services.access.quota_monitor import QuotaWatch, usage_source
@@ -45,8 +44,7 @@ from services.shared.ids import IdGenerator, IdLeases
 from services.shared.listings import Listings
 from services.shared.process import new_turn_id
 from services.waits.completion_topics import CompletionTopics
-from services.waits.correlation_resolver import CorrelationResolver
-from services.waits.id_fields import IdFieldRegistry
+from services.waits.intake import CorrelationResolver, EventIntake, IdFieldRegistry
 from services.waits.wait_topics import WaitTopics
 from settings.ingress import IngressOptions
 from storage.access import keys as access
@@ -74,42 +72,49 @@ class Replica:
     """The parts that routes call. Made in the event loop that serves the requests."""
 
     def __init__(
-        self, gateway: ActorClient, options: IngressOptions, gate: LoadLimiter, metrics: Metrics
+        self, client: ActorClient, options: IngressOptions, gate: LoadLimiter, metrics: Metrics
     ) -> None:
-        self.gateway = gateway
-        self.config = gateway.config
+        self.client = client
+        self.config = client.config
         self.options = options
         self.gate = gate
         self.metrics = metrics
-        patience = gateway.config.request_timeout
-        self.database = Database(gateway.pool, patience)
+        patience = client.config.request_timeout
+        self.database = Database(client.pool, patience)
         self.listings = Listings(
-            Database(gateway.listing_pool, patience), LISTING_CONNECTIONS, patience
+            Database(client.listing_pool, patience), LISTING_CONNECTIONS, patience
         )
-        self.new_id = IdGenerator(IdLeases(gateway.pool, "ingress"), gateway.clock.now)
+        self.new_id = IdGenerator(IdLeases(client.pool, "ingress"), client.clock.now)
         bound = self.database.bind
         # When a key was last used is not worth waiting for.
-        touch = partial(access.touch_keys, gateway.pool)
+        touch = partial(access.touch_keys, client.pool)
         self.keys = ApiKeyVerifier(bound(access.find_key), bound(access.live_prefixes), touch)
         secrets = bound(access.signing_secrets)
         self.tokens = {purpose: TokenSigner(secrets, purpose) for purpose in (CALLBACK, STREAM)}
         profiles = IdFieldRegistry(bound(access.list_profiles), bound(access.create_profile))
         self.usage = UsageCounter()
-        self._usage_writer = UsageWriter(self.usage, partial(usage.add, gateway.pool))
-        self.quotas = QuotaWatch(gateway.config.quotas, usage_source(gateway.pool, gateway.config))
+        self._usage_writer = UsageWriter(self.usage, partial(usage.add, client.pool))
+        self.quotas = QuotaWatch(client.config.quotas, usage_source(client.pool, client.config))
         refused = metrics.quotas.refused = self.quotas.refused
-        self.count_quotas = CountQuotas(self.database, gateway.config.quotas, refused)
-        self.intake = EventIntake(gateway, self.database, profiles, self.usage)
-        named = WaitTopics(self._name_topics, gateway.clock.now)
+        self.count_quotas = CountQuotas(self.database, client.config.quotas, refused)
+        self.intake = EventIntake(
+            self.database,
+            profiles,
+            now=client.clock.now,
+            new_turn_id=new_turn_id,
+            early_ttl=client.config.early_ttl,
+            usage=self.usage,
+        )
+        named = WaitTopics(self._name_topics, client.clock.now)
         # Tenants keep their names: asked for once.
         slugs = Cache(bound(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
-        told = CompletionTopics(gateway.config.kafka, slugs.get)
-        self.registrar = WaitRegistrar(gateway, profiles, named, told, self.tokens[CALLBACK])
-        self.hub = StreamHub(gateway, options.heartbeat)
-        self.gather_service = GatherService(gateway, self.database, self.tokens)
-        self.cluster_stats = ClusterStats(gateway)
-        self.health = Health(gateway, self.cluster_stats, lambda: metrics.gathers.streams)
-        self.kafka = KafkaStatusReader(gateway.config.kafka, self.cluster_stats, self.database)
+        told = CompletionTopics(client.config.kafka, slugs.get)
+        self.registrar = WaitRegistrar(client, profiles, named, told, self.tokens[CALLBACK])
+        self.hub = StreamHub(client, options.heartbeat)
+        self.gather_service = GatherService(client, self.database, self.tokens)
+        self.cluster_stats = ClusterStats(client)
+        self.health = Health(client, self.cluster_stats, lambda: metrics.gathers.streams)
+        self.kafka = KafkaStatusReader(client.config.kafka, self.cluster_stats, self.database)
         self.redrive = self._make_redrive(profiles)
         self.event_validator = EventValidator(
             bound(event_types.read),
@@ -133,14 +138,14 @@ class Replica:
         self.event_intake = CloudEventIntake(
             self.event_validator,
             self.events,
-            gateway.send_many,
+            client.send_many,
             new_turn_id,
             metrics,
             self.config.request_timeout,
         )
-        self.pool_notifier = PoolNotifier(gateway.ask_pool)
+        self.pool_notifier = PoolNotifier(client.ask_pool)
         self.dispatch = DispatchStatusReader(
-            self.cluster_stats, self.database, gateway.ask_pool, gateway.clock.now
+            self.cluster_stats, self.database, client.ask_pool, client.clock.now
         )
         self.flush_rate = RateMeter()
         self._tasks = (
@@ -152,7 +157,7 @@ class Replica:
         )
 
     def _make_warnings(self) -> WarningWriter:
-        write = partial(warnings.warn, self.gateway.pool)
+        write = partial(warnings.warn, self.client.pool)
         return WarningWriter(
             write, lambda: map(oversized_event_warning, filter_counters.oversized().items())
         )
@@ -162,7 +167,7 @@ class Replica:
             dsn=self.config.dsn, name="events", statement_timeout=self.config.request_timeout
         )
         bounds = EventWriterLimits(patience=self.config.request_timeout)
-        hand_over = self.gateway.notify_pools
+        hand_over = self.client.notify_pools
         return EventWriter(
             EventStore(options, self.usage),
             self.subscription_cache,
@@ -175,9 +180,9 @@ class Replica:
     def _make_redrive(self, profiles: IdFieldRegistry) -> Redrive:
         deps = IngestDeps(
             resolver=CorrelationResolver(profiles, self.database.bind(waits.load_waits)),
-            send_many=self.gateway.send_many,
-            store=RedriveStore(self.gateway.pool, self.config.early_ttl, self.usage),
-            now=self.gateway.clock.now,
+            send_many=self.client.send_many,
+            store=RedriveStore(self.client.pool, self.config.early_ttl, self.usage),
+            now=self.client.clock.now,
             chance=random.random,
             new_turn_id=new_turn_id,
         )
@@ -187,7 +192,7 @@ class Replica:
     async def start(self) -> None:
         """What has to be asked of Postgres before the first request, if it is there."""
         with suppress(*SERVER_ERRORS):
-            await keys.check(self.gateway.pool)
+            await keys.check(self.client.pool)
         await self.new_id.start()
 
     async def close(self) -> None:
@@ -203,7 +208,7 @@ class Replica:
         self.event_validator.close()
         await self.hub.close()
         await self.pool_notifier.close()
-        await self.gateway.close()
+        await self.client.close()
 
     async def _write_used_forever(self) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""The Serve deployment: one replica is one event loop with one gateway and one FastAPI app."""
+"""The Serve deployment: one replica is one event loop with one client and one FastAPI app."""
 
 import sys
 from functools import partial

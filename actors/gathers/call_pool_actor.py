@@ -12,7 +12,7 @@ import structlog
 
 from actors.gathers.admission import CallPoolLimits
 from actors.gathers.call_pool import CallPool
-from actors.messaging.router import Router
+from actors.messaging.shard_client import ShardClient
 from actors.runtime.actor import Process
 from actors.runtime.directory import Directory
 from actors.runtime.names import call_pool_name
@@ -104,7 +104,7 @@ class PoolActor:
         await sync_until_done(self._environment.clock, self._database)
         outbound = HttpClient(CallPolicy(config.call_networks, config.call_ports), config.max_body)
         await contextlib.AsyncExitStack().enter_async_context(outbound)
-        router = Router(config, Directory(config).handle_batch)
+        router = ShardClient.open(config, Directory(config))
         bounds = CallPoolLimits(
             places=config.call_limit, queue=config.call_queue, budget=config.call_budget
         )

@@ -13,7 +13,7 @@ from actors.kafka.client import describe_error
 from actors.kafka.counters import IngestCounters
 from actors.kafka.dead_letter_topic import DeadLetterTopic
 from actors.kafka.reader import KafkaReader
-from actors.messaging.router import Router
+from actors.messaging.shard_client import ShardClient
 from actors.runtime.actor import Process
 from actors.runtime.directory import Directory
 from core.kafka.message import KafkaMessage
@@ -28,8 +28,7 @@ from services.access.usage_writer import UsageWriter
 from services.kafka.ingest import Ingest, IngestDeps
 from services.kafka.ingest_store import PostgresIngestStore
 from services.shared.process import freeze_gc, new_turn_id, sync_until_done
-from services.waits.correlation_resolver import CorrelationResolver
-from services.waits.id_fields import IdFieldRegistry
+from services.waits.intake import CorrelationResolver, IdFieldRegistry
 from storage.access import keys, usage
 from storage.kafka import named_topics
 from storage.operations import warnings
@@ -138,7 +137,7 @@ class KafkaIngestActor:
         profiles = IdFieldRegistry(
             partial(keys.list_profiles, self._pool), partial(keys.create_profile, self._pool)
         )
-        router = Router(self._config, Directory(self._config).handle_batch)
+        router = ShardClient.open(self._config, Directory(self._config))
         return IngestDeps(
             resolver=CorrelationResolver(profiles, partial(waits.load_waits, self._pool)),
             send_many=router.send_many,

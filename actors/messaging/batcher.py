@@ -1,75 +1,162 @@
-"""One sender per target: while calls are under way the next one gathers. No timers.
+"""Batches messages to one actor: while calls are under way, the next batch gathers. No timers.
 
 Two calls may be under way: while one is being committed, the other is being decided. A caller that
-needs an order waits for its answer first; between callers there is none.
+needs an order waits for its reply first; between callers there is none.
 
-A call is answered as a whole. So where several tenants send, each call of those who send much is
-short and one tenant's, by turns, and what the others send goes past them in calls of its own.
+A call is answered as a whole. Where several tenants send, each call therefore carries one tenant's
+messages, is short, and tenants take turns; light requests travel in calls of their own.
 """
 
 import asyncio
 import contextlib
 import sys
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from actors.messaging.pending import TenantLoads
-from actors.messaging.send_queue import SendQueue, SendRequest
 from core.shared.errors import OverloadedError, UnavailableError
 from core.shared.tenant_share import SharedLimit
-from core.waits.messages import decode_replies, encode_batch
+from core.waits.messages import Offer, Register, Reply, WaitMessage, decode_replies, encode_batch
 
-_ALL_TENANTS = 0
 CallActor: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
+_ALL_TENANTS = 0
+# About what a message takes beside what it carries.
+MESSAGE_BYTES = 300
 MAX_CALLS_UNDER_WAY = 2
 # A call costs more than what is in it: a second one beside the first must carry this much.
 MIN_EXTRA_CALL_MESSAGES = 64
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
-# A parcel travels whole; what is heavier becomes several.
+# A request travels whole; a heavier one is split.
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 QUEUE_BYTES = 128 * 1024 * 1024
-# What a call carries where several tenants send, or one parcel: a shard takes a call in one go.
+# A shard handles a call in one go, so where several tenants send, a call carries at most this
+# much, or one request.
 MESSAGES_BESIDE_OTHERS = 128
 BYTES_BESIDE_OTHERS = 512 * 1024
-# There, a parcel up to this size goes past the larger ones, unless its tenant has so many waiting.
+# There, a request up to this size overtakes larger ones, unless its tenant has so many queued.
 LIGHT_MESSAGES = 16
 LIGHT_BYTES = 16 * 1024
 LIGHT_QUEUED = 64
-# A tenant's first ones go at once, the next ones gather until those are answered.
+# A tenant's first light requests leave at once, the next ones gather until those are answered.
 LIGHT_FIRST = 4
 LIGHT_CALLS = 16
-# When no call has begun for so long, those under way hang, and one more is tried.
+# When no call has begun for so many seconds, those under way hang, and one more is tried.
 HANGS_AFTER = 1.0
 MAX_CALLS = 20
 
 
+def weigh(messages: Sequence[WaitMessage]) -> int:
+    """Estimate the bytes that messages take in memory."""
+    offered = [len(message.payload) for message in messages if isinstance(message, Offer)]
+    size = sum(offered) + MESSAGE_BYTES * len(messages)
+    if len(offered) < len(messages):
+        registered = (message for message in messages if isinstance(message, Register))
+        size += sum([len(message.spec) + len(message.asked) for message in registered])
+    return size
+
+
+class SendRequest:
+    """Messages of one caller to one actor, and the future of their replies.
+
+    They count as those of the first message's tenant: only the product itself mixes tenants.
+    """
+
+    __slots__ = ("future", "messages", "tenant", "weight")
+
+    def __init__(self, messages: list[WaitMessage]) -> None:
+        self.messages = messages
+        self.tenant = messages[0].address.tenant
+        self.weight = weigh(messages)
+        self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+
+    def abandon(self) -> None:
+        """Stop waiting, whether the request was answered or not."""
+        if not self.future.cancel() and not self.future.cancelled():
+            self.future.exception()  # else asyncio complains that nobody looked
+
+    def fail(self, error: Exception) -> None:
+        if not self.abandoned:
+            self.future.set_exception(error)
+
+    @property
+    def abandoned(self) -> bool:
+        return self.future.done()
+
+
+class SendQueue:
+    """Requests that wait, by tenant in turns, and the calls that are under way."""
+
+    __slots__ = ("_queues", "began", "calls", "messages")
+
+    def __init__(self) -> None:
+        self._queues: dict[int, deque[SendRequest]] = {}
+        self.messages = 0
+        self.calls = 0
+        # When the last call began, by the monotonic clock.
+        self.began = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def __iter__(self) -> Iterator[SendRequest]:
+        return (request for queue in self._queues.values() for request in queue)
+
+    def append(self, owner: int, request: SendRequest) -> None:
+        queue = self._queues.get(owner)
+        if queue is None:
+            queue = self._queues[owner] = deque()
+        queue.append(request)
+        self.messages += len(request.messages)
+
+    def take(self, max_messages: int, max_bytes: int) -> list[SendRequest]:
+        """Take what fits of the owner whose turn it is, at least one; the next owner follows."""
+        owner = next(iter(self._queues))
+        queue = self._queues.pop(owner)
+        requests: list[SendRequest] = []
+        messages = weight = 0
+        while queue:
+            request = queue[0]
+            messages += len(request.messages)
+            weight += request.weight
+            if requests and (messages > max_messages or weight > max_bytes):
+                break
+            requests.append(queue.popleft())
+            self.messages -= len(request.messages)
+        if queue:
+            self._queues[owner] = queue
+        return requests
+
+
 class Batcher:
-    """Sends what gathered since the last call returned, in order."""
+    """Sends to one actor what gathered since the last call returned, in order."""
 
     def __init__(self, call: CallActor, limit: int, max_bytes: int = QUEUE_BYTES) -> None:
         self._call = call
         self._limit = limit
         self._queue = SendQueue()
         self._light = SendQueue()
-        # Light parcels that are not answered, by tenant.
-        self._light_parcels: Counter[int] = Counter()
+        # Light requests that are not answered, by tenant.
+        self._light_requests: Counter[int] = Counter()
         self._queued = SharedLimit(limit, whole_if_alone=True)
         self._bytes = SharedLimit(max_bytes, whole_if_alone=True)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def put(self, request: SendRequest) -> None:
-        """Take a parcel, or refuse it now if too much is waiting already."""
+        """Queue a request.
+
+        Raises:
+            OverloadedError: Too many messages or bytes are queued, in all or of this tenant.
+        """
         tenant, count, now = request.tenant, len(request.messages), time.monotonic()
         queued, size = self._queued, self._bytes
         has_share = queued.fits(tenant, count, now) and size.fits(tenant, request.weight, now)
         if not has_share or count > self._limit:
             is_full = queued.taken + count > self._limit
             whose = "" if is_full else " of this tenant"
-            raise OverloadedError(f"too many messages{whose} wait for this shard")
+            raise OverloadedError(f"too many messages{whose} are queued for this shard")
         queued.take(tenant, count)
         size.take(tenant, request.weight)
         if queued.is_contested(now) and self._is_light(request):
@@ -94,8 +181,8 @@ class Batcher:
     def _put_light(self, request: SendRequest, now: float) -> None:
         queue = self._light
         queue.append(_ALL_TENANTS, request)
-        self._light_parcels[request.tenant] += 1
-        is_among_first = self._light_parcels[request.tenant] <= LIGHT_FIRST
+        self._light_requests[request.tenant] += 1
+        is_among_first = self._light_requests[request.tenant] <= LIGHT_FIRST
         is_worth_a_call = is_among_first or queue.messages >= MIN_EXTRA_CALL_MESSAGES
         if (
             not queue.calls
@@ -113,17 +200,16 @@ class Batcher:
 
     @property
     def max_messages(self) -> int:
-        """How many messages one parcel should have at most."""
+        """The most messages that one request should have now."""
         is_contested = self._queued.is_contested(time.monotonic())
         return MESSAGES_BESIDE_OTHERS if is_contested else sys.maxsize
 
     @property
     def idle(self) -> bool:
-        """Nothing is queued or under way."""
         return not (self._queued.taken or self._queue.calls or self._light.calls)
 
     async def close(self) -> None:
-        """Stop; callers still waiting are told."""
+        """Stop, and fail the requests that are still queued."""
         for task in list(self._tasks):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -166,29 +252,29 @@ class Batcher:
     def _next_batch(self, queue: SendQueue) -> list[SendRequest]:
         queue.began = time.monotonic()
         if self._queued.is_contested(queue.began):
-            taken = queue.take(MESSAGES_BESIDE_OTHERS, BYTES_BESIDE_OTHERS)
+            requests = queue.take(MESSAGES_BESIDE_OTHERS, BYTES_BESIDE_OTHERS)
         else:
-            taken = queue.take(BATCH_MESSAGES, BATCH_BYTES)
-        for tenant, (messages, weight) in _loads_of(taken).items():
+            requests = queue.take(BATCH_MESSAGES, BATCH_BYTES)
+        for tenant, (messages, weight) in _loads_of(requests).items():
             self._queued.release(tenant, messages)
             self._bytes.release(tenant, weight)
-        # Nobody waits for some of them, and they were never sent: they did not happen.
-        given_up = [request for request in taken if request.abandoned]
-        if not given_up:
-            return taken
+        # An abandoned request was never sent, and nobody waits for it: it did not happen.
+        abandoned = [request for request in requests if request.abandoned]
+        if not abandoned:
+            return requests
         if queue is self._light:
-            self._answered(given_up)
-        return [request for request in taken if not request.abandoned]
+            self._answered(abandoned)
+        return [request for request in requests if not request.abandoned]
 
     def _answered(self, light: list[SendRequest]) -> None:
         for request in light:
-            self._light_parcels[request.tenant] -= 1
-            if not self._light_parcels[request.tenant]:
-                del self._light_parcels[request.tenant]
+            self._light_requests[request.tenant] -= 1
+            if not self._light_requests[request.tenant]:
+                del self._light_requests[request.tenant]
 
 
-def _loads_of(requests: list[SendRequest]) -> TenantLoads:
-    loads: TenantLoads = {}
+def _loads_of(requests: list[SendRequest]) -> dict[int, tuple[int, int]]:
+    loads: dict[int, tuple[int, int]] = {}
     for request in requests:
         messages, weight = loads.get(request.tenant, (0, 0))
         loads[request.tenant] = (messages + len(request.messages), weight + request.weight)

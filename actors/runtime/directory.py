@@ -10,7 +10,6 @@ from typing import Any
 
 import ray
 
-from actors.messaging.shard_connections import ShardConnections
 from actors.runtime.names import CALLS, DEDICATED, DISPATCH, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, UnavailableError
@@ -79,7 +78,6 @@ class Directory:
         self._config = config
         self._handles: dict[str, Handle] = {}
         self._looking: dict[str, asyncio.Task[Handle]] = {}
-        self._connections = ShardConnections(self.handle, self.forget)
         self._dedicated_seen = (0.0, 0)
 
     async def handle(self, name: str) -> Handle:
@@ -93,14 +91,6 @@ class Directory:
             self._looking[name] = task
             task.add_done_callback(lambda _: self._looking.pop(name, None))
         return await asyncio.shield(task)
-
-    async def handle_batch(self, name: str, batch: bytes) -> bytes:
-        """Let this actor handle one batch."""
-        return await self._connections.handle_batch(name, batch)
-
-    async def close(self) -> None:
-        """Hang up everywhere."""
-        await self._connections.close()
 
     async def report(self, name: str) -> dict[str, Any]:
         """What this actor tells of itself.

@@ -9,7 +9,7 @@ from actors.maintenance.backlog_monitor import CHECK_INTERVAL as WATCH_EVERY
 from actors.maintenance.backlog_monitor import BacklogMonitor
 from actors.maintenance.cleanup import Sweeper
 from actors.maintenance.encryption_sweep import EncryptionSweep
-from actors.messaging.router import Router
+from actors.messaging.shard_client import ShardClient
 from actors.runtime.actor import Process
 from actors.runtime.directory import Directory
 from actors.runtime.names import SUPERVISOR
@@ -78,7 +78,7 @@ class TimerActor:
         await sync_until_done(self._clock, pool)
         self._database = pool
         directory = Directory(config)
-        router = Router(config, directory.handle_batch)
+        router = ShardClient.open(config, directory)
         timer = Timer(config, DeadlineStore(pool), router.send_many, self._clock.now, new_turn_id)
         sweeper = Sweeper(config, pool, router.send_many, self._clock.now)
         await self._process.retry_while_away(timer.start)

@@ -8,9 +8,9 @@ handles one message at a time without a lock.
 
 from typing import Any
 
-from actors.messaging.pending import PendingMessages
 from actors.waits.activation import Activation, ActivationCache
 from actors.waits.guard import MessageGuard
+from actors.waits.pending import PendingMessages
 from actors.waits.shard_flush import ShardEnvironment, ShardPersistence, ShardWriter
 from actors.waits.shard_load import ShardLoader
 from actors.waits.turn import Batch, Turn, TurnTime

@@ -9,6 +9,10 @@ from typing import NamedTuple
 import msgspec
 
 from core.shared.address import Address
+from core.shared.denial import Denial
+
+TOKEN_SCOPE = Denial("token_scope")
+"""A token was shown for something it does not allow."""
 
 
 class TokenHolder(NamedTuple):

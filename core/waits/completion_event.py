@@ -7,7 +7,7 @@ import msgspec
 
 from core.shared.media_types import JSON
 from core.shared.timestamps import to_iso
-from core.waits.output import aggregate
+from core.waits.output import aggregate, payloads_of
 from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome, Status
 
@@ -67,8 +67,5 @@ def _document(wait: Wait, counted: Sequence[WaitLogEntry]) -> dict[str, Any]:
             "missingEvents": wait.ending.missing,
         }
     if wait.status is Status.COMPLETED:
-        by_seq = {entry.seq: entry.payload for entry in counted}
-        marks = zip(wait.spec.names, wait.marks, strict=True)
-        payloads = {name: by_seq[mark.seq] for name, mark in marks if mark.seq in by_seq}
-        document["output"] = aggregate(wait, payloads)
+        document["output"] = aggregate(wait, payloads_of(wait, counted))
     return document

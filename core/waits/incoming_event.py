@@ -1,21 +1,23 @@
-"""An event as it came in, by whatever door; and the offer it becomes once its ids are known."""
+"""An incoming event, the two ids that are found in it, and the offer it becomes with them."""
 
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from core.shared.address import Address
+from core.shared.address import Address, check_id
+from core.shared.json_path import MISSING, find, parse_path, without, without_path
 from core.shared.media_types import JSON
-from core.waits.correlation_ids import may_hold_ids, without_ids
 from core.waits.messages import Offer, Reason, Verdict
-from core.waits.spec import IdFields, Source
+from core.waits.spec import DEFAULT_IDS, IdFields, Source
 from core.waits.state import ParkedEvent
 
 
 class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a sender sent. Header names are in lower case.
+    """An event as its sender sent it. Header names are in lower case.
 
-    `door` and `label` tell where it came in; `event_id` is the sender's own id, if there is one.
+    `channel` and `label` say where it came from; `event_id` is the sender's id, if there is one.
     """
 
     source: Source
@@ -28,54 +30,140 @@ class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_type: str = JSON
 
     def __repr__(self) -> str:
-        """Without headers and data: they may be secret."""
+        """Leave out headers and data: they may be secret."""
         return f"IncomingEvent({self.source.value}, {self.channel}/{self.label}, {self.event_id!r})"
 
 
-def deduplication_id_of(arrival: IncomingEvent, turn_id: str) -> str:
-    """The id an event is deduplicated by: the sender's own, or one for this request."""
-    return f"{arrival.channel}/{arrival.label}/{arrival.event_id or turn_id}"
+class CorrelationIds(msgspec.Struct, frozen=True):
+    """Both ids and the field names they were found under."""
+
+    execution_id: str
+    correlation_id: str
+    fields: IdFields
+
+
+class MissingId(msgspec.Struct, frozen=True):
+    """An id that was not found; `found` names the type of a value that cannot be an id."""
+
+    name: str
+    searched_in: tuple[str, ...]
+    found: str | None = None
+
+
+def find_ids(
+    headers: Mapping[str, str], body: Any, id_fields: Collection[IdFields] = ()
+) -> list[CorrelationIds] | MissingId:
+    """Find every pair of ids under the default and the given field names, the default first.
+
+    A header goes before the body. Header names are looked up in lower case, as HTTP servers deliver
+    them.
+    """
+    pairs: list[CorrelationIds] = []
+    missing: MissingId | None = None
+    for fields in dict.fromkeys((DEFAULT_IDS, *id_fields)) if id_fields else (DEFAULT_IDS,):
+        correlation = _look(headers, body, fields.correlation_header, fields.correlation_field)
+        execution = _look(headers, body, fields.execution_header, fields.execution_field)
+        if isinstance(correlation, str) and isinstance(execution, str):
+            if not pairs or not _is_among(execution, correlation, pairs):
+                pairs.append(CorrelationIds(execution, correlation, fields))
+        elif missing is None:
+            missing = correlation if isinstance(correlation, MissingId) else None
+            missing = missing or (execution if isinstance(execution, MissingId) else None)
+    if pairs or missing is None:
+        return pairs
+    return missing
+
+
+def _is_among(execution: str, correlation: str, pairs: list[CorrelationIds]) -> bool:
+    return any((p.execution_id, p.correlation_id) == (execution, correlation) for p in pairs)
+
+
+def may_hold_ids(raw: bytes, fields: IdFields) -> bool:
+    """Return whether ids may stand in this JSON: searching bytes spares most events a walk."""
+    correlation, execution = _last_names(fields)
+    # A name with a backslash escape may be spelled differently from how it reads.
+    return correlation in raw or execution in raw or b"\\" in raw
+
+
+@lru_cache(maxsize=1024)
+def _last_names(fields: IdFields) -> tuple[bytes, bytes]:
+    """Return what any spelling of each path contains: its last name."""
+    return _last_name(fields.correlation_field), _last_name(fields.execution_field)
+
+
+def _last_name(path: str) -> bytes:
+    names = [step for step in parse_path(path) or () if isinstance(step, str)]
+    return (names[-1] if names else path).encode()
+
+
+def without_ids(body: Any, fields: IdFields) -> Any:
+    """Return the body as it is stored: without the ids that routed it."""
+    if not isinstance(body, dict | list):
+        return body
+    places = (fields.correlation_field, fields.execution_field)
+    for path in places:
+        if not path.isidentifier():  # a plain name is removed below, wherever it stands
+            body = without_path(body, path)
+    return without(body, places)
+
+
+def _look(headers: Mapping[str, str], body: Any, header: str, path: str) -> str | MissingId:
+    value: Any = headers.get(header.lower(), MISSING) if headers else MISSING
+    if value is MISSING:
+        value = find(body, path)
+    found = None if value is MISSING or value is None else check_id(value)
+    if found is not None:
+        return found
+    places = (f"header {header}", f"body field {path}")
+    if value is MISSING or value is None:
+        return MissingId(path, places)
+    return MissingId(path, places, type(value).__name__)
+
+
+def deduplication_id_of(event: IncomingEvent, turn_id: str) -> str:
+    """Return the id that deduplicates an event: the sender's, or one for this request."""
+    return f"{event.channel}/{event.label}/{event.event_id or turn_id}"
 
 
 def offer_of(
     address: Address,
     fields: IdFields,
-    arrival: IncomingEvent,
+    event: IncomingEvent,
     turn_id: str,
     *,
     by_token: bool = False,
 ) -> Offer:
-    """The offer to a correlation: the data without the ids that routed it."""
+    """Make the offer to a correlation: the data without the ids that routed it."""
     return Offer(
         address=address,
         turn_id=turn_id,
-        event_id=deduplication_id_of(arrival, turn_id),
-        source=arrival.source,
-        label=arrival.label,
-        payload=_data_of(arrival, fields),
-        content_type=arrival.content_type,
+        event_id=deduplication_id_of(event, turn_id),
+        source=event.source,
+        label=event.label,
+        payload=_data_of(event, fields),
+        content_type=event.content_type,
         by_token=by_token,
     )
 
 
-def _data_of(arrival: IncomingEvent, fields: IdFields) -> bytes:
-    """Data without ids in it is kept as it came, to the byte."""
-    if not may_hold_ids(arrival.raw, fields):
-        return arrival.raw
-    cleaned = without_ids(arrival.body, fields)
-    return arrival.raw if cleaned == arrival.body else msgspec.json.encode(cleaned)
+def _data_of(event: IncomingEvent, fields: IdFields) -> bytes:
+    """Return the data without ids; data that has none is kept byte for byte."""
+    if not may_hold_ids(event.raw, fields):
+        return event.raw
+    cleaned = without_ids(event.body, fields)
+    return event.raw if cleaned == event.body else msgspec.json.encode(cleaned)
 
 
-def unaddressed_event(tenant: int, arrival: IncomingEvent, turn_id: str, now: float) -> ParkedEvent:
-    """How an event is kept that names no correlation."""
+def unaddressed_event(tenant: int, event: IncomingEvent, turn_id: str, now: float) -> ParkedEvent:
+    """Make the inbox entry of an event that names no correlation."""
     return ParkedEvent(
         address=Address(tenant, "", ""),
         turn_id=turn_id,
-        event_id=deduplication_id_of(arrival, turn_id),
-        source=arrival.source,
-        label=arrival.label,
-        payload=arrival.raw,
-        content_type=arrival.content_type,
+        event_id=deduplication_id_of(event, turn_id),
+        source=event.source,
+        label=event.label,
+        payload=event.raw,
+        content_type=event.content_type,
         verdict=Verdict.REJECTED,
         reason=Reason.MISSING_ID,
         clause=None,

@@ -1,4 +1,4 @@
-"""What may be said to a correlation, and what it answers. Encoded once per batch for the wire."""
+"""The messages to a correlation and its replies, encoded once per batch."""
 
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -12,7 +12,7 @@ from core.waits.strategy import Outcome, Status
 
 
 class Verdict(StrEnum):
-    """What became of an incoming event."""
+    """How an incoming event was judged."""
 
     MATCHED = "matched"
     BUFFERED = "buffered"
@@ -39,24 +39,24 @@ class Reason(StrEnum):
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """`turn_id` is minted once per request and kept over retries: asking twice answers the same."""
+    """`turn_id` stays the same over retries, so a repeated message gets the same reply."""
 
     address: Address
     turn_id: str
 
 
 class Register(_Message, frozen=True, tag="register"):
-    """Open the wait. `fresh`: this request minted the ids, so nobody can have used them before."""
+    """Open the wait. `fresh`: this request made the ids, so no earlier message can have them."""
 
     node_id: str
     spec: bytes
     fresh: bool = False
     asked: bytes = b""
-    """What Muster is to ask for, kept as the first line of the log."""
+    """The gather's request, stored as the first line of the log."""
 
 
 class Offer(_Message, frozen=True, tag="offer"):
-    """Here is an event; `label` is the topic or the service it came from."""
+    """Offer an event; `label` is the topic or the service it came from."""
 
     event_id: str
     source: Source
@@ -65,27 +65,27 @@ class Offer(_Message, frozen=True, tag="offer"):
     content_type: str = JSON
     outcome: Outcome = Outcome.RECEIVED
     by_token: bool = False
-    """Its sender proved no more than that one wait's callback URL was given to it."""
+    """Whether the sender showed only the token of one wait's callback URL."""
 
 
 class Expire(_Message, frozen=True, tag="expire"):
-    """The database's clock has passed `at`: look at your deadlines."""
+    """Apply the deadlines that have passed: the database's clock is past `at`."""
 
     at: float
 
 
 class Accept(_Message, frozen=True, tag="accept"):
-    """The one who was asked for this event has agreed to send it."""
+    """Note that the resource asked for this event has agreed to send it."""
 
     event: str
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):
-    """Nobody needs the result any more."""
+    """Cancel the wait: its result is not needed any more."""
 
 
 class Abandon(_Message, frozen=True, tag="abandon"):
-    """The last reader that `feed` knows of went away; others may still be there."""
+    """Report that the last reader of `feed` went away; other feeds may have readers."""
 
     feed: str
 
@@ -104,7 +104,7 @@ class Difference(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class OfferReply(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="judged", gc=False
 ):
-    """Answer to an Offer."""
+    """Reply to an Offer."""
 
     verdict: Verdict
     reason: Reason
@@ -115,14 +115,14 @@ class OfferReply(
 
     @property
     def is_log_only(self) -> bool:
-        """Whether the event does not count, but may get a line in the log."""
+        """Whether the event does not count but may get a line in the log."""
         return self.verdict is Verdict.DUPLICATE or self.verdict is Verdict.LATE
 
 
 class RegisterReply(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opened", gc=False
 ):
-    """Answer to Register. `created` is False when the same wait was there already."""
+    """Reply to Register. `created` is False if the same wait existed already."""
 
     created: bool
     status: Status
@@ -134,7 +134,7 @@ class RegisterReply(
 class StatusReply(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="standing", gc=False
 ):
-    """Answer to Accept, Cancel, Abandon and Expire: how the wait stands now."""
+    """Reply to Accept, Cancel, Abandon and Expire: the status of the wait."""
 
     status: Status
     changed: bool
@@ -146,13 +146,13 @@ class RefusalKind(StrEnum):
     UNKNOWN = "unknown"
     CONFLICT = "conflict"
     OVERLOADED = "overloaded"
-    """Not now, whatever the message: a bound was reached."""
+    """A limit is reached: no message is taken now; try later."""
     FAILED = "failed"
-    """Not now, this message: another try may succeed, others are taken meanwhile."""
+    """This message failed; another attempt may succeed."""
     FULL = "full"
-    """Never: it would only be noted, and there is no room for more notes."""
+    """Permanent: the event would only be logged, and the log is full."""
     BROKEN = "broken"
-    """Never: it cannot be stored."""
+    """Permanent: the message cannot be stored."""
     TOKEN_EXPIRED = "token_expired"  # noqa: S105  a reason's name
 
 
@@ -165,7 +165,7 @@ class RefusedReply(
     detail: str
     existing: str | None = None
     verdict: Verdict | None = None
-    """What the event is nevertheless, if it is refused because it cannot be noted."""
+    """The verdict on an event that is refused because it cannot be logged."""
 
     @property
     def is_transient(self) -> bool:
@@ -175,21 +175,7 @@ class RefusedReply(
 
 Reply: TypeAlias = OfferReply | RegisterReply | StatusReply | RefusedReply
 
-_encoder = msgspec.msgpack.Encoder()
-_messages = msgspec.msgpack.Decoder(list[WaitMessage])
-_replies = msgspec.msgpack.Decoder(list[Reply])
-
-
-def encode_batch(batch: list[WaitMessage] | list[Reply]) -> bytes:
-    """One batch as one value: Ray then pickles bytes, not objects."""
-    return _encoder.encode(batch)
-
-
-def decode_messages(raw: bytes) -> list[WaitMessage]:
-    """The batch a caller sent."""
-    return _messages.decode(raw)
-
-
-def decode_replies(raw: bytes) -> list[Reply]:
-    """The answers, in the order of the messages."""
-    return _replies.decode(raw)
+# One batch as one value: Ray then pickles bytes, not objects.
+encode_batch = msgspec.msgpack.Encoder().encode
+decode_messages = msgspec.msgpack.Decoder(list[WaitMessage]).decode
+decode_replies = msgspec.msgpack.Decoder(list[Reply]).decode

@@ -1,12 +1,12 @@
-"""What a finished wait hands on."""
+"""The output of a finished wait."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from core.shared.json_path import MISSING, document_of, find, json_or_text, parse_path
-from core.waits.state import Wait
+from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome
 
 RESERVED = frozenset(
@@ -23,10 +23,20 @@ RESERVED = frozenset(
 """Keys the product itself puts beside the events, so no event may have such a name."""
 
 
-def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
-    """The received data by event name, with the ids beside it; mapped if the node says how.
+def payloads_of(wait: Wait, entries: Iterable[WaitLogEntry]) -> dict[str, bytes]:
+    """Map the name of each event to the data that counted for it."""
+    by_seq = {entry.seq: entry.payload for entry in entries}
+    return {
+        event.name: by_seq[state.seq]
+        for event, state in zip(wait.spec.events, wait.marks, strict=True)
+        if state.seq in by_seq
+    }
 
-    Data is passed on as it came; a document that is gathered can be large.
+
+def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
+    """Build the output: received data by event name and the ids, mapped if the wait says how.
+
+    Data is passed on undecoded: a gathered document can be large.
     """
     received = [name for name, outcome in wait.outcomes.items() if outcome is Outcome.RECEIVED]
     gathered: dict[str, Any] = {
@@ -50,14 +60,13 @@ def aggregate(wait: Wait, payloads: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 class _Values:
-    """What was gathered, of which only that is decoded which a path leads into."""
+    """The gathered values; one is decoded only when a path leads into it."""
 
     def __init__(self, gathered: Mapping[str, Any]) -> None:
         self._gathered = gathered
         self._decoded: dict[str, Any] = {}
 
     def find(self, path: str) -> Any:
-        """The value at `path`, or MISSING."""
         if path in self._gathered:
             return self._gathered[path]
         first = (parse_path(path) or (None,))[0]

@@ -52,7 +52,7 @@ def _item(
     own: Mapping[str, int],
     reading: UsageReading,
 ) -> dict[str, Any]:
-    ends = replica.gateway.clock.now() + reading.today.seconds_left
+    ends = replica.client.clock.now() + reading.today.seconds_left
     document = {
         "name": quota.value,
         "used": used[quota],

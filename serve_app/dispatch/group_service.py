@@ -44,7 +44,7 @@ async def list_groups(
         places = await replica.listings.query(groups.list_keys, tenant, look, pools, after, step)
         for group in await _read(replica, tenant, places):
             after = group.place
-            if state in {None, group_state_of(group, replica.gateway.clock.now())}:
+            if state in {None, group_state_of(group, replica.client.clock.now())}:
                 found.append(group)
             if len(found) == limit:
                 return found, after

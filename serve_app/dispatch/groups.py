@@ -86,7 +86,7 @@ async def list_groups(request: Request, query: Annotated[GroupQuery, Query()]) -
     found, more = await group_service.list_groups(
         replica, tenant, query.pool, query.state, after, query.limit
     )
-    now = replica.gateway.clock.now()
+    now = replica.client.clock.now()
     document = {
         "items": [group_document(group, now) for group in found],
         "nextCursor": None if more is None else group_cursor(more),
@@ -118,7 +118,7 @@ async def show_group(
     ids = [job_id for job_id, _ in listed]
     found = await replica.database.query(dispatch_jobs.read_many, tenant, ids) if ids else []
     jobs = {job.job_id: job for job in found}
-    document = group_document(group, replica.gateway.clock.now()) | {
+    document = group_document(group, replica.client.clock.now()) | {
         "jobs": [job_item(jobs[job_id]) for job_id in ids if job_id in jobs],
         "nextCursor": group_job_cursor(listed[-1][1]) if len(listed) == limit else None,
     }
@@ -183,4 +183,4 @@ async def _shown(request: Request, what: str, place: PoolGroupKey) -> Response:
     replica, caller = replica_of(request), caller_of(request)
     log.info(what, tenant=caller.tenant, pool=place.pool_no, by=caller.prefix)
     group = await group_service.read(replica, caller.tenant, place)
-    return json_response(group_document(group, replica.gateway.clock.now()))
+    return json_response(group_document(group, replica.client.clock.now()))

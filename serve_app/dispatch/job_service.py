@@ -80,7 +80,7 @@ async def submit(
         ],
     )
     pools = await _pools_of(replica, tenant, submissions)
-    now = replica.gateway.clock.now()
+    now = replica.client.clock.now()
     new_jobs = [
         submission.job.to_new(
             replica.new_id(), pools[submission.job.dispatch_pool_id], submission.payload, now
@@ -112,7 +112,7 @@ async def apply_action(
             job_refs.setdefault(one.pool_no, []).append(one.job_ref)
         else:
             ended.setdefault(one.pool_no, []).append(JobKey(tenant, one.job_id))
-    await replica.gateway.notify_pools(job_refs)
+    await replica.client.notify_pools(job_refs)
     replica.pool_notifier.notify({*job_refs, *ended}, ended)
     return outcomes
 
@@ -172,7 +172,7 @@ async def _hand_over(
         if not one.known:
             replica.metrics.events.tasks += 1
             job_refs.setdefault(one.pool_no, []).append(new.to_job_ref(tenant, one.position))
-    await replica.gateway.notify_pools(job_refs)
+    await replica.client.notify_pools(job_refs)
 
 
 def _bytes_of(raw: msgspec.Raw) -> bytes:

@@ -13,8 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from core.shared.errors import NotFoundError
-from serve_app.http.headers import headers_of
-from serve_app.http.json_io import body_timed_out, json_response
+from serve_app.http.json_io import body_timed_out, headers_of, json_response
 from serve_app.http.permissions import replica_of, request_slot_of
 from serve_app.http.problems import Problem, problem_response
 

@@ -27,8 +27,8 @@ from core.events.event_type import VERSION
 from core.shared.tsid import PATTERN
 from core.waits.messages import Reason, Verdict
 from core.waits.strategy import Status
+from serve_app.http.event_replies import ClauseView
 from serve_app.http.models import QueryTimestamp, WireModel
-from serve_app.waits.event_models import ClauseView
 from storage.events.events import EventFilter
 
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]+$"

@@ -10,10 +10,10 @@ from core.events.event import CLIENT, Event
 from core.shared.timestamps import to_iso
 from core.shared.tsid import made_at
 from handlers.schemas.interface import Mismatch, within
+from serve_app.http.event_replies import stored_event_reply_document
 from serve_app.http.field_errors import FieldError
 from serve_app.http.models import Document, drop_none
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.waits.replies import stored_event_reply_document
 from services.events.intake import IngestedEvent, RejectedEvent
 from services.events.validator import ValidationStatus
 from storage.events.events import ListedEvent

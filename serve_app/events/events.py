@@ -35,8 +35,13 @@ from serve_app.events.event_rendering import (
     event_item,
     rejection_error,
 )
-from serve_app.http.headers import headers_of
-from serve_app.http.json_io import check_content_type, json_response, parse, read_any_body
+from serve_app.http.json_io import (
+    check_content_type,
+    headers_of,
+    json_response,
+    parse,
+    read_any_body,
+)
 from serve_app.http.openapi import describe_responses, ref
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.http.problems import Problem, ProblemError
@@ -197,7 +202,7 @@ def event_format_of(headers: dict[str, str]) -> EventFormat:
 
 def _stamp(request: Request) -> EventStamp:
     replica = replica_of(request)
-    return EventStamp(caller_of(request).tenant, replica.gateway.clock.now(), replica.new_id)
+    return EventStamp(caller_of(request).tenant, replica.client.clock.now(), replica.new_id)
 
 
 def _read(request: Request, read: Callable[[], T], raw: bytes | None = None) -> T:

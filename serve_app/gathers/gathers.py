@@ -7,12 +7,13 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
 from core.access.permissions import Permission
-from core.access.tokens import STREAM
+from core.access.tokens import STREAM, TOKEN_SCOPE
 from core.gathers.gather import GatherMode, GatherSpec
 from core.shared.address import Address
 from core.shared.errors import ForbiddenError, NotFoundError
 from core.shared.timestamps import to_iso
 from core.waits.messages import Cancel
+from core.waits.output import payloads_of
 from core.waits.state import Wait
 from serve_app.container import Replica
 from serve_app.gathers.disconnects import begin_blocking, run_unless_disconnected, stream_frames
@@ -26,9 +27,8 @@ from serve_app.gathers.service import (
     disconnect_policy_of,
     disconnect_policy_of_reader,
 )
-from serve_app.http.auth import TOKEN_SCOPE
-from serve_app.http.headers import headers_of
-from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.event_replies import check_cancelled
+from serve_app.http.json_io import headers_of, json_response, parse_as, read_body
 from serve_app.http.models import Document
 from serve_app.http.openapi import describe_responses, describe_stream, json_body
 from serve_app.http.permissions import (
@@ -41,8 +41,6 @@ from serve_app.http.permissions import (
 from serve_app.streams.formats import gather_format
 from serve_app.streams.hub import is_at_end
 from serve_app.streams.sse import FROM_START, EventStream
-from serve_app.waits.rendering import payloads_of
-from serve_app.waits.replies import check_cancelled
 from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large
 from storage.waits import waits
@@ -137,7 +135,7 @@ async def cancel_gather(request: Request, gather_id: GatherId) -> Response:
     """Cancel a gather that has not ended; calls under way are broken off."""
     replica, address = replica_of(request), _address(request, gather_id)
     await replica.gather_service.find(address)
-    check_cancelled(await replica.gateway.send(Cancel(address=address, turn_id=new_turn_id())))
+    check_cancelled(await replica.client.send(Cancel(address=address, turn_id=new_turn_id())))
     return await _view(replica, await replica.gather_service.find(address))
 
 

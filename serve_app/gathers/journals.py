@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from core.access.permissions import Permission
-from core.access.tokens import STREAM
+from core.access.tokens import STREAM, TOKEN_SCOPE
 from core.gathers.gather import (
     DEFAULT_TIMEOUT_MS,
     GatherMode,
@@ -37,14 +37,11 @@ from serve_app.gathers.models import (
 )
 from serve_app.gathers.rendering import journal_result
 from serve_app.gathers.service import cap_timeout, continue_trace, encode_context
-from serve_app.http.auth import TOKEN_SCOPE
-from serve_app.http.headers import headers_of
-from serve_app.http.json_io import json_response, parse, parse_as, read_body
+from serve_app.http.event_replies import EventReply, event_reply_document
+from serve_app.http.json_io import headers_of, json_response, parse, parse_as, read_body
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
 from serve_app.streams.sse import FROM_START
-from serve_app.waits.event_models import EventReply
-from serve_app.waits.replies import event_reply_document
 from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large
 
@@ -153,7 +150,7 @@ async def take_callback(request: Request) -> Response:
         outcome=outcome_reported(document),
         by_token=caller_of(request).address is not None,
     )
-    reply = await replica.gateway.send(offer)
+    reply = await replica.client.send(offer)
     told = event_reply_document(offer, reply, brief=not caller_of(request).sees_expected)
     replica.metrics.count_event("api", told["verdict"])
     return json_response(told)

@@ -77,9 +77,9 @@ class GatherService:
     """Begins gathers and finds them again."""
 
     def __init__(
-        self, gateway: ActorClient, database: Database, tokens: Mapping[str, TokenSigner]
+        self, client: ActorClient, database: Database, tokens: Mapping[str, TokenSigner]
     ) -> None:
-        self._gateway = gateway
+        self._client = client
         self._database = database
         self._tokens = tokens
 
@@ -94,17 +94,17 @@ class GatherService:
         gather_id = str(uuid.uuid4())
         address = Address(tenant, gather_id, gather_id)
         opened = await self._register(address, asked, timeout_ms / 1000)
-        config = self._gateway.config
+        config = self._client.config
         heard_until = opened.expires_at + config.token_grace
         urls = [
             await self._callback_url(address, ask.name, asked, heard_until) for ask in asked.asks
         ]
         errand = build_call_batch(asked, address, opened.expires_at, known, urls)
         timeout_seconds = ACCEPTANCE_TIMEOUT if asked.mode is GatherMode.STREAM else 0.0
-        agreed = await self._gateway.begin_calls(errand, timeout_seconds)
+        agreed = await self._client.begin_calls(errand, timeout_seconds)
         if agreed is None:
             # Else the pool would find it in Postgres, and make calls that nobody hears of.
-            await self._gateway.send(Cancel(address=address, turn_id=new_turn_id()))
+            await self._client.send(Cancel(address=address, turn_id=new_turn_id()))
             raise OverloadedError(
                 "too many calls wait for their turn; slow down", CALLS_RETRY_SECONDS
             )
@@ -118,7 +118,7 @@ class GatherService:
     ) -> str:
         """Where this resource answers; its token is good for no other."""
         token = await self._tokens[CALLBACK].sign(address, until, name)
-        public_url = self._gateway.config.public_url
+        public_url = self._client.config.public_url
         return callback_url(public_url, quote(name, safe=""), token, journals=asked.journals)
 
     async def find(self, address: Address) -> StoredGather:
@@ -154,7 +154,7 @@ class GatherService:
             fresh=True,
             asked=encode_gather_spec(encrypt_gather_spec(asked, address)),
         )
-        reply = await self._gateway.send(message)
+        reply = await self._client.send(message)
         match reply:
             case RegisterReply():
                 return reply

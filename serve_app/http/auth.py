@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from core.access.permissions import Permission, split_key
-from core.access.tokens import CALLBACK, sign, verify
+from core.access.tokens import CALLBACK, TOKEN_SCOPE, sign, verify
 from core.shared.address import Address
 from core.shared.denial import Denial
 from core.shared.errors import ForbiddenError, UnauthenticatedError
@@ -20,8 +20,6 @@ KEY_TTL = 10.0
 _NO_SUCH_KEY = "this API key is unknown, expired or revoked"
 SECRETS_TTL = 10.0
 SECRETS_RETRY = 1.0
-TOKEN_SCOPE = Denial("token_scope")
-"""A token was shown where it does not lead."""
 _SEE_EXPECTED = frozenset({Permission.WAITS_READ, Permission.INBOX_READ})
 
 

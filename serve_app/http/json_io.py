@@ -7,20 +7,48 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from core.shared.json_limits import MAX_DEPTH, is_deeper
 from core.shared.media_types import JSON, media_type
 from serve_app.http.field_errors import FieldError, field_errors_of
-from serve_app.http.headers import headers_of
 from serve_app.http.nul_check import check_texts
 from serve_app.http.problems import Problem, ProblemError, invalid_request
 from serve_app.limits.large_bodies import LARGE_BODY_BYTES
-from serve_app.limits.middleware import REQUEST_SLOT
+from serve_app.limits.load_limiter import REQUEST_SLOT
 from serve_app.limits.timeouts import with_timeout
 
 _CONTENT_TYPE = JSON.encode()
 
+_DECODED_HEADERS = "muster.headers"
+
 Model = TypeVar("Model", bound=BaseModel)
+
+
+def headers_of(request: Request) -> dict[str, str]:
+    """Return headers by name in lower case; of a repeated header the last."""
+    return headers_of_scope(request.scope)
+
+
+def headers_of_scope(scope: Scope) -> dict[str, str]:
+    """Return the headers of a request, which are decoded once."""
+    known: dict[str, str] | None = scope.get(_DECODED_HEADERS)
+    if known is None:
+        pairs = scope["headers"]
+        try:
+            known = {name.decode("latin-1"): value.decode() for name, value in pairs}
+        except UnicodeDecodeError:
+            known = {name.decode("latin-1"): _header_text(value) for name, value in pairs}
+        scope[_DECODED_HEADERS] = known
+    return known
+
+
+def _header_text(value: bytes) -> str:
+    """Decode a value. Ids may hold letters beyond ASCII, which senders write as UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 class _Batch(msgspec.Struct, forbid_unknown_fields=True):

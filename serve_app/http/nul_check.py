@@ -15,7 +15,7 @@ from serve_app.http.field_errors import FieldError
 from serve_app.http.problems import ProblemError, invalid_request
 
 NUL = "\x00"
-_IN_URL = b"%00"
+NUL_IN_URL = b"%00"
 _IN_JSON = b"\\u0000"
 _EXPECTED = "a text without NUL characters"
 
@@ -29,7 +29,7 @@ def check_url(scope: Scope) -> None:
     if NUL in scope["path"]:
         raise ProblemError(invalid_request([FieldError("path", _EXPECTED)]))
     query = scope.get("query_string", b"")
-    if _IN_URL in query:
+    if NUL_IN_URL in query:
         pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         names = [name.replace(NUL, "") for name, value in pairs if NUL in name or NUL in value]
         raise ProblemError(

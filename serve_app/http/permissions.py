@@ -12,9 +12,9 @@ from core.shared.denial import Denial
 from core.shared.errors import ForbiddenError, NotFoundError
 from serve_app.container import Replica
 from serve_app.http.auth import Caller
-from serve_app.http.headers import headers_of
-from serve_app.limits.load_limiter import RequestSlot
-from serve_app.limits.middleware import REQUEST_SLOT, SLASH
+from serve_app.http.json_io import headers_of
+from serve_app.limits.load_limiter import REQUEST_SLOT, RequestSlot
+from serve_app.limits.middleware import SLASH
 
 CALLER = "muster.caller"
 # What a POST with one of these stores counts against the tenant's quotas.
@@ -68,7 +68,7 @@ class RequiresOrToken(Requires):
             await super().__call__(request)
             return
         replica = replica_of(request)
-        now = replica.gateway.clock.now()
+        now = replica.client.clock.now()
         caller = await replica.tokens[self.purpose].caller(token, now)
         self._let_in(request, replica, caller)
 

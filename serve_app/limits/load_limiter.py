@@ -10,6 +10,8 @@ from core.shared.tenant_share import CONTESTED_FOR
 from serve_app.limits.large_bodies import LargeBodies, LargeBodyTurn
 from settings.ingress import IngressOptions
 
+REQUEST_SLOT = "muster.request_slot"
+"""The key of a request's slot in its ASGI scope."""
 _FULL = "this replica has {what} ({setting}); come again"
 _SHARE = "{who} half of what this replica may have of {what} ({setting}); come again"
 REQUESTS = ("enough requests under way", "requests under way", "MUSTER_REQUEST_LIMIT")

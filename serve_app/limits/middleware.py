@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.shared.errors import OverloadedError
-from serve_app.http.headers import headers_of_scope
-from serve_app.http.nul_check import check_url
+from serve_app.http.json_io import headers_of_scope
+from serve_app.http.nul_check import NUL, NUL_IN_URL, check_url
 from serve_app.http.problems import (
     INTERNAL,
     REQUEST_ID,
@@ -26,7 +26,7 @@ from serve_app.http.problems import (
     problem_of,
     problem_response,
 )
-from serve_app.limits.load_limiter import LoadLimiter, RequestSlot
+from serve_app.limits.load_limiter import REQUEST_SLOT, LoadLimiter, RequestSlot
 from serve_app.limits.response_budget import (
     CHUNK_BYTES,
     RESPONSE_START,
@@ -38,7 +38,6 @@ from telemetry.registry import Metrics
 
 log = structlog.get_logger("http")
 
-REQUEST_SLOT = "muster.passage"
 # Stands for a slash that a client wrote as %2F inside an id. Not printable, so no id has it.
 SLASH = "\ue000"
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
@@ -79,7 +78,8 @@ class LimitsMiddleware:
         counted = _CountedSend(scope, receive, send)
         lingers = False
         try:
-            check_url(scope)
+            if NUL in scope["path"] or NUL_IN_URL in scope.get("query_string", b""):
+                check_url(scope)
             request_slot = self._admit(facts, urgent=scope["path"].startswith(_URGENT))
             try:
                 scope[REQUEST_SLOT] = counted.slot = request_slot

@@ -32,9 +32,9 @@ class ClusterStats:
     """What /metrics, /api/status and the health page tell."""
 
     def __init__(
-        self, gateway: ActorClient, monotonic: Callable[[], float] = time.monotonic
+        self, client: ActorClient, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._gateway = gateway
+        self._client = client
         self._counts = Cache(self._count, ttl=lambda _: COUNTS_TTL, monotonic=monotonic, limit=1)
         self._reports = Cache(self._ask, ttl=lambda _: REPORT_TTL, monotonic=monotonic, limit=1)
 
@@ -63,12 +63,12 @@ class ClusterStats:
             return None
 
     async def _count(self, _: str) -> Counts:
-        pool = self._gateway.listing_pool
-        async with asyncio.timeout(self._gateway.config.request_timeout):
+        pool = self._client.listing_pool
+        async with asyncio.timeout(self._client.config.request_timeout):
             return await waits.count_by_status(pool), await inbox.count_by_verdict(pool)
 
     async def _ask(self, _: str) -> Report:
-        return await asyncio.wait_for(self._gateway.report(), REPORT_TIMEOUT)
+        return await asyncio.wait_for(self._client.report(), REPORT_TIMEOUT)
 
 
 class RateMeter:

@@ -6,8 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from core.shared.errors import UnauthenticatedError
-from serve_app.http.headers import headers_of
-from serve_app.http.json_io import json_response
+from serve_app.http.json_io import headers_of, json_response
 from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import replica_of
 from serve_app.operations.health_checks import UP

@@ -39,12 +39,12 @@ class Health:
 
     def __init__(
         self,
-        gateway: ActorClient,
+        client: ActorClient,
         census: ClusterStats,
         streams: Callable[[], int],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._gateway = gateway
+        self._client = client
         self._cluster_stats = census
         self._streams = streams
         self._pool: Pool | None = None
@@ -94,7 +94,7 @@ class Health:
     async def _database(self) -> Component:
         # By a connection of its own: those of a busy replica may all be taken.
         if self._pool is None:
-            dsn = self._gateway.config.dsn
+            dsn = self._client.config.dsn
             options = PoolOptions(
                 dsn=dsn, name="health", max_size=1, statement_timeout=DATABASE_TIMEOUT
             )
@@ -112,7 +112,7 @@ class Health:
         return {"status": UP} if stall is None else {"status": DOWN, "detail": stall}
 
     async def _actors(self) -> dict[str, Component]:
-        config = self._gateway.config
+        config = self._client.config
         try:
             report = await self._cluster_stats.report()
         except SUPERVISOR_ERRORS:

@@ -44,7 +44,7 @@ async def health(replica: Replica, tenant: int) -> Document:
     }
     vitals = [pool.vitals(opened.get(pool.row.pool_no, 0)) for pool in pools]
     warnings = await dispatch_status.recent_warnings(tenant)
-    return health_document(vitals, warnings, replica.gateway.clock.now())
+    return health_document(vitals, warnings, replica.client.clock.now())
 
 
 async def pool_stats(replica: Replica, tenant: int) -> list[Document]:
@@ -97,7 +97,7 @@ async def consumers(replica: Replica, tenant: int) -> Document:
     """Who takes work from somewhere: the tenant's pools and the shared ones, and Kafka ingest."""
     pools = await replica.dispatch.pools(tenant)
     readers = [actor for actor in await _actors(replica) or () if actor["kind"] == INGEST]
-    return consumers_document(pools, readers, replica.gateway.clock.now())
+    return consumers_document(pools, readers, replica.client.clock.now())
 
 
 async def standby(replica: Replica) -> Document:

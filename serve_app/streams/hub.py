@@ -96,9 +96,9 @@ class Channel:
     """One correlation in one form of words."""
 
     def __init__(
-        self, gateway: ActorClient, address: Address, stream_format: StreamFormat, heartbeat: float
+        self, client: ActorClient, address: Address, stream_format: StreamFormat, heartbeat: float
     ) -> None:
-        self._gateway = gateway
+        self._client = client
         self._address = address
         self._format = stream_format
         self._heartbeat = heartbeat
@@ -187,12 +187,12 @@ class Channel:
     async def _read(self, cursor: int) -> LogUpdate | None:
         stream_format = self._format
         return await read_log_update(
-            self._gateway, self._address, cursor, with_result=stream_format.includes_result
+            self._client, self._address, cursor, with_result=stream_format.includes_result
         )
 
     async def _read_on(self) -> None:
         pause = self._heartbeat
-        async with self._gateway.watch(self._address) as watch:
+        async with self._client.watch(self._address) as watch:
             while not self.over:
                 if not await watch.changed(timeout=pause):
                     self._beats += 1
@@ -240,21 +240,21 @@ def _read_to(cursor: int, update: LogUpdate) -> int:
 
 
 async def read_log_update(
-    gateway: ActorClient, address: Address, cursor: int, *, with_result: bool
+    client: ActorClient, address: Address, cursor: int, *, with_result: bool
 ) -> LogUpdate | None:
     """What is committed after `cursor`; None if the correlation is gone."""
-    async with asyncio.timeout(gateway.config.request_timeout):
-        wait_row = await waits.read(gateway.pool, address)
+    async with asyncio.timeout(client.config.request_timeout):
+        wait_row = await waits.read(client.pool, address)
         if wait_row is None:
             return None
         wait = wait_row.wait
         page = waits.LogPage([], more=False)
         if wait.log_length > max(cursor, 0):
-            page = await waits.read_log(gateway.pool, address.key, max(cursor, 0), READ_AHEAD_BYTES)
+            page = await waits.read_log(client.pool, address.key, max(cursor, 0), READ_AHEAD_BYTES)
         if page.more and page.entries[-1].seq + 1 < end_sequence_of(wait):
             return LogUpdate(wait, page.entries, None)
         is_told = with_result and wait.ending is not None
-        counted = await waits.read_counted(gateway.pool, wait) if is_told else []
+        counted = await waits.read_counted(client.pool, wait) if is_told else []
         return LogUpdate(wait, page.entries, counted)
 
 
@@ -265,8 +265,8 @@ _ChannelKey: TypeAlias = tuple[bytes, str]
 class StreamHub:
     """All channels of this replica, each for as long as it has readers."""
 
-    def __init__(self, gateway: ActorClient, heartbeat: float) -> None:
-        self._gateway = gateway
+    def __init__(self, client: ActorClient, heartbeat: float) -> None:
+        self._client = client
         self._heartbeat = heartbeat
         self._channels: dict[_ChannelKey, Channel] = {}
         self._readers: Counter[bytes] = Counter()
@@ -313,7 +313,7 @@ class StreamHub:
     ) -> Channel:
         channel = self._channels.get(channel_key)
         if channel is None:
-            channel = Channel(self._gateway, address, stream_format, self._heartbeat)
+            channel = Channel(self._client, address, stream_format, self._heartbeat)
             self._channels[channel_key] = channel
         channel.readers += 1
         self._readers[channel_key[0]] += 1
@@ -360,7 +360,7 @@ class StreamHub:
             if address.key in self._readers:
                 return
             with contextlib.suppress(TransientError):
-                reply = await self._gateway.abandon(address)
+                reply = await self._client.abandon(address)
                 if not (isinstance(reply, RefusedReply) and reply.is_transient):
                     return
             await asyncio.sleep(RETRY_SECONDS)

@@ -1,6 +1,6 @@
-"""Events come in: callbacks of services, and events of topics for places without a broker.
+"""Events by HTTP: callbacks of services, and events of topics where there is no broker.
 
-The hot path of the product; see lean.py.
+This is the hot path of the product; see raw_route.py.
 """
 
 import re
@@ -18,10 +18,11 @@ from core.waits.incoming_event import IncomingEvent
 from core.waits.messages import Offer, Reply, Verdict, WaitMessage
 from core.waits.spec import Source
 from serve_app.container import Replica
-from serve_app.http.headers import headers_of
+from serve_app.http.event_replies import EventReply, event_reply_document, missing_id_problem
 from serve_app.http.json_io import (
     RawEventItem,
     decode_event_item,
+    headers_of,
     json_response,
     parse,
     parse_as,
@@ -34,9 +35,7 @@ from serve_app.http.openapi import any_json_body, describe_responses, json_body,
 from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.http.raw_route import RawRoute
-from serve_app.waits.event_models import EventReply, EventResults
-from serve_app.waits.intake import UnaddressedEvent
-from serve_app.waits.replies import event_reply_document
+from serve_app.waits.event_models import EventResults
 from serve_app.waits.request_models import (
     EVENT_ID_LENGTH,
     MAX_ITEMS,
@@ -45,11 +44,12 @@ from serve_app.waits.request_models import (
     are_valid_ids,
 )
 from services.shared.time_slice import map_yielding
+from services.waits.intake import UnaddressedEvent
 
 
 @dataclass(frozen=True, slots=True)
 class _Ingress:
-    """One way in: the path parameter that names the origin, and which names are allowed."""
+    """A way in: the path parameter that names the service or topic, and its pattern."""
 
     source: Source
     channel: str
@@ -57,7 +57,7 @@ class _Ingress:
     pattern: re.Pattern[str]
 
     def label_in(self, request: Request) -> str:
-        """The origin that the path names."""
+        """Return the service or topic in the path."""
         label: str = request.path_params[self.parameter]
         if not self.pattern.fullmatch(label):
             raise InvalidError(self.parameter, f"must match {self.pattern.pattern}")
@@ -69,18 +69,18 @@ _TOPICS = _Ingress(Source.KAFKA, "http", "topic", re.compile(r"[A-Za-z0-9._-]{1,
 _EVENT_ID_HEADERS = ("x-event-id", "idempotency-key")
 
 _IDS = [
-    parameter("header", "X-Correlation-Id", "Else it is looked for in the body."),
-    parameter("header", "X-Execution-Id", "Else it is looked for in the body."),
+    parameter("header", "X-Correlation-Id", "If absent, the id is read from the body."),
+    parameter("header", "X-Execution-Id", "If absent, the id is read from the body."),
     parameter(
         "header",
         "X-Event-Id",
-        "Sent again with the same id, the event counts once. Idempotency-Key does the same.",
+        "An event that is sent again with the same id counts once. Idempotency-Key does the same.",
         maxLength=EVENT_ID_LENGTH,
     ),
 ]
-_SERVICE = parameter("path", "service", "Who calls back.", pattern=r"^[\w.:-]{1,255}$")
+_SERVICE = parameter("path", "service", "The service that calls back.", pattern=r"^[\w.:-]{1,255}$")
 _TOPIC = parameter("path", "topic", "The topic.", pattern=r"^[A-Za-z0-9._-]{1,249}$")
-_DATA = "The event's data. Ids in it are found by the names the wait is configured with."
+_DATA = "The event's data. Ids in it are found under the names that the wait configures."
 
 router = APIRouter(route_class=RawRoute, tags=["events"])
 
@@ -93,7 +93,7 @@ router = APIRouter(route_class=RawRoute, tags=["events"])
     openapi_extra={"parameters": [_SERVICE, *_IDS], **any_json_body(_DATA)},
 )
 async def send_callback(request: Request) -> Response:
-    """Hand in a callback; the reply tells what became of it."""
+    """Send a callback; the reply says what became of it."""
     return await _receive_event(request, _CALLBACKS)
 
 
@@ -105,7 +105,7 @@ async def send_callback(request: Request) -> Response:
     openapi_extra={"parameters": [_TOPIC, *_IDS], **any_json_body(_DATA)},
 )
 async def send_event(request: Request) -> Response:
-    """Hand in an event of a topic, as if it had come by Kafka."""
+    """Send an event of a topic, as if it had come by Kafka."""
     return await _receive_event(request, _TOPICS)
 
 
@@ -117,7 +117,7 @@ async def send_event(request: Request) -> Response:
     openapi_extra={"parameters": [_SERVICE], **json_body(EventBatch)},
 )
 async def send_callbacks(request: Request) -> Response:
-    """Hand in up to 1000 callbacks of one service."""
+    """Send up to 1000 callbacks of one service."""
     return await _receive_events(request, _CALLBACKS)
 
 
@@ -129,18 +129,18 @@ async def send_callbacks(request: Request) -> Response:
     openapi_extra={"parameters": [_TOPIC], **json_body(EventBatch)},
 )
 async def send_events(request: Request) -> Response:
-    """Hand in up to 1000 events of one topic."""
+    """Send up to 1000 events of one topic."""
     return await _receive_events(request, _TOPICS)
 
 
-async def _receive_event(request: Request, door: _Ingress) -> Response:
+async def _receive_event(request: Request, ingress: _Ingress) -> Response:
     replica = replica_of(request)
-    label = door.label_in(request)
+    label = ingress.label_in(request)
     headers = headers_of(request)
     raw = await read_body(request, replica.config.request_timeout) or b"null"
-    arrival = IncomingEvent(
-        source=door.source,
-        channel=door.channel,
+    event = IncomingEvent(
+        source=ingress.source,
+        channel=ingress.channel,
         label=label,
         raw=raw,
         body=parse(raw),
@@ -148,43 +148,48 @@ async def _receive_event(request: Request, door: _Ingress) -> Response:
         event_id=_event_id(headers),
     )
     caller = caller_of(request)
-    offer = await replica.intake.address(caller, arrival)
-    if isinstance(offer, UnaddressedEvent):
-        await replica.intake.park([offer])
-        replica.metrics.count_event(door.channel, Verdict.REJECTED)
-        raise ProblemError(offer.problem)
-    reply = await replica.gateway.send(offer)
+    if caller.address is not None:
+        caller.check_source(label)
+        offer = await replica.intake.address_by_token(caller.address, event)
+    else:
+        addressed = await replica.intake.address(caller.tenant, event)
+        if isinstance(addressed, UnaddressedEvent):
+            await replica.intake.park([addressed])
+            replica.metrics.count_event(ingress.channel, Verdict.REJECTED)
+            raise ProblemError(missing_id_problem(addressed.missing))
+        offer = addressed
+    reply = await replica.client.send(offer)
     document = event_reply_document(offer, reply, brief=not caller.sees_expected)
-    replica.metrics.count_event(door.channel, document["verdict"])
+    replica.metrics.count_event(ingress.channel, document["verdict"])
     return json_response(document)
 
 
-async def _receive_events(request: Request, door: _Ingress) -> Response:
-    replica, caller, label = replica_of(request), caller_of(request), door.label_in(request)
+async def _receive_events(request: Request, ingress: _Ingress) -> Response:
+    replica, caller, label = replica_of(request), caller_of(request), ingress.label_in(request)
     raw = await read_body(request, replica.config.request_timeout)
-    read = await map_yielding(partial(_read, door, label), parse_items(raw, MAX_ITEMS))
-    arrivals = [one for one in read if isinstance(one, IncomingEvent)]
-    addressed = iter(await replica.intake.address_all(caller, arrivals))
+    read = await map_yielding(partial(_read, ingress, label), parse_items(raw, MAX_ITEMS))
+    events = [one for one in read if isinstance(one, IncomingEvent)]
+    addressed = iter(await replica.intake.address_all(caller.tenant, events))
     offers = [next(addressed) if isinstance(one, IncomingEvent) else one for one in read]
     unaddressed = [offer for offer in offers if isinstance(offer, UnaddressedEvent)]
     await replica.intake.park(unaddressed)
     results = await _results(replica, offers, brief=not caller.sees_expected)
     verdicts = [result["body"]["verdict"] for result in results if "body" in result]
     for verdict in [*verdicts, *(Verdict.REJECTED for _ in unaddressed)]:
-        replica.metrics.count_event(door.channel, verdict)
+        replica.metrics.count_event(ingress.channel, verdict)
     return json_response({"results": results})
 
 
-def _read(door: _Ingress, label: str, raw: msgspec.Raw) -> IncomingEvent | Problem:
-    """One item of a batch; what is wrong with it concerns no other."""
+def _read(ingress: _Ingress, label: str, raw: msgspec.Raw) -> IncomingEvent | Problem:
+    """Read one item of a batch; a faulty item does not affect the others."""
     try:
         item = decode_event_item(raw)
         if item is not None and are_valid_ids(
             item.execution_id, item.correlation_id, item.event_id
         ):
-            return _arrival(door, label, bytes(item.body), item)
+            return _event(ingress, label, bytes(item.body), item)
         content, rest = split_body(raw)
-        return _arrival(door, label, content, parse_as(EventItem, rest))
+        return _event(ingress, label, content, parse_as(EventItem, rest))
     except ProblemError as error:
         return error.problem
 
@@ -192,9 +197,9 @@ def _read(door: _Ingress, label: str, raw: msgspec.Raw) -> IncomingEvent | Probl
 async def _results(
     replica: Replica, offers: Sequence[Offer | UnaddressedEvent | Problem], *, brief: bool
 ) -> list[Document]:
-    """Send what can be sent; every item gets its answer, in order."""
+    """Send the offers; every item gets its result, in order."""
     messages: list[WaitMessage] = [offer for offer in offers if isinstance(offer, Offer)]
-    replies = iter(await replica.gateway.send_many(messages) if messages else [])
+    replies = iter(await replica.client.send_many(messages) if messages else [])
     answered = [(offer, next(replies) if isinstance(offer, Offer) else None) for offer in offers]
     return await map_yielding(partial(_result, brief), answered)
 
@@ -210,21 +215,21 @@ def _result(
             except ProblemError as error:
                 problem = error.problem
         case UnaddressedEvent():
-            problem = offer.problem
+            problem = missing_id_problem(offer.missing)
         case Problem():
             problem = offer
         case _:
-            raise MusterError("an event of a batch was not answered")
+            raise MusterError("an event of a batch got no reply")
     return {"status": problem.status, "problem": problem.document()}
 
 
-def _arrival(
-    door: _Ingress, label: str, content: bytes, item: EventItem | RawEventItem
+def _event(
+    ingress: _Ingress, label: str, content: bytes, item: EventItem | RawEventItem
 ) -> IncomingEvent:
     ids = {"x-execution-id": item.execution_id, "x-correlation-id": item.correlation_id}
     return IncomingEvent(
-        source=door.source,
-        channel=door.channel,
+        source=ingress.source,
+        channel=ingress.channel,
         label=label,
         raw=content,
         body=parse(content),

@@ -7,31 +7,9 @@ from pydantic import Field
 
 from core.waits.messages import Reason, Verdict
 from core.waits.spec import Source
-from core.waits.strategy import Status
+from serve_app.http.event_replies import ClauseView, EventReply
 from serve_app.http.models import WireModel
 from serve_app.http.problem_model import ProblemView
-
-
-class ClauseView(WireModel):
-    """The rule an event failed, with both values."""
-
-    rule: str
-    expected: Any = None
-    actual: Any = None
-
-
-class EventReply(WireModel):
-    """What became of an event. It is stored, whatever the verdict."""
-
-    verdict: Verdict
-    reason: Reason
-    detail: str
-    execution_id: str
-    correlation_id: str
-    event_id: str
-    event: str | None = None
-    wait_status: Status | None = None
-    clause: ClauseView | None = None
 
 
 class EventResult(WireModel):

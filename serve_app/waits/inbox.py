@@ -1,4 +1,4 @@
-"""The inbox: look at what found no place, offer it again, forget it."""
+"""The inbox: events that matched no wait, to show, offer again or delete."""
 
 from typing import Annotated
 
@@ -15,22 +15,22 @@ from core.waits.state import ParkedEvent
 from serve_app.container import Replica
 from serve_app.http.auth import Caller
 from serve_app.http.cursors import next_id_cursor, read_id_cursor
+from serve_app.http.event_replies import EventReply, event_reply_document, missing_id_problem
 from serve_app.http.json_io import json_response, parse
 from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
 from serve_app.http.problems import ProblemError
-from serve_app.waits.event_models import EventReply, InboxEvent, InboxPage
-from serve_app.waits.intake import UnaddressedEvent
+from serve_app.waits.event_models import InboxEvent, InboxPage
 from serve_app.waits.rendering import inbox_event_document, inbox_item_document
-from serve_app.waits.replies import event_reply_document
 from serve_app.waits.request_models import InboxQuery
+from services.waits.intake import UnaddressedEvent
 from storage.waits import inbox
 from storage.waits.inbox import InboxFilter
 
 router = APIRouter(tags=["inbox"])
 
 InboxId = Annotated[int, Path(alias="inboxId", ge=1, lt=2**63)]
-# The correlation's own log has these; all else stays in the inbox under its new verdict.
+# The log of the correlation has these; other events stay in the inbox under their new verdict.
 _TAKEN = frozenset({Verdict.MATCHED, Verdict.DUPLICATE, Verdict.LATE})
 
 
@@ -41,7 +41,7 @@ _TAKEN = frozenset({Verdict.MATCHED, Verdict.DUPLICATE, Verdict.LATE})
     responses=describe_responses({200: InboxPage}),
 )
 async def list_inbox(request: Request, query: Annotated[InboxQuery, Query()]) -> Response:
-    """List events that found no place, newest first, without their data."""
+    """List events that matched no wait, newest first, without their data."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     chosen = InboxFilter(
         verdict=query.verdict, reason=query.reason, correlation_id=query.correlation_id
@@ -74,13 +74,13 @@ async def show_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     responses=describe_responses({200: EventReply}, 400, 404),
 )
 async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
-    """Offer an event again; if it is taken, it leaves the inbox."""
+    """Offer an event again; it leaves the inbox if a wait takes it."""
     replica, caller = replica_of(request), caller_of(request)
     parked = await _read(replica, caller, inbox_id)
     offer = await _offer(replica, caller, parked)
-    reply = await replica.gateway.send(offer)
+    reply = await replica.client.send(offer)
     document = event_reply_document(offer, reply, brief=not caller.sees_expected)
-    # One that had no ids is kept under its new address from now on, whatever the verdict.
+    # An event that had no ids is kept under its new address from now on, whatever the verdict.
     if document["verdict"] in _TAKEN or offer.address != parked.address:
         await replica.database.query(inbox.delete, caller.tenant, inbox_id)
     return json_response(document)
@@ -94,7 +94,7 @@ async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     responses=describe_responses({}, 404),
 )
 async def delete_inbox_event(request: Request, inbox_id: InboxId) -> Response:
-    """Forget an event."""
+    """Delete an event from the inbox."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     if not await replica.database.query(inbox.delete, tenant, inbox_id):
         raise NotFoundError(f"inbox event {inbox_id}")
@@ -109,11 +109,11 @@ async def _read(replica: Replica, caller: Caller, inbox_id: int) -> ParkedEvent:
 
 
 async def _offer(replica: Replica, caller: Caller, parked: ParkedEvent) -> Offer:
-    """The event as it was offered first: the same ids, so that trying twice counts once."""
+    """Offer the event with the ids it was first offered with: a repeated offer counts once."""
     if parked.address.correlation_id:
         return parked.to_offer()
-    # Names that were unknown when it came may be known by now.
-    arrival = IncomingEvent(
+    # Id fields that were unknown when it came may be known by now.
+    event = IncomingEvent(
         source=parked.source,
         label=parked.label,
         raw=parked.payload,
@@ -121,7 +121,7 @@ async def _offer(replica: Replica, caller: Caller, parked: ParkedEvent) -> Offer
         headers={},
         content_type=parked.content_type,
     )
-    offer = await replica.intake.address(caller, arrival)
+    offer = await replica.intake.address(caller.tenant, event)
     if isinstance(offer, UnaddressedEvent):
-        raise ProblemError(offer.problem)
+        raise ProblemError(missing_id_problem(offer.missing))
     return replace(offer, turn_id=parked.turn_id, event_id=parked.event_id)

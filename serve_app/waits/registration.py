@@ -32,7 +32,7 @@ from serve_app.waits.request_models import WaitRequest
 from services.shared.process import new_turn_id
 from services.shared.time_slice import TimeSlice, map_yielding
 from services.waits.completion_topics import CompletionTopics
-from services.waits.id_fields import IdFieldRegistry
+from services.waits.intake import IdFieldRegistry
 from services.waits.wait_topics import WaitTopics
 
 DEFAULT_SERVICE = "external-service"
@@ -63,13 +63,13 @@ class WaitRegistrar:
 
     def __init__(
         self,
-        gateway: ActorClient,
+        client: ActorClient,
         profiles: IdFieldRegistry,
         topics: WaitTopics,
         told: CompletionTopics,
         tokens: TokenSigner,
     ) -> None:
-        self._gateway = gateway
+        self._client = client
         self._profiles = profiles
         self._topics = topics
         self._completion_topics = told
@@ -80,7 +80,7 @@ class WaitRegistrar:
         await self._completion_topics.check(tenant, [request.data])
         plan = plan_registration(tenant, request, await self._completion_topics.config_of(tenant))
         await self._remember(tenant, [plan])
-        return await self._answer(plan, await self._gateway.send(plan.message()))
+        return await self._answer(plan, await self._client.send(plan.message()))
 
     async def register_many(
         self, tenant: int, requests: Sequence[WaitRequest]
@@ -93,7 +93,7 @@ class WaitRegistrar:
         )
         await self._remember(tenant, plans)
         messages: list[WaitMessage] = [*await map_yielding(RegistrationPlan.message, plans)]
-        replies = await self._gateway.send_many(messages)
+        replies = await self._client.send_many(messages)
         answers: list[tuple[int, Document] | ProblemError] = []
         timeslice = TimeSlice()
         for plan, reply in zip(plans, replies, strict=True):
@@ -124,7 +124,7 @@ class WaitRegistrar:
 
     async def _document(self, plan: RegistrationPlan, reply: RegisterReply) -> Document:
         # A little longer than the wait, so that a late answer is heard, too.
-        until = reply.expires_at + self._gateway.config.token_grace
+        until = reply.expires_at + self._client.config.token_grace
         document = ids_document(plan.address) | {
             "nodeId": plan.node_id,
             "status": reply.status,
@@ -146,7 +146,7 @@ class WaitRegistrar:
     async def _url(self, address: Address, service: str, until: float) -> str:
         """Where this service calls back; its token is good for no other."""
         token = await self._tokens.sign(address, until, service)
-        base = self._gateway.config.public_url
+        base = self._client.config.public_url
         return f"{base}/api/internal/callbacks/{quote(service, safe='')}?token={token}"
 
 

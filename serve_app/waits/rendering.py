@@ -9,11 +9,12 @@ from core.shared.address import Address
 from core.shared.json_path import json_or_text
 from core.shared.timestamps import to_iso
 from core.waits.explain import Explanation
-from core.waits.messages import Difference, Offer, OfferReply, Reason
-from core.waits.output import aggregate
+from core.waits.messages import Difference
+from core.waits.output import aggregate, payloads_of
 from core.waits.spec import Strategy, WaitSpec
 from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Ending, Outcome, Status
+from serve_app.http.event_replies import clause_document
 from serve_app.http.models import Document, drop_none
 from storage.waits.waits import LogPage, WaitRow
 
@@ -69,16 +70,6 @@ def wait_document(wait_row: WaitRow, entries: Iterable[WaitLogEntry]) -> Documen
     if wait_row.resumed_at is not None:
         document |= {"resumedAt": to_iso(wait_row.resumed_at), "resumedBy": wait_row.resumed_by}
     return document
-
-
-def payloads_of(wait: Wait, entries: Iterable[WaitLogEntry]) -> dict[str, bytes]:
-    """Event name → the data that counted for it."""
-    by_seq = {entry.seq: entry.payload for entry in entries}
-    return {
-        event.name: by_seq[mark.seq]
-        for event, mark in zip(wait.spec.events, wait.marks, strict=True)
-        if mark.seq in by_seq
-    }
 
 
 def log_documents(
@@ -159,55 +150,6 @@ def explanation_document(explanation: Explanation) -> Document:
             for miss in explanation.near_misses
         ],
     }
-
-
-def reply_document(offer: Offer, reply: OfferReply) -> Document:
-    """What became of an event."""
-    document: Document = {
-        "verdict": reply.verdict,
-        "reason": reply.reason,
-        "detail": verdict_sentence(reply),
-        "executionId": offer.address.execution_id,
-        "correlationId": offer.address.correlation_id,
-        "eventId": offer.event_id,
-    }
-    if reply.event is not None:
-        document["event"] = reply.event
-    if reply.status is not None:
-        document["waitStatus"] = reply.status
-    if reply.clause is not None:
-        document["clause"] = clause_document(reply.clause)
-    return document
-
-
-_SENTENCES = {
-    Reason.EXPECTED: "counts as {event}",
-    Reason.NO_WAIT_YET: "no wait has these ids yet; kept until one is registered",
-    Reason.ALREADY_RECEIVED: "{event} was here already; the first one counts",
-    Reason.WAIT_ENDED: "the wait had ended as {status} before",
-    Reason.DEADLINE_PASSED: "{event} came after its deadline",
-    Reason.SOURCE_NOT_EXPECTED: "the wait expects nothing by this path",
-    Reason.LABEL_NOT_EXPECTED: "the wait expects nothing of this origin",
-    Reason.FILTERED_OUT: "the event does not pass the filter",
-    Reason.EXECUTION_MISMATCH: "another execution waits under this correlation id",
-    Reason.MISSING_ID: "an id is missing",
-    Reason.TOO_MANY_EARLY: "no wait has these ids yet, and no more events are kept for them",
-    Reason.TOO_LARGE_TOGETHER: "too large beside what the wait has already",
-}
-
-
-def verdict_sentence(reply: OfferReply) -> str:
-    """A verdict in words, with both values where they differ."""
-    text = _SENTENCES[reply.reason].format(event=reply.event, status=reply.status)
-    if reply.clause is None:
-        return text
-    expected, actual = (_as_json(v) for v in (reply.clause.expected, reply.clause.actual))
-    return f"{text}: {reply.clause.rule} expected {expected}, got {actual}"
-
-
-def clause_document(clause: Difference) -> Document:
-    """The rule an event failed."""
-    return {"rule": clause.rule, "expected": clause.expected, "actual": clause.actual}
 
 
 def inbox_item_document(row: Mapping[str, Any]) -> Document:
@@ -291,10 +233,6 @@ def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Docume
         "output": aggregate(wait, payloads) if ending.status is Status.COMPLETED else None,
     }
     return drop_none(document)
-
-
-def _as_json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _moment_or_none(at: float | None) -> str | None:

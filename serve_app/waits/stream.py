@@ -105,5 +105,5 @@ async def explain_wait(request: Request, address: WaitAddress) -> Response:
     replica = replica_of(request)
     wait_row = await read_wait(replica, address)
     parked = await replica.database.query(inbox.near_misses, address)
-    explanation = explain(wait_row.wait, parked, replica.gateway.clock.now())
+    explanation = explain(wait_row.wait, parked, replica.client.clock.now())
     return json_response(explanation_document(explanation))

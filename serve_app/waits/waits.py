@@ -14,6 +14,7 @@ from core.shared.errors import NotFoundError
 from core.waits.messages import Cancel
 from serve_app.container import Replica
 from serve_app.http.cursors import next_wait_cursor, read_wait_cursor
+from serve_app.http.event_replies import check_cancelled
 from serve_app.http.json_io import json_response, parse_as, parse_items, read_body
 from serve_app.http.models import Document
 from serve_app.http.openapi import describe_responses, json_body
@@ -21,7 +22,6 @@ from serve_app.http.permissions import WaitAddress, caller_of, replica_of, reque
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.http.raw_route import RawRoute
 from serve_app.waits.rendering import summary_document, wait_document
-from serve_app.waits.replies import check_cancelled
 from serve_app.waits.request_models import MAX_ITEMS, WaitBatch, WaitQuery, WaitRequest
 from serve_app.waits.wait_models import WaitPage, WaitRegistered, WaitResults, WaitView
 from services.shared.process import new_turn_id
@@ -132,7 +132,7 @@ async def show_wait(
 async def cancel_wait(request: Request, address: WaitAddress) -> Response:
     """Cancel a wait that has not ended."""
     replica = replica_of(request)
-    check_cancelled(await replica.gateway.send(Cancel(address=address, turn_id=new_turn_id())))
+    check_cancelled(await replica.client.send(Cancel(address=address, turn_id=new_turn_id())))
     return await _view(replica, await read_wait(replica, address))
 
 
@@ -149,7 +149,7 @@ async def _ended(
 ) -> WaitRow:
     loop = asyncio.get_running_loop()
     until = loop.time() + timeout_seconds
-    async with replica.gateway.watch(address) as watch:
+    async with replica.client.watch(address) as watch:
         while wait_row.wait.ending is None and (left := until - loop.time()) > 0:
             await watch.changed(timeout=left)
             wait_row = await read_wait(replica, address)

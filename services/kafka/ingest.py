@@ -17,12 +17,17 @@ from core.kafka.message import KafkaMessage, UndecodableMessage, read_message
 from core.shared.address import Address
 from core.shared.backoff import backoff
 from core.shared.errors import OverloadedError, UnavailableError
-from core.waits.correlation_ids import CorrelationIds, MissingId
-from core.waits.incoming_event import IncomingEvent, offer_of, unaddressed_event
+from core.waits.incoming_event import (
+    CorrelationIds,
+    IncomingEvent,
+    MissingId,
+    offer_of,
+    unaddressed_event,
+)
 from core.waits.messages import Offer, OfferReply, RefusalKind, RefusedReply, Reply, WaitMessage
 from core.waits.state import ParkedEvent
 from services.shared.split_write import SplitWrite
-from services.waits.correlation_resolver import CorrelationResolver
+from services.waits.intake import CorrelationResolver
 from storage.postgres.error_class import is_server_error
 
 log = structlog.get_logger("ingest")

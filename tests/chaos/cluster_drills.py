@@ -21,7 +21,7 @@ Told = dict[str, Any]
 
 async def kill_node(stage: Stage) -> Told:
     """kill -9 of a raylet and all its workers."""
-    async with under_load(stage.gateway, stage.plan()) as (drill, _):
+    async with under_load(stage.client, stage.plan()) as (drill, _):
         await acknowledged(drill, WARM)
         victim, lost = await stage.victim()
         struck = time.monotonic()
@@ -36,7 +36,7 @@ async def kill_node(stage: Stage) -> Told:
 
 async def crowded_machine(stage: Stage, seconds: float, burners: int) -> Told:
     """Let other programs want all of the CPU: no node may be taken for dead."""
-    async with under_load(stage.gateway, stage.plan()) as (drill, _):
+    async with under_load(stage.client, stage.plan()) as (drill, _):
         await acknowledged(drill, WARM)
         pids = await stage.pids(stage.shards)
         with _burning(burners):
@@ -62,7 +62,7 @@ def _burning(count: int) -> Iterator[None]:
 async def served_again(stage: Stage, lost: Iterable[str], since: float) -> float:
     """Seconds until each lost shard has taken a new correlation."""
     shards = [name for name in stage.shards if name in lost]
-    took = await asyncio.gather(*(serves_again(stage.gateway, name, since) for name in shards))
+    took = await asyncio.gather(*(serves_again(stage.client, name, since) for name in shards))
     return round(max(took), 2)
 
 

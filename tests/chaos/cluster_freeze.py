@@ -33,7 +33,7 @@ async def freeze_node(stage: Stage, seconds: float, *, whole: bool = True) -> To
     `whole`: the shards stop with their raylet, in the middle of their work.
     Otherwise the raylet stops alone, and its shards work on beside their second incarnations.
     """
-    async with under_load(stage.gateway, stage.plan()) as (drill, load):
+    async with under_load(stage.client, stage.plan()) as (drill, load):
         await acknowledged(drill, WARM)
         victim, lost = await stage.victim()
         shards = [name for name in stage.shards if name in lost]
@@ -126,21 +126,21 @@ async def _nothing_left(stage: Stage, load: RouterLoad, shards: list[str], asked
         "all callers are answered",
         lambda: not any(asked & load.unanswered[shard] for shard in shards),
     )
-    now = await stage.gateway.pool.fetchval("select now()")
+    now = await stage.client.pool.fetchval("select now()")
     await until("the timer has caught up", lambda: _caught_up(stage, shards, now))
 
 
 async def _caught_up(stage: Stage, shards: list[str], since: Any) -> bool:
     """Whether the timer has ended all waits of these shards that were due by then."""
     query = "select wait_key from execution_wait_states where status = 'waiting' and due_at < $1"
-    rows = await stage.gateway.pool.fetch(query, since)
+    rows = await stage.client.pool.fetch(query, since)
     return not any(host_actor_name(row["wait_key"], stage.config) in shards for row in rows)
 
 
 async def _waiting(stage: Stage) -> set[bytes]:
     """The correlations that shards have in memory: one that has ended leaves it."""
     query = "select wait_key from execution_wait_states where status = 'waiting'"
-    return {row["wait_key"] for row in await stage.gateway.pool.fetch(query)}
+    return {row["wait_key"] for row in await stage.client.pool.fetch(query)}
 
 
 async def _wake(

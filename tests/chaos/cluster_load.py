@@ -39,7 +39,7 @@ Send: TypeAlias = Callable[[WaitMessage], Awaitable[Reply]]
 
 
 class WayIn(Protocol):
-    """A gateway, or the parts of one."""
+    """A client, or the parts of one."""
 
     @property
     def config(self) -> Config: ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.client import ActorClient
-from actors.messaging.router import Router
+from actors.messaging.shard_client import ShardClient
 from actors.runtime.directory import Directory
 from actors.runtime.names import SUPERVISOR, TIMER, shard_name
 from core.shared.config import Config
@@ -31,7 +31,7 @@ class Stage:
 
     nodes: Nodes
     places: InstancePaths
-    gateway: ActorClient
+    client: ActorClient
     witness: Witness
     database_port: int
     _drills: int = 0
@@ -42,7 +42,7 @@ class Stage:
 
     @property
     def config(self) -> Config:
-        return self.gateway.config
+        return self.client.config
 
     @property
     def shards(self) -> list[str]:
@@ -56,7 +56,7 @@ class Stage:
 
     def crowd(self, drill: Drill, shards: list[str]) -> Crowd:
         """Correlations of these shards, behind a door of their own: nobody stands before them."""
-        router = Router(self.config, self._directory.handle_batch)
+        router = ShardClient.open(self.config, self._directory)
         load = RouterLoad(self.config, router.send, drill.ledger, drill.plan)
         return Crowd(load, f"crowd-{drill.plan.run}", shards, CROWD)
 
@@ -102,11 +102,11 @@ async def actors_on(
 ) -> AsyncIterator[Stage]:
     """Bring the actors up on these nodes; they end with the nodes."""
     witness = await Witness.install(dsn)
-    gateway = await ActorClient.open(Config(dsn=dsn, shards=4, secret_keys=(b"k" * 32,)))
+    client = await ActorClient.open(Config(dsn=dsn, shards=4, secret_keys=(b"k" * 32,)))
     try:
-        yield Stage(nodes, places, gateway, witness, port)
+        yield Stage(nodes, places, client, witness, port)
     finally:
-        await gateway.close()
+        await client.close()
         await witness.close()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from actors.messaging.router import Router
+from actors.messaging.shard_client import ShardClient
 from actors.runtime.names import shard_name
 from core.shared.config import Config
 from core.waits.messages import decode_messages, encode_batch
@@ -171,7 +171,7 @@ async def parts(dsn: str) -> AsyncIterator[Parts]:
         async def deliver(name: str, batch: bytes) -> bytes:
             return encode_batch(await shards[name].handle(decode_messages(batch)))
 
-        router = Router(config, deliver)
+        router = ShardClient(config, deliver)
         try:
             yield Parts(config, pool, router.send)
         finally:

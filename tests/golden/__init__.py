@@ -27,10 +27,10 @@ _PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "TERMINAL_WIDTH": "
 def openapi_text() -> str:
     """Return the OpenAPI document as it is served, one key a line."""
 
-    async def no_gateway() -> Any:
+    async def no_client() -> Any:
         raise AssertionError("the document needs no actors")
 
-    document = create_app(no_gateway, Config(dsn="")).openapi()
+    document = create_app(no_client, Config(dsn="")).openapi()
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -16,8 +16,7 @@ from core.shared.kafka_config import KafkaConfig
 from core.waits.messages import Reply, WaitMessage
 from services.kafka.ingest import Ingest, IngestDeps
 from services.kafka.ingest_store import PostgresIngestStore
-from services.waits.correlation_resolver import CorrelationResolver
-from services.waits.id_fields import IdFieldRegistry
+from services.waits.intake import CorrelationResolver, IdFieldRegistry
 from storage.access import keys
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits

@@ -22,8 +22,7 @@ from services.kafka.ingest_store import RedriveStore
 from services.kafka.redrive import Redrive, RedriveRound, RedriveSelection
 from services.shared.database import Database
 from services.shared.listings import Listings
-from services.waits.correlation_resolver import CorrelationResolver
-from services.waits.id_fields import IdFieldRegistry
+from services.waits.intake import CorrelationResolver, IdFieldRegistry
 from storage.access import keys
 from storage.kafka import dead_letters
 from storage.kafka.dead_letters import DeadLetter, DeadLetterFilter

@@ -15,8 +15,7 @@ from core.shared.address import Address
 from core.shared.errors import InvalidError
 from core.shared.tsid import IdMaker
 from core.waits.config import WaitConfig
-from core.waits.correlation_ids import find_ids
-from core.waits.incoming_event import IncomingEvent, offer_of, unaddressed_event
+from core.waits.incoming_event import IncomingEvent, find_ids, offer_of, unaddressed_event
 from core.waits.spec import IdFields, encode_spec
 from core.waits.state import ParkedEvent
 from core.waits.transitions import apply

@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[3]
 
 
 def app() -> Api:
-    async def no_gateway() -> object:
-        raise AssertionError("documents need no gateway")
+    async def no_client() -> object:
+        raise AssertionError("documents need no client")
 
-    return create_app(no_gateway, Config(dsn=""))  # type: ignore[arg-type]
+    return create_app(no_client, Config(dsn=""))  # type: ignore[arg-type]
 
 
 def test_every_setting_is_documented_as_it_is_declared() -> None:

@@ -31,8 +31,7 @@ from core.waits.messages import (
 )
 from services.kafka.ingest import Ingest, IngestDeps
 from services.kafka.ingest_store import PostgresIngestStore
-from services.waits.correlation_resolver import CorrelationResolver
-from services.waits.id_fields import IdFieldRegistry
+from services.waits.intake import CorrelationResolver, IdFieldRegistry
 from storage.access import keys
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits

@@ -9,8 +9,8 @@ import uvicorn
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from serve_app.limits.load_limiter import LoadLimiter
-from serve_app.limits.middleware import REQUEST_SLOT, LimitsMiddleware
+from serve_app.limits.load_limiter import REQUEST_SLOT, LoadLimiter
+from serve_app.limits.middleware import LimitsMiddleware
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics
 
@@ -22,7 +22,7 @@ ASK = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer so much to the tenant in the path."""
-    scope[REQUEST_SLOT].claim(int(scope["path"].strip("/")))
+    scope[REQUEST_SLOT].assign_tenant(int(scope["path"].strip("/")))
     await Response(b"x" * SIZE)(scope, receive, send)
 
 

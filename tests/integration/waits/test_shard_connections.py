@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorUnavailableError
 
-from actors.messaging import shard_connections as module
-from actors.messaging.shard_connections import ShardConnections
+from actors.messaging import shard_client as module
+from actors.messaging.shard_client import ShardConnections
 from actors.messaging.shard_socket import BatchServer, ConnectionLostError, Endpoint
 
 NAME = "shard-0"
@@ -77,7 +77,7 @@ class Ray:
         self.forgotten += 1
 
     async def close(self) -> None:
-        await self.lines.close()
+        self.lines.close()
         self.actor.exchange.close()
         await asyncio.sleep(0)
 

@@ -15,8 +15,7 @@ from core.kafka.message import KafkaMessage, UndecodableMessage, read_message
 from core.shared.address import Address
 from core.shared.errors import InvalidError
 from core.shared.media_types import CLOUD_EVENT
-from core.waits.correlation_ids import find_ids
-from core.waits.incoming_event import IncomingEvent, offer_of, unaddressed_event
+from core.waits.incoming_event import IncomingEvent, find_ids, offer_of, unaddressed_event
 from core.waits.messages import decode_messages, encode_batch
 from tests.support.hostile_input import (
     RAW,

@@ -32,10 +32,10 @@ PUBLIC = {
 
 
 def make() -> Api:
-    async def no_gateway() -> object:
-        raise AssertionError("nothing here needs a gateway")
+    async def no_client() -> object:
+        raise AssertionError("nothing here needs a client")
 
-    return create_app(no_gateway, Config(dsn=""))  # type: ignore[arg-type]
+    return create_app(no_client, Config(dsn=""))  # type: ignore[arg-type]
 
 
 APP = make()

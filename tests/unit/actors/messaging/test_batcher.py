@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.messaging.batcher import Batcher
-from actors.messaging.send_queue import SendRequest, weight_of
+from actors.messaging.batcher import Batcher, SendRequest, weigh
 from core.shared.address import Address
 from core.shared.errors import OverloadedError
 from core.waits.messages import Cancel, Offer, Register, WaitMessage
@@ -35,7 +34,7 @@ LONG = b"x" * 100_000
     ],
 )
 def test_a_message_weighs_what_it_carries(message: WaitMessage, least: int) -> None:
-    assert least < weight_of(message) < least + 1_000
+    assert least < weigh([message]) < least + 1_000
 
 
 def _parcel(tenant: int, messages: int = 1, payload: bytes = b"") -> SendRequest:

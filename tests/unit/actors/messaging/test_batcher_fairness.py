@@ -13,8 +13,8 @@ from actors.messaging.batcher import (
     MAX_CALLS_UNDER_WAY,
     MESSAGES_BESIDE_OTHERS,
     Batcher,
+    SendRequest,
 )
-from actors.messaging.send_queue import SendRequest
 from core.shared.address import Address
 from core.waits.messages import (
     Offer,

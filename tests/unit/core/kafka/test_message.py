@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from core.kafka.message import KafkaMessage, UndecodableMessage, read_message
 from core.shared.media_types import BYTES, CLOUD_EVENT, JSON
-from core.waits.correlation_ids import CorrelationIds, find_ids
-from core.waits.incoming_event import IncomingEvent, deduplication_id_of
+from core.waits.incoming_event import CorrelationIds, IncomingEvent, deduplication_id_of, find_ids
 from core.waits.spec import Source
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from core.waits.correlation_ids import CorrelationIds, MissingId, find_ids, without_ids
+from core.waits.incoming_event import CorrelationIds, MissingId, find_ids, without_ids
 from core.waits.spec import DEFAULT_IDS, IdFields
 
 OWN = IdFields("meta.ref", "meta.runs[0]", "X-Ref", "X-Run")

@@ -18,7 +18,7 @@ from serve_app.http.json_io import (
 )
 from serve_app.http.problems import Problem, ProblemError
 from serve_app.limits.large_bodies import LARGE_BODY_BYTES
-from serve_app.limits.middleware import REQUEST_SLOT
+from serve_app.limits.load_limiter import REQUEST_SLOT
 from serve_app.waits.request_models import EventItem, WaitRequest
 
 

@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.shared.errors import OverloadedError
 from serve_app.http.problems import REQUEST_ID
-from serve_app.limits.load_limiter import LoadLimiter
-from serve_app.limits.middleware import REQUEST_SLOT, SLASH, LimitsMiddleware
+from serve_app.limits.load_limiter import REQUEST_SLOT, LoadLimiter
+from serve_app.limits.middleware import SLASH, LimitsMiddleware
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics, MetricsSnapshot
 

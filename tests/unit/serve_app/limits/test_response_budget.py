@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serve_app.limits.load_limiter import LoadLimiter
-from serve_app.limits.middleware import REQUEST_SLOT, LimitsMiddleware
+from serve_app.limits.load_limiter import REQUEST_SLOT, LoadLimiter
+from serve_app.limits.middleware import LimitsMiddleware
 from serve_app.limits.response_budget import CHUNK_BYTES
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics

@@ -113,7 +113,7 @@ class StreamScenario:
         spec = encode_spec(self.spec)
         self.say(Register(address=ADDRESS, turn_id="r", node_id="n", spec=spec))
 
-    # The gateway.
+    # The client.
 
     @contextlib.asynccontextmanager
     async def watch(self, address: Address) -> AsyncIterator[ChangeWatch]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from core.waits.explain import explain
 from core.waits.messages import Difference, Offer, OfferReply, Reason, Verdict
 from core.waits.spec import Source, Strategy
+from serve_app.http.event_replies import event_reply_document, verdict_sentence
 from serve_app.operations.models import KeyView, StatusView
 from serve_app.operations.status import status_document
 from serve_app.waits import rendering
@@ -121,7 +122,7 @@ def test_every_reason_has_a_sentence(reason: Reason) -> None:
     )
     clause = Difference("filter.ok", True, None)
     reply = OfferReply(verdict=Verdict.REJECTED, reason=reason, event="x", clause=clause)
-    document = conforms(EventReply, rendering.reply_document(offer, reply))
+    document = conforms(EventReply, event_reply_document(offer, reply))
     assert document["detail"].endswith(": filter.ok expected true, got null")
     assert "{" not in document["detail"]
 
@@ -227,8 +228,9 @@ def test_status_tells_of_ones_own_pools_and_whether_the_shared_ones_are_well() -
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_has_its_words(reason: Reason) -> None:
-    reply = OfferReply(verdict=Verdict.REJECTED, reason=reason, clause=Difference("bytes", 10, 11))
-    assert rendering.verdict_sentence(reply).endswith(": bytes expected 10, got 11")
+    reply = OfferReply(verdict=Verdict.REJECTED, reason=reason)
+    sentence = verdict_sentence(reply, Difference("bytes", 10, 11))
+    assert sentence.endswith(": bytes expected 10, got 11")
 
 
 def test_only_the_page_with_the_end_needs_all_that_counts() -> None:

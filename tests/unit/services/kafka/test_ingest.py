@@ -23,8 +23,7 @@ from core.waits.spec import IdFields
 from core.waits.state import ParkedEvent, Wait
 from services.kafka import ingest as module
 from services.kafka.ingest import MAX_FAILURES, Ingest, IngestDeps
-from services.waits.correlation_resolver import CorrelationResolver
-from services.waits.id_fields import IdFieldRegistry
+from services.waits.intake import CorrelationResolver, IdFieldRegistry
 
 BUSY = RefusedReply(kind=RefusalKind.OVERLOADED, detail="later")
 BROKEN = RefusedReply(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")

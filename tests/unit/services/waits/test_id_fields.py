@@ -2,7 +2,7 @@ import pytest
 
 from core.shared.errors import InvalidError
 from core.waits.spec import DEFAULT_IDS, IdFields
-from services.waits.id_fields import LIMIT, TTL, IdFieldRegistry
+from services.waits.intake import ID_FIELDS_TTL, MAX_ID_FIELDS, IdFieldRegistry
 
 
 class Table:
@@ -60,15 +60,15 @@ async def test_names_of_another_replica_are_found_in_time() -> None:
     profiles = table.profiles()
     await profiles.known(1)
     table.rows.append(ORDER)
-    table.now = TTL
+    table.now = ID_FIELDS_TTL
     assert await profiles.known(1) == [ORDER]
 
 
 async def test_there_is_an_end_to_new_names() -> None:
     table = Table()
-    table.rows = [IdFields(f"f{i}") for i in range(LIMIT)]
+    table.rows = [IdFields(f"f{i}") for i in range(MAX_ID_FIELDS)]
     profiles = table.profiles()
     await profiles.remember(1, table.rows)
-    with pytest.raises(InvalidError, match=str(LIMIT)):
+    with pytest.raises(InvalidError, match=str(MAX_ID_FIELDS)):
         await profiles.remember(1, [ORDER])
-    assert len(table.rows) == LIMIT
+    assert len(table.rows) == MAX_ID_FIELDS

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from ray.exceptions import ActorUnavailableError
 
-from actors.messaging.router import Router, _split_by_size
+from actors.messaging.shard_client import ShardClient, _split_by_size
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, UnavailableError
 from core.waits.messages import (
@@ -46,9 +46,9 @@ class Target:
         return encode_batch([matched() for _ in messages])
 
 
-def router_to(target: Target, **config: float) -> Router:
+def router_to(target: Target, **config: float) -> ShardClient:
     settings = {"request_timeout": 2.0, **config}
-    return Router(Config(dsn="", shards=1, **settings), target.deliver)  # type: ignore[arg-type]
+    return ShardClient(Config(dsn="", shards=1, **settings), target.deliver)  # type: ignore[arg-type]
 
 
 async def test_what_gathers_during_a_call_goes_together() -> None:
@@ -73,7 +73,7 @@ async def test_a_caller_that_sends_again_the_moment_it_is_answered_is_not_forgot
 async def test_what_is_too_heavy_for_one_parcel_goes_in_several(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.messaging.router.MAX_REQUEST_BYTES", 1_000)
+    monkeypatch.setattr("actors.messaging.shard_client.MAX_REQUEST_BYTES", 1_000)
     target = Target()
     messages = [api(address()) for _ in range(20)]
     parts = _split_by_size(messages, list(range(20)))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from actors.messaging.pending import BEHIND, MESSAGE_BYTES, SHARE_TAKEN, PendingMessages, loads_of
+from actors.messaging.batcher import MESSAGE_BYTES
+from actors.waits.pending import BEHIND, SHARE_TAKEN, PendingMessages, loads_of
 from core.shared.address import Address
 from core.waits.messages import Cancel, Offer, Register, WaitMessage
 from core.waits.spec import Source

@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 
 from serve_app.events import events
-from serve_app.http.fast_path import FastPath, fast_routes
-from serve_app.http.raw_route import RawRoute
+from serve_app.http.raw_route import FastPath, RawRoute, fast_routes
 from serve_app.waits import callbacks
 
 BUSY = [*callbacks.router.routes, *events.raw_router.routes]

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from core.waits.correlation_ids import MissingId
-from core.waits.incoming_event import IncomingEvent
+from core.waits.incoming_event import IncomingEvent, MissingId
 from core.waits.spec import DEFAULT_IDS, IdFields, Source
-from serve_app.waits.intake import _contradicts, _repeats, missing_id_problem
+from serve_app.http.event_replies import missing_id_problem
+from services.waits.intake import contradicts, repeats
 from tests.unit.serve_app.container_fixtures import ADDRESS
 
 CUSTOM = IdFields("ref.id", "ref.run", "X-Ref", "X-Run")
@@ -25,7 +25,7 @@ def arrival(
 
 
 @pytest.mark.parametrize(
-    ("given", "contradicts"),
+    ("given", "expected"),
     [
         (arrival(), False),
         (arrival(body={"correlation_id": "order", "execution_id": "run"}), False),
@@ -38,16 +38,16 @@ def arrival(
     ],
 )
 def test_a_token_s_holder_may_repeat_its_ids_and_name_no_others(
-    given: IncomingEvent, contradicts: bool
+    given: IncomingEvent, expected: bool
 ) -> None:
-    assert _contradicts(given, DEFAULT_IDS, ADDRESS) is contradicts
+    assert contradicts(given, DEFAULT_IDS, ADDRESS) is expected
 
 
 def test_ids_under_configured_names_are_recognised() -> None:
     given = arrival(body={"ref": {"id": "order"}})
-    assert _repeats(given, CUSTOM, ADDRESS)
-    assert not _repeats(given, DEFAULT_IDS, ADDRESS)
-    assert _contradicts(arrival(headers={"x-run": "other"}), CUSTOM, ADDRESS)
+    assert repeats(given, CUSTOM, ADDRESS)
+    assert not repeats(given, DEFAULT_IDS, ADDRESS)
+    assert contradicts(arrival(headers={"x-run": "other"}), CUSTOM, ADDRESS)
 
 
 def test_a_missing_id_is_named_with_the_places_it_was_looked_for() -> None:
