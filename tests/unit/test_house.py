@@ -1,6 +1,7 @@
 """What is true of the source tree as a whole."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -39,3 +40,25 @@ def test_no_module_is_too_long(room: str) -> None:
     }
     assert lengths
     assert {name: n for name, n in lengths.items() if n > MAX_LINES} == {}
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies"):
+        return f"{word[:-3]}y"
+    kept = word.endswith(("ss", "us", "dns")) or word == "alias"
+    return word if kept else re.sub("(?<=ss)es$|(?<=as)es$|s$", "", word)
+
+
+def test_every_module_is_named_by_words_of_the_glossary_or_of_the_field() -> None:
+    glossary = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
+    plain = (ROOT / "tests/unit/plain_words.txt").read_text(encoding="utf-8")
+    terms = " ".join(re.findall(r"^\| ([^|`]+) \|", glossary, re.MULTILINE))
+    known = {_singular(word) for word in re.findall(r"[a-z]+", terms + re.sub("#.*", "", plain))}
+    assert len(known) > 200
+    unknown = {
+        str(path.relative_to(ROOT)): words
+        for path in MODULES
+        if path.name != "__init__.py"
+        and (words := [word for word in path.stem.split("_") if _singular(word) not in known])
+    }
+    assert unknown == {}, "name it by a word of the field, or explain the word in the glossary"

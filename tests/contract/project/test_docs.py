@@ -57,3 +57,10 @@ def test_the_tests_that_hold_what_is_promised_are_there() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
     assert len(named) > 20
     assert [path for path in named if not (ROOT / "tests" / path).exists()] == []
+
+
+def test_the_glossary_names_modules_that_are_there() -> None:
+    text = (ROOT / "docs/reference/glossary.md").read_text()
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
+    assert len(named) > 50
+    assert [path for path in named if not (ROOT / path).exists()] == []
