@@ -15,6 +15,5 @@ async def audit(
     limit: int = option("How many, the newest first.", default=50, min=1, max=500),
 ) -> None:
     """List who changed keys and secrets of the tenant, newest first."""
-    async with shell.connect() as client:
-        page = await client.get("/api/audit-log", {"limit": limit})
+    page = await shell.call("get", "/api/audit-log", params={"limit": limit})
     print_page(page, AUDIT, "No changes.", shell)

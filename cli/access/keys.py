@@ -1,9 +1,8 @@
 """`muster keys`: API keys of the tenant."""
 
 import re
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
 from cli.shell import formats as fmt
@@ -39,10 +38,7 @@ keys = ApiResource(
     "key",
     "keys",
     PATH,
-    argument=Annotated[
-        str,
-        typer.Argument(help="The part of the key between mk_ and the next _.", metavar="PREFIX"),
-    ],
+    argument=argument("The part of the key between mk_ and the next _.", metavar="PREFIX"),
     example="3f9ac1d2",
     listing=columns(
         "prefix",
@@ -81,8 +77,7 @@ async def create(
     }
     if expires_in:
         body["expiresInSeconds"] = parse_duration(expires_in).total_seconds()
-    async with shell.connect() as client:
-        created = await client.post(PATH, body)
+    created = await shell.call("post", PATH, body=body)
     print_json(created) if shell.as_json else _print_key(created["key"])
 
 
@@ -107,8 +102,7 @@ async def first(
 @subcommand(app, "list", "muster keys list --json")
 async def list_(shell: CommandContext) -> None:
     """List the keys, newest first, without their secrets."""
-    async with shell.connect() as client:
-        page = await client.get(PATH)
+    page = await shell.call("get", PATH)
     print_page(page, keys.listing, "No keys.", shell)
 
 

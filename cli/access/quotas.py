@@ -62,9 +62,7 @@ app = command_group()
 @subcommand(app, "list", "muster quotas list --json")
 async def list_(shell: CommandContext) -> None:
     """List the quotas of the key's tenant: used, limit, and when each is reset."""
-    async with shell.connect() as client:
-        page = await client.get("/api/quotas")
-    print_page(page, QUOTAS, "No quotas.", shell)
+    print_page(await shell.call("get", "/api/quotas"), QUOTAS, "No quotas.", shell)
 
 
 @subcommand(app, "set", "muster quotas set acme storedBytes 50000000000")

@@ -7,7 +7,7 @@ from cli.shell.lazy import command_group
 from cli.shell.options import argument, option
 from cli.shell.output import columns
 from cli.shell.parsing import join_path
-from cli.shell.resource import explain_not_found, page_items, print_page
+from cli.shell.resource import page_items, print_page
 from core.dispatch.breaker import BreakerState
 
 PATH = "/monitoring/circuit-breakers"
@@ -30,8 +30,7 @@ async def list_(
     state: BreakerState | None = option("Only breakers of this state.", case_sensitive=False),
 ) -> None:
     """List the targets of the last hour, with their circuit breakers and failure rates."""
-    async with shell.connect() as client:
-        page = await client.get(PATH)
+    page = await shell.call("get", PATH)
     if state is not None:
         page["items"] = [one for one in page_items(page) if one["state"] == state.value]
     print_page(page, BREAKERS, "No targets.", shell)
@@ -52,10 +51,7 @@ async def reset(
     if (target is not None) == everything:
         raise InputError("Name a target, or give --all.")
     path = f"{PATH}/reset-all" if target is None else join_path(PATH, target, "reset")
-    async with shell.connect() as client:
-        with explain_not_found(
-            f"Nothing was delivered to {target} in the last hour: see `muster breakers list`."
-        ):
-            done = await client.post(path, {})
+    missing = f"Nothing was delivered to {target} in the last hour: see `muster breakers list`."
+    done = await shell.call("post", path, body={}, missing=missing)
     count = done["reset"]
     shell.print(done, f"{count} breaker{'' if count == 1 else 's'} reset.")

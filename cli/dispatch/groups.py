@@ -11,9 +11,9 @@ from cli.shell import formats as fmt
 from cli.shell.client import Document
 from cli.shell.context import CommandContext, out, print_json, subcommand
 from cli.shell.durations import format_duration
-from cli.shell.options import option
+from cli.shell.options import argument, option
 from cli.shell.output import columns, pairs, sections, table
-from cli.shell.resource import ApiResource, CursorOption, explain_not_found, print_cursor
+from cli.shell.resource import ApiResource, CursorOption, print_cursor
 from core.dispatch.groups import GroupState
 
 PATH = "/api/dispatch-groups"
@@ -29,13 +29,6 @@ STATE = fmt.styled(
         "empty": "dim",
     }
 )
-GroupArgument = Annotated[
-    str,
-    typer.Argument(
-        help="The group; SUBSCRIPTION:GROUP for events, as in billing:customer-17.",
-        metavar="GROUP",
-    ),
-]
 GroupLimitOption = Annotated[int, typer.Option(min=1, max=200, help="Jobs on one page.")]
 GroupPoolOption = Annotated[
     str | None, typer.Option(help="The group's pool, if several pools have a group of this name.")
@@ -68,7 +61,11 @@ groups = ApiResource(
     "group",
     "groups",
     PATH,
-    argument=GroupArgument,
+    argument=argument(
+        "The group; SUBSCRIPTION:GROUP for events, as in billing:customer-17.", metavar="GROUP"
+    ),
+    # A group exists as long as it has jobs to deliver or failed jobs.
+    not_found="Group {name} has no job to deliver and none that failed: see `muster groups list`.",
     example="billing:customer-17",
     listing=columns(
         *GROUP,
@@ -114,17 +111,15 @@ groups.add_list(
 
 @subcommand(app, "show", "muster groups show billing:customer-17")
 async def show(
-    name: GroupArgument,
     shell: CommandContext,
+    name: str = groups.argument,
     pool: GroupPoolOption = None,
     limit: GroupLimitOption = 50,
     cursor: CursorOption = None,
 ) -> None:
     """Show one group: the job at its head, and the jobs that wait behind it in order."""
     params = {"pool": pool, "limit": limit, "cursor": cursor}
-    async with shell.connect() as client:
-        with _explain_empty(name):
-            group = await client.get(groups.path_of(name), params)
+    group = await groups.call(shell, "get", name, params=params)
     if shell.as_json:
         print_json(group)
         return
@@ -136,8 +131,8 @@ async def show(
 
 @subcommand(app, "park", "muster groups park billing:customer-17 --reason 'disputed'")
 async def park(
-    name: GroupArgument,
     shell: CommandContext,
+    name: str = groups.argument,
     reason: str | None = option("Why; shown with the group."),
     pool: GroupPoolOption = None,
 ) -> None:
@@ -147,15 +142,17 @@ async def park(
 
 
 @subcommand(app, "resume", "muster groups resume billing:customer-17")
-async def resume(name: GroupArgument, shell: CommandContext, pool: GroupPoolOption = None) -> None:
+async def resume(
+    shell: CommandContext, name: str = groups.argument, pool: GroupPoolOption = None
+) -> None:
     """Resume a group; a failed job that blocks it is delivered again first."""
     await _change(shell, name, "resume", "continues", {"pool": pool})
 
 
 @subcommand(app, "skip", "muster groups skip billing:customer-17")
 async def skip(
-    name: GroupArgument,
     shell: CommandContext,
+    name: str = groups.argument,
     pool: GroupPoolOption = None,
     job: str | None = option("Only if this job is at the head."),
 ) -> None:
@@ -166,15 +163,6 @@ async def skip(
 async def _change(
     shell: CommandContext, name: str, verb: str, done: str, params: Any, body: Any = None
 ) -> None:
-    async with shell.connect() as client:
-        with _explain_empty(name):
-            group = await client.post(groups.path_of(name, verb), body or {}, params=params)
+    group = await groups.call(shell, "post", name, verb, body=body or {}, params=params)
     sentence = f"Group {group['name']} {done}: {group.get('state')}, {_waiting(group)} to deliver"
     shell.print(group, sentence)
-
-
-def _explain_empty(name: str) -> Any:
-    """Explain a 404: a group exists as long as it has jobs to deliver or failed jobs."""
-    return explain_not_found(
-        f"Group {name} has no job to deliver and none that failed: see `muster groups list`."
-    )

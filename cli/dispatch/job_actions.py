@@ -125,8 +125,7 @@ def job_action(action: JobAction) -> AsyncCommand:
 
 async def resend(job_id: JobIdArgument, shell: CommandContext) -> None:
     """Deliver a completed job once more, with the same idempotency key."""
-    async with shell.connect() as client:
-        job = await client.post(job_path(job_id, "resend"), {})
+    job = await shell.call("post", job_path(job_id, "resend"), body={})
     shell.print(job, f"Job {job_id} is queued to be delivered once more.")
 
 

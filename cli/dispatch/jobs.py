@@ -116,8 +116,7 @@ async def list_(
 @subcommand(app, "show", "muster jobs show 0PJ3F6SK81VB8")
 async def show(job_id: JobIdArgument, shell: CommandContext) -> None:
     """Show one job: its payload, its target, and the result of each attempt."""
-    async with shell.connect() as client:
-        job = await client.get(job_path(job_id))
+    job = await shell.call("get", job_path(job_id))
     tried = job.get("attempts")
     made = table(ATTEMPTS, tried) if tried else fmt.dim("No attempt was made yet.")
     shell.print(job, sections(pairs(JOB, job), made, *_payload(job)))
@@ -172,8 +171,7 @@ async def post(
     fields = {"code": code, "targetUrl": target, **request_fields(options, delivery)}
     # The payload is sent as it was written, digit by digit.
     body = encode_with_raw(fields, "payload", fields.pop("payload"))
-    async with shell.connect() as client:
-        job = await client.post(PATH, body)
+    job = await shell.call("post", PATH, body=body)
     shell.print(job, f"Job {job['id']} is {job['status']}.")
 
 

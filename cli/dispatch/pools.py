@@ -1,26 +1,19 @@
 """`muster pools`: the rate and the concurrency that deliveries share."""
 
-import re
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
 
 from cli.dispatch.pool_stats import STATUS, rate, stats
 from cli.shell import formats as fmt
-from cli.shell.client import Document
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.errors import InputError
-from cli.shell.options import option, request_fields
+from cli.shell.options import argument, option, request_fields
 from cli.shell.output import columns
 from cli.shell.parsing import name_from_code
 from cli.shell.problems import ProblemResponseError
 from cli.shell.resource import ApiResource
 from core.dispatch.pool import MAX_CONCURRENCY, MAX_RATE, PoolStatus
-from core.dispatch.subscription import is_code
 
 PATH = "/api/dispatch-pools"
-PoolArgument = Annotated[str, typer.Argument(help="The pool's code or id.", metavar="POOL")]
 
 
 def _parse_rate(text: str) -> int | None:
@@ -31,27 +24,21 @@ def _parse_rate(text: str) -> int | None:
     return int(text)
 
 
-def _owner(pool: Document) -> str:
-    return "shared" if pool.get("anchorLevel") else "yours"
-
-
 LIMITS = (
     ("per minute", "rateLimit", rate),
     ("at once", "concurrency", fmt.number),
-    ("owner", _owner),
+    ("owner", "anchorLevel", fmt.either("shared", "yours")),
 )
 pools = ApiResource(
-    "pool",
-    "pools",
-    PATH,
-    argument=PoolArgument,
+    "pool", "pools", PATH,
+    argument=argument("The pool's code or id.", metavar="POOL"),
     example="slow-partner",
     listing=columns("code", "name", ("status", "status", STATUS), *LIMITS),
     details=columns(
         ("pool", "code"), "name", "description", ("status", "status", STATUS), *LIMITS, "id",
         *fmt.TIMES,
     ),
-    is_name=lambda name: is_code(name) or bool(re.fullmatch("dpl_(default|[0-9A-Z]{13})", name)),
+    id_pattern="dpl_(default|[0-9A-Z]{13})",
 )  # fmt: skip
 app = pools.app
 
@@ -84,7 +71,7 @@ pools.add_show("Show one pool: how fast it delivers, and how many at once.")
     "muster pools put slow-partner --rate 600 --concurrency 5",
     "muster pools put slow-partner --rate none",
 )
-async def put(code: PoolArgument, settings: PoolSettings, shell: CommandContext) -> None:
+async def put(settings: PoolSettings, shell: CommandContext, code: str = pools.argument) -> None:
     """Create a pool, or change one that exists; a change takes effect at once."""
     body, path = request_fields(settings), pools.path_of(code)
     async with shell.connect() as client:
@@ -98,7 +85,8 @@ async def put(code: PoolArgument, settings: PoolSettings, shell: CommandContext)
             if not body:
                 raise InputError("Say what to change: --rate, --concurrency, --name, …")
             pool = await client.patch(path, body)
-    shell.print(pool, f"Pool {code}: {describe_limits(pool)}.")
+    limits = f"{rate(pool['rateLimit'])} per minute, {pool['concurrency']:,} at once"
+    shell.print(pool, f"Pool {code}: {limits}.")
 
 
 pools.add_verb(
@@ -109,9 +97,3 @@ pools.add_verb(
 pools.add_verb("activate", "Let a suspended or archived pool deliver.", "Pool {code} is active.")
 pools.add_remove("archive", "Archive a pool that is no longer used.", "pool", "archived")
 subcommand(app, "stats", "muster pools stats --watch")(stats)
-
-
-def describe_limits(pool: Document) -> str:
-    limit: Any = pool.get("rateLimit")
-    fast = "no rate limit" if limit is None else f"{limit:,} per minute"
-    return f"{fast}, {pool.get('concurrency'):,} at once"

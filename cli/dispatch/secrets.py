@@ -1,11 +1,11 @@
 """The secrets that sign deliveries: shown, and replaced while the old one still signs."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cli.shell import formats as fmt
-from cli.shell.client import Client, Document
+from cli.shell.client import Document
 from cli.shell.context import CommandContext, err, print_json
 from cli.shell.options import option
 from cli.shell.parsing import parse_duration_or_zero
@@ -25,19 +25,15 @@ async def own_secret(
     overlap: OverlapOption = None,
 ) -> None:
     """Print the secret that signs posted jobs; with --rotate, replace it first."""
-    async with shell.connect() as client:
-        if rotate:
-            found = await rotate_secret(client, OWN_SECRET_PATH, overlap)
-        else:
-            found = await client.get(OWN_SECRET_PATH)
+    if rotate:
+        found = await shell.call("post", f"{OWN_SECRET_PATH}/rotate", body=rotation_body(overlap))
+    else:
+        found = await shell.call("get", OWN_SECRET_PATH)
     print_secrets(found, shell)
 
 
-async def rotate_secret(client: Client, path: str, overlap: str | None) -> Document:
-    """Replace a secret; return all secrets that sign now."""
-    body = {} if overlap is None else {"overlapSeconds": round(parse_duration_or_zero(overlap))}
-    found: dict[str, Any] = await client.post(f"{path}/rotate", body)
-    return found
+def rotation_body(overlap: str | None) -> dict[str, int]:
+    return {} if overlap is None else {"overlapSeconds": round(parse_duration_or_zero(overlap))}
 
 
 def print_secrets(found: Document, shell: CommandContext) -> None:

@@ -1,13 +1,10 @@
 """`muster subscriptions`: which events are delivered where."""
 
-import re
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from cli.dispatch.delivery_options import DeliveryOptions
-from cli.dispatch.secrets import OverlapOption, print_secrets, rotate_secret
+from cli.dispatch.secrets import OverlapOption, print_secrets, rotation_body
 from cli.shell import formats as fmt
 from cli.shell.client import Client, Document
 from cli.shell.context import CommandContext, err, print_json, subcommand
@@ -15,15 +12,13 @@ from cli.shell.errors import InputError
 from cli.shell.options import argument, option, request_fields
 from cli.shell.output import columns, pairs
 from cli.shell.parsing import name_from_code
+from cli.shell.problems import explain_not_found
 from cli.shell.resource import ApiResource
 from core.dispatch.subscription import SubscriptionStatus, is_code
 
 PATH = "/api/subscriptions"
 ID_PREFIX = "sub_"
 STATUS = fmt.styled({"ACTIVE": "green", "PAUSED": "yellow"})
-SubscriptionArgument = Annotated[
-    str, typer.Argument(help="The subscription's code or id.", metavar="SUBSCRIPTION")
-]
 
 
 def _bindings(subscription: Document) -> str:
@@ -40,15 +35,11 @@ def _credentials(auth: Document | None) -> str:
     return str((auth or {}).get("type", ""))
 
 
-def _body(data_only: bool) -> str:
-    return "the data alone" if data_only else "an envelope"
-
-
 subscriptions = ApiResource(
     "subscription",
     "subscriptions",
     PATH,
-    argument=SubscriptionArgument,
+    argument=argument("The subscription's code or id.", metavar="SUBSCRIPTION"),
     example="billing",
     listing=columns(
         "code",
@@ -71,7 +62,7 @@ subscriptions = ApiResource(
         ("headers", "headers", fmt.header_lines),
         ("credentials", "auth", _credentials),
         "signature",
-        ("body", "dataOnly", _body),
+        ("body", "dataOnly", fmt.either("the data alone", "an envelope")),
         "mode",
         ("pool", "dispatchPoolCode"),
         "sequence",
@@ -83,7 +74,7 @@ subscriptions = ApiResource(
         "version",
         *fmt.TIMES,
     ),
-    is_name=lambda name: is_code(name) or bool(re.fullmatch(f"{ID_PREFIX}[0-9A-Z]{{13}}", name)),
+    id_pattern=f"{ID_PREFIX}[0-9A-Z]{{13}}",
 )
 app = subscriptions.app
 
@@ -178,19 +169,17 @@ async def create(
     "muster subscriptions change billing --mode NEXT_ON_ERROR --retries 8",
 )
 async def change(
-    subscription: SubscriptionArgument,
     options: SubscriptionOptions,
     delivery: DeliveryOptions,
     shell: CommandContext,
+    subscription: str = subscriptions.argument,
     target: str | None = option("Where events are delivered.", metavar="URL"),
 ) -> None:
     """Change the given settings of a subscription; the others stay, and so do its secrets."""
     body = request_fields(options, delivery) | ({"target": target} if target else {})
     if not body:
         raise InputError("Say what to change, as in --target URL.")
-    async with shell.connect() as client:
-        with subscriptions.explain_missing(subscription):
-            changed = await client.patch(subscriptions.path_of(subscription), body)
+    changed = await subscriptions.call(shell, "patch", subscription, body=body)
     shell.print(changed, pairs(subscriptions.details, changed))
 
 
@@ -213,22 +202,18 @@ subscriptions.add_remove(
 
 
 @subcommand(app, "secret", "muster subscriptions secret billing")
-async def secret(name: SubscriptionArgument, shell: CommandContext) -> None:
+async def secret(shell: CommandContext, name: str = subscriptions.argument) -> None:
     """Print the signing secret; older ones that still sign go to standard error."""
-    async with shell.connect() as client:
-        with subscriptions.explain_missing(name):
-            found = await client.get(subscriptions.path_of(name, "secret"))
-    print_secrets(found, shell)
+    print_secrets(await subscriptions.call(shell, "get", name, "secret"), shell)
 
 
 @subcommand(app, "rotate", "muster subscriptions rotate billing --overlap 7d")
 async def rotate(
-    name: SubscriptionArgument, shell: CommandContext, overlap: OverlapOption = None
+    shell: CommandContext, name: str = subscriptions.argument, overlap: OverlapOption = None
 ) -> None:
     """Replace the signing secret; for a while both sign, so that every delivery verifies."""
-    async with shell.connect() as client:
-        with subscriptions.explain_missing(name):
-            found = await rotate_secret(client, subscriptions.path_of(name, "secret"), overlap)
+    body = rotation_body(overlap)
+    found = await subscriptions.call(shell, "post", name, "secret", "rotate", body=body)
     print_secrets(found, shell)
 
 
@@ -236,5 +221,5 @@ async def subscription_id(client: Client, name: Any) -> str:
     """Find the id of a subscription that was named by its code or its id."""
     if name.startswith(ID_PREFIX):
         return str(name)
-    with subscriptions.explain_missing(name):
+    with explain_not_found(subscriptions.missing(name)):
         return str((await client.get(subscriptions.path_of(name)))["id"])

@@ -57,8 +57,7 @@ async def list_(
     path = PATH if everything else f"{PATH}/unacknowledged"
     if severity is not None:
         path = f"{PATH}/severity/{severity.value}"
-    async with shell.connect() as client:
-        page = await client.get(path, {"limit": limit, "cursor": cursor})
+    page = await shell.call("get", path, params={"limit": limit, "cursor": cursor})
     print_page(page, WARNINGS, "No warnings.", shell)
 
 

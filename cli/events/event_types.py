@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -20,10 +19,7 @@ from cli.shell.resource import ApiResource
 from core.events.event_type import SchemaType, TypeStatus, Validation
 
 PATH = "/api/event-types"
-EventTypeArgument = Annotated[
-    str, typer.Argument(help="As in shop:orders:order:created.", metavar="CODE")
-]
-VersionArgument = Annotated[str, typer.Argument(help="As in 1.0.", metavar="VERSION")]
+VERSION = argument("As in 1.0.", metavar="VERSION")
 _KINDS = {".json": SchemaType.JSON_SCHEMA, ".xsd": SchemaType.XSD, ".proto": SchemaType.PROTO}
 STATUS = fmt.styled({"CURRENT": "green", "ARCHIVED": "yellow"})
 VERSION_STYLES = {"FINALISING": "cyan", "CURRENT": "green", "DEPRECATED": "yellow"}
@@ -40,7 +36,7 @@ event_types = ApiResource(
     "event type",
     "event-types",
     PATH,
-    argument=EventTypeArgument,
+    argument=argument("As in shop:orders:order:created.", metavar="CODE"),
     example="shop:orders:order:created",
     listing=columns(
         "code", "name", ("status", "status", STATUS), ("versions", _versions), "validation"
@@ -105,27 +101,26 @@ event_types.add_list(
 
 @subcommand(app, "show", "muster event-types show shop:orders:order:created")
 async def show(
-    code: EventTypeArgument,
     shell: CommandContext,
+    code: str = event_types.argument,
     schema: str | None = option("Print the schema of this version.", "--schema", metavar="VERSION"),
 ) -> None:
     """Show one event type with its versions, or the schema of one version."""
-    async with shell.connect() as client:
-        if schema is not None:
-            found = await client.get(event_types.path_of(code, "schemas", schema))
-            print_json(found) if shell.as_json else print(found["schema"])
-            return
-        with event_types.explain_missing(code):
-            found = await client.get(event_types.path_of(code))
-    shell.print(found, _view(found))
+    if schema is None:
+        found = await event_types.call(shell, "get", code)
+        shell.print(found, _view(found))
+        return
+    found = await shell.call("get", event_types.path_of(code, "schemas", schema))
+    print_json(found) if shell.as_json else print(found["schema"])
 
 
 @subcommand(app, "create", "muster event-types create shop:orders:order:created --validation warn")
-async def create(code: EventTypeArgument, options: EventTypeOptions, shell: CommandContext) -> None:
+async def create(
+    options: EventTypeOptions, shell: CommandContext, code: str = event_types.argument
+) -> None:
     """Create an event type. Events are validated once a version of it is in force."""
     body = {"code": code, "name": default_type_name(code), **request_fields(options)}
-    async with shell.connect() as client:
-        created = await client.post(PATH, body)
+    created = await shell.call("post", PATH, body=body)
     shell.print(created, f"Event type {code} is created.")
 
 
@@ -136,10 +131,10 @@ async def create(code: EventTypeArgument, options: EventTypeOptions, shell: Comm
     "muster event-types add-version shop:orders:order:created 2.0 - --kind XSD < order.xsd",
 )
 async def add_version(
-    code: EventTypeArgument,
-    version: VersionArgument,
     options: SchemaVersionOptions,
     shell: CommandContext,
+    code: str = event_types.argument,
+    version: str = VERSION,
     file: str = argument("The schema: a file, or -.", metavar="FILE"),
     finalise: bool = option("Put the version in force at once.", "--finalise", default=False),
 ) -> None:
@@ -160,10 +155,11 @@ async def add_version(
 
 
 def _add_version_verb(verb: str, summary: str, done: str) -> None:
-    async def run(code: EventTypeArgument, version: VersionArgument, shell: CommandContext) -> None:
+    async def run(
+        shell: CommandContext, code: str = event_types.argument, version: str = VERSION
+    ) -> None:
         path = event_types.path_of(code, "schemas", version, verb)
-        async with shell.connect() as client:
-            changed = await client.post(path, {})
+        changed = await shell.call("post", path, body={})
         shell.print(changed, f"Version {version} of {changed['code']} is {done}.")
 
     run.__doc__ = summary

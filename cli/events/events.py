@@ -2,9 +2,8 @@
 
 import json
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -15,13 +14,12 @@ from cli.shell.json_input import read_argument, read_json_text
 from cli.shell.options import argument, option, request_fields
 from cli.shell.output import columns, pairs, sections, table
 from cli.shell.parsing import encode_with_raw, join_path, parse_entries, parse_pairs, parse_time
-from cli.shell.problems import ProblemResponseError
+from cli.shell.problems import ProblemResponseError, explain_not_found
 from cli.shell.resource import ApiResource, page_items
 from core.shared.media_types import is_json_type
 
 PATH = "/api/events"
 SOURCE = "muster-cli"
-EventIdArgument = Annotated[str, typer.Argument(help="The event's id.", metavar="ID")]
 
 
 def _type(event: Document) -> Text:
@@ -42,7 +40,7 @@ events = ApiResource(
     "event",
     "events",
     PATH,
-    argument=EventIdArgument,
+    argument=argument("The event's id.", metavar="ID"),
     example="0PJ3F6SK81VB8",
     listing=columns(
         "id",
@@ -153,8 +151,7 @@ async def send(
     """
     fields = {"type": type_, **request_fields(options)}
     body = encode_with_raw(fields, "data", options.encode_data(data))
-    async with shell.connect() as client:
-        reply = await client.post(PATH, body)
+    reply = await shell.call("post", PATH, body=body)
     shell.print(reply, _sent(reply))
 
 
@@ -168,10 +165,10 @@ events.add_list(
 
 
 @subcommand(app, "show", "muster events show 0PJ3F6SK81VB8")
-async def show(event_id: EventIdArgument, shell: CommandContext) -> None:
+async def show(shell: CommandContext, event_id: str = events.argument) -> None:
     """Show one event: its data and its deliveries."""
     async with shell.connect() as client:
-        with events.explain_missing(event_id):
+        with explain_not_found(events.missing(event_id)):
             event = await client.get(events.path_of(event_id))
         jobs = await _jobs_of(client, event_id)
     parts: list[RenderableType] = [pairs(events.details, event), _data(event)]

@@ -139,8 +139,7 @@ async def run(
 @subcommand(app, "show", "muster gather show 3f9ac1d2")
 async def show(gather_id: GatherIdArgument, shell: CommandContext) -> None:
     """Show one gather: which resources answered, which did not, and their answers."""
-    async with shell.connect() as client:
-        found = await client.get(join_path(PATH, gather_id))
+    found = await shell.call("get", join_path(PATH, gather_id))
     shell.print(found, _view(found))
 
 
@@ -158,8 +157,7 @@ async def stream(gather_id: GatherIdArgument, shell: CommandContext) -> None:
 @subcommand(app, "cancel", "muster gather cancel 3f9ac1d2")
 async def cancel(gather_id: GatherIdArgument, shell: CommandContext) -> None:
     """Cancel a gather that still waits."""
-    async with shell.connect() as client:
-        ended = await client.delete(join_path(PATH, gather_id))
+    ended = await shell.call("delete", join_path(PATH, gather_id))
     shell.print(ended, f"Gather {gather_id} is cancelled.")
 
 

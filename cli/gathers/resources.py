@@ -1,9 +1,8 @@
 """`muster resources`: the services that gathers ask."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
 from cli.shell import formats as fmt
@@ -17,11 +16,6 @@ from cli.shell.resource import ApiResource
 from core.gathers.gather import ReplyBy
 
 PATH = "/api/resources"
-ResourceArgument = Annotated[str, typer.Argument(help="The resource's name.", metavar="NAME")]
-
-
-def _answers(reply: Any) -> str:
-    return "directly" if reply == "direct" else "by callback"
 
 
 def _call(resource: Document) -> Text:
@@ -37,7 +31,7 @@ def _milliseconds(text: str) -> int:
 
 
 ANSWERS = (
-    ("answers", "reply", _answers),
+    ("answers", "reply", lambda reply: "directly" if reply == "direct" else "by callback"),
     ("credentials", "auth", lambda auth: str((auth or {}).get("type", ""))),
     ("at once", "concurrency", fmt.number),
     ("per minute", "ratePerMinute", fmt.number),
@@ -46,7 +40,7 @@ resources = ApiResource(
     "resource",
     "resources",
     PATH,
-    argument=ResourceArgument,
+    argument=argument("The resource's name.", metavar="NAME"),
     example="laboratory",
     listing=columns("name", "url", *ANSWERS),
     details=columns(
@@ -93,15 +87,14 @@ resources.add_show("Show one resource: its address, how it is called and how it 
     "muster resources put pharmacy https://rx.example.com/ask --reply direct --rate 600",
 )
 async def put(
-    name: ResourceArgument,
     options: ResourceOptions,
     shell: CommandContext,
+    name: str = resources.argument,
     target: str = argument("The address to call.", metavar="URL"),
 ) -> None:
     """Register a resource, or replace all settings of one that exists."""
     body = {"url": target, **request_fields(options)}
-    async with shell.connect() as client:
-        stored = await client.put(resources.path_of(name), body)
+    stored = await resources.call(shell, "put", name, body=body)
     shell.print(stored, f"Resource {name} is registered.")
 
 

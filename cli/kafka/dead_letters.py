@@ -1,21 +1,16 @@
 """`muster kafka dead-letters`: messages that could not be handled."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.shell import formats as fmt
 from cli.shell.client import Document
-from cli.shell.options import option
+from cli.shell.options import argument, option
 from cli.shell.output import columns, pairs
 from cli.shell.resource import ApiResource
-
-DeadLetterIdArgument = Annotated[
-    int, typer.Argument(help="Id of the dead letter.", metavar="ID", min=1)
-]
 
 
 def partition_offset(dead_letter: Document) -> str:
@@ -51,7 +46,8 @@ dead_letters = ApiResource(
     "dead letter",
     "kafka dead-letters",
     "/api/dead-letters",
-    argument=DeadLetterIdArgument,
+    argument=argument("Id of the dead letter.", metavar="ID", min=1),
+    id_type=int,
     example="7",
     listing=columns(
         ("id", "letterId", fmt.RightAligned(fmt.text)),

@@ -19,6 +19,7 @@ from cli.shell.errors import CommandError
 from cli.shell.instance import find_instance
 from cli.shell.lazy import example, unwrap_text
 from cli.shell.options import flatten_options, option
+from cli.shell.problems import explain_not_found
 
 DATA_DIR = Path(".muster")
 _PANEL = "Instance"
@@ -68,6 +69,14 @@ class CommandContext:
     def connect(self) -> AbstractAsyncContextManager[Client]:
         """Open a client of the instance that the options name."""
         return connect(find_instance(self.url, self.key, self.data_dir))
+
+    async def call(
+        self, method: str, path: str, *, missing: str | None = None, **request: Any
+    ) -> Any:
+        """Make one request; `missing` is what to say where the server answers 404."""
+        async with self.connect() as client:
+            with explain_not_found(missing):
+                return await getattr(client, method)(path, **request)
 
     def print(self, document: Any, shown: RenderableType) -> None:
         """Print the document for scripts, or what is shown of it to people."""

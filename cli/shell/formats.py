@@ -62,6 +62,11 @@ def styled(styles: Mapping[str, str], other: str = "") -> Format:
     return render
 
 
+def either(yes: str, no: str) -> Format:
+    """Show a truth value by one of two words."""
+    return lambda value: yes if value else no
+
+
 def error(value: Any) -> Text:
     return Text(str(value or ""), style="red")
 

@@ -1,7 +1,8 @@
 """A refused request in one sentence."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from cli.shell.errors import CommandError
@@ -27,6 +28,17 @@ class ProblemResponseError(CommandError):
     def code(self) -> str:
         """Return the problem's code, which is stable for scripts."""
         return str(self.document.get("code") or "")
+
+
+@contextmanager
+def explain_not_found(sentence: str | None) -> Iterator[None]:
+    """Put this sentence, which says what to do, in the place of the server's 404."""
+    try:
+        yield
+    except ProblemResponseError as problem:
+        if problem.status != 404 or sentence is None:
+            raise
+        raise CommandError(sentence) from problem
 
 
 def parse_problem(status: int, body: bytes, retry_after: str | None = None) -> ProblemResponseError:

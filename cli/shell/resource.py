@@ -1,7 +1,7 @@
 """The commands that every resource of the API has: list, show, remove, and verbs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from cli.shell.lazy import command_group
 from cli.shell.options import request_fields
 from cli.shell.output import Columns, pairs, table
 from cli.shell.parsing import join_path
-from cli.shell.problems import ProblemResponseError
+from core.dispatch.subscription import is_code
 
 CursorOption = Annotated[
     str | None, typer.Option(help="Continue after the page that printed this cursor.")
@@ -44,10 +44,14 @@ class ApiResource:
     path: str
     _: KW_ONLY
     argument: Any
+    """What names one resource: `argument("The pool's code or id.", metavar="POOL")`."""
     example: str
     listing: Columns
     details: Columns = ()
-    is_name: Callable[[str], bool] = lambda _: True
+    id_type: type[Any] = str
+    id_pattern: str | None = None
+    """What an id looks like, if a resource has a code beside its id."""
+    not_found: str = "There is no {noun} {name}: see `muster {command} list`."
     app: typer.Typer = field(default_factory=command_group)
 
     def path_of(self, name: Any, *rest: str) -> str:
@@ -56,15 +60,21 @@ class ApiResource:
         Raises:
             InputError: No resource can have this name.
         """
-        if not self.is_name(str(name)):
+        is_name = self.id_pattern is None or is_code(name) or re.fullmatch(self.id_pattern, name)
+        if not is_name:
             raise InputError(f"'{name}' cannot be a {self.noun}: see `muster {self.command} list`.")
         return join_path(self.path, str(name), *rest)
 
-    def explain_missing(self, name: Any) -> Any:
-        """Say, where the server answers 404, that there is no such resource."""
-        return explain_not_found(
-            f"There is no {self.noun} {name}: see `muster {self.command} list`."
-        )
+    def missing(self, name: Any) -> str:
+        """Return what to say where the server answers 404."""
+        return self.not_found.format(noun=self.noun, name=name, command=self.command)
+
+    async def call(
+        self, shell: CommandContext, method: str, name: Any, *rest: str, **request: Any
+    ) -> Any:
+        """Make one request about one resource."""
+        path = self.path_of(name, *rest)
+        return await shell.call(method, path, missing=self.missing(name), **request)
 
     def add_list(
         self,
@@ -80,8 +90,7 @@ class ApiResource:
             filters: Any, shell: CommandContext, limit: int = limit, cursor: CursorOption = None
         ) -> None:
             params = {**request_fields(filters), "limit": limit, "cursor": cursor}
-            async with shell.connect() as client:
-                page = await client.get(self.path, params)
+            page = await shell.call("get", self.path, params=params)
             print_page(page, self.listing, f"No {self.noun}s.", shell)
 
         list_.__annotations__ |= {"filters": filters, "limit": limit_option(max_limit)}
@@ -92,11 +101,8 @@ class ApiResource:
     ) -> None:
         """Add `show`, which prints the details' columns or what `view` makes of the document."""
 
-        async def show(name: Any, shell: CommandContext) -> None:
-            path = self.path_of(name)
-            async with shell.connect() as client:
-                with self.explain_missing(name):
-                    found = await client.get(path)
+        async def show(shell: CommandContext, name: Any = None) -> None:
+            found = await self.call(shell, "get", name)
             shell.print(found, view(found) if view else pairs(self.details, found))
 
         self._add("show", summary, show, examples)
@@ -104,11 +110,8 @@ class ApiResource:
     def add_verb(self, verb: str, summary: str, done: str) -> None:
         """Add a command that posts to the verb's path; `done` may use the answer's fields."""
 
-        async def run(name: Any, shell: CommandContext) -> None:
-            path = self.path_of(name, verb)
-            async with shell.connect() as client:
-                with self.explain_missing(name):
-                    changed = await client.post(path, {})
+        async def run(shell: CommandContext, name: Any = None) -> None:
+            changed = await self.call(shell, "post", name, verb, body={})
             shell.print(changed, done.format_map(changed))
 
         self._add(verb, summary, run)
@@ -116,11 +119,8 @@ class ApiResource:
     def add_remove(self, verb: str, summary: str, key: str, done: str, *, note: str = "") -> None:
         """Add a command that deletes; scripts get `{key: name, done: true}`."""
 
-        async def remove(name: Any, shell: CommandContext) -> None:
-            path = self.path_of(name)
-            async with shell.connect() as client:
-                with self.explain_missing(name):
-                    await client.delete(path)
+        async def remove(shell: CommandContext, name: Any = None) -> None:
+            await self.call(shell, "delete", name)
             shell.print(
                 {key: name, done: True}, f"{self.noun.capitalize()} {name} is {done}{note}."
             )
@@ -129,7 +129,8 @@ class ApiResource:
 
     def _add(self, verb: str, summary: str, function: Any, examples: Sequence[str] = ()) -> None:
         if "name" in function.__annotations__:
-            function.__annotations__["name"] = self.argument
+            function.__annotations__["name"] = self.id_type
+            function.__defaults__ = (self.argument,)
         function.__doc__ = summary
         default = f"muster {self.command} {verb} {self.example}"
         subcommand(self.app, verb, *(examples or (default,)))(function)
@@ -158,14 +159,3 @@ def print_cursor(page: Mapping[str, Any]) -> None:
     """Say how to get the next page, if there is one."""
     if page.get("nextCursor"):
         out.print(f"[dim]More: --cursor {page['nextCursor']}[/]", soft_wrap=True)
-
-
-@contextmanager
-def explain_not_found(sentence: str) -> Iterator[None]:
-    """Put this sentence, which says what to do, in the place of the server's 404."""
-    try:
-        yield
-    except ProblemResponseError as problem:
-        if problem.status != 404:
-            raise
-        raise CommandError(sentence) from problem

@@ -90,7 +90,7 @@ waits = ApiResource(
     "wait state",
     "wait",
     PATH,
-    argument=str,
+    argument=None,
     example="",
     listing=columns(
         ("execution", "executionId"),
@@ -133,8 +133,7 @@ async def register(
     """
     given = read_object(config)
     body = (dict(given) if "data" in given else {"data": given}) | request_fields(ids)
-    async with shell.connect() as client:
-        registered = await client.post(PATH, body)
+    registered = await shell.call("post", PATH, body=body)
     shell.print(registered, pairs(REGISTRATION, registered))
     if not shell.as_json:  # apart from the table, which would break the URL over lines
         out.print(registered.get("callbackUrl") or "", markup=False, soft_wrap=True)
@@ -152,10 +151,8 @@ async def show(
     if seconds > 60:
         raise InputError("--wait is at most 60s; `muster tail` waits as long as it takes.")
     params = {"wait": seconds} if seconds else None
-    async with shell.connect() as client:
-        found = await client.get(
-            wait_path(execution_id, correlation_id), params, server_wait=seconds
-        )
+    path = wait_path(execution_id, correlation_id)
+    found = await shell.call("get", path, params=params, server_wait=seconds)
     shell.print(found, _view(found))
 
 
@@ -184,8 +181,7 @@ async def cancel(
     execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
 ) -> None:
     """Cancel a wait state that still waits."""
-    async with shell.connect() as client:
-        ended = await client.delete(wait_path(execution_id, correlation_id))
+    ended = await shell.call("delete", wait_path(execution_id, correlation_id))
     shell.print(ended, f"Wait state {execution_id}:{correlation_id} is cancelled.")
 
 
@@ -194,8 +190,7 @@ async def explain(
     execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
 ) -> None:
     """Explain why a wait state still waits or how it ended, and which events nearly matched."""
-    async with shell.connect() as client:
-        explanation = await client.get(wait_path(execution_id, correlation_id, "explain"))
+    explanation = await shell.call("get", wait_path(execution_id, correlation_id, "explain"))
     shell.print(explanation, _explanation(explanation))
 
 

@@ -92,7 +92,7 @@ def test_a_pool_is_made_or_changed(muster: FakeMuster) -> None:
     muster.answers[f"GET {POOLS}/slow-partner"] = POOL
     muster.answers[f"PATCH {POOLS}/slow-partner"] = {**POOL, "rateLimit": None}
     changed = muster.run("pools", "put", "slow-partner", "--rate", "none", "--description", "D")
-    assert changed.stdout == "Pool slow-partner: no rate limit, 5 at once.\n"
+    assert changed.stdout == "Pool slow-partner: no limit per minute, 5 at once.\n"
     assert sent(muster) == {"rateLimit": None, "description": "D"}
     nothing = muster.run("pools", "put", "slow-partner")
     assert nothing.exit_code == 2
