@@ -1,11 +1,16 @@
-"""What is wrong with one field, in words for the person who wrote the request."""
+"""Describe what is wrong with a field to the person who wrote the request."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.dispatch import subscription
+from core.events import event_type
+from core.shared import tsid
+
 _PLACES = frozenset({"body", "query", "path", "header"})
-# The forms that a value may have, where there are two; see wire/gathers.py.
+# The forms that a value may have, where there are two; see serve_app/gathers/models.py.
 _FORMS = frozenset({"(name)", "(resource)"})
 # Where a field of the value itself says its kind, that is no step on the way to another.
 _KINDS = frozenset({("auth", "bearer"), ("auth", "basic")})
@@ -13,19 +18,47 @@ _KINDS = frozenset({("auth", "bearer"), ("auth", "basic")})
 _SECRETS = frozenset({"token", "password", "secret"})
 _SHOWN = 100
 # pydantic's sentences begin like this; the rest says what is expected.
-_OPENINGS = (
-    "Value error, ",
-    "Assertion failed, ",
-    "Input should be ",
-    "Input should ",
-    "String should ",
-)
+_OPENINGS = ("Value error, ", "Assertion failed, ", "Input should be ", "Input should ")
+# What pydantic says less plainly.
+_SENTENCES = {
+    "missing": "is required",
+    "extra_forbidden": "there is no such field",
+    "string_too_short": "at least {min_length} characters",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "at least {min_length} items",
+    "too_long": "at most {max_length} items",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+}
+_ONE = re.compile(r"\b1 (\w+)s\b")
+# What a pattern means, by the pattern or by how it begins.
+_PATTERNS = {
+    event_type.CODE: "four names joined by colons, such as shop:orders:order:created",
+    subscription.CODE: "lower-case letters, digits and hyphens, beginning with a letter",
+    event_type.VERSION: "a version such as 1.0",
+    subscription.SPEC_VERSION: "a version such as 1.0 or 1.*",
+    tsid.PATTERN: f"an id of {tsid.LENGTH} characters such as 0HZXEQ5Y8JY5Z",
+    "^https?://": "an http:// or https:// URL without user name, spaces and fragment",
+    "^(?:evt_": "the id (evt_…) or the code of an event type",
+    "^(?:dpl_": "the id (dpl_…) or the code of a dispatch pool",
+    "^(?:sub_": "the id (sub_…) or the code of a subscription",
+    "^evt_": "the id of an event type: evt_ and 13 characters",
+    "^sch_": "the id of a schema: sch_ and 13 characters",
+    "^whsec_": "a secret: whsec_ and base64",
+    "^[^\\x00-\\x1f": "text without control characters",
+    "^[A-Za-z0-9!#$&^_.+-]{1,63}/": "a media type such as application/json",
+}
 _WITHOUT_VALUE = frozenset({"missing", "extra_forbidden", "value_error", "assertion_error"})
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """The field, what would be right there, and what was there instead."""
+    """Names the field, what is expected there, and what was there instead."""
 
     field: str
     expected: str
@@ -35,13 +68,12 @@ class FieldError:
         return f"{self.field}: {self.expected}"
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a problem."""
         body = {"field": self.field, "expected": self.expected}
         return body if self.got is None else body | {"got": self.got}
 
 
 def field_errors_of(errors: Sequence[Any], within: str = "") -> list[FieldError]:
-    """Pydantic's errors, each with the path of its field as the caller wrote it."""
+    """Convert pydantic's errors; each names its field as the caller wrote it."""
     return [_field_error(error, within) for error in errors]
 
 
@@ -49,19 +81,26 @@ def _field_error(error: Mapping[str, Any], within: str) -> FieldError:
     kind, loc = str(error["type"]), error["loc"]
     is_hidden = kind in _WITHOUT_VALUE or bool(_SECRETS.intersection(loc))
     got = None if is_hidden else _brief(error.get("input"))
-    return FieldError(_path(loc, within), _expected(kind, str(error["msg"])), got)
+    return FieldError(
+        _path(loc, within), _expected(kind, str(error["msg"]), error.get("ctx", {})), got
+    )
 
 
-def _expected(kind: str, message: str) -> str:
-    match kind:
-        case "missing":
-            return "is required"
-        case "extra_forbidden":
-            return "there is no such field"
-        case _:
-            for opening in _OPENINGS:
-                message = message.removeprefix(opening)
-            return message
+def _expected(kind: str, message: str, context: Mapping[str, Any]) -> str:
+    if kind == "string_pattern_mismatch":
+        return _meaning(str(context["pattern"]))
+    if sentence := _SENTENCES.get(kind):
+        return _ONE.sub(r"1 \1", sentence.format_map(context))
+    for opening in _OPENINGS:
+        message = message.removeprefix(opening)
+    return message
+
+
+def _meaning(pattern: str) -> str:
+    if words := _PATTERNS.get(pattern):
+        return words
+    beginnings = (words for start, words in _PATTERNS.items() if pattern.startswith(start))
+    return next(beginnings, f"a value that matches {pattern}")
 
 
 def _path(parts: Sequence[str | int], within: str) -> str:
@@ -79,7 +118,7 @@ def _path(parts: Sequence[str | int], within: str) -> str:
 
 
 def _brief(value: Any) -> Any:
-    """Enough to recognise the value; never a whole document."""
+    """Shorten a value so that its author recognises it; never show a whole document."""
     match value:
         case str() if len(value) > _SHOWN:
             return value[:_SHOWN] + "…"

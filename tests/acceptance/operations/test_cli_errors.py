@@ -31,7 +31,7 @@ os.execv(sys.argv[1], sys.argv[1:])
         (
             ("wait", "register", '{"timeout": "soon"}'),
             1,
-            'data.timeout: a valid number, got "soon"',
+            'data.timeout: a number, got "soon"',
         ),
         (("wait", "register", "{"), 2, "The argument is not JSON"),
         (("wait", "register", "[]"), 2, "Expected a JSON object"),

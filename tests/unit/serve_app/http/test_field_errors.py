@@ -33,8 +33,22 @@ def test_a_field_is_named_as_its_author_wrote_it(loc: tuple[str | int, ...], pat
         ({"type": "missing", "msg": "Field required"}, "is required"),
         ({"type": "extra_forbidden", "msg": "Extra"}, "there is no such field"),
         ({"type": "value_error", "msg": "Value error, url is required"}, "url is required"),
-        ({"msg": "Input should be a valid integer"}, "a valid integer"),
-        ({"msg": "String should have at most 3 characters"}, "have at most 3 characters"),
+        ({"msg": "Input should be a valid date"}, "a valid date"),
+        ({"type": "int_parsing", "msg": "Input should be a valid integer"}, "a whole number"),
+        ({"type": "string_too_short", "ctx": {"min_length": 1}}, "at least 1 character"),
+        ({"type": "string_too_long", "ctx": {"max_length": 3}}, "at most 3 characters"),
+        ({"type": "too_short", "ctx": {"min_length": 1}}, "at least 1 item"),
+        ({"type": "too_long", "ctx": {"max_length": 20}}, "at most 20 items"),
+        ({"type": "greater_than_equal", "ctx": {"ge": 1}}, "at least 1"),
+        ({"type": "less_than_equal", "ctx": {"le": 500}}, "at most 500"),
+        (
+            {"type": "string_pattern_mismatch", "ctx": {"pattern": r"^https?://[^\s]+$"}},
+            "an http:// or https:// URL without user name, spaces and fragment",
+        ),
+        (
+            {"type": "string_pattern_mismatch", "ctx": {"pattern": "^[ab]$"}},
+            "a value that matches ^[ab]$",
+        ),
     ],
 )
 def test_what_is_expected_is_said_without_the_library_s_preamble(
