@@ -1,7 +1,7 @@
 """Traces one request through the product: the modules it enters, in order, up to `Shard.handle`.
 
-Only Ray and the HTTP server are left out: the app gets an ASGI call, the batch goes to the shard over
-a loopback connection, and the rows are in an embedded PostgreSQL.
+Only Ray and the HTTP server are left out: the app gets an ASGI call, the batch goes to the shard
+over a loopback connection, and the rows are in an embedded PostgreSQL.
 """
 
 import argparse
