@@ -85,7 +85,6 @@ _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
     dead_letters.raw_router,
     dead_letters.router,
     kafka.router,
-    keys.raw_router,
     keys.router,
     audit_log.router,
     status.router,

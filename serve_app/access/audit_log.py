@@ -2,30 +2,22 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from fastapi import Query
 
 from core.access.permissions import Permission
-from serve_app.access.audit_log_models import AuditPage, AuditQuery, audit_document
+from serve_app.access.audit_log_models import AuditQuery, AuditView
 from serve_app.http.cursors import read_id_cursor
-from serve_app.http.json_io import json_response
-from serve_app.http.openapi import describe_responses
-from serve_app.http.permissions import caller_of, replica_of, requires
+from serve_app.http.page import Page
+from serve_app.http.router import Context, HttpRouter
 from storage.postgres import audit_log
 
-router = APIRouter(tags=["keys"])
+router = HttpRouter("/api/audit-log", tag="keys")
 
 
-@router.get(
-    "/api/audit-log",
-    dependencies=[requires(Permission.AUDIT_READ)],
-    operation_id="listAuditLog",
-    responses=describe_responses({200: AuditPage}),
-)
-async def list_audit_log(request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
+@router.get(needs=Permission.AUDIT_READ)
+async def list_audit_log(
+    query: Annotated[AuditQuery, Query()], context: Context
+) -> Page[AuditView]:
     """List who changed the tenant's keys and secrets, newest first, without the secrets."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    before = read_id_cursor(query.cursor)
-    found = await replica.listings.query(audit_log.page, tenant, before, query.limit)
-    more = str(found[-1].audit_id) if len(found) == query.limit else None
-    return json_response({"items": [audit_document(one) for one in found], "nextCursor": more})
+    rows = await context.list(audit_log.page, read_id_cursor(query.cursor), query.limit)
+    return Page[AuditView].of_rows(rows, query.limit, lambda row: str(row.audit_id))

@@ -1,37 +1,37 @@
 """Quotas of the caller's tenant: what is used, and what it may use."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from pydantic import Field
 
 from core.access.permissions import Permission
 from core.shared.quotas import COUNTED, PER_DAY, Quota, days_kept, limit_of
-from core.shared.timestamps import to_iso
-from serve_app.access.quota_models import QuotaList
-from serve_app.container import Replica
-from serve_app.http.json_io import json_response
-from serve_app.http.openapi import describe_responses
-from serve_app.http.permissions import caller_of, replica_of, requires
+from serve_app.http.fields import IsoTime, optional
+from serve_app.http.models import View
+from serve_app.http.page import Page
+from serve_app.http.router import Context, HttpRouter
 from storage.access import usage
-from storage.access.usage import UsageReading, UsageSums
-
-router = APIRouter(tags=["operations"])
+from storage.access.usage import UsageSums
 
 COUNT_TO = 1_000_000
 
+router = HttpRouter("/api/quotas", tag="operations")
 
-@router.get(
-    "/api/quotas",
-    dependencies=[requires(Permission.METRICS_READ)],
-    operation_id="listQuotas",
-    responses=describe_responses({200: QuotaList}),
-)
-async def list_quotas(request: Request) -> Response:
+
+class QuotaView(View):
+    """How much of one quota is used. What is stored is counted about once a second."""
+
+    name: Quota
+    used: int
+    limit: int | None = Field(None, description="Null: there is none.")
+    own: bool = Field(description="Whether this limit is the tenant's own, not that of all.")
+    resets_at: IsoTime | None = optional(
+        "When it begins anew; left out where it frees as things go."
+    )
+
+
+@router.get(needs=Permission.METRICS_READ)
+async def list_quotas(context: Context) -> Page[QuotaView]:
     """List the tenant's quotas: how much is used, how much there is, when it begins anew."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    database, config = replica.database, replica.config
+    tenant, config, database = context.tenant, context.replica.config, context.replica.database
     reading = await database.query(usage.read_today, [tenant])
     kept = days_kept(config.early_ttl, config.retention)
     before = await database.query(usage.read_before_today, [tenant], kept)
@@ -40,23 +40,18 @@ async def list_quotas(request: Request) -> Response:
     )
     used = {quota: stored.of(quota) for quota in Quota if quota not in COUNTED}
     for quota in COUNTED:
-        used[quota] = await database.query(usage.count, tenant, quota, COUNT_TO)
+        used[quota] = await context.read(usage.count, quota, COUNT_TO)
     own = reading.own_quotas.get(tenant, {})
-    return json_response({"items": [_item(replica, quota, used, own, reading) for quota in Quota]})
-
-
-def _item(
-    replica: Replica,
-    quota: Quota,
-    used: Mapping[Quota, int],
-    own: Mapping[str, int],
-    reading: UsageReading,
-) -> dict[str, Any]:
-    ends = replica.client.clock.now() + reading.today.seconds_left
-    document = {
-        "name": quota.value,
-        "used": used[quota],
-        "limit": limit_of(quota, replica.config.quotas, own),
-        "own": quota.value in own,
-    }
-    return document | {"resetsAt": to_iso(round(ends))} if quota in PER_DAY else document
+    day_ends = round(context.replica.client.clock.now() + reading.today.seconds_left)
+    return Page[QuotaView].of_all(
+        [
+            {
+                "name": quota,
+                "used": used[quota],
+                "limit": limit_of(quota, config.quotas, own),
+                "own": quota.value in own,
+                "resets_at": day_ends if quota in PER_DAY else None,
+            }
+            for quota in Quota
+        ]
+    )

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from core.shared.json_path import is_json
 from core.shared.timestamps import to_iso
@@ -28,8 +28,15 @@ DisplayName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator
 Description = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
 Limit = Annotated[int, Field(ge=1, le=500)]
 Cursor = Annotated[str | None, Field(description="nextCursor of the page before.")]
-IsoTime = Annotated[str, BeforeValidator(to_iso)]
+IsoTime = Annotated[
+    str, BeforeValidator(to_iso), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 """A view's time: seconds since 1970 in the row, ISO 8601 in the document."""
+
+
+def optional(description: str | None = None) -> Any:
+    """Declare a field of a view that is left out where it is None."""
+    return Field(None, description=description, exclude_if=lambda value: value is None)
 
 
 class BearerAuth(WireModel):

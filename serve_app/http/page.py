@@ -30,6 +30,11 @@ class Page(View, Generic[V]):
         is_last = len(rows) < limit
         return cls.of({"items": rows, "next_cursor": None if is_last else cursor(rows[-1]), **more})
 
+    @classmethod
+    def of_all(cls, rows: Sequence[object]) -> Self:
+        """Render all rows of a listing that has one page."""
+        return cls.of({"items": rows, "next_cursor": None})
+
 
 class CountedPage(Page[V], Generic[V]):
     """One page of a listing, and how many rows all its pages have."""

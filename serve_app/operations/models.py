@@ -1,42 +1,10 @@
-"""Keys, actors and health as callers see them."""
+"""Actors and health as callers see them."""
 
-from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import Field
 
-from core.access.permissions import Permission
 from serve_app.http.models import WireModel
-
-
-class KeyView(WireModel):
-    """An API key without its secret."""
-
-    prefix: str
-    name: str
-    permissions: list[Permission]
-    created_at: datetime
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
-    last_used_at: datetime | None = None
-    created_by: str | None = Field(None, description="Prefix of the key that made it.")
-
-
-class KeyList(WireModel):
-    """A tenant's keys, newest first."""
-
-    items: list[KeyView]
-
-
-class KeyCreated(WireModel):
-    """A new key. `key` is shown this once."""
-
-    key: str
-    prefix: str
-    name: str
-    permissions: list[Permission]
-    created_by: str = Field(description="Prefix of the key that made it.")
-    expires_at: datetime | None = None
 
 
 class ActorView(WireModel):

@@ -9,7 +9,6 @@ from core.dispatch.breaker import BreakerState
 from core.dispatch.health import Condition
 from core.dispatch.pool import MAX_CONCURRENCY, MAX_RATE, PoolStatus
 from serve_app.http.models import WireModel
-from storage.operations.warnings import Severity
 
 
 class HealthDetails(WireModel):
@@ -127,35 +126,6 @@ class InFlightList(WireModel):
     """The tenant's jobs that are being delivered, longest first."""
 
     items: list[InFlightMessage]
-
-
-class WarningView(WireModel):
-    """Something to look at. It is one however often it happens."""
-
-    id: str
-    category: str
-    severity: Severity
-    message: str
-    source: str
-    timestamp: datetime = Field(description="When it happened last.")
-    first_seen: datetime
-    count: int
-    acknowledged: bool
-    acknowledged_at: datetime | None
-    acknowledged_by: str | None
-
-
-class WarningPage(WireModel):
-    """Warnings, newest first."""
-
-    items: list[WarningView]
-    next_cursor: str | None
-
-
-class WarningsDropped(WireModel):
-    """How many warnings were forgotten."""
-
-    deleted: int
 
 
 class BreakerView(WireModel):

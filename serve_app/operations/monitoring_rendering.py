@@ -10,7 +10,6 @@ from serve_app.http.models import Document
 from serve_app.kafka.status import INGEST, stats_of
 from serve_app.operations.cluster_stats import Report
 from storage.dispatch.stats import QueueSize
-from storage.operations.warnings import WarningRow
 
 _WINDOWS = ("5", "30")
 # Whoever has not looked for work for so many seconds is not well.
@@ -191,24 +190,6 @@ def standby_document(actors: Sequence[Report] | None) -> Document:
         "actorsAlive": alive,
         "restarts": sum(actor.get("restarts", 0) for actor in known),
         "hasWarning": actors is None or alive < len(known),
-    }
-
-
-def warning_document(warned: WarningRow) -> Document:
-    """A warning."""
-    seen_at = warned.acknowledged_at
-    return {
-        "id": str(warned.warning_id),
-        "category": warned.category,
-        "severity": warned.severity,
-        "message": warned.message,
-        "source": warned.source,
-        "timestamp": to_iso(warned.last_at),
-        "firstSeen": to_iso(warned.first_at),
-        "count": warned.count,
-        "acknowledged": seen_at is not None,
-        "acknowledgedAt": None if seen_at is None else to_iso(seen_at),
-        "acknowledgedBy": warned.acknowledged_by,
     }
 
 

@@ -19,8 +19,8 @@ from serve_app.operations.monitoring_rendering import (
     pool_stats_document,
     queue_stats_document,
     standby_document,
-    warning_document,
 )
+from serve_app.operations.warnings import WarningView
 from storage.dispatch.stats import QueueSize
 from storage.operations import warnings
 from storage.operations.warnings import WarningFilter
@@ -127,7 +127,7 @@ async def dashboard(replica: Replica, tenant: int) -> Document:
         "queues": queues,
         "inFlightMessages": under_way,
         "circuitBreakers": targets[:MAX_DASHBOARD_ITEMS],
-        "warnings": [warning_document(one) for one in warned],
+        "warnings": [WarningView.of(one).model_dump(by_alias=True, mode="json") for one in warned],
         "consumerHealth": taking,
         "standbyStatus": await standby(replica),
     }

@@ -12,8 +12,8 @@ from serve_app.operations.monitoring_models import (
     InFlightMessage,
     PoolStats,
     QueueStats,
-    WarningView,
 )
+from serve_app.operations.warnings import WarningView
 
 
 class Consumer(WireModel):

@@ -1,118 +1,102 @@
-"""Warnings about dispatch: look at them, put them aside."""
+"""Warnings about dispatch: list, acknowledge and delete them."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import Response
+from fastapi import Path, Query
+from pydantic import Field
 
 from core.access.permissions import Permission
 from core.shared.errors import NotFoundError
 from serve_app.http.cursors import read_id_cursor
-from serve_app.http.json_io import json_response
-from serve_app.http.openapi import describe_responses
-from serve_app.http.permissions import caller_of, replica_of, requires
-from serve_app.operations.monitoring_models import WarningPage, WarningsDropped, WarningView
-from serve_app.operations.monitoring_rendering import warning_document
+from serve_app.http.fields import IsoTime
+from serve_app.http.models import View
+from serve_app.http.page import Page
+from serve_app.http.router import Context, HttpRouter
 from storage.operations import warnings
 from storage.operations.warnings import Severity, WarningFilter
 
+READ, WRITE = Permission.DISPATCH_READ, Permission.DISPATCH_WRITE
 MAX_HOURS = 24 * 366
-
-router = APIRouter(prefix="/monitoring/warnings", tags=["monitoring"])
-
-Reads = requires(Permission.DISPATCH_READ)
-Writes = requires(Permission.DISPATCH_WRITE)
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(max_length=20, description="nextCursor of the page before.")]
 
+router = HttpRouter("/monitoring/warnings", tag="monitoring")
 
-@router.get(
-    "",
-    dependencies=[Reads],
-    operation_id="listWarnings",
-    responses=describe_responses({200: WarningPage}),
-)
-async def list_warnings(request: Request, limit: Limit = 100, cursor: Cursor = None) -> Response:
+
+class WarningView(View):
+    """Something to look at. It is one however often it happens."""
+
+    id: str = Field(validation_alias="warning_id", coerce_numbers_to_str=True)
+    category: str
+    severity: Severity
+    message: str
+    source: str
+    timestamp: IsoTime = Field(validation_alias="last_at", description="When it happened last.")
+    first_seen: IsoTime = Field(validation_alias="first_at")
+    count: int
+    acknowledged: bool = Field(validation_alias="is_acknowledged")
+    acknowledged_at: IsoTime | None
+    acknowledged_by: str | None
+
+
+class WarningsDropped(View):
+    """How many warnings were deleted."""
+
+    deleted: int
+
+
+@router.get(needs=READ)
+async def list_warnings(
+    context: Context, limit: Limit = 100, cursor: Cursor = None
+) -> Page[WarningView]:
     """List warnings, newest first."""
-    return await _listed(request, WarningFilter(), limit, cursor)
+    return await _page(context, WarningFilter(), limit, cursor)
 
 
-@router.get(
-    "/unacknowledged",
-    dependencies=[Reads],
-    operation_id="listOpenWarnings",
-    responses=describe_responses({200: WarningPage}),
-)
-async def list_open(request: Request, limit: Limit = 100, cursor: Cursor = None) -> Response:
-    """List warnings that nobody has acknowledged, newest first."""
-    return await _listed(request, WarningFilter(is_open=True), limit, cursor)
+@router.get("/unacknowledged", needs=READ)
+async def list_open_warnings(
+    context: Context, limit: Limit = 100, cursor: Cursor = None
+) -> Page[WarningView]:
+    """List warnings that are not acknowledged, newest first."""
+    return await _page(context, WarningFilter(is_open=True), limit, cursor)
 
 
-@router.get(
-    "/severity/{severity}",
-    dependencies=[Reads],
-    operation_id="listWarningsBySeverity",
-    responses=describe_responses({200: WarningPage}),
-)
-async def list_by_severity(
-    request: Request, severity: Severity, limit: Limit = 100, cursor: Cursor = None
-) -> Response:
+@router.get("/severity/{severity}", needs=READ)
+async def list_warnings_by_severity(
+    severity: Severity, context: Context, limit: Limit = 100, cursor: Cursor = None
+) -> Page[WarningView]:
     """List warnings of one severity, newest first."""
-    return await _listed(request, WarningFilter(severity=severity), limit, cursor)
+    return await _page(context, WarningFilter(severity=severity), limit, cursor)
 
 
-@router.post(
-    "/{warningId}/acknowledge",
-    dependencies=[Writes],
-    operation_id="acknowledgeWarning",
-    responses=describe_responses({200: WarningView}, 404),
-)
-async def acknowledge(
-    request: Request, warning_id: Annotated[int, Path(alias="warningId", ge=1, lt=2**63)]
-) -> Response:
+@router.post("/{warningId}/acknowledge", needs=WRITE, refuses=(404,))
+async def acknowledge_warning(
+    warning_id: Annotated[int, Path(alias="warningId", ge=1, lt=2**63)], context: Context
+) -> WarningView:
     """Acknowledge a warning; if it happens again, there is a new one."""
-    replica, caller = replica_of(request), caller_of(request)
-    warned = await replica.database.query(
-        warnings.acknowledge, caller.tenant, warning_id, caller.prefix
-    )
-    if warned is None:
+    row = await context.read(warnings.acknowledge, warning_id, context.caller.prefix)
+    if row is None:
         raise NotFoundError(f"warning {warning_id}")
-    return json_response(warning_document(warned))
+    return WarningView.of(row)
 
 
-@router.delete(
-    "",
-    dependencies=[Writes],
-    operation_id="deleteWarnings",
-    responses=describe_responses({200: WarningsDropped}),
-)
-async def delete_all(request: Request) -> Response:
-    """Forget all warnings."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    return json_response({"deleted": await replica.database.query(warnings.drop, tenant)})
+@router.delete(needs=WRITE)
+async def delete_warnings(context: Context) -> WarningsDropped:
+    """Delete all warnings."""
+    return WarningsDropped(deleted=await context.read(warnings.drop))
 
 
-@router.delete(
-    "/old",
-    dependencies=[Writes],
-    operation_id="deleteOldWarnings",
-    responses=describe_responses({200: WarningsDropped}),
-)
-async def delete_old(
-    request: Request, hours: Annotated[float, Query(ge=0, le=MAX_HOURS)] = 24
-) -> Response:
-    """Forget warnings that have not come for so many hours."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    gone = await replica.database.query(warnings.drop, tenant, hours * 3_600)
-    return json_response({"deleted": gone})
+@router.delete("/old", needs=WRITE)
+async def delete_old_warnings(
+    context: Context, hours: Annotated[float, Query(ge=0, le=MAX_HOURS)] = 24
+) -> WarningsDropped:
+    """Delete warnings that have not come again for so many hours."""
+    return WarningsDropped(deleted=await context.read(warnings.drop, hours * 3_600))
 
 
-async def _listed(
-    request: Request, chosen: WarningFilter, limit: int, cursor: str | None
-) -> Response:
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    before = read_id_cursor(cursor)
-    found = await replica.listings.query(warnings.page, tenant, chosen, before, limit)
-    more = str(found[-1].warning_id) if len(found) == limit else None
-    return json_response({"items": [warning_document(one) for one in found], "nextCursor": more})
+async def _page(
+    context: Context, wanted: WarningFilter, limit: int, cursor: str | None
+) -> Page[WarningView]:
+    rows = await context.list(warnings.page, wanted, read_id_cursor(cursor), limit)
+    return Page[WarningView].of_rows(rows, limit, lambda row: str(row.warning_id))

@@ -191,22 +191,6 @@ def inbox_event_document(inbox_id: int, parked: ParkedEvent) -> Document:
     return drop_none(document)
 
 
-def key_document(row: Mapping[str, Any]) -> Document:
-    """One API key of a listing."""
-    return drop_none(
-        {
-            "prefix": row["prefix"],
-            "name": row["name"],
-            "permissions": sorted(row["permissions"]),
-            "createdAt": to_iso(row["created_at"]),
-            "expiresAt": _moment_or_none(row["expires_at"]),
-            "revokedAt": _moment_or_none(row["revoked_at"]),
-            "lastUsedAt": _moment_or_none(row["last_used_at"]),
-            "createdBy": row["created_by"],
-        }
-    )
-
-
 _clauses = msgspec.json.Decoder(Difference)
 
 
@@ -233,7 +217,3 @@ def _ending(wait: Wait, ending: Ending, payloads: Mapping[str, bytes]) -> Docume
         "output": aggregate(wait, payloads) if ending.status is Status.COMPLETED else None,
     }
     return drop_none(document)
-
-
-def _moment_or_none(at: float | None) -> str | None:
-    return None if at is None else to_iso(at)

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from core.access.permissions import Permission
 from core.shared.address import ID_LENGTH, check_id
 from core.waits.config import WaitConfig
 from core.waits.messages import Reason, Verdict
@@ -72,20 +71,6 @@ class EventBatch(WireModel):
     """Several events of one origin; each is answered on its own."""
 
     items: Annotated[list[EventItem], Field(min_length=1, max_length=MAX_ITEMS)]
-
-
-class KeyRequest(WireModel):
-    """An API key to create."""
-
-    name: Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
-    permissions: Annotated[
-        list[Permission],
-        Field(min_length=1, max_length=len(Permission), description="Only what the caller has."),
-    ]
-    expires_in_seconds: Annotated[float, Field(gt=0, le=_TEN_YEARS)] | None = Field(
-        None,
-        description="At most as long as the key that makes it; ends with that one if left out.",
-    )
 
 
 class WaitQuery(WireModel):

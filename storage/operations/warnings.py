@@ -1,4 +1,4 @@
-"""Warnings: what somebody should look at, once however often it happens."""
+"""Warnings: problems to look at, each stored once however often it happens."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,8 +14,6 @@ _STORABLE = {0: "\ufffd"}
 
 
 class Severity(StrEnum):
-    """How much a warning matters."""
-
     INFO = "INFO"
     WARNING = "WARNING"
     ERROR = "ERROR"
@@ -24,7 +22,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWarning:
-    """Something to look at. The same `category` and `source` again is the same warning."""
+    """A warning to raise. The same `category` and `source` again is the same warning."""
 
     tenant: int
     category: str
@@ -35,8 +33,6 @@ class NewWarning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningRow:
-    """A warning as it is kept."""
-
     warning_id: int
     category: str
     severity: Severity
@@ -48,17 +44,19 @@ class WarningRow:
     acknowledged_at: float | None
     acknowledged_by: str | None
 
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.acknowledged_at is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningFilter:
-    """Which warnings are meant."""
-
     is_open: bool = False
     severity: Severity | None = None
 
 
 async def warn(pool: Pool, new: NewWarning) -> int:
-    """Raise a warning, or raise the count of the open one; its id."""
+    """Raise a warning, or increment the count of the open one; return its id."""
     message = new.message.translate(_STORABLE)[:MAX_MESSAGE_CHARS]
     source = new.source.translate(_STORABLE)
     warning_id: int = await pool.fetchval(
@@ -70,45 +68,45 @@ async def warn(pool: Pool, new: NewWarning) -> int:
 async def page(
     pool: Pool, tenant: int, chosen: WarningFilter, before: int | None, limit: int
 ) -> list[WarningRow]:
-    """The next warnings of a listing, newest first."""
+    """Read the next warnings of a listing, newest first."""
     rows = await pool.fetch(
         Q["list_warnings"], tenant, chosen.is_open, chosen.severity, before, limit
     )
-    return [_warned(row) for row in rows]
+    return [_row(row) for row in rows]
 
 
 async def count_recent(pool: Pool, tenant: int | None, within: float) -> dict[int, int]:
-    """How many open warnings there are that came within so many seconds, by tenant."""
+    """Count open warnings of the last `within` seconds by tenant."""
     rows = await pool.fetch(Q["count_recent_warnings"], tenant, within)
     return {row["tenant_id"]: row["warnings"] for row in rows}
 
 
 async def count_open(pool: Pool, tenant: int) -> dict[str, int]:
-    """How many open warnings a tenant has, by severity."""
+    """Count a tenant's open warnings by severity."""
     rows = await pool.fetch(Q["count_open_warnings"], tenant)
     return {row["severity"]: row["warnings"] for row in rows}
 
 
 async def acknowledge(pool: Pool, tenant: int, warning_id: int, by: str) -> WarningRow | None:
-    """Somebody has seen it; None if there is none."""
+    """Mark a warning as acknowledged; return None if there is none."""
     row = await pool.fetchrow(Q["acknowledge_warning"], tenant, warning_id, by)
-    return _warned(row) if row else None
+    return _row(row) if row else None
 
 
 async def drop(pool: Pool, tenant: int, older_than: float | None = None) -> int:
-    """Forget a tenant's warnings, or those that have not come for so many seconds; how many."""
+    """Delete a tenant's warnings, or those that have not come for so many seconds; count them."""
     return len(await pool.fetch(Q["drop_warnings"], tenant, older_than))
 
 
 async def acknowledge_old(pool: Pool, older_than: float) -> int:
-    """Put aside what nobody looked at and what has not come again since; how many."""
+    """Acknowledge warnings that have not come again for so many seconds; count them."""
     return len(await pool.fetch(Q["acknowledge_old_warnings"], older_than))
 
 
 async def forget(pool: Pool, older_than: float) -> int:
-    """Forget what was seen and has not come again since; how many."""
+    """Delete acknowledged warnings that have not come again since; count them."""
     return len(await pool.fetch(Q["forget_warnings"], older_than))
 
 
-def _warned(row: asyncpg.Record) -> WarningRow:
+def _row(row: asyncpg.Record) -> WarningRow:
     return WarningRow(**dict(row) | {"severity": Severity(row["severity"])})

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 
 from serve_app.access.audit_log import list_audit_log
 from serve_app.access.audit_log_models import AuditQuery
 from serve_app.http.permissions import CALLER
+from serve_app.http.router import Context
 from storage.postgres import audit_log
 from storage.postgres.audit_log import AuditEntry
 
@@ -29,6 +29,7 @@ async def test_it_is_read_as_a_listing_of_its_tenant() -> None:
     # There is no other way to the database here.
     app = SimpleNamespace(replica=SimpleNamespace(listings=listings))
     request = Request({"type": "http", "app": app, CALLER: SimpleNamespace(tenant=3)})
-    response = await list_audit_log(request, AuditQuery(limit=1))
+    page = await list_audit_log(AuditQuery(limit=1), Context(request))
     assert listings.asked == [(audit_log.page, 3, None, 1)]
-    assert msgspec.json.decode(response.body)["nextCursor"] == "7"
+    assert page.next_cursor == "7"
+    assert page.items[0].at == "1970-01-01T00:00:00.000000Z"

@@ -6,6 +6,7 @@ import pytest
 
 from core.dispatch.pool import PoolStatus
 from core.shared.errors import UnavailableError
+from core.shared.timestamps import to_iso
 from serve_app.dispatch.status import DispatchStatusReader, PoolSnapshot
 from serve_app.operations.health_checks import dispatch_component
 from serve_app.operations.monitoring_models import (
@@ -14,7 +15,6 @@ from serve_app.operations.monitoring_models import (
     InFlightMessage,
     PoolStats,
     QueueStats,
-    WarningView,
 )
 from serve_app.operations.monitoring_rendering import (
     breaker_document,
@@ -24,9 +24,9 @@ from serve_app.operations.monitoring_rendering import (
     pool_stats_document,
     queue_stats_document,
     standby_document,
-    warning_document,
 )
 from serve_app.operations.overview_models import ConsumerHealth, StandbyStatus
+from serve_app.operations.warnings import WarningView
 from storage.dispatch import pools, stats
 from storage.dispatch.stats import OutcomeCounts, QueueSize
 from storage.operations import warnings
@@ -229,8 +229,9 @@ def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
         acknowledged_at=None,
         acknowledged_by=None,
     )
-    WarningView.model_validate(warning_document(warned))
-    assert warning_document(warned)["id"] == "5"
+    document = WarningView.of(warned).model_dump(by_alias=True)
+    assert (document["id"], document["timestamp"]) == ("5", to_iso(NOW))
+    assert (document["acknowledged"], document["acknowledgedAt"]) == (False, None)
 
 
 @pytest.mark.parametrize(("alive", "status"), [((True, True), "UP"), ((True, False), "DOWN")])

@@ -10,7 +10,7 @@ from core.waits.explain import explain
 from core.waits.messages import Difference, Offer, OfferReply, Reason, Verdict
 from core.waits.spec import Source, Strategy
 from serve_app.http.event_replies import event_reply_document, verdict_sentence
-from serve_app.operations.models import KeyView, StatusView
+from serve_app.operations.models import StatusView
 from serve_app.operations.status import status_document
 from serve_app.waits import rendering
 from serve_app.waits.event_models import EventReply, InboxEvent, InboxItem
@@ -162,23 +162,6 @@ def test_an_inbox_event_is_as_described() -> None:
     document = conforms(InboxEvent, rendering.inbox_event_document(9, story.parked[0]))
     assert document["data"] == {"x": 1}
     assert document["reason"] == "label_not_expected"
-
-
-def test_a_key_is_as_described() -> None:
-    row = {
-        "prefix": "p",
-        "name": "n",
-        "permissions": ["waits:write", "waits:read"],
-        "created_at": OPENED,
-        "expires_at": None,
-        "revoked_at": None,
-        "last_used_at": OPENED,
-        "created_by": None,
-    }
-    document = conforms(KeyView, rendering.key_document(row))
-    assert "createdBy" not in document
-    assert document["permissions"] == ["waits:read", "waits:write"]
-    assert "expiresAt" not in document
 
 
 def test_status_sums_over_the_shards_and_over_nothing_else() -> None:
