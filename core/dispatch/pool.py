@@ -1,18 +1,17 @@
-"""Dispatch pools: a rate and a number of places that deliveries share."""
+"""Dispatch pools: the rate and the concurrency that deliveries share."""
 
 from enum import StrEnum
 
 from core.shared.refusal import CONFLICT, FORBIDDEN, NOT_FOUND, Refusal
 
-DEFAULT_POOL = "default"
-"""The anchor's pool for what names none."""
+DEFAULT_POOL = "default"  # the anchor's, for deliveries that name no pool
 DEFAULT_CONCURRENCY = 10
 MAX_RATE = 10_000_000
 MAX_CONCURRENCY = 10_000
 
 
 class PoolStatus(StrEnum):
-    """Whether a pool delivers, waits, or is no more."""
+    """Whether a pool delivers, waits, or is out of use."""
 
     ACTIVE = "ACTIVE"
     SUSPENDED = "SUSPENDED"
@@ -34,30 +33,24 @@ class PoolRefusal(Refusal):
 
 
 def refuse_code(code: str, *, is_anchors: bool) -> PoolRefusal | None:
-    """Why a pool cannot have this code, if it cannot.
-
-    A tenant's own pool goes before the anchor's of the same code: what names none would find it.
-    """
-    is_taken = code == DEFAULT_POOL and not is_anchors
-    return PoolRefusal.CODE_IS_RESERVED if is_taken else None
+    # A tenant's own pool is found before the anchor's of the same code.
+    is_reserved = code == DEFAULT_POOL and not is_anchors
+    return PoolRefusal.CODE_IS_RESERVED if is_reserved else None
 
 
-def refuse_beyond_limit(total: int, own: int, *, most: int, is_anchors: bool) -> PoolRefusal | None:
-    """Why there cannot be one more pool beside so many, if there cannot.
-
-    A tenant has half of the places at most, so that another finds one.
-    """
-    is_share_used = not is_anchors and own >= max(1, most // 2)
-    return PoolRefusal.POOL_LIMIT if total >= most or is_share_used else None
+def refuse_beyond_limit(
+    total: int, own: int, *, limit: int, is_anchors: bool
+) -> PoolRefusal | None:
+    """Refuse one more pool beside `total`; a tenant may `own` half of the limit."""
+    is_share_used = not is_anchors and own >= max(1, limit // 2)
+    return PoolRefusal.POOL_LIMIT if total >= limit or is_share_used else None
 
 
 def refuse_change(status: PoolStatus) -> PoolRefusal | None:
-    """Why a pool takes no other values, if it does not."""
     return PoolRefusal.POOL_ARCHIVED if status is PoolStatus.ARCHIVED else None
 
 
 def refuse_archive(status: PoolStatus, *, is_default: bool, is_used: bool) -> PoolRefusal | None:
-    """Why a pool cannot be archived, if it cannot: somebody's deliveries would lead nowhere."""
     if status is PoolStatus.ARCHIVED:
         return PoolRefusal.POOL_ALREADY_ARCHIVED
     if is_default:

@@ -9,8 +9,7 @@ from starlette.responses import Response
 from core.access.permissions import Permission
 from core.events.event_type import CODE_LENGTH, SEGMENT
 from core.shared.quotas import Quota
-from serve_app.dispatch.pool_models import PoolSyncRequest
-from serve_app.dispatch.subscription_models import SubscriptionSyncRequest
+from serve_app.dispatch.subscription_models import PoolSyncRequest, SubscriptionSyncRequest
 from serve_app.dispatch.subscription_rendering import declaration_error, sync_document
 from serve_app.dispatch.subscription_service import SubscriptionService
 from serve_app.dispatch.subscription_views import SyncView
@@ -19,6 +18,7 @@ from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires
 from services.dispatch import declarations
 from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
+from storage.dispatch.pools import NewPool
 
 log = structlog.get_logger("declarations")
 
@@ -70,7 +70,7 @@ async def sync_pools(request: Request, application: Application) -> Response:
     declaration = DeclarationOptions(
         application=application, remove=body.remove_unlisted, is_dry_run=body.dry_run
     )
-    wanted = [one.to_new(f"dpl_{replica.new_id()}") for one in body.pools]
+    wanted = [NewPool(pool_id=f"dpl_{replica.new_id()}", **one.model_dump()) for one in body.pools]
     max_pools = replica.options.pool_limit
     done = await replica.database.query_once(
         declarations.sync_pools, tenant, declaration, wanted, max_pools

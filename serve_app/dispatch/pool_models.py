@@ -1,26 +1,18 @@
-"""What callers of dispatch pools send and get."""
+"""Dispatch pools as callers send and get them."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from fastapi import Path
+from pydantic import Field
 
 from core.dispatch.pool import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_RATE, PoolStatus
-from core.dispatch.subscription import CODE, MAX_CODE_LENGTH, MIN_CODE_LENGTH
-from serve_app.http.fields import TSID, Cursor, Description, DisplayName, IsoTime, Limit
+from serve_app.http.fields import TSID, Code, Cursor, Description, DisplayName, IsoTime, Limit
 from serve_app.http.models import Patch, View, WireModel
-from storage.dispatch.pools import NewPool, PoolFilter
 
 POOL_NAME = rf"^(?:dpl_(?:default|{TSID})|[a-z][a-z0-9-]{{1,99}})$"
-MAX_DECLARED_POOLS = 100
-
-Code = Annotated[
+NamedPool = Annotated[
     str,
-    Field(
-        pattern=CODE,
-        min_length=MIN_CODE_LENGTH,
-        max_length=MAX_CODE_LENGTH,
-        examples=["order-processor"],
-    ),
+    Path(alias="id", pattern=POOL_NAME, description="The id or the code.", examples=["default"]),
 ]
 RateLimit = Annotated[
     int, Field(ge=1, le=MAX_RATE, description="Deliveries a minute; null: no limit.")
@@ -31,7 +23,7 @@ Concurrency = Annotated[
 
 
 class PoolFields(WireModel):
-    """What a pool is."""
+    """The fields that a caller can set."""
 
     name: DisplayName
     description: Description | None = None
@@ -44,19 +36,11 @@ class PoolRequest(PoolFields):
 
     code: Code
 
-    def to_new(self, pool_id: str) -> NewPool:
-        """As it is stored."""
-        return NewPool(pool_id=pool_id, **self.model_dump())
-
 
 class PoolReplacement(PoolFields):
-    """All of a dispatch pool anew; what is left out becomes what it is by default."""
+    """All of a dispatch pool; fields that are left out get their default."""
 
-    code: Code | None = Field(None, description="Stays as it is.")
-
-    def values(self) -> dict[str, Any]:
-        """All of it, as it is stored."""
-        return self.model_dump(exclude={"code"})
+    code: Code | None = Field(None, description="Cannot change.")
 
 
 class PoolPatch(Patch):
@@ -70,37 +54,15 @@ class PoolPatch(Patch):
     concurrency: Concurrency | None = None
 
 
-class PoolSyncRequest(WireModel):
-    """All dispatch pools of an application."""
-
-    pools: Annotated[list[PoolRequest], Field(max_length=MAX_DECLARED_POOLS)]
-    remove_unlisted: bool = Field(
-        False,
-        description="Archive those that were declared before and are not listed, unless in use.",
-    )
-    dry_run: bool = Field(False, description="Say what would happen, and change nothing.")
-
-    @model_validator(mode="after")
-    def _names_each_once(self) -> Self:
-        codes = [one.code for one in self.pools]
-        if len(set(codes)) < len(codes):
-            raise ValueError("each code once")
-        return self
-
-
 class PoolQuery(WireModel):
     """Which dispatch pools a listing shows."""
 
     status: PoolStatus | None = None
     anchor_level: bool | None = Field(
-        None, description="Those of the anchor, which everybody may use; or one's own."
+        None, description="true: the anchor's, which every tenant may use; false: one's own."
     )
     limit: Limit = 100
     cursor: Cursor = None
-
-    def to_filter(self) -> PoolFilter:
-        """As the database is asked."""
-        return PoolFilter(status=self.status, is_anchors=self.anchor_level)
 
 
 class PoolView(View):

@@ -26,14 +26,15 @@ from core.dispatch.subscription import (
 from core.events.event_type import CODE_LENGTH
 from handlers.filters.cel import MAX_FILTER_CHARS
 from serve_app.dispatch.job_models import DeliveryHeaders, Pair, TargetUrl
-from serve_app.dispatch.pool_models import POOL_NAME, Code
+from serve_app.dispatch.pool_models import POOL_NAME, PoolRequest
 from serve_app.dispatch.secret_models import SecretText
-from serve_app.http.fields import TSID, TYPE_ID, Auth, Description, DisplayName, is_printable
+from serve_app.http.fields import TSID, TYPE_ID, Auth, Code, Description, DisplayName, is_printable
 from serve_app.http.models import WireModel
 
 SUBSCRIPTION_ID = rf"^sub_{TSID}$"
 SUBSCRIPTION_NAME = rf"^(?:sub_{TSID}|[a-z][a-z0-9-]{{1,99}})$"
 MAX_DECLARED_SUBSCRIPTIONS = 200
+MAX_DECLARED_POOLS = 100
 _YEAR = 366 * 86_400
 
 
@@ -229,6 +230,24 @@ class SubscriptionSyncRequest(WireModel):
     @model_validator(mode="after")
     def _names_each_once(self) -> Self:
         codes = [one.code for one in self.subscriptions]
+        if len(set(codes)) < len(codes):
+            raise ValueError("each code once")
+        return self
+
+
+class PoolSyncRequest(WireModel):
+    """All dispatch pools of an application."""
+
+    pools: Annotated[list[PoolRequest], Field(max_length=MAX_DECLARED_POOLS)]
+    remove_unlisted: bool = Field(
+        False,
+        description="Archive those that were declared before and are not listed, unless in use.",
+    )
+    dry_run: bool = Field(False, description="Say what would happen, and change nothing.")
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> Self:
+        codes = [one.code for one in self.pools]
         if len(set(codes)) < len(codes):
             raise ValueError("each code once")
         return self

@@ -26,6 +26,10 @@ def is_printable(value: str) -> str:
 
 DisplayName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(is_printable)]
 Description = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*$")]
+Code = Annotated[
+    str,
+    Field(pattern=r"^[a-z][a-z0-9-]*$", min_length=2, max_length=100, examples=["order-processor"]),
+]
 Limit = Annotated[int, Field(ge=1, le=500)]
 Cursor = Annotated[str | None, Field(description="nextCursor of the page before.")]
 IsoTime = Annotated[

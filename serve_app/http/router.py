@@ -1,7 +1,7 @@
 """A declarative router: an endpoint's signature says all that its route needs.
 
-    @pools.post("/{id}/suspend", needs=Permission.DISPATCH_WRITE, refuses=PoolRefusal)
-    async def suspend_dispatch_pool(name: PoolName, context: Context) -> PoolView:
+    @router.post("/{id}/suspend", needs=Permission.DISPATCH_WRITE, refuses=PoolRefusal)
+    async def suspend_dispatch_pool(name: NamedPool, context: Context) -> PoolView:
 
 The body is the parameter whose type is a request model, the answer is the view that is returned
 (204 for None), and the operation id is the function's name in camelCase. Calls that change
@@ -98,8 +98,18 @@ def unless_refused(result: T | Refusal) -> T:
 class HttpRouter:
     """The routes of one noun."""
 
-    def __init__(self, prefix: str, *, tag: str) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        tag: str,
+        reads: Permission | None = None,
+        writes: Permission | None = None,
+        refuses: type[Refusal] | tuple[int, ...] = (),
+    ) -> None:
+        """Take what holds for routes that name no permission and no refusals of their own."""
         self._routes = APIRouter(prefix=prefix, tags=[tag])
+        self._reads, self._writes, self._refuses = reads, writes, refuses
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -131,8 +141,8 @@ class HttpRouter:
         method: str,
         path: str,
         *,
-        needs: Permission,
-        refuses: type[Refusal] | tuple[int, ...] = (),
+        needs: Permission | None = None,
+        refuses: type[Refusal] | tuple[int, ...] | None = None,
         status: int | None = None,
         logs: bool = True,
         **options: Any,
@@ -141,6 +151,10 @@ class HttpRouter:
 
         `refuses` documents the problems that are the route's own: those of a refusal, or statuses.
         """
+        permission = needs or (self._reads if method == "GET" else self._writes)
+        if permission is None:
+            raise ValueError(f"{method} {path}: a route needs a permission")
+        problems = _statuses(method, path, self._refuses if refuses is None else refuses)
 
         def add(endpoint: Endpoint) -> Endpoint:
             signature = inspect.signature(endpoint)
@@ -152,10 +166,10 @@ class HttpRouter:
                 path,
                 call.as_endpoint(),
                 methods=[method],
-                dependencies=[requires(needs)],
+                dependencies=[requires(permission)],
                 operation_id=call.operation,
                 status_code=code,
-                responses=describe_responses(described, *_statuses(method, path, refuses)),
+                responses=describe_responses(described, *problems),
                 openapi_extra=None if call.body is None else json_body(call.body[1]),
                 **options,
             )

@@ -155,8 +155,6 @@ async def sync_pools(
             for one in wanted:
                 new = replace(one, application=declaration.application)
                 await _sync_pool(conn, tenant, new, most, synced)
-            if synced.created:
-                await change_notifications.notify(conn, ChangeTopic.POOLS)
     except _RefusedError as refused:
         return refused.reason
     return synced
@@ -201,7 +199,8 @@ def _declared_pool(current: PoolRow, declaration: NewPool) -> PoolRow:
 async def _remove_pools(
     conn: Connection, tenant: int, application: str, listed: Set[str], synced: SyncResult
 ) -> None:
-    for code in await pools.declared(conn, tenant, application):
+    for row in await conn.fetch(Q["application_pools"], tenant, application):
+        code = row["code"]
         current = None if code in listed else await pools.lock_for_update(conn, tenant, code)
         if current is None:
             continue

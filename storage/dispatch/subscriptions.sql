@@ -208,3 +208,11 @@ update subscriptions
 -- What an application declared.
 -- Served by: subscriptions_tenant_id_code_key.
 select code from subscriptions where tenant_id = $1 and application = $2 order by code;
+
+-- name: hold_open_pool
+-- A pool that is not archived, and is not until the transaction ends; nothing if it is.
+-- Served by: dispatch_pools_pkey.
+select code, pool_id
+  from dispatch_pools
+ where pool_no = $1 and status <> 'ARCHIVED'
+   for key share;

@@ -14,6 +14,7 @@ ROOMS = (
 )  # fmt: skip
 MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 MAX_MODULES_IN_A_FOLDER = 24
+MAX_LINES_OF_A_NOUN = 640
 MAX_LINES = 400
 
 
@@ -62,3 +63,14 @@ def test_every_module_is_named_by_words_of_the_glossary_or_of_the_field() -> Non
         and (words := [word for word in path.stem.split("_") if _singular(word) not in known])
     }
     assert unknown == {}, "name it by a word of the field, or explain the word in the glossary"
+
+
+def test_a_noun_costs_six_files_and_few_lines() -> None:
+    """The dispatch pool is the example of CONTRIBUTING.md: a new noun costs as much."""
+    noun = (
+        "core/dispatch/pool.py", "storage/dispatch/pools.py", "storage/dispatch/pools.sql",
+        "serve_app/dispatch/pools.py", "serve_app/dispatch/pool_models.py",
+        "cli/dispatch/pools.py",
+    )  # fmt: skip
+    lines = sum(len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in noun)
+    assert lines <= MAX_LINES_OF_A_NOUN

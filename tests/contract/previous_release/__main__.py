@@ -9,7 +9,7 @@ import asyncpg
 
 from host.postgres import embedded
 from storage.postgres.migrate import migrate
-from storage.postgres.queries import sql_files
+from storage.postgres.queries import read, sql_files
 from tests.contract.previous_release import STATEMENTS, TYPES, composite_types
 
 HEAD = """\
@@ -35,7 +35,7 @@ async def _types(folder: Path) -> dict[str, list[str]]:
 def main() -> None:
     """Write both files anew."""
     sources = sql_files("storage")
-    parts = [f"\n-- file: {one.name}\n{one.read_text(encoding='utf-8')}" for one in sources]
+    parts = [f"\n-- file: {one.name}\n{read(one)}" for one in sources]
     STATEMENTS.write_text(HEAD + "".join(parts), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         types = asyncio.run(_types(Path(folder)))

@@ -36,7 +36,7 @@ def test_what_is_archived_stays_as_it_is(status: PoolStatus, refusal: PoolRefusa
 def test_a_tenant_has_half_of_the_places_at_most(
     total: int, own: int, most: int, is_anchors: bool, refused: bool
 ) -> None:
-    refusal = refuse_beyond_limit(total, own, most=most, is_anchors=is_anchors)
+    refusal = refuse_beyond_limit(total, own, limit=most, is_anchors=is_anchors)
     assert refusal is (PoolRefusal.POOL_LIMIT if refused else None)
 
 
