@@ -64,3 +64,10 @@ def test_the_glossary_names_modules_that_are_there() -> None:
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
     assert len(named) > 50
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_modules_of_the_architecture_are_there() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
+    assert len(named) > 30
+    assert [path for path in named if not (ROOT / path).exists()] == []
