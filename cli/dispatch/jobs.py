@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.dispatch.delivery_options import DeliveryOptions
@@ -119,7 +119,7 @@ async def show(job_id: JobIdArgument, shell: CommandContext) -> None:
     job = await shell.call("get", job_path(job_id))
     tried = job.get("attempts")
     made = table(ATTEMPTS, tried) if tried else fmt.dim("No attempt was made yet.")
-    shell.print(job, sections(pairs(JOB, job), made, *_payload(job)))
+    shell.print(job, sections(pairs(JOB, job), made, _payload(job)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,13 +193,15 @@ subcommand(
 )(recover)
 
 
-def _payload(job: Document) -> list[RenderableType]:
+def _payload(job: Document) -> RenderableType:
+    payload = job.get("payload")
     match job.get("payloadEncoding"):
         case "none":
-            return [fmt.dim("The payload is no longer stored.")]
+            return fmt.dim("The payload is no longer stored.")
         case "json":
-            return [fmt.dim("payload"), Text(fmt.pretty(job.get("payload")))]
+            shown = fmt.pretty(payload)
         case "base64":
-            return [fmt.dim("payload"), Text(f"{job.get('payload')}  (base64)")]
+            shown = f"{payload}  (base64)"
         case _:
-            return [fmt.dim("payload"), Text(str(job.get("payload")))]
+            shown = str(payload)
+    return Group(fmt.dim("payload"), Text(shown))

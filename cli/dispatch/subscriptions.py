@@ -185,12 +185,12 @@ async def change(
 
 subscriptions.add_verb(
     "pause",
-    "Receive no more events; deliveries that are already queued continue.",
+    "Pause a subscription: it receives no more events; queued deliveries continue.",
     "Subscription {code} is paused.",
 )
 subscriptions.add_verb(
     "resume",
-    "Receive events again, from now on; the count of failures starts anew.",
+    "Resume a subscription: it receives events from now on, and its failures are forgotten.",
     "Subscription {code} is active.",
 )
 subscriptions.add_remove(

@@ -176,7 +176,7 @@ _add_version_verb(
 )
 event_types.add_verb(
     "archive",
-    "Archive an event type that is no longer used; all its versions are deprecated.",
+    "Archive an event type that is no longer used; deprecate all its versions first.",
     "Event type {code} is archived.",
 )
 

@@ -147,7 +147,7 @@ async def show(gather_id: GatherIdArgument, shell: CommandContext) -> None:
 async def stream(gather_id: GatherIdArgument, shell: CommandContext) -> None:
     """Follow a gather from its first answer to its summary.
 
-    A broken connection is continued where it broke. Exit code 0 if every resource answered, 1 if
+    A broken connection is resumed where it broke. Exit code 0 if every resource answered, 1 if
     any did not. With --json each event is one line of JSON.
     """
     async with shell.connect() as client:
@@ -156,7 +156,7 @@ async def stream(gather_id: GatherIdArgument, shell: CommandContext) -> None:
 
 @subcommand(app, "cancel", "muster gather cancel 3f9ac1d2")
 async def cancel(gather_id: GatherIdArgument, shell: CommandContext) -> None:
-    """Cancel a gather that still waits."""
+    """Cancel a gather that has not ended."""
     ended = await shell.call("delete", join_path(PATH, gather_id))
     shell.print(ended, f"Gather {gather_id} is cancelled.")
 

@@ -32,7 +32,7 @@ async def tail(
 ) -> None:
     """Follow the log of a wait state, from its registration to its result.
 
-    A broken connection is continued where it broke. Exit code 0 if the wait completed, 1 if it
+    A broken connection is resumed where it broke. Exit code 0 if the wait completed, 1 if it
     ended otherwise. With --json each entry is one line of JSON.
     """
     status = None

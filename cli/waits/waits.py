@@ -180,7 +180,7 @@ waits.add_list(
 async def cancel(
     execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
 ) -> None:
-    """Cancel a wait state that still waits."""
+    """Cancel a wait state that has not ended."""
     ended = await shell.call("delete", wait_path(execution_id, correlation_id))
     shell.print(ended, f"Wait state {execution_id}:{correlation_id} is cancelled.")
 
