@@ -1,8 +1,8 @@
-"""How jobs come onto a pool's board: handed over, found in Postgres, or looked up by group.
+"""Fills a pool's scheduler with jobs: handed over, found by a scan, or read by group.
 
-Handing over is only the quick way. What it missed is found by the next look: after a start from
-the beginning, then in what was stored lately, because rows can come to light out of order. From
-time to time everything is read once more.
+Handing over is only the quick way. A scan finds what it missed: after a start from the beginning,
+then in what was stored lately, because rows can become visible out of order. From time to time
+everything is read once more.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ log = structlog.get_logger("dispatch")
 PAGE = 1_000
 PAGES_AT_ONCE = 5
 GROUPS_AT_ONCE = 200
-# Of a group, however crowded the board is.
+# Of a group, however full the scheduler is.
 MIN_GROUP_JOBS = 5
 # No statement that stores jobs takes longer than this to commit.
 RECENT_SECONDS = 15.0
@@ -29,39 +29,27 @@ REREAD_DELAY = 5.0
 
 
 class JobSource(Protocol):
-    """Postgres as a reader sees it: the jobs of one pool."""
+    """What a loader reads of `storage.dispatch.job_queue.JobQueue`."""
 
-    async def scan(self, after: int, limit: int) -> list[JobRef]:
-        """All there is to do, in the order it was stored."""
-        ...
+    async def scan(self, after: int, limit: int) -> list[JobRef]: ...
 
-    async def again(self, after: int, limit: int) -> list[JobRef]:
-        """What no pool has."""
-        ...
+    async def unclaimed(self, after: int, limit: int) -> list[JobRef]: ...
 
-    async def read_groups(self, groups: list[GroupKey], limit: int) -> dict[GroupKey, list[JobRef]]:
-        """The first jobs of these groups."""
-        ...
+    async def read_groups(
+        self, groups: Sequence[GroupKey], limit: int
+    ) -> dict[GroupKey, list[JobRef]]: ...
 
-    async def find(self, keys: Sequence[JobKey]) -> list[JobRef]:
-        """Those of these jobs that are still to be done."""
-        ...
+    async def find(self, keys: Sequence[JobKey]) -> list[JobRef]: ...
 
-    async def not_failed(self, keys: Sequence[JobKey]) -> list[JobKey]:
-        """Those of these jobs that hold nobody any more."""
-        ...
+    async def not_failed(self, keys: Sequence[JobKey]) -> list[JobKey]: ...
 
-    async def expire(self, limit: int) -> list[JobKey]:
-        """End jobs whose time is over and that nobody is sending; which."""
-        ...
+    async def expire(self, limit: int) -> list[JobKey]: ...
 
-    async def parked_groups(self) -> set[GroupKey]:
-        """Groups that people hold back."""
-        ...
+    async def parked_groups(self) -> set[GroupKey]: ...
 
 
 class JobLoader:
-    """Keeps a board filled, up to so many jobs."""
+    """Keeps a scheduler filled, up to `limit` jobs."""
 
     def __init__(
         self,
@@ -93,19 +81,19 @@ class JobLoader:
         return self.limit - len(self._scheduler) >= max(1, min(PAGE, self.limit // 2))
 
     def offer(self, jobs: Iterable[JobRef]) -> None:
-        """Take over what was stored just now; what finds no room is read later."""
+        """Add jobs that were stored just now; those without room are read later."""
         left = self._scheduler.add_while_room(jobs, self._now(), self.limit)
         if left:
             self._fall_behind(min(job.position for job in left))
 
     async def read_next_page(self) -> bool:
-        """Read the next page, if there is room; whether there was anything to do."""
+        """Read the next page, if there is room; return whether there was anything to do."""
         if not self.is_behind or not self.has_room:
             return False
         cursor = self._cursor
         found, fresh = await self._read(self._jobs.scan(cursor, PAGE))
         left = self._scheduler.add_while_room(fresh, self._now(), self.limit)
-        if self._cursor < cursor:  # somebody fell further behind meanwhile
+        if self._cursor < cursor:  # jobs before it were left out meanwhile
             return True
         if left:
             self._cursor = max(self._cursor, left[0].position - 1)
@@ -116,18 +104,18 @@ class JobLoader:
         return True
 
     def reread_later(self) -> None:
-        """Some jobs were let go because they could not go: read them again in a while."""
+        """Read jobs that were evicted again in a while."""
         self._read_all_at = min(self._read_all_at, self._monotonic() + REREAD_DELAY)
 
     async def park(self) -> None:
-        """Hold back what people hold back."""
+        """Hold back the groups that operators have parked."""
         self._scheduler.park(await self._jobs.parked_groups(), self._now())
 
     async def expire(self) -> int:
-        """End what is past its time; how many. Groups go on without it.
+        """End expired jobs, return how many, and let their groups go on.
 
-        Most of it would be found when it is taken. What stands behind a job that blocks its
-        group, or in a group that is parked, never is.
+        Most expired jobs are noticed when they are claimed. Those behind a job that blocks its
+        group, or in a parked group, never are.
         """
         ended = 0
         for _ in range(PAGES_AT_ONCE):
@@ -140,7 +128,7 @@ class JobLoader:
         return ended
 
     async def rescan(self) -> None:
-        """Find what was not handed over, and what people have changed."""
+        """Find what was not handed over, and what operators have changed."""
         await self.park()
         await self._read_unclaimed()
         await self._reread_recent()
@@ -151,14 +139,14 @@ class JobLoader:
             self._fall_behind(1)
 
     async def rescan_targets(self) -> None:
-        """See where the jobs on the board go now: somebody has changed a target."""
+        """Read the targets of the known jobs again: a subscription has changed its target."""
         keys = self._scheduler.keys()
         for at in range(0, len(keys), PAGE):
             _, fresh = await self._read(self._jobs.find(keys[at : at + PAGE]))
             self.offer(job for job in fresh if job.key in self._scheduler)
 
     async def find(self, keys: Sequence[JobKey]) -> None:
-        """Read what is true of these jobs; those of groups are read with their group."""
+        """Read these jobs again, but for those of groups, which are read with their group."""
         _, fresh = await self._read(self._jobs.find(keys))
         self.offer(job for job in fresh if job.group_key is None)
 
@@ -178,7 +166,7 @@ class JobLoader:
     async def _read_unclaimed(self) -> None:
         """What no pool has: a few pages each time. Of a group there may be more than that."""
         for _ in range(PAGES_AT_ONCE):
-            found, fresh = await self._read(self._jobs.again(self._again_after, PAGE))
+            found, fresh = await self._read(self._jobs.unclaimed(self._again_after, PAGE))
             rest = [job for job in fresh if not self._doubts(job)]
             if left := self._scheduler.add_while_room(rest, self._now(), self.limit):
                 self._again_after = left[0].position - 1
@@ -217,7 +205,7 @@ class JobLoader:
         self.offer(fresh)
 
     async def _reread_blocked(self) -> None:
-        """Groups go on when a person has seen to the job that holds them."""
+        """Have groups read again whose failed job an operator has dealt with."""
         blocked = {key: group for group, key in self._scheduler.blocked()}
         keys = list(blocked)
         for at in range(0, len(keys), PAGE):
@@ -225,7 +213,7 @@ class JobLoader:
                 self._scheduler.mark_stale(blocked[key])
 
     async def _read(self, reading: Awaitable[list[JobRef]]) -> tuple[list[JobRef], list[JobRef]]:
-        """What is read; and without those jobs of which something became meanwhile."""
+        """Return what is read, and the same without the jobs that changed meanwhile."""
         with self._scheduler.reading() as changed:
             found = await reading
         return found, [job for job in found if job.key not in changed]

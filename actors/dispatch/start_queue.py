@@ -1,97 +1,111 @@
-"""Jobs that were taken and wait for their start: for a place, and for the pool's pace.
+"""Claimed jobs that wait for their start: for a free slot, and for the pool's rate.
 
-Some are taken a little ahead, as many as find a place within moments, so that a place that becomes
-free need not wait for Postgres. None is held for long: a job is ours for a time only.
+Some jobs are claimed a little ahead, as many as start within moments, so that a slot that becomes
+free need not wait for Postgres. None waits for long, as a claim expires.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from actors.dispatch.ports import DispatchEnvironment
 from core.dispatch.claim import ClaimedJob
 from core.shared.rate_limit import PacedLimiter
 
 MAX_CLAIM = 500
 MAX_BYTES = 67_108_864
-# A job may be taken so many seconds before the pace lets it go, or before it finds a place.
+# A job may be claimed so many seconds before the rate lets it go, or before a slot is free.
 CLAIM_AHEAD = 0.25
 SHORT_DELIVERY = 0.05
 MAX_WAIT = 5.0
-# How much a delivery weighs in what is usual.
+# The weight of one delivery in the moving average of their times.
 _WEIGHT = 0.05
+
+
+class DispatchEnvironment(Protocol):
+    """Time and chance."""
+
+    def now(self) -> float:
+        """Return the database's time."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+    def chance(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
 
 
 @dataclass(slots=True)
 class PoolLimits:
-    """What a pool may do now; changed while it runs."""
+    """The limits of a pool, which change while it runs."""
 
     concurrency: int = 10
     rate_limit: int | None = None
     is_active: bool = True
     is_shared: bool = False
-    """Whether it is every tenant's: none of them gets more than half of its places."""
+    """Whether all tenants share the pool: none of them gets more than half of its slots."""
 
 
 class StartQueue:
-    """Begins deliveries, unless `begin` says no. Whoever uses it says when one ended."""
+    """Starts deliveries by `begin`, unless that returns False. The caller reports their ends."""
 
     def __init__(
         self,
         begin: Callable[[ClaimedJob], bool],
         give_back: Callable[[ClaimedJob], None],
         environment: DispatchEnvironment,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
-        self.max_bytes = MAX_BYTES
+        self._max_bytes = max_bytes
         self.bytes = 0
-        """What those bring that are ours, until what became of them is written."""
+        """The bytes of all claimed jobs, until their results are written."""
         self._begin = begin
         self._give_back = give_back
         self._environment = environment
         self.limits = PoolLimits()
         self.active = 0
         self.rate_limited = 0
-        self._pace = PacedLimiter(None)
+        self._limiter = PacedLimiter(None)
         self._ready: deque[tuple[ClaimedJob, float]] = deque()
         self._starting: asyncio.TimerHandle | None = None
         self._checking: asyncio.TimerHandle | None = None
-        # How long a delivery usually takes.
+        # The moving average of how long a delivery takes.
         self._usual = 1.0
 
     def set_limits(self, limits: PoolLimits) -> None:
-        """Go on under other terms."""
         self.limits = limits
-        self._pace.resize(limits.rate_limit)
+        self._limiter.resize(limits.rate_limit)
         self.start()
 
     def charge_recent_starts(self, starts: Sequence[float]) -> None:
-        """Deliveries that whoever was here before began so many seconds ago count as ours."""
+        """Count the deliveries that an earlier process began so many seconds ago."""
         now = self._environment.monotonic()
         for ago in starts:
-            self._pace.take(now - ago)
+            self._limiter.take(now - ago)
 
     @property
     def has_ready(self) -> bool:
-        """Whether some job waits for its start: then something else happens before the next."""
+        """Whether a claimed job waits for its start."""
         return bool(self._ready)
 
     @property
     def free_slots(self) -> int:
-        """How many more may be ours."""
-        if not self.limits.is_active or self.bytes >= self.max_bytes:
+        """How many more jobs may be claimed, whatever the rate."""
+        if not self.limits.is_active or self.bytes >= self._max_bytes:
             return 0
         concurrency = self.limits.concurrency
         ahead = 0
-        if self._pace.limit is None:
+        if self._limiter.limit is None:
             ahead = int(concurrency * SHORT_DELIVERY / max(self._usual, SHORT_DELIVERY))
         return concurrency + ahead - self.active - len(self._ready)
 
     @property
     def room(self) -> int:
-        """How many more may be taken now."""
+        """How many more jobs may be claimed now."""
         room = min(MAX_CLAIM, self.free_slots)
-        limit = self._pace.limit
+        limit = self._limiter.limit
         if limit is None or room <= 0:
             return room
         if self.pause > CLAIM_AHEAD:
@@ -100,16 +114,16 @@ class StartQueue:
 
     @property
     def pause(self) -> float:
-        """Seconds until the pace allows the next start."""
-        return self._pace.wait(self._environment.monotonic())
+        """Seconds until the rate allows the next start."""
+        return self._limiter.wait(self._environment.monotonic())
 
-    def put(self, jobs: Sequence[ClaimedJob], taken_at: float) -> None:
-        """Start these as places and pace allow. They are ours since `taken_at`, not for long."""
-        self._ready.extend((job, taken_at) for job in jobs)
+    def put(self, jobs: Sequence[ClaimedJob], claimed_at: float) -> None:
+        """Start these jobs as slots and rate allow."""
+        self._ready.extend((job, claimed_at) for job in jobs)
         self.start()
 
     def ended(self, seconds: float | None) -> None:
-        """A delivery ended, after so many seconds if it was made."""
+        """Free the slot of a delivery that took so many seconds, if it was made."""
         self.active -= 1
         if seconds is not None:
             self._usual += (seconds - self._usual) * _WEIGHT
@@ -117,41 +131,40 @@ class StartQueue:
             self.start()
 
     def start(self) -> None:
-        """Begin what can begin; give back what cannot for too long."""
+        """Start what can start; give back what has waited for too long."""
         if self._starting is not None:
             self._starting.cancel()
             self._starting = None
         while self._ready and self.active < self.limits.concurrency and self.limits.is_active:
             now = self._environment.monotonic()
-            pause = self._pace.wait(now)
+            pause = self._limiter.wait(now)
             if pause > 0:
-                self._wait_for_pace(pause)
+                self._wait_for_rate(pause)
                 break
-            job, taken_at = self._ready.popleft()
-            if now - taken_at > MAX_WAIT:
-                # This process stood still: it may be another's by now, and be sent already.
+            job, claimed_at = self._ready.popleft()
+            if now - claimed_at > MAX_WAIT:
+                # This process stood still: another may have claimed and sent the job since.
                 self._give_back(job)
             elif self._begin(job):
-                self._pace.take(now)
+                self._limiter.take(now)
                 self.active += 1
         if self._ready and self._checking is None:
             self._check()
 
     def close(self) -> None:
-        """Start nothing any more."""
         for timer in (self._starting, self._checking):
             if timer is not None:
                 timer.cancel()
 
-    def _wait_for_pace(self, pause: float) -> None:
+    def _wait_for_rate(self, pause: float) -> None:
         self.rate_limited += 1
-        if pause > MAX_WAIT:  # it has become slower than anybody thought
+        if pause > MAX_WAIT:  # the rate limit was lowered
             self._return(float("inf"))
         else:
             self._starting = asyncio.get_running_loop().call_later(pause, self.start)
 
     def _check(self) -> None:
-        """Others must not think a job abandoned that we are about to send."""
+        """Give jobs back in time: another process must not claim what we are about to send."""
         self._checking = None
         is_over = not self.limits.is_active
         self._return(float("inf") if is_over else self._environment.monotonic() - MAX_WAIT)
@@ -159,6 +172,6 @@ class StartQueue:
             loop = asyncio.get_running_loop()
             self._checking = loop.call_later(MAX_WAIT / 4, self._check)
 
-    def _return(self, taken_before: float) -> None:
-        while self._ready and self._ready[0][1] <= taken_before:
+    def _return(self, claimed_before: float) -> None:
+        while self._ready and self._ready[0][1] <= claimed_before:
             self._give_back(self._ready.popleft()[0])

@@ -1,10 +1,8 @@
-"""The Ray face of a pool: it begins what replicas hand over, and finds what they could not."""
+"""The Ray face of a call pool: begins what replicas hand over, finds what they could not."""
 
 import asyncio
 import contextlib
-import random
 import secrets
-import time
 from functools import partial
 from typing import Any
 
@@ -13,7 +11,7 @@ import structlog
 from actors.gathers.admission import CallPoolLimits
 from actors.gathers.call_pool import CallPool
 from actors.messaging.shard_client import ShardClient
-from actors.runtime.actor import Process
+from actors.runtime.actor import Actor
 from actors.runtime.directory import Directory
 from actors.runtime.names import call_pool_name
 from core.access.tokens import CALLBACK, sign
@@ -23,13 +21,11 @@ from core.shared.call_policy import CallPolicy
 from core.shared.config import Config
 from core.waits.state import PENDING
 from handlers.http.client import HttpClient
-from services.shared.process import freeze_gc, new_turn_id, sync_until_done
 from storage.access import keys
 from storage.encryption.cipher import ENCRYPTION_ERRORS
 from storage.gathers import resources
 from storage.gathers.resources import OpenGather
-from storage.postgres.clock import DatabaseClock
-from storage.postgres.pool import PoolOptions, open_pool
+from storage.postgres.pool import PoolOptions
 
 log = structlog.get_logger("pool")
 
@@ -40,34 +36,22 @@ MAX_GATHERS_PER_SCAN = 5_000
 _AGREED = frozenset({CallState.ACCEPTED, CallState.OK})
 
 
-class _RealEnvironment:
-    """The real time and chance."""
-
-    def __init__(self) -> None:
-        self.clock = DatabaseClock(time.monotonic, time.time)
-        self.now = self.clock.now
-        self.monotonic = time.monotonic
-        self.new_turn_id = new_turn_id
-        self.chance = random.random
-
-
-class PoolActor:
+class PoolActor(Actor):
     """Makes the calls of its resources. Holds nothing that is not in Postgres."""
 
+    kind = "pool"
+
     def __init__(self, name: str, config: Config) -> None:
-        self._process = Process(name, config)
-        self._config = config
-        self._environment = _RealEnvironment()
+        super().__init__(name, config)
         self._pool: CallPool | None = None
-        self._starting: asyncio.Task[CallPool] | None = None
         self._secret: bytes | None = None
 
     async def begin(self, call_batch: bytes, max_wait: float) -> int | None:
-        """Make these calls; how many resources have agreed after `patience` seconds at most.
+        """Make these calls; return how many resources have agreed within `max_wait` seconds.
 
-        None if there are too many calls here already.
+        None: there are too many calls here already.
         """
-        pool = self._pool or await self._started()
+        pool: CallPool = self._pool or await self._started()
         answered = pool.begin(decode_call_batch(call_batch))
         if answered is None:
             return None
@@ -81,48 +65,33 @@ class PoolActor:
         if self._pool is not None:
             self._pool.cancel_calls(gathers)
 
-    async def report(self) -> dict[str, Any]:
-        """Where it runs and how its resources fare. The first question starts it."""
-        self._begin()
-        stats = self._pool.snapshot() if self._pool else {"under_way": 0, "resources": []}
-        return {**self._process.describe(), "kind": "pool", "stats": stats}
-
-    async def _started(self) -> CallPool:
-        return await asyncio.shield(self._begin())
-
-    def _begin(self) -> "asyncio.Task[CallPool]":
-        if self._starting is None:
-            self._starting = self._process.launch(self._start())
-        return self._starting
+    def _stats(self) -> dict[str, Any]:
+        return self._pool.snapshot() if self._pool else {"under_way": 0, "resources": []}
 
     async def _start(self) -> CallPool:
         config = self._config
-        self._database = await open_pool(
-            PoolOptions(dsn=config.dsn, name=self._process.name, max_size=2, plan_each_time=True),
-            self._environment.clock.measure,
+        self._database = await self._open_database(
+            PoolOptions(dsn=config.dsn, name=self._name, max_size=2, plan_each_time=True)
         )
-        await sync_until_done(self._environment.clock, self._database)
         outbound = HttpClient(CallPolicy(config.call_networks, config.call_ports), config.max_body)
         await contextlib.AsyncExitStack().enter_async_context(outbound)
         router = ShardClient.open(config, Directory(config))
-        bounds = CallPoolLimits(
+        limits = CallPoolLimits(
             places=config.call_limit, queue=config.call_queue, budget=config.call_budget
         )
-        pool = CallPool(outbound.call, router.send, self._environment, bounds)
-        self._process.every(SCAN_INTERVAL, partial(self._look, pool), "look")
-        self._process.every(5.0, partial(self._environment.clock.sync, self._database))
-        freeze_gc()
+        pool = CallPool(outbound.call, router.send, self._environment, limits)
+        self._every(SCAN_INTERVAL, partial(self._look, pool), "look")
         self._pool = pool
         return pool
 
     async def _look(self, pool: CallPool) -> None:
-        """Begin what no replica handed over: it died, or this pool was away."""
+        """Begin the calls that no replica handed over: it died, or this pool was away."""
         pool.forget()
         found, self._secret = 0, None
         for gather in await resources.open_gathers(
             self._database, MIN_GATHER_AGE, MAX_GATHERS_PER_SCAN
         ):
-            # One gather after another: what there is no room for is not even read.
+            # One gather after another: a gather without room is not even read.
             if pool.has_room(gather.address.tenant):
                 try:
                     call_batch = await self._missed(pool, gather)
@@ -134,7 +103,7 @@ class PoolActor:
             log.warning("pool.calls_found", calls=found)
 
     async def _signing_secret(self) -> bytes:
-        """Asked for once in a look, and only if there is something to sign."""
+        """Read the secret once per scan, and only if there is something to sign."""
         if self._secret is None:
             fresh = secrets.token_bytes(32)
             self._secret = (await keys.signing_secrets(self._database, CALLBACK, fresh))[0]
@@ -147,7 +116,7 @@ class PoolActor:
             for name, mark in gather.marks.items()
             if mark == PENDING
             and not pool.is_known(address.key, name)
-            and call_pool_name(address.tenant, name, self._config) == self._process.name
+            and call_pool_name(address.tenant, name, self._config) == self._name
         }
         asked = await resources.read_gather_spec(self._database, address) if missed else None
         if asked is None:

@@ -1,7 +1,6 @@
 """The Ray face of Kafka ingest: one consumer, its topics, what it stores."""
 
 import asyncio
-import random
 import time
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from actors.kafka.counters import IngestCounters
 from actors.kafka.dead_letter_topic import DeadLetterTopic
 from actors.kafka.reader import KafkaReader
 from actors.messaging.shard_client import ShardClient
-from actors.runtime.actor import Process
+from actors.runtime.actor import Actor
 from actors.runtime.directory import Directory
 from core.kafka.message import KafkaMessage
 from core.kafka.topic_routing import TopicRouting
@@ -27,14 +26,12 @@ from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
 from services.kafka.ingest import Ingest, IngestDeps
 from services.kafka.ingest_store import PostgresIngestStore
-from services.shared.process import freeze_gc, new_turn_id, sync_until_done
 from services.waits.intake import CorrelationResolver, IdFieldRegistry
 from storage.access import keys, usage
 from storage.kafka import named_topics
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
-from storage.postgres.clock import DatabaseClock
-from storage.postgres.pool import PoolOptions, open_pool
+from storage.postgres.pool import PoolOptions
 from storage.waits import waits
 
 log = structlog.get_logger("kafka")
@@ -42,14 +39,15 @@ log = structlog.get_logger("kafka")
 TOPIC_REFRESH_INTERVAL = 2.0
 
 
-class KafkaIngestActor:
+class KafkaIngestActor(Actor):
     """Reads its share of the partitions. Holds nothing that is not in Kafka or in Postgres."""
+
+    kind = "kafka-ingest"
 
     def __init__(self, name: str, config: Config) -> None:
         if config.kafka is None:
             raise ValueError("Kafka is not configured")
-        self._process = Process(name, config)
-        self._config = config
+        super().__init__(name, config)
         self._kafka = config.kafka
         self._book = TopicRouting.of(self._kafka)
         self._counters = IngestCounters()
@@ -59,14 +57,10 @@ class KafkaIngestActor:
         self._usage = UsageCounter()
         self._error: str | None = None
         self._reader: KafkaReader | None = None
-        self._starting: asyncio.Task[None] | None = None
 
-    async def report(self) -> dict[str, Any]:
-        """Where it runs and how far it is. The first question starts it."""
-        if self._starting is None:
-            self._starting = self._process.launch(self._start())
+    def _stats(self) -> dict[str, Any]:
         reader = self._reader
-        stats = {
+        return {
             **self._counters.snapshot(),
             "connected": reader is not None,
             "error": self._error,
@@ -78,32 +72,27 @@ class KafkaIngestActor:
             "held_by_quota": len(self._held),
             "polled_ago": reader.polled_ago if reader else None,
         }
-        return {**self._process.describe(), "kind": "kafka-ingest", "stats": stats}
 
     async def _start(self) -> None:
-        clock = DatabaseClock(time.monotonic, time.time)
-        options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=3)
-        self._pool = await open_pool(options, clock.measure)
-        await sync_until_done(clock, self._pool)
-        self._ingest = Ingest(self._deps(clock), self._config.max_body)
+        options = PoolOptions(dsn=self._config.dsn, name=self._name, max_size=3)
+        self._pool = await self._open_database(options)
+        self._ingest = Ingest(self._deps(), self._config.max_body)
         self._dead_letter_topic = DeadLetterTopic(self._kafka, self._config.max_body)
         reader = await self._connected()
-        await self._process.retry_while_away(partial(self._refresh_topics, reader))
+        await self._retry_while_away(partial(self._refresh_topics, reader))
         self._reader = reader
         self._keep_to_quotas(reader)
-        self._process.measure("poll", lambda: reader.polled_ago)
-        self._process.measure("store_batch", lambda: reader.stored_ago)
-        self._process.measure("commit", lambda: reader.committing.stalled_seconds)
-        self._process.spawn(reader.read_forever())
-        self._process.every(TOPIC_REFRESH_INTERVAL, partial(self._refresh_topics, reader))
-        self._process.every(5.0, partial(clock.sync, self._pool))
-        freeze_gc()
+        self._measure("poll", lambda: reader.polled_ago)
+        self._measure("store_batch", lambda: reader.stored_ago)
+        self._measure("commit", lambda: reader.committing.stalled_seconds)
+        self._spawn(reader.read_forever())
+        self._every(TOPIC_REFRESH_INTERVAL, partial(self._refresh_topics, reader))
 
     def _keep_to_quotas(self, reader: KafkaReader) -> None:
         tell = UsageWriter(self._usage, partial(usage.add, self._pool)).flush
-        self._process.every(TELL_USAGE_EVERY, tell)
+        self._every(TELL_USAGE_EVERY, tell)
         watch = QuotaWatch(self._config.quotas, usage_source(self._pool, self._config))
-        self._process.every(READ_USAGE_EVERY, partial(self._hold_topics, reader, watch))
+        self._every(READ_USAGE_EVERY, partial(self._hold_topics, reader, watch))
 
     async def _hold_topics(self, reader: KafkaReader, watch: QuotaWatch) -> None:
         """Leave topics of tenants that may store nothing more where they are: in Kafka."""
@@ -133,7 +122,7 @@ class KafkaIngestActor:
         )
         await warnings.warn(self._pool, warning)
 
-    def _deps(self, clock: DatabaseClock) -> IngestDeps:
+    def _deps(self) -> IngestDeps:
         profiles = IdFieldRegistry(
             partial(keys.list_profiles, self._pool), partial(keys.create_profile, self._pool)
         )
@@ -142,9 +131,9 @@ class KafkaIngestActor:
             resolver=CorrelationResolver(profiles, partial(waits.load_waits, self._pool)),
             send_many=router.send_many,
             store=PostgresIngestStore(self._pool, self._config.early_ttl, self._usage),
-            now=clock.now,
-            chance=random.random,
-            new_turn_id=new_turn_id,
+            now=self._environment.now,
+            chance=self._environment.chance,
+            new_turn_id=self._environment.new_turn_id,
         )
 
     async def _connected(self) -> KafkaReader:

@@ -4,9 +4,8 @@ import asyncio
 from typing import Any
 
 from actors.kafka.publisher import Publisher
-from actors.runtime.actor import Process
+from actors.runtime.actor import Actor
 from core.shared.config import Config
-from services.shared.process import freeze_gc
 from services.shared.progress import WorkProgress
 from storage.kafka import outbox
 from storage.kafka.outbox import Backlog
@@ -14,28 +13,31 @@ from storage.postgres.error_class import SERVER_ERRORS
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 
 
-class RelayActor:
+class RelayActor(Actor):
     """Publishes what waits emit when they end."""
+
+    kind = "kafka-relay"
 
     def __init__(self, name: str, config: Config) -> None:
         if config.kafka is None:
             raise ValueError("Kafka is not configured")
-        self._process = Process(name, config)
-        self._config = config
+        super().__init__(name, config)
         self._publisher = Publisher(config.kafka, 4 * config.max_body, config.public_url)
         self._pool: Pool | None = None
         self._counting = WorkProgress()
-        self._process.measure("publish", lambda: self._publisher.progress.stalled_seconds)
-        self._process.measure("count_backlog", lambda: self._counting.stalled_seconds)
-        self._starting: asyncio.Task[None] | None = None
+        self._backlog = Backlog(0, 0.0)
+        self._measure("publish", lambda: self._publisher.progress.stalled_seconds)
+        self._measure("count_backlog", lambda: self._counting.stalled_seconds)
 
     async def report(self) -> dict[str, Any]:
-        """Where it runs and what it published. The first question starts it."""
-        if self._starting is None:
-            self._starting = self._process.launch(self._start())
-        counters = self._publisher.counters
-        backlog = await self._backlog()
-        stats = {
+        """Count the outbox, and describe this actor; the first report starts it."""
+        self._begin()
+        self._backlog = await self._count_backlog()
+        return self._describe()
+
+    def _stats(self) -> dict[str, Any]:
+        counters, backlog = self._publisher.counters, self._backlog
+        return {
             "connected": self._publisher.is_connected,
             "error": self._publisher.error,
             "published": counters.published,
@@ -46,9 +48,8 @@ class RelayActor:
             "backlog": backlog.rows,
             "oldest": backlog.oldest,
         }
-        return {**self._process.describe(), "kind": "kafka-relay", "stats": stats}
 
-    async def _backlog(self) -> Backlog:
+    async def _count_backlog(self) -> Backlog:
         if self._pool is None:
             return Backlog(0, 0.0)
         self._counting.waits()
@@ -61,7 +62,6 @@ class RelayActor:
         return backlog
 
     async def _start(self) -> None:
-        options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=2)
+        options = PoolOptions(dsn=self._config.dsn, name=self._name, max_size=2)
         self._pool = await open_pool(options)
-        self._process.spawn(self._publisher.run_forever(options, self._pool))
-        freeze_gc()
+        self._spawn(self._publisher.run_forever(options, self._pool))

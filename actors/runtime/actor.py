@@ -1,113 +1,157 @@
-"""What every actor process does once: logging, its name, loops that may not end unseen."""
+"""The base of every actor: it starts once and lazily, runs loops, and reports."""
 
 import asyncio
 import os
+import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, ClassVar
 
 import structlog
 
 from core.shared.config import Config
-from services.shared.process import repeat
+from services.shared.process import freeze_gc, new_turn_id, repeat, sync_until_done
 from services.shared.progress import WorkProgress
+from services.shared.retry import retry_while_away
 from storage.encryption import cipher
-from storage.postgres.error_class import SERVER_ERRORS
+from storage.postgres.clock import DatabaseClock
+from storage.postgres.pool import Pool, PoolOptions, open_pool
 from telemetry.logging import configure_logging
 
 log = structlog.get_logger("process")
 
-T = TypeVar("T")
+SYNC_INTERVAL = 5.0
 
 
-class Process:
-    """Keeps an actor's background loops; if one ends, the process ends and Ray starts it anew."""
+class ActorEnvironment:
+    """The database's time, a local clock, chance and ids."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.clock = DatabaseClock(monotonic, time.time)
+        self.now = self.clock.now
+        self.monotonic = monotonic
+        self.chance = random.random
+        self.new_turn_id = new_turn_id
+
+
+class Actor:
+    """Starts with its first call, because Ray runs constructors without an event loop.
+
+    If the start or a loop fails, the process ends and Ray starts it anew.
+    """
+
+    kind: ClassVar[str] = ""
 
     def __init__(
-        self, name: str, config: Config, monotonic: Callable[[], float] = time.monotonic
+        self, name: str, config: Config, environment: ActorEnvironment | None = None
     ) -> None:
         configure_logging(config.log_level, as_json=config.log_json)
         cipher.configure(config)
-        self.name = name
-        self.started_at = time.time()
-        self._monotonic = monotonic
+        self._name = name
+        self._config = config
+        self._environment = environment or ActorEnvironment()
+        self._started_at = time.time()
         self._tasks: list[asyncio.Task[None]] = []
         self._measures: dict[str, Callable[[], float]] = {}
+        self._starting: asyncio.Task[Any] | None = None
 
-    def launch(self, start: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Begin what must be done before any work; how long that takes is measured."""
-        progress = WorkProgress(self._monotonic)
-        progress.waits()
-        self.measure("start", lambda: progress.stalled_seconds)
-        task = asyncio.create_task(start)
-        task.add_done_callback(self.watch)
-        task.add_done_callback(lambda _: progress.done())
-        return task
+    async def report(self) -> dict[str, Any]:
+        """Describe this actor and its work; the first report starts it."""
+        self._begin()
+        return self._describe()
 
-    def measure(self, work: str, stalled_seconds: Callable[[], float]) -> None:
-        """Tell with each report for how long this work has been waiting without getting done."""
+    async def _start(self) -> Any:
+        """Do what must be done before any work."""
+
+    def _stats(self) -> dict[str, Any]:
+        return {}
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "name": self._name,
+            "pid": os.getpid(),
+            "node": socket.gethostname(),
+            "uptime": time.time() - self._started_at,
+            "stalled": {work: round(stalled(), 1) for work, stalled in self._measures.items()},
+            "kind": self.kind,
+            "stats": self._stats(),
+        }
+
+    async def _started(self) -> Any:
+        """Wait for the start; return what `_start` returned."""
+        return await asyncio.shield(self._begin())
+
+    def _begin(self) -> "asyncio.Task[Any]":
+        if self._starting is None:
+            progress = WorkProgress(self._environment.monotonic)
+            progress.waits()
+            self._measure("start", lambda: progress.stalled_seconds)
+            self._starting = asyncio.create_task(self._start_and_freeze())
+            self._starting.add_done_callback(self._end_process_on_error)
+            self._starting.add_done_callback(lambda _: progress.done())
+        return self._starting
+
+    async def _start_and_freeze(self) -> Any:
+        result = await self._start()
+        freeze_gc()
+        return result
+
+    async def _open_database(
+        self, options: PoolOptions, sync_interval: float = SYNC_INTERVAL
+    ) -> Pool:
+        """Open a pool, and follow the database's clock: nothing is decided before it is known."""
+        clock = self._environment.clock
+        pool = await open_pool(options, clock.measure)
+        await sync_until_done(clock, pool)
+        self._every(sync_interval, partial(clock.sync, pool))
+        return pool
+
+    def _measure(self, work: str, stalled_seconds: Callable[[], float]) -> None:
+        """Report for how long this work has been waiting without getting done."""
         self._measures[work] = stalled_seconds
 
-    def spawn(self, loop: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
         """Run a loop that must never end."""
         task = asyncio.create_task(loop)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._end_process)
         self._tasks.append(task)
 
-    async def retry_while_away(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Do something once, trying again while Postgres is away."""
-        while True:
-            try:
-                await work()
-            except SERVER_ERRORS as error:
-                log.warning("process.database_away", actor=self.name, error=type(error).__name__)
-                await asyncio.sleep(0.2)
-            else:
-                return
-
-    def watch(self, task: asyncio.Task[Any]) -> None:
-        """A start that failed for any other reason ends the process; Ray starts it anew."""
-        if not task.cancelled() and task.exception() is not None:
-            self._ended(task)
-
-    def every(
+    def _every(
         self, seconds: float, work: Callable[[], Awaitable[object]], name: str | None = None
     ) -> None:
         """Run `work` again and again; a failed round is logged and the next one runs.
 
-        With a name it is measured how long no round has succeeded.
+        With a name, the report says for how long no round has succeeded.
         """
         if name is None:
-            self.spawn(repeat(self.name, seconds, work))
+            self._spawn(repeat(self._name, seconds, work))
             return
-        progress = WorkProgress(self._monotonic)
+        progress = WorkProgress(self._environment.monotonic)
 
         async def measured() -> None:
             progress.waits()
             await work()
             progress.done()
 
-        self.measure(name, lambda: progress.stalled_seconds)
-        self.spawn(repeat(self.name, seconds, measured))
+        self._measure(name, lambda: progress.stalled_seconds)
+        self._spawn(repeat(self._name, seconds, measured))
 
-    def describe(self) -> dict[str, Any]:
-        """Where this actor runs."""
-        return {
-            "name": self.name,
-            "pid": os.getpid(),
-            "node": socket.gethostname(),
-            "uptime": time.time() - self.started_at,
-            "stalled": {work: round(stalled(), 1) for work, stalled in self._measures.items()},
-        }
+    async def _retry_while_away(self, work: Callable[[], Awaitable[object]]) -> None:
+        await retry_while_away(work, self._name)
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """End all loops; for tests, as the process of an actor just ends."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _end_process_on_error(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._end_process(task)
+
+    def _end_process(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
-            log.error("process.loop_ended", actor=self.name, exc_info=task.exception())
+            log.error("process.loop_ended", actor=self._name, exc_info=task.exception())
             os._exit(1)

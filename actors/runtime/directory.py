@@ -10,7 +10,17 @@ from typing import Any
 
 import ray
 
-from actors.runtime.names import CALLS, DEDICATED, DISPATCH, INGEST, RELAY, SHARD, SUPERVISOR, TIMER
+from actors.runtime.names import (
+    CALLS,
+    DEDICATED,
+    DISPATCH,
+    INGEST,
+    MAINTENANCE,
+    RELAY,
+    SHARD,
+    SUPERVISOR,
+    TIMER,
+)
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, UnavailableError
 
@@ -23,6 +33,7 @@ _CLASSES = {
     SHARD: "actors.waits.shard_actor:ShardActor",
     DEDICATED: "actors.waits.shard_actor:ShardActor",
     TIMER: "actors.timers.timer_actor:TimerActor",
+    MAINTENANCE: "actors.maintenance.maintenance_actor:MaintenanceActor",
     INGEST: "actors.kafka.ingest_actor:KafkaIngestActor",
     RELAY: "actors.kafka.relay_actor:RelayActor",
     CALLS: "actors.gathers.call_pool_actor:PoolActor",

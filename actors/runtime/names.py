@@ -1,4 +1,4 @@
-"""What the actors are called, and which of them a correlation lives in."""
+"""The names of the actors, and which of them hosts a correlation."""
 
 import zlib
 from functools import lru_cache
@@ -8,6 +8,7 @@ from core.shared.config import Config, Placement
 
 SUPERVISOR = "supervisor"
 TIMER = "timer"
+MAINTENANCE = "maintenance"
 SHARD = "shard-"
 INGEST = "kafka-ingest-"
 RELAY = "kafka-relay"
@@ -24,7 +25,7 @@ def shard_name(index: int) -> str:
 
 
 def expected_actors(config: Config) -> list[str]:
-    """Every actor that must run all the time."""
+    """List the actors that must run before requests are served."""
     names = [TIMER]
     if config.placement is not Placement.DEDICATED:
         names = [*(shard_name(index) for index in range(config.shards)), TIMER]

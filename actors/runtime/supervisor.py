@@ -7,12 +7,13 @@ from typing import Any
 import ray
 import structlog
 
-from actors.runtime.actor import Process
+from actors.runtime.actor import Actor
 from actors.runtime.directory import Directory, find, list_actor_names
 from actors.runtime.names import (
     DEDICATED,
     DISPATCH,
     INGEST,
+    MAINTENANCE,
     POOL,
     RELAY,
     SHARD,
@@ -35,12 +36,13 @@ ANSWER_WITHIN = 5.0
 SILENT_CHECKS = 6
 
 
-class SupervisorActor:
+class SupervisorActor(Actor):
     """Owns the list of actors; holds no state that a restart could lose."""
 
+    kind = "supervisor"
+
     def __init__(self, name: str, config: Config) -> None:
-        self._process = Process(name, config)
-        self._config = config
+        super().__init__(name, config)
         self._directory = Directory(config)
         self._reports: dict[str, dict[str, Any]] = {}
         self._silent: dict[str, int] = {}
@@ -52,38 +54,35 @@ class SupervisorActor:
         # None until Postgres has said which there are: till then none of them is too many.
         self._dispatch: list[str] | None = None
         self._stalls = StallWatch(self._warn)
-        self._started = False
 
     async def adopt(self, config: Config) -> bool:
         """Return True once every actor runs with this configuration and has answered.
 
-        False: this supervisor was made for another one and has let its actors go. The caller
-        replaces it, so that a restart by Ray brings back the new configuration, not the old.
+        False: this supervisor was made for another configuration and has stopped its actors. The
+        caller replaces it, so that a restart by Ray brings back the new configuration.
         """
         if config != self._config:
             log.info("supervisor.config_changed")
-            await asyncio.to_thread(self._dismiss, self._expected())
+            await asyncio.to_thread(self._dismiss, [*self._expected(), MAINTENANCE])
             return False
-        self._ensure_started()
+        self._begin()
         while not all(self._is_up(name) for name in self._expected()):
             self._checked.clear()
             await self._checked.wait()
         return True
 
     async def report(self) -> dict[str, Any]:
-        """How every actor is, as of the last check. Asking also starts the checks, if need be."""
-        self._ensure_started()
-        rows = [self._row(name) for name in [*self._expected(), *self._guests]]
-        return {
-            "placement": self._config.placement.value,
-            "actors": [{**self._process.describe(), "kind": "supervisor", "alive": True}, *rows],
-        }
+        """Describe every actor, as of the last check; the first report starts the checks."""
+        self._begin()
+        names = self._expected()
+        if MAINTENANCE in self._silent:  # it has been asked at least once
+            names.append(MAINTENANCE)
+        own = {**self._describe(), "alive": True}
+        rows = [self._row(name) for name in [*names, *self._guests]]
+        return {"placement": self._config.placement.value, "actors": [own, *rows]}
 
-    def _ensure_started(self) -> None:
-        """Ray runs a constructor without an event loop: loops begin with the first call."""
-        if not self._started:
-            self._started = True
-            self._process.every(CHECK_EVERY, self._check)
+    async def _start(self) -> None:
+        self._every(CHECK_EVERY, self._check)
 
     def _expected(self) -> list[str]:
         return [*expected_actors(self._config), *(self._dispatch or ())]
@@ -107,7 +106,7 @@ class SupervisorActor:
     async def _count_pools(self) -> None:
         """Dispatch pools come and go with their rows. While Postgres is away, those known stay."""
         if self._database is None:
-            options = PoolOptions(dsn=self._config.dsn, name=self._process.name, max_size=1)
+            options = PoolOptions(dsn=self._config.dsn, name=self._name, max_size=1)
             self._database = await open_pool(options)
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
@@ -119,7 +118,10 @@ class SupervisorActor:
 
     async def _check(self) -> None:
         await self._count_pools()
-        await asyncio.gather(*(self._check_one(name) for name in self._expected()))
+        names = self._expected()
+        if all(self._is_up(name) for name in names):
+            names.append(MAINTENANCE)  # last, so that it slows no start down: no request needs it
+        await asyncio.gather(*(self._check_one(name) for name in names))
         self._checked.set()
         self._stalls.check(self._reports.values())
         names = await asyncio.to_thread(list_actor_names, self._config.namespace)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import time
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ import ray
 import structlog
 
 from actors.messaging.shard_socket import BatchServer, ConnectionLostError, Endpoint
-from actors.runtime.actor import Process
+from actors.runtime.actor import SYNC_INTERVAL, Actor, ActorEnvironment
 from actors.runtime.directory import find
 from actors.runtime.names import DEDICATED, TIMER, call_pool_names
 from actors.waits.shard import Shard
@@ -21,9 +20,8 @@ from core.shared.usage_counter import UsageCounter
 from core.waits.messages import decode_messages, encode_batch
 from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
-from services.shared.process import freeze_gc, owner_name, sync_until_done
+from services.shared.process import owner_name, sync_until_done
 from storage.access import usage
-from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import PoolOptions
 from storage.waits.shard_store import ShardStore
 
@@ -33,14 +31,11 @@ log = structlog.get_logger("shard")
 LONG_POLL_SECONDS = 30.0
 
 
-class _RealEnvironment:
-    """The real time, chance, timer and pools."""
+class _ShardEnvironment(ActorEnvironment):
+    """Time, chance, and the actors that a shard calls: the timer and the call pools."""
 
     def __init__(self, config: Config) -> None:
-        self.clock = DatabaseClock(time.monotonic, time.time)
-        self.now = self.clock.now
-        self.monotonic = time.monotonic
-        self.chance = random.random
+        super().__init__()
         self._config = config
         self._timer: Any = None
         self._pools: list[Any] = []
@@ -65,12 +60,14 @@ class _RealEnvironment:
             self._pools = [pool for pool in found if pool is not None]
 
 
-class ShardActor:
+class ShardActor(Actor):
     """Hosts many correlations, or with placement `dedicated` a single one."""
 
+    kind = "shard"
+
     def __init__(self, name: str, config: Config) -> None:
-        self._process = Process(name, config)
-        self._config = config
+        self._peers = _ShardEnvironment(config)
+        super().__init__(name, config, self._peers)
         self._dedicated = name.startswith(DEDICATED)
         self._options = PoolOptions(
             dsn=config.dsn,
@@ -79,19 +76,17 @@ class ShardActor:
             statement_timeout=10.0,
         )
         self._usage = UsageCounter()
-        self._environment = _RealEnvironment(config)
         self._store = ShardStore(
             self._options, owner_name(name), config.early_ttl, self._environment.clock, self._usage
         )
         self._shard: Shard | None = None
-        self._starting: asyncio.Task[Shard] | None = None
         self._endpoint: Endpoint | None = None
         self._opening = asyncio.Lock()
         self._idle_since: float | None = None
 
     async def handle_batch(self, batch: bytes) -> bytes:
         """Handle one batch of messages; the answers, after commit."""
-        shard = self._shard or await self._started()
+        shard: Shard = self._shard or await self._started()
         return encode_batch(await shard.handle(decode_messages(batch)))
 
     async def endpoint(self) -> Endpoint | None:
@@ -107,7 +102,7 @@ class ShardActor:
         try:
             return await BatchServer(self.handle_batch).listen(ray.util.get_node_ip_address())
         except OSError as error:
-            log.warning("shard.no_line", actor=self._process.name, error=str(error))
+            log.warning("shard.no_line", actor=self._name, error=str(error))
             return None
 
     async def long_poll(self, secret: bytes) -> None:
@@ -124,39 +119,32 @@ class ShardActor:
         self, feed: str, watch: list[bytes], unwatch: list[bytes], wait: float
     ) -> list[bytes]:
         """The correlations of this feed that changed since it was last asked."""
-        shard = self._shard or await self._started()
+        shard: Shard = self._shard or await self._started()
         return await shard.feeds.listen(feed, watch, unwatch, wait)
 
     async def report(self) -> dict[str, Any]:
-        """Where it runs and what it counted. Answers while Postgres is away, too."""
-        stats = self._shard.snapshot() if self._shard else {"hot": 0, "pending": 0}
-        return {**self._process.describe(), "kind": "shard", "stats": stats}
+        """Describe this shard without starting it: the first message does that."""
+        return self._describe()
 
-    async def _started(self) -> Shard:
-        return await asyncio.shield(self._begin())
-
-    def _begin(self) -> "asyncio.Task[Shard]":
-        if self._starting is None:
-            self._starting = self._process.launch(self._start())
-        return self._starting
+    def _stats(self) -> dict[str, Any]:
+        return self._shard.snapshot() if self._shard else {"hot": 0, "pending": 0}
 
     async def _start(self) -> Shard:
         pool = await self._store.pool()
         await sync_until_done(self._environment.clock, pool)
         # Before the first turn: a deadline nearer than the timer has read must reach it.
-        await self._environment.find_peers()
-        shard = Shard(self._config, self._store, self._environment)
+        await self._peers.find_peers()
+        shard = Shard(self._config, self._store, self._peers)
         self._store.on_lost = shard.forget
         self._environment.clock.on_moved = shard.decide_again
-        self._process.spawn(shard.load_forever())
-        self._process.spawn(shard.write_forever())
-        self._process.every(1.0, self._rest)
+        self._spawn(shard.load_forever())
+        self._spawn(shard.write_forever())
+        self._every(1.0, self._rest)
         tell = UsageWriter(self._usage, partial(usage.add, pool)).flush
-        self._process.every(TELL_USAGE_EVERY, tell)
-        self._process.every(5.0, lambda: self._environment.clock.sync(pool))
-        self._process.every(2.0, self._environment.find_peers)
-        freeze_gc()
-        self._process.measure("commit", lambda: shard.stalled_seconds)
+        self._every(TELL_USAGE_EVERY, tell)
+        self._every(SYNC_INTERVAL, partial(self._environment.clock.sync, pool))
+        self._every(2.0, self._peers.find_peers)
+        self._measure("commit", lambda: shard.stalled_seconds)
         self._shard = shard
         return shard
 

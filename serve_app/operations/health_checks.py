@@ -29,8 +29,9 @@ UP, DOWN = "UP", "DOWN"
 KAFKA = "kafka"
 POOLS = "pools"
 DISPATCH = "dispatch"
+MAINTENANCE = "maintenance"
 # Without these, requests are served all the same.
-_INFORMATIONAL = frozenset({KAFKA, POOLS, DISPATCH})
+_INFORMATIONAL = frozenset({KAFKA, POOLS, DISPATCH, MAINTENANCE})
 Component = dict[str, Any]
 
 
@@ -118,11 +119,12 @@ class Health:
         except SUPERVISOR_ERRORS:
             down = {"status": DOWN, "detail": "the supervisor does not answer"}
             kafka = () if config.kafka is None else (KAFKA,)
-            return dict.fromkeys(("shards", "timer", POOLS, DISPATCH, *kafka), down)
+            return dict.fromkeys(("shards", "timer", MAINTENANCE, POOLS, DISPATCH, *kafka), down)
         expected = 0 if config.placement is Placement.DEDICATED else config.shards
         shards, timer = _group(report, "shard", expected), _group(report, "timer", 1)
         pools = _group(report, "pool", config.call_pools)
         components = {"shards": shards, "timer": timer, POOLS: pools}
+        components[MAINTENANCE] = _group(report, "maintenance", 1)
         components[DISPATCH] = dispatch_component(report)
         if config.kafka is not None:
             components[KAFKA] = kafka_component(report, config.kafka.ingest)

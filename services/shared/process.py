@@ -5,9 +5,11 @@ import gc
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
+from services.shared.retry import retry_while_away
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.postgres.pool import Pool
@@ -18,10 +20,10 @@ SYNC_EVERY = 5.0
 
 
 class _TurnIdGenerator:
-    """Random ids, whose randomness is fetched for many at once.
+    """Makes random ids, and fetches the randomness for many at once.
 
-    Each visit to the kernel gives the interpreter's lock away, and getting it back from Ray's
-    threads took a replica as long as all the rest of addressing an event.
+    Each system call releases the interpreter's lock, and getting it back from Ray's threads took a
+    replica as long as all the rest of finding an event's correlation.
     """
 
     SIZE, AHEAD = 16, 256
@@ -31,7 +33,7 @@ class _TurnIdGenerator:
         os.register_at_fork(after_in_child=self._left.clear)
 
     def __call__(self) -> str:
-        """A new id for a turn."""
+        """Make an id for a turn."""
         try:
             return self._left.pop()
         except IndexError:
@@ -45,18 +47,19 @@ new_turn_id = _TurnIdGenerator()
 
 
 def owner_name(name: str) -> str:
-    """Who wrote a row: this incarnation of this actor."""
+    """Name this incarnation of an actor, as the owner of the rows that it writes."""
     return f"{name}@{socket.gethostname()}:{os.getpid()}"
 
 
 def freeze_gc() -> None:
-    """What is loaded by now stays for good: the collector need not look at it again."""
+    """Exempt what is loaded by now from garbage collection: it stays for good."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
 
 
 async def repeat(name: str, seconds: float, work: Callable[[], Awaitable[object]]) -> None:
+    """Run `work` for ever, with a pause after each round; a failed round is logged."""
     while True:
         try:
             await work()
@@ -69,14 +72,10 @@ async def repeat(name: str, seconds: float, work: Callable[[], Awaitable[object]
 
 async def sync_forever(name: str, clock: DatabaseClock, pool: Pool) -> None:
     """Follow the database's clock in a process that is no actor."""
-    await repeat(name, SYNC_EVERY, lambda: clock.sync(pool))
+    await repeat(name, SYNC_EVERY, partial(clock.sync, pool))
 
 
 async def sync_until_done(clock: DatabaseClock, pool: Pool) -> None:
-    """Nothing may be decided before the database's time is known."""
+    """Read the database's clock: nothing may be decided before its time is known."""
     while not clock.synced:
-        try:
-            await clock.sync(pool)
-        except SERVER_ERRORS as error:
-            log.warning("process.database_away", error=type(error).__name__)
-            await asyncio.sleep(0.2)
+        await retry_while_away(partial(clock.sync, pool))

@@ -1,14 +1,18 @@
-"""Jobs as a pool works them off: found, taken by a conditional update, and what became of them."""
+"""The queue of a dispatch pool: jobs are found, claimed by a conditional update, and finished."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 import msgspec
 
-from core.dispatch.attempt import EXPIRED_MESSAGE, DeliveryAttempt, JobTransition
-from core.dispatch.attempt import AttemptStatus as Came
+from core.dispatch.attempt import (
+    EXPIRED_MESSAGE,
+    AttemptStatus,
+    DeliveryAttempt,
+    JobTransition,
+)
 from core.dispatch.claim import ClaimedEvent, ClaimedJob
 from core.dispatch.job import GroupKey, JobKey, JobRef, Kind, Mode
 from core.dispatch.subscription import Signature
@@ -18,7 +22,7 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 MAX_KEPT_DEFERRALS = 100
-"""Of a job that is put off again and again, so many of the latest are noted, or twice as many."""
+"""Of a job that is deferred again and again, so many of the latest attempts stay, up to twice."""
 
 _MODES = {mode.value: mode for mode in Mode}
 _KINDS = {kind.value: kind for kind in Kind}
@@ -28,7 +32,7 @@ _object = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What became of a job that was taken. `sent` is None if it was not sent after all."""
+    """The result of a claimed job. `sent` is None if it was not sent after all."""
 
     key: JobKey
     send_no: int
@@ -36,90 +40,87 @@ class JobResult:
     sent: DeliveryAttempt | None
 
 
-async def claim(
-    pool: Pool | Connection, pool_no: int, keys: Sequence[JobKey], owner: str, grace: float
-) -> list[ClaimedJob]:
-    """Take these jobs; those that were won. Each is the caller's for its time-out and `grace`."""
-    tenants = [key.tenant for key in keys]
-    ids = [key.job_id for key in keys]
-    rows = await pool.fetch(Q["claim_jobs"], tenants, ids, pool_no, owner, grace)
-    return [_claimed(row) for row in rows]
+class JobQueue:
+    """The jobs of one dispatch pool, as one process works them off."""
 
+    def __init__(
+        self, pool: Pool | Connection, pool_no: int, owner: str = "", grace: float = 0.0
+    ) -> None:
+        self._pool = pool
+        self._pool_no = pool_no
+        self._owner = owner
+        self._grace = grace
 
-async def finish(pool: Pool | Connection, results: Iterable[JobResult]) -> dict[JobKey, float]:
-    """Write what became of jobs; when each goes again (0: never), without those that were lost."""
-    told = list(results)
-    rows = await pool.fetch(Q["finish_jobs"], [_said(result) for result in told])
-    if often := [one for one in told if _is_put_off_often(one)]:
-        await pool.execute(
-            Q["forget_deferrals"],
-            [one.key.tenant for one in often],
-            [one.key.job_id for one in often],
-            [one.send_no - MAX_KEPT_DEFERRALS for one in often],
+    async def claim(self, keys: Sequence[JobKey]) -> list[ClaimedJob]:
+        """Claim these jobs, each for its time-out and the grace; return those that were won."""
+        tenants, ids = _columns(keys)
+        rows = await self._pool.fetch(
+            Q["claim_jobs"], tenants, ids, self._pool_no, self._owner, self._grace
         )
-    return {JobKey(tenant, job_id): due for tenant, job_id, due in rows}
+        return [_claimed(row) for row in rows]
 
+    async def finish(self, results: Sequence[JobResult]) -> dict[JobKey, float]:
+        """Write results; return when each job goes again (0: never), without the lost ones."""
+        rows = await self._pool.fetch(Q["finish_jobs"], [_result_row(one) for one in results])
+        if often := [one for one in results if _is_deferred_often(one)]:
+            await self._pool.execute(
+                Q["forget_deferrals"],
+                *_columns([one.key for one in often]),
+                [one.send_no - MAX_KEPT_DEFERRALS for one in often],
+            )
+        return {JobKey(tenant, job_id): due for tenant, job_id, due in rows}
 
-async def scan(pool: Pool, pool_no: int, after: int, limit: int) -> list[JobRef]:
-    """The jobs of a pool in the order they were stored."""
-    return [job_ref_of(row) for row in await pool.fetch(Q["scan_jobs"], pool_no, after, limit)]
+    async def scan(self, after: int, limit: int) -> list[JobRef]:
+        """Read the open jobs in the order they were stored."""
+        rows = await self._pool.fetch(Q["scan_jobs"], self._pool_no, after, limit)
+        return [job_ref_of(row) for row in rows]
 
+    async def unclaimed(self, after: int, limit: int) -> list[JobRef]:
+        """Read the jobs that no pool has in memory."""
+        rows = await self._pool.fetch(Q["jobs_again"], self._pool_no, after, limit)
+        return [job_ref_of(row) for row in rows]
 
-async def unclaimed(pool: Pool, pool_no: int, after: int, limit: int) -> list[JobRef]:
-    """The jobs that no pool has."""
-    return [job_ref_of(row) for row in await pool.fetch(Q["jobs_again"], pool_no, after, limit)]
+    async def find(self, keys: Sequence[JobKey]) -> list[JobRef]:
+        """Read those of these jobs that are still open."""
+        rows = await self._pool.fetch(Q["find_jobs"], self._pool_no, *_columns(keys))
+        return [job_ref_of(row) for row in rows]
 
+    async def read_groups(
+        self, groups: Sequence[GroupKey], limit: int
+    ) -> dict[GroupKey, list[JobRef]]:
+        """Read the first jobs of these groups, in their order."""
+        found: dict[GroupKey, list[JobRef]] = {group: [] for group in groups}
+        columns = _columns(groups)
+        for row in await self._pool.fetch(Q["read_groups"], self._pool_no, *columns, limit):
+            found[GroupKey(row["tenant_id"], row["message_group"])].append(job_ref_of(row))
+        return found
 
-async def find(pool: Pool, pool_no: int, keys: Sequence[JobKey]) -> list[JobRef]:
-    """Those of these jobs that are still to be done."""
-    tenants = [key.tenant for key in keys]
-    ids = [key.job_id for key in keys]
-    return [job_ref_of(row) for row in await pool.fetch(Q["find_jobs"], pool_no, tenants, ids)]
+    async def expire(self, limit: int) -> list[JobKey]:
+        """End expired jobs that nobody is sending; return their keys."""
+        rows = await self._pool.fetch(Q["expire_jobs"], self._pool_no, limit, EXPIRED_MESSAGE)
+        return [JobKey(*row) for row in rows]
 
+    async def not_failed(self, keys: Sequence[JobKey]) -> list[JobKey]:
+        """Return those of these jobs that have not failed, or that an operator has dealt with."""
+        rows = await self._pool.fetch(Q["jobs_not_failed"], *_columns(keys))
+        return [JobKey(*row) for row in rows]
 
-async def read_groups(
-    pool: Pool, pool_no: int, groups: Sequence[GroupKey], limit: int
-) -> dict[GroupKey, list[JobRef]]:
-    """The first jobs of these groups, in their order."""
-    tenants = [group.tenant for group in groups]
-    names = [group.name for group in groups]
-    found: dict[GroupKey, list[JobRef]] = {group: [] for group in groups}
-    for row in await pool.fetch(Q["read_groups"], pool_no, tenants, names, limit):
-        found[GroupKey(row["tenant_id"], row["message_group"])].append(job_ref_of(row))
-    return found
+    async def parked_groups(self) -> set[GroupKey]:
+        return {GroupKey(*row) for row in await self._pool.fetch(Q["parked_groups"], self._pool_no)}
 
-
-async def expire(pool: Pool, pool_no: int, limit: int) -> list[JobKey]:
-    """End jobs whose time is over and that nobody is sending; which."""
-    rows = await pool.fetch(Q["expire_jobs"], pool_no, limit, EXPIRED_MESSAGE)
-    return [JobKey(*row) for row in rows]
+    async def recent_starts(self) -> list[float]:
+        """Return how many seconds ago each delivery of the last minute began, the oldest first."""
+        rows = await self._pool.fetch(Q["recent_starts"], self._pool_no)
+        return [row["ago"] for row in rows]
 
 
 async def mark_pending(pool: Pool, keys: Sequence[JobKey]) -> None:
-    """No pool took these over: whoever looks for such jobs finds them."""
-    tenants = [key.tenant for key in keys]
-    await pool.execute(Q["mark_pending"], tenants, [key.job_id for key in keys])
-
-
-async def not_failed(pool: Pool, keys: Sequence[JobKey]) -> list[JobKey]:
-    """Those of these jobs that have not failed, or failed and were seen to by a person."""
-    tenants = [key.tenant for key in keys]
-    ids = [key.job_id for key in keys]
-    return [JobKey(*row) for row in await pool.fetch(Q["jobs_not_failed"], tenants, ids)]
-
-
-async def parked_groups(pool: Pool, pool_no: int) -> set[GroupKey]:
-    """The groups of a pool that people hold back."""
-    return {GroupKey(*row) for row in await pool.fetch(Q["parked_groups"], pool_no)}
-
-
-async def recent_starts(pool: Pool, pool_no: int) -> list[float]:
-    """How many seconds ago a pool began each delivery of the last minute, the oldest first."""
-    return [row["ago"] for row in await pool.fetch(Q["recent_starts"], pool_no)]
+    """Mark jobs that no pool took over, so that the pool's next scan finds them."""
+    await pool.execute(Q["mark_pending"], *_columns(keys))
 
 
 def job_ref_of(row: asyncpg.Record) -> JobRef:
-    """The job that a row points to."""
+    """Make the reference that a scheduler keeps from a row."""
     return JobRef(
         tenant=row["tenant_id"],
         job_id=row["job_id"],
@@ -136,7 +137,7 @@ def job_ref_of(row: asyncpg.Record) -> JobRef:
 
 
 def _secrets(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | None, str | None]:
-    """Headers and auth of a job, or why they cannot be read. Few jobs have any of their own."""
+    """Decrypt a job's headers and auth, or say why that failed. Few jobs have any."""
     headers, auth = row["headers"], row["auth"]
     if headers is None and auth is None:
         return {}, None, None
@@ -147,7 +148,7 @@ def _secrets(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | None
             decrypt_map(auth, job_at(tenant, job_id, "auth")) if auth else None,
             None,
         )
-    except ENCRYPTION_ERRORS as error:  # the others of its batch can be sent
+    except ENCRYPTION_ERRORS as error:  # the other jobs of the batch can be sent
         return {}, None, str(error)
 
 
@@ -200,13 +201,18 @@ def _event(row: asyncpg.Record) -> ClaimedEvent:
     )
 
 
-def _is_put_off_often(result: JobResult) -> bool:
-    """Whether it is time to forget what was noted first: now and then is often enough."""
-    is_put_off = result.sent is not None and result.sent.status is Came.DEFERRED
-    return is_put_off and result.send_no % MAX_KEPT_DEFERRALS == 0
+def _columns(keys: Sequence[JobKey] | Sequence[GroupKey]) -> tuple[list[int], list[str]]:
+    """Split keys into tenants and names, as `unnest` takes them."""
+    return [key[0] for key in keys], [key[1] for key in keys]
 
 
-def _said(result: JobResult) -> tuple[Any, ...]:
+def _is_deferred_often(result: JobResult) -> bool:
+    """Return whether to delete the oldest deferrals: once every so many sends is enough."""
+    is_deferred = result.sent is not None and result.sent.status is AttemptStatus.DEFERRED
+    return is_deferred and result.send_no % MAX_KEPT_DEFERRALS == 0
+
+
+def _result_row(result: JobResult) -> tuple[Any, ...]:
     step, sent = result.step, result.sent
     job = (
         result.key.tenant,
@@ -234,7 +240,7 @@ def _said(result: JobResult) -> tuple[Any, ...]:
 
 
 def _storable(text: str | None) -> str | None:
-    """Without what Postgres takes in no text: one such letter would keep all results of a batch."""
+    """Replace what Postgres accepts in no text: one such letter would block a whole batch."""
     if text is None:
         return None
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()

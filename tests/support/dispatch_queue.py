@@ -6,8 +6,7 @@ from core.dispatch.attempt import AttemptStatus as Came
 from core.dispatch.attempt import DeliveryAttempt, ErrorType, JobTransition
 from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobKey, JobStatus
-from storage.dispatch import job_queue
-from storage.dispatch.job_queue import JobResult
+from storage.dispatch.job_queue import JobQueue, JobResult
 from storage.postgres.pool import Pool
 
 POOL = 1
@@ -48,7 +47,7 @@ async def claim(pool: Pool, *keys: JobKey, owner: str = "me") -> list[str]:
 
 
 async def claimed(pool: Pool, *keys: JobKey, owner: str = "me") -> list[ClaimedJob]:
-    return await job_queue.claim(pool, POOL, keys, owner, GRACE)
+    return await JobQueue(pool, POOL, owner, GRACE).claim(keys)
 
 
 async def finish(
@@ -58,7 +57,7 @@ async def finish(
     sent: DeliveryAttempt | None = OK,
     send_no: int = 1,
 ) -> dict[JobKey, float]:
-    return await job_queue.finish(pool, [JobResult(key, send_no, step, sent)])
+    return await JobQueue(pool, 0).finish([JobResult(key, send_no, step, sent)])
 
 
 async def field(pool: Pool, key: JobKey, name: str) -> Any:

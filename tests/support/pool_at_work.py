@@ -107,9 +107,7 @@ async def running_pool(dsn: str, pool_no: int, **config: Any) -> AsyncIterator[D
     try:
         yield actor
     finally:
-        for task in actor._process._tasks:
-            task.cancel()
-        await asyncio.gather(*actor._process._tasks, return_exceptions=True)
+        await actor._close()
         await actor._dispatcher.close()
         await actor._stack.aclose()
         actor._database.terminate()

@@ -14,8 +14,9 @@ from core.access.secret_keys import key_id
 from core.dispatch.job import ANCHOR, JobKey
 from core.gathers.gather import Resource
 from storage.access import keys as access
-from storage.dispatch import job_queue, subscriptions, webhook_secrets
 from storage.dispatch import jobs as dispatch_jobs
+from storage.dispatch import subscriptions, webhook_secrets
+from storage.dispatch.job_queue import JobQueue
 from storage.encryption import keys as encryption_keys
 from storage.encryption import reencryption, rotation
 from storage.encryption.cipher import FixedKeys, KeyRing, MissingKeyError, install, key_ring
@@ -85,7 +86,7 @@ async def read_all(pool: Pool, jobs: JobFactory, job_id: str) -> list[Any]:
     profile = (await subscriptions.profiles(pool, [key]))[key]
     found = await resources.find(pool, jobs.tenant, ["shop"])
     await pool.execute("update dispatch_jobs set status = 'QUEUED'")
-    claimed = await job_queue.claim(pool, jobs.pool_no, [JobKey(jobs.tenant, job_id)], "test", 60.0)
+    claimed = await JobQueue(pool, jobs.pool_no, "test", 60.0).claim([JobKey(jobs.tenant, job_id)])
     own = await webhook_secrets.own_of(pool, [jobs.tenant])
     return [
         (claimed[0].headers, claimed[0].auth, claimed[0].unreadable),
@@ -377,8 +378,8 @@ async def test_a_ciphertext_that_was_moved_to_another_tenant_is_not_read(
         jobs.tenant,
         others.tenant,
     )
-    (claimed,) = await job_queue.claim(
-        pool, others.pool_no, [JobKey(others.tenant, stolen)], "test", 60.0
+    (claimed,) = await JobQueue(pool, others.pool_no, "test", 60.0).claim(
+        [JobKey(others.tenant, stolen)]
     )
     assert claimed.auth is None
     assert claimed.unreadable is not None

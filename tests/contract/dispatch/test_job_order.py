@@ -9,7 +9,7 @@ import pytest
 from core.dispatch.attempt import EXPIRED_MESSAGE, JobTransition
 from core.dispatch.job import JobKey, JobStatus
 from storage.access import keys as access
-from storage.dispatch import job_queue
+from storage.dispatch.job_queue import JobQueue
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 from tests.support.dispatch_queue import (
@@ -113,7 +113,7 @@ class TestExpiry:
         again = await self.late(pool, tenant, "again", status="PENDING", standing="again")
         after = await store(pool, tenant, "after", message_group="h")
         assert await claim(pool, behind, after) == []
-        ended = await job_queue.expire(pool, POOL, 10)
+        ended = await JobQueue(pool, POOL).expire(10)
         assert sorted(ended) == sorted([behind, backoff, again])
         for key in ended:
             assert await field(pool, key, "status") == "EXPIRED"
@@ -122,7 +122,7 @@ class TestExpiry:
             assert await field(pool, key, "last_error") == EXPIRED_MESSAGE
         assert await field(pool, failed, "status") == "ERROR"
         assert await claim(pool, after) == ["after"]
-        assert await job_queue.expire(pool, POOL, 10) == []
+        assert await JobQueue(pool, POOL).expire(10) == []
 
     async def test_what_is_under_way_or_anothers_is_left(self, pool: Pool, tenant: int) -> None:
         sending = await self.late(pool, tenant, "sending")
@@ -132,7 +132,7 @@ class TestExpiry:
         other = await self.late(pool, tenant, "other", pool_no=2)
         ended = await self.late(pool, tenant, "ended", status="COMPLETED", standing="done")
         in_time = await store(pool, tenant, "in_time")
-        assert await job_queue.expire(pool, POOL, 10) == [abandoned]
+        assert await JobQueue(pool, POOL).expire(10) == [abandoned]
         assert await field(pool, sending, "status") == "IN_PROGRESS"
         assert await finish(pool, sending) == {sending: 0.0}, "its owner has the last word"
         assert await finish(pool, abandoned) == {}
@@ -145,9 +145,9 @@ class TestExpiry:
         self, pool: Pool, tenant: int
     ) -> None:
         keys = [await self.late(pool, tenant, f"j{at}") for at in range(30)]
-        rounds = await asyncio.gather(*(job_queue.expire(pool, POOL, 8) for _ in range(3)))
+        rounds = await asyncio.gather(*(JobQueue(pool, POOL).expire(8) for _ in range(3)))
         assert all(len(ended) <= 8 for ended in rounds)
-        while more := await job_queue.expire(pool, POOL, 8):
+        while more := await JobQueue(pool, POOL).expire(8):
             rounds.append(more)
         assert sorted(key for ended in rounds for key in ended) == sorted(keys)
 

@@ -6,7 +6,7 @@ from core.dispatch.attempt import AttemptStatus as Came
 from core.dispatch.attempt import DeliveryAttempt, JobTransition
 from core.dispatch.job import ANCHOR, GroupKey, JobKey, JobStatus
 from storage.dispatch import job_queue, jobs
-from storage.dispatch.job_queue import MAX_KEPT_DEFERRALS
+from storage.dispatch.job_queue import MAX_KEPT_DEFERRALS, JobQueue
 from storage.postgres.pool import Pool
 from tests.support.dispatch_queue import (
     BAD,
@@ -110,7 +110,7 @@ class TestFinishing:
         again = JobTransition(status=JobStatus.QUEUED, attempt_count=1, attempt_number=1, wait=60.0)
         due = (await finish(pool, key, again, BAD))[key]
         assert due - await pool.fetchval("select extract(epoch from now())::float8") > 55
-        (found,) = await job_queue.scan(pool, POOL, 0, 10)
+        (found,) = await JobQueue(pool, POOL).scan(0, 10)
         assert (found.due, found.retrying) == (due, True)
         assert await claim(pool, key) == []
 
@@ -169,17 +169,17 @@ class TestFinding:
             await store(pool, tenant, name)
         await store(pool, tenant, "over", standing="done", status="COMPLETED")
         await store(pool, tenant, "other", pool_no=2)
-        found = await job_queue.scan(pool, POOL, 0, 10)
+        found = await JobQueue(pool, POOL).scan(0, 10)
         assert [job.job_id for job in found] == names
-        rest = await job_queue.scan(pool, POOL, found[0].position, 10)
+        rest = await JobQueue(pool, POOL).scan(found[0].position, 10)
         assert [job.job_id for job in rest] == names[1:]
 
     async def test_what_no_pool_has_is_found_again(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")
-        assert await job_queue.unclaimed(pool, POOL, 0, 10) == []
+        assert await JobQueue(pool, POOL).unclaimed(0, 10) == []
         await job_queue.mark_pending(pool, [key])
         assert await field(pool, key, "status") == "PENDING"
-        (found,) = await job_queue.unclaimed(pool, POOL, 0, 10)
+        (found,) = await JobQueue(pool, POOL).unclaimed(0, 10)
         assert found.job_id == "j"
         assert await claim(pool, key) == ["j"]
         await job_queue.mark_pending(pool, [key])
@@ -190,7 +190,7 @@ class TestFinding:
     ) -> None:
         gone = await store(pool, tenant, "gone")
         await claim(pool, gone)
-        (found,) = await job_queue.scan(pool, POOL, 0, 10)
+        (found,) = await JobQueue(pool, POOL).scan(0, 10)
         lease = await field(pool, gone, "extract(epoch from lease_until)::float8")
         assert (found.job_id, found.due, found.retrying) == ("gone", lease, False)
 
@@ -207,13 +207,13 @@ class TestFinding:
             )
         ]
         gone = JobKey(tenant, "gone")
-        told = await job_queue.not_failed(pool, [failed, ignored, again, done, gone])
+        told = await JobQueue(pool, POOL).not_failed([failed, ignored, again, done, gone])
         assert sorted(told) == sorted([ignored, again, done, gone])
 
     async def test_jobs_are_found_by_their_keys(self, pool: Pool, tenant: int) -> None:
         key = await store(pool, tenant, "j")
         over = await store(pool, tenant, "over", standing="done", status="COMPLETED")
-        found = await job_queue.find(pool, POOL, [key, over])
+        found = await JobQueue(pool, POOL).find([key, over])
         assert [job.key for job in found] == [key]
 
     async def test_a_group_is_read_with_what_holds_it(self, pool: Pool, tenant: int) -> None:
@@ -227,10 +227,10 @@ class TestFinding:
         await claim(pool, failed)
         await finish(pool, failed, FAILED, BAD)
         nobody = GroupKey(tenant, "nobody")
-        found = await job_queue.read_groups(pool, POOL, [group, nobody], 10)
+        found = await JobQueue(pool, POOL).read_groups([group, nobody], 10)
         assert [(job.job_id, job.stuck) for job in found[group]] == [("a", True), ("b", False)]
         assert found[nobody] == []
-        assert len((await job_queue.read_groups(pool, POOL, [group], 1))[group]) == 1
+        assert len((await JobQueue(pool, POOL).read_groups([group], 1))[group]) == 1
 
     async def test_people_can_hold_groups_back(self, pool: Pool, tenant: int) -> None:
         await pool.execute(
@@ -239,8 +239,8 @@ class TestFinding:
             POOL,
             tenant,
         )
-        assert await job_queue.parked_groups(pool, POOL) == {GroupKey(tenant, "g")}
-        assert await job_queue.parked_groups(pool, POOL + 1) == set()
+        assert await JobQueue(pool, POOL).parked_groups() == {GroupKey(tenant, "g")}
+        assert await JobQueue(pool, POOL + 1).parked_groups() == set()
 
 
 async def test_a_pool_knows_the_size_of_what_it_has_not_read(pool: Pool, tenant: int) -> None:
@@ -258,8 +258,8 @@ async def test_a_pool_knows_the_size_of_what_it_has_not_read(pool: Pool, tenant:
     ]
     group = GroupKey(tenant, "g")
     sizes = [
-        [one.size for one in await job_queue.scan(pool, POOL, 0, 10)],
-        sorted(one.size for one in await job_queue.find(pool, POOL, keys)),
-        [one.size for one in (await job_queue.read_groups(pool, POOL, [group], 10))[group]],
+        [one.size for one in await JobQueue(pool, POOL).scan(0, 10)],
+        sorted(one.size for one in await JobQueue(pool, POOL).find(keys)),
+        [one.size for one in (await JobQueue(pool, POOL).read_groups([group], 10))[group]],
     ]
     assert sizes == [[5, 0, 100_000], [0, 5, 100_000], [5, 0, 100_000]]

@@ -7,6 +7,7 @@ import pytest
 from core.dispatch.job import GroupKey, JobKey
 from core.dispatch.job_actions import JobAction
 from storage.dispatch import job_actions, job_queue, jobs, subscriptions
+from storage.dispatch.job_queue import JobQueue
 from storage.postgres.pool import Pool
 from tests.support.dispatch_queue import BAD, FAILED, POOL, claim, claimed, field, finish, store
 from tests.support.subscriptions import subscription
@@ -31,12 +32,12 @@ class TestTarget:
     async def test_an_open_job_follows_its_subscription(self, pool: Pool, key: JobKey) -> None:
         group = GroupKey(key.tenant, "g")
         found = [
-            *await job_queue.scan(pool, POOL, 0, 10),
-            *await job_queue.find(pool, POOL, [key]),
-            *(await job_queue.read_groups(pool, POOL, [group], 10))[group],
+            *await JobQueue(pool, POOL).scan(0, 10),
+            *await JobQueue(pool, POOL).find([key]),
+            *(await JobQueue(pool, POOL).read_groups([group], 10))[group],
         ]
         await job_queue.mark_pending(pool, [key])
-        found += await job_queue.unclaimed(pool, POOL, 0, 10)
+        found += await JobQueue(pool, POOL).unclaimed(0, 10)
         assert [one.target for one in found] == [NEW] * 4
         (shown,) = await jobs.read_many(pool, key.tenant, [key.job_id])
         assert shown.target_url == NEW

@@ -10,10 +10,10 @@ from core.dispatch.attempt import JobTransition
 from core.dispatch.job import GroupKey, JobKey, JobStatus, Mode
 from core.dispatch.subscription import Subscription, SubscriptionRefusal
 from storage.access import keys
-from storage.dispatch import groups, job_queue, pools, subscription_moves
+from storage.dispatch import groups, pools, subscription_moves
 from storage.dispatch import subscriptions as store
 from storage.dispatch.groups import PoolGroupKey
-from storage.dispatch.job_queue import JobResult
+from storage.dispatch.job_queue import JobQueue, JobResult
 from storage.dispatch.pools import NewPool, PoolRow
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.postgres.queries import Q
@@ -76,7 +76,7 @@ async def move(
 
 async def claim(jobs: JobFactory, pool_no: int, *ids: str) -> list[str]:
     keys = [JobKey(jobs.tenant, job_id) for job_id in ids]
-    return [one.job_id for one in await job_queue.claim(jobs.pool, pool_no, keys, "me", GRACE)]
+    return [one.job_id for one in await JobQueue(jobs.pool, pool_no, "me", GRACE).claim(keys)]
 
 
 async def where(jobs: JobFactory, job_id: str) -> int:
@@ -95,7 +95,7 @@ async def test_nothing_newer_passes_what_waited_in_the_old_pool(
     assert await claim(jobs, OLD, first, second) == []
     assert await claim(jobs, new, third, second) == []
     assert await claim(jobs, new, first) == [first]
-    again = await job_queue.unclaimed(jobs.pool, new, 0, 10)
+    again = await JobQueue(jobs.pool, new).unclaimed(0, 10)
     assert [one.job_id for one in again] == [second], "the new pool finds it by itself"
 
 
@@ -108,7 +108,7 @@ async def test_what_is_being_sent_goes_along_and_is_ended_by_whoever_sends_it(
     assert await jobs.status(first) == ("IN_PROGRESS", "again")
     assert await claim(jobs, new, first, second) == []
     key = JobKey(jobs.tenant, first)
-    assert await job_queue.finish(jobs.pool, [JobResult(key, 1, DONE, None)]) == {key: 0.0}
+    assert await JobQueue(jobs.pool, 0).finish([JobResult(key, 1, DONE, None)]) == {key: 0.0}
     assert await claim(jobs, new, second) == [second]
 
 
@@ -148,9 +148,9 @@ async def test_what_people_hold_back_stays_held_back(
         await groups.park(jobs.pool, jobs.tenant, place, "why", "me")
     await move(jobs, orders, new)
     names = {"orders:held", "orders:shared", "orders:empty"}
-    parked = await job_queue.parked_groups(jobs.pool, new)
+    parked = await JobQueue(jobs.pool, new).parked_groups()
     assert parked == {GroupKey(jobs.tenant, name) for name in names}
-    left = await job_queue.parked_groups(jobs.pool, OLD)
+    left = await JobQueue(jobs.pool, OLD).parked_groups()
     assert {one.name for one in left} == {"ordersx", "other:held", "orders:shared"}
     assert [await where(jobs, one) for one in (waiting, shared)] == [new, new]
 

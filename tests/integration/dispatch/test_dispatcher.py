@@ -149,14 +149,15 @@ async def a_send_that_raises_is_a_failed_attempt(runner: ScenarioRunner) -> None
         async def crash(_: object) -> None:
             raise RuntimeError("a bug")
 
-        send, actor._dispatcher._send = actor._dispatcher._send, crash
+        services = actor._dispatcher._deliveries._services
+        send, services.send = services.send, crash
         (job_id,) = await shop.post([1], actor, max_retries=2)
 
         async def was_tried() -> bool:
             return len(await shop.attempts(job_id)) == 1
 
         await shop.until(was_tried)
-        actor._dispatcher._send = send
+        services.send = send
         await shop.done()
     first, second = await shop.attempts(job_id)
     assert (first.status, first.error_type) == ("CONNECTION_ERROR", "TRANSIENT")

@@ -60,7 +60,7 @@ async def a_parked_group_waits_and_others_do_not(runner: ScenarioRunner) -> None
         await shop.until(lambda: len(shop.came) == 5)
         await asyncio.sleep(1.0)
         assert numbers(shop.came) == list(range(100, 105))
-        assert actor._dispatcher.scheduler.knows(GroupKey(shop.tenant, "g"))
+        assert actor._dispatcher._scheduler.knows(GroupKey(shop.tenant, "g"))
         assert await groups.unpark(shop.database, shop.tenant, place)
         await actor.refresh()
         await shop.done(10)

@@ -9,6 +9,7 @@ import pytest
 
 from core.dispatch.job import Mode
 from storage.dispatch import job_queue
+from storage.dispatch.job_queue import JobQueue
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from tests.support.pool_at_work import PoolTenant, numbers, webhook_receiver
@@ -77,7 +78,7 @@ async def test_a_pool_that_starts_while_postgres_is_away_delivers_when_it_is_bac
     shop: PoolTenant, bare_server: BareServer
 ) -> None:
     ids = await shop.post(range(20))
-    key = (await job_queue.scan(shop.database, shop.pool_no, 0, 1))[0].key
+    key = (await JobQueue(shop.database, shop.pool_no).scan(0, 1))[0].key
     await job_queue.mark_pending(shop.database, [key])
     bare_server.stop()
     starting = asyncio.create_task(run(shop))

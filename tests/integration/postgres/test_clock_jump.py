@@ -80,14 +80,15 @@ async def test_the_timer_asks_again_when_a_shard_has_another_time(
 ) -> None:
     """It would think that the deadline has passed long ago."""
     actor = TimerActor("timer", Config(dsn=database))
+    clock = actor._environment.clock
     async with moved_clock(database) as move:
-        pool = await open_pool(PoolOptions(dsn=database, name="test"), actor._clock.measure)
-        await actor._clock.sync(pool)
+        pool = await open_pool(PoolOptions(dsn=database, name="test"), clock.measure)
+        await clock.sync(pool)
         actor._database = pool
-        monkeypatch.setattr(actor, "_ensure_started", lambda: None)
+        monkeypatch.setattr(actor, "_begin", lambda: None)
         await move(-600)
         await actor.arm([], time.time() - 600)
-        assert actor._clock.now() - time.time() == pytest.approx(-600, abs=5)
+        assert clock.now() - time.time() == pytest.approx(-600, abs=5)
         pool.terminate()
 
 

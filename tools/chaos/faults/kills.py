@@ -18,6 +18,7 @@ _THERE_WITHIN = 10.0
 _BEHIND = frozenset(
     {
         VictimKind.SUPERVISOR,
+        VictimKind.MAINTENANCE,
         VictimKind.POOL,
         VictimKind.DISPATCH,
         VictimKind.KAFKA_INGEST,
@@ -112,6 +113,7 @@ KILLS = (
         for kind, who in (
             (VictimKind.SHARD, "the actors that host the correlations"),
             (VictimKind.TIMER, "the actor that fires deadlines"),
+            (VictimKind.MAINTENANCE, "the actor that does the housekeeping"),
             (VictimKind.SUPERVISOR, "the actor that looks after the others"),
             (VictimKind.POOL, "the actors that call resources for gathers"),
             (VictimKind.DISPATCH, "the actors that deliver webhooks"),

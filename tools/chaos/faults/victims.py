@@ -14,6 +14,7 @@ class VictimKind(StrEnum):
 
     SHARD = "shard"
     TIMER = "timer"
+    MAINTENANCE = "maintenance"
     SUPERVISOR = "supervisor"
     POOL = "pool"
     DISPATCH = "dispatch"
@@ -30,6 +31,7 @@ class VictimKind(StrEnum):
 _TITLES = {
     "ray::ShardActor": VictimKind.SHARD,
     "ray::TimerActor": VictimKind.TIMER,
+    "ray::MaintenanceActor": VictimKind.MAINTENANCE,
     "ray::SupervisorActor": VictimKind.SUPERVISOR,
     "ray::PoolActor": VictimKind.POOL,
     "ray::DispatchActor": VictimKind.DISPATCH,

@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from structlog.testing import capture_logs
 
-from actors.dispatch.dispatcher import Dispatcher, PoolLimits
-from actors.dispatch.job_loader import JobLoader
+from actors.dispatch.dispatcher import Dispatcher, DispatcherOptions, PoolLimits
 from core.dispatch.attempt import AttemptStatus as Came
 from core.dispatch.attempt import DeliveryAttempt, ErrorType, JobTransition
 from core.dispatch.claim import ClaimedJob
@@ -58,17 +57,15 @@ class PoolScenario:
     def __post_init__(self) -> None:
         self.dispatcher = Dispatcher(
             self.postgres,
-            self.send,
+            self.Services(self),
             self,
-            target_limit=self.target_limit,
-            listener=self.Listener(self),
+            DispatcherOptions(
+                target_limit=self.target_limit, buffer=self.limit, max_bytes=self.max_bytes
+            ),
         )
-        self.dispatcher.limit_bytes(self.max_bytes)
         self.dispatcher.set_limits(self.limits)
-        self.reader = JobLoader(
-            self.postgres, self.dispatcher.scheduler, self.limit, self.now, self.monotonic
-        )
-        self.scheduler = self.dispatcher.scheduler
+        self.reader = self.dispatcher._loader
+        self.scheduler = self.dispatcher._scheduler
         pick = self.dispatcher._pick
 
         def counted() -> list[JobRef]:
@@ -87,8 +84,14 @@ class PoolScenario:
         return 0.5
 
     @dataclass
-    class Listener:
+    class Services:
         scene: "PoolScenario"
+
+        async def prepare(self, jobs: Sequence[ClaimedJob]) -> None:
+            pass
+
+        async def send(self, job: ClaimedJob) -> DeliveryAttempt:
+            return await self.scene.send(job)
 
         def job_finished(
             self, job: ClaimedJob, step: JobTransition, sent: DeliveryAttempt | None
@@ -122,12 +125,11 @@ class PoolScenario:
 
     def post(self, *rows: FakeJobRow) -> None:
         """Store jobs and hand them over."""
-        self.reader.offer(self.postgres.store(*rows))
-        self.dispatcher.wake()
+        self.dispatcher.offer(self.postgres.store(*rows))
 
     async def rescan(self) -> None:
         await self.reader.rescan()
-        self.dispatcher.wake()
+        self.dispatcher._wake()
 
     @contextlib.asynccontextmanager
     async def running(self) -> Any:
@@ -157,7 +159,7 @@ class PoolScenario:
     async def _run(self) -> None:
         while True:
             with contextlib.suppress(OSError):
-                await self.dispatcher.run_forever(self.reader)
+                await self.dispatcher.run_forever()
             await asyncio.sleep(0.2)
 
     async def _look_forever(self) -> None:

@@ -139,7 +139,7 @@ class FakeJobQueue:
     async def scan(self, after: int, limit: int) -> list[JobRef]:
         return await self._list("scan", after, limit, lambda row: row.is_open)
 
-    async def again(self, after: int, limit: int) -> list[JobRef]:
+    async def unclaimed(self, after: int, limit: int) -> list[JobRef]:
         return await self._list(
             "again", after, limit, lambda row: row.standing is QueueState.UNCLAIMED
         )

@@ -150,7 +150,7 @@ def test_a_target_that_fails_is_left_alone_tried_by_the_first_and_taken_up_again
         sent = len(scene.sent)
         await asyncio.sleep(4.5)
         assert len(scene.sent) == sent  # and no attempt is spent
-        (told,) = scene.dispatcher.targets.snapshot(1)
+        (told,) = scene.dispatcher.breakers(1)
         assert told["state"] == "OPEN"
         assert 0 < told["open_for"] < 1
         scene.scripts.clear()
@@ -187,9 +187,7 @@ def test_a_broken_target_that_is_reset_is_tried_at_once() -> None:
         await scene.until(lambda: bool(scene.alone), 5.0)
         scene.scripts.clear()
         scene.post(*jobs(range(11, 21)))
-        for target_key in scene.dispatcher.targets.reset(1, None):
-            scene.scheduler.reopen(target_key)
-        scene.dispatcher.wake()
+        assert scene.dispatcher.reset_breakers(1, None) == 1
         await scene.until(lambda: len(scene.sent) == 20, 1.0)
 
     run_scenario(story)

@@ -69,8 +69,7 @@ def test_what_is_handed_over_late_is_not_sent_again() -> None:
         rows = jobs(range(1, 21), group="g", mode=BLOCK)
         pointers = scene.postgres.store(*rows)
         await scene.done()
-        scene.reader.offer(pointers)
-        scene.dispatcher.wake()
+        scene.dispatcher.offer(pointers)
         scene.post(FakeJobRow(21, group="g", mode=BLOCK))
         assert await scene.done() < 1.0
         await scene.until(lambda: len(scene.scheduler) == 0, 1.0)

@@ -107,8 +107,7 @@ def test_two_owners_send_nothing_twice_and_keep_the_order() -> None:
             rows = [FakeJobRow(at, group=f"g{at % 5}", mode=BLOCK) for at in range(1, 201)]
             pointers = first.postgres.store(*rows, *jobs(range(201, 401)))
             for scene in (first, second):
-                scene.reader.offer(pointers)
-                scene.dispatcher.wake()
+                scene.dispatcher.offer(pointers)
             await first.done()
         both = [int(name[1:]) for _, name in sorted(first.log + second.log)]
         assert len(both) == len(set(both)) == 400

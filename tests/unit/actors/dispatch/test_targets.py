@@ -80,11 +80,10 @@ def test_a_job_counts_at_the_target_that_it_has_now() -> None:
         pointers = scene.postgres.store(*rows)
         for row in rows:
             row.target = B
-        scene.reader.offer(pointers)
-        scene.dispatcher.wake()
+        scene.dispatcher.offer(pointers)
         await scene.until(lambda: len(scene.sent) == 2)
-        assert [one["target"] for one in scene.dispatcher.targets.snapshot(1)] == [A, B]
-        assert [one["under_way"] for one in scene.dispatcher.targets.snapshot(1)] == [0, 2]
+        assert [one["target"] for one in scene.dispatcher.breakers(1)] == [A, B]
+        assert [one["under_way"] for one in scene.dispatcher.breakers(1)] == [0, 2]
         await scene.done()
 
     scene = run_scenario(story, target_limit=2)
@@ -104,8 +103,7 @@ def test_what_waits_for_a_bad_target_goes_when_it_has_another() -> None:
         assert len(scene.sent) == 10
         for row in rows:
             row.target = B
-        await scene.reader.rescan_targets()
-        scene.dispatcher.wake()
+        await scene.dispatcher.rescan_targets()
         assert await scene.done() < 1.0
 
     assert len(run_scenario(story).sent) == 16

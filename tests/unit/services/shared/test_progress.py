@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.runtime.actor import Process
+from actors.runtime.actor import Actor, ActorEnvironment
 from core.shared.config import Config
 from core.shared.errors import UnavailableError
 from services.shared.progress import FORGET_AFTER, WorkProgress
@@ -83,38 +83,41 @@ def test_when_nobody_comes_again_the_stall_is_over() -> None:
 
 async def test_a_process_tells_of_its_start_and_its_rounds() -> None:
     clock = Clock()
-    process = Process("timer", Config(dsn=""), clock)
-    assert process.describe()["stalled"] == {}
     begin, rounds = asyncio.Event(), asyncio.Semaphore(0)
 
-    async def start() -> None:
-        await begin.wait()
+    class SlowActor(Actor):
+        async def _start(self) -> None:
+            await begin.wait()
+
+    process = SlowActor("timer", Config(dsn=""), ActorEnvironment(clock))
+    assert process._describe()["stalled"] == {}
 
     async def work() -> None:
         rounds.release()
         if clock.now > 150:
             raise ConnectionError
 
-    starting = process.launch(start())
+    starting = process._begin()
+    assert process._begin() is starting
     clock.now += 30
-    assert process.describe()["stalled"] == {"start": 30.0}
+    assert process._describe()["stalled"] == {"start": 30.0}
     begin.set()
     await starting
     await asyncio.sleep(0)
-    process.every(0.001, work, "look")
+    process._every(0.001, work, "look")
     await rounds.acquire()
     await rounds.acquire()
-    assert process.describe()["stalled"]["start"] == 0.0
-    assert process.describe()["stalled"]["look"] == 0.0
+    assert process._describe()["stalled"]["start"] == 0.0
+    assert process._describe()["stalled"]["look"] == 0.0
     clock.now += 100
     for _ in range(3):
         await rounds.acquire()
     clock.now += 100
     await rounds.acquire()
-    assert process.describe()["stalled"]["look"] > 90
-    process.measure("flush", lambda: 7.0)
-    assert process.describe()["stalled"]["flush"] == 7.0
-    await process.close()
+    assert process._describe()["stalled"]["look"] > 90
+    process._measure("flush", lambda: 7.0)
+    assert process._describe()["stalled"]["flush"] == 7.0
+    await process._close()
 
 
 async def test_a_writer_that_stores_nothing_is_stalled_until_it_does() -> None:
