@@ -112,6 +112,18 @@ def test_the_supervisor_killed_is_replaced_and_reports(mortal: Product) -> None:
     until("its report of the shards", lambda: mortal.actor("shard-0")["alive"])
 
 
+def test_maintenance_killed_is_replaced_and_healthy(mortal: Product) -> None:
+    until("maintenance is up", lambda: mortal.actor("maintenance")["alive"])
+    back(mortal, "maintenance", kill(mortal, "maintenance"))
+    health = until("it is healthy", lambda: _component(mortal, "maintenance"))
+    assert health == {"status": "UP", "up": 1, "expected": 1}
+
+
+def _component(product: Product, name: str) -> dict[str, Any] | None:
+    found: dict[str, Any] = product.http.get("/actuator/health").json()["components"][name]
+    return found if found["status"] == "UP" else None
+
+
 def test_a_stream_survives_the_shard_without_gap_or_duplicate(mortal: Product) -> None:
     wait = _patient(partial(mortal.register, executionId=new_id(), nodeId="n"))
     path = f"/api/wait-states/{wait['executionId']}/{wait['correlationId']}/stream"
