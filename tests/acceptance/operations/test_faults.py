@@ -113,7 +113,11 @@ def test_the_supervisor_killed_is_replaced_and_reports(mortal: Product) -> None:
 
 
 def test_maintenance_killed_is_replaced_and_healthy(mortal: Product) -> None:
-    until("maintenance is up", lambda: mortal.actor("maintenance")["alive"])
+    def is_up() -> bool:
+        actors = mortal.http.get("/api/status").json()["actors"]
+        return any(one["name"] == "maintenance" and one["alive"] for one in actors)
+
+    until("maintenance is up", is_up)
     back(mortal, "maintenance", kill(mortal, "maintenance"))
     health = until("it is healthy", lambda: _component(mortal, "maintenance"))
     assert health == {"status": "UP", "up": 1, "expected": 1}
