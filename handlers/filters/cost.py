@@ -1,8 +1,8 @@
 """Estimates the worst-case cost of a CEL expression from its tree, before it runs.
 
-Nothing can stop an evaluation once it has begun, so what might take long is refused beforehand.
-The numbers are nanoseconds on a byte of the event, measured where an event is at its worst, and
-rounded up (tests/unit/handlers/test_filters_hostile.py holds against them).
+An evaluation cannot be interrupted, so an expression that might take long is refused beforehand.
+The numbers are nanoseconds per byte of the event, measured in the worst case and rounded up
+(tests/integration/events/test_filters_hostile.py checks them).
 """
 
 from collections.abc import Callable, Mapping
@@ -25,16 +25,16 @@ MAX_ITERATIONS = 10_000
 MAX_NEEDLE_CHARS = 200
 MAX_PATTERN_CHARS = 100
 
-# An event is made readable to CEL once, whatever is asked of it.
+# An event is converted for CEL once, whatever the filters read of it.
 _READING = 60.0
 _EQUALITY = 20.0
 _SEARCH = 6.0
-_NEEDLE = 0.05  # for each character that is looked for
+_NEEDLE = 0.05  # for each character of the needle
 _PATTERN = 14.0  # for each character of a pattern
 _CONVERSION = 12.0
 _ADDITION = 15.0
 _SCAN = 1.0
-_ITERATION, _STEP = 350.0, 60.0  # not on a byte, but on an element, and on a node of its body
+_ITERATION, _STEP = 350.0, 60.0  # per element and per node of the body, not per byte
 
 _EVENT = frozenset({"event", "data"})
 
@@ -70,7 +70,7 @@ def estimate_cost(tree: Node) -> FilterCost:
     """Estimate the cost of an expression.
 
     Raises:
-        TooMuchError: Nobody can say, or it is beyond all bounds.
+        FilterTooCostlyError: The cost is unknown or unbounded.
     """
     scale = _Scale()
     load = scale.weigh(tree)
@@ -157,42 +157,6 @@ def _literal(call: CallNode, most: int) -> str:
     return text
 
 
-def _is_free(_call: CallNode, _sizes: list[float]) -> NodeCost:
-    return NodeCost()
-
-
-def _scans(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(cost=_SCAN * max(sizes))
-
-
-def _converts(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(cost=_CONVERSION * sum(sizes))
-
-
-def _keeps(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(sum(sizes), _CONVERSION * sum(sizes))
-
-
-def _compares(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(cost=_EQUALITY * min(sizes))
-
-
-def _looks_in(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(cost=_EQUALITY * sizes[-1])
-
-
-def _picks(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(sizes[0])
-
-
-def _chooses(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(max(sizes))
-
-
-def _adds(_call: CallNode, sizes: list[float]) -> NodeCost:
-    return NodeCost(sum(sizes), _ADDITION * sum(sizes))
-
-
 def _searches(call: CallNode, sizes: list[float]) -> NodeCost:
     needle = _literal(call, MAX_NEEDLE_CHARS)
     return NodeCost(cost=(_SEARCH + _NEEDLE * len(needle)) * sizes[0])
@@ -215,15 +179,17 @@ _ORDER = ("_<_", "_<=_", "_>_", "_>=_", "size", "startsWith", "endsWith")
 _KINDS = ("int", "uint", "double", "bool", "timestamp", "duration", "type")
 # What is not here cannot be used: nobody has measured it.
 _RULES: Mapping[str, Callable[[CallNode, list[float]], NodeCost]] = {
-    **dict.fromkeys((*_LOGIC, *_NUMBERS, *_TIMES), _is_free),
-    **dict.fromkeys(_ORDER, _scans),
-    **dict.fromkeys(_KINDS, _converts),
-    **dict.fromkeys(("string", "dyn"), _keeps),
-    **dict.fromkeys(("_==_", "_!=_"), _compares),
-    "@in": _looks_in,
-    "_[_]": _picks,
-    "_?_:_": _chooses,
-    "_+_": _adds,
+    **dict.fromkeys((*_LOGIC, *_NUMBERS, *_TIMES), lambda _, sizes: NodeCost()),
+    **dict.fromkeys(_ORDER, lambda _, sizes: NodeCost(cost=_SCAN * max(sizes))),
+    **dict.fromkeys(_KINDS, lambda _, sizes: NodeCost(cost=_CONVERSION * sum(sizes))),
+    **dict.fromkeys(
+        ("string", "dyn"), lambda _, sizes: NodeCost(sum(sizes), _CONVERSION * sum(sizes))
+    ),
+    **dict.fromkeys(("_==_", "_!=_"), lambda _, sizes: NodeCost(cost=_EQUALITY * min(sizes))),
+    "@in": lambda _, sizes: NodeCost(cost=_EQUALITY * sizes[-1]),
+    "_[_]": lambda _, sizes: NodeCost(sizes[0]),
+    "_?_:_": lambda _, sizes: NodeCost(max(sizes)),
+    "_+_": lambda _, sizes: NodeCost(sum(sizes), _ADDITION * sum(sizes)),
     "contains": _searches,
     "matches": _matches,
 }

@@ -1,14 +1,17 @@
 """The tree of a compiled CEL expression, read from the library's serialized form.
 
-That is cel.expr.CheckedExpr in an Any, as syntax.proto and checked.proto of CEL describe it. Only
-what `filter_weight` asks for is read.
+It is cel.expr.CheckedExpr in an Any, as syntax.proto and checked.proto of CEL describe it. Only the
+parts are read that `handlers/filters/cost.py` needs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
 _ANY_VALUE, _CHECKED_EXPR = 2, 4
 _CONSTANT, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _LOOP = 3, 4, 5, 6, 7, 8, 9
 _STRING = 6
@@ -70,7 +73,7 @@ def read_tree(serialized: bytes) -> Node:
     """Parse the serialized expression.
 
     Raises:
-        ValueError: It does not look as expected.
+        ValueError: The form is not the expected one.
     """
     checked = _one(serialized, _ANY_VALUE)
     return _node(_one(checked, _CHECKED_EXPR))
@@ -87,10 +90,6 @@ def _constant(raw: bytes) -> Node:
     return ConstantNode(next((_text(value) for n, value in _fields(raw) if n == _STRING), None))
 
 
-def _name(raw: bytes) -> Node:
-    return NameNode(_text(_one(raw, 1)))
-
-
 def _select(raw: bytes) -> Node:
     tests = any(number == 3 and value for number, value in _fields(raw))
     return SelectNode(_node(_one(raw, 1)), tests)
@@ -102,26 +101,18 @@ def _call(raw: bytes) -> Node:
     )
 
 
-def _list(raw: bytes) -> Node:
-    return ListNode(tuple(_node(part) for part in _all(raw, 1)))
-
-
-def _struct(_raw: bytes) -> Node:
-    return StructNode()
-
-
 def _loop(raw: bytes) -> Node:
     over, begins, *body = (_node(_one(raw, number)) for number in (2, 4, 5, 6, 7))
     return LoopNode(over, begins, tuple(body))
 
 
-_KINDS = {
+_KINDS: Mapping[int, Callable[[bytes], Node]] = {
     _CONSTANT: _constant,
-    _IDENT: _name,
+    _IDENT: lambda raw: NameNode(_text(_one(raw, 1))),
     _SELECT: _select,
     _CALL: _call,
-    _LIST: _list,
-    _STRUCT: _struct,
+    _LIST: lambda raw: ListNode(tuple(map(_node, _all(raw, 1)))),
+    _STRUCT: lambda _: StructNode(),
     _LOOP: _loop,
 }
 
@@ -142,35 +133,11 @@ def _text(value: bytes | int) -> str:
     return value.decode()
 
 
-def _fields(raw: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Iterate over the fields of a message in the wire format of protobuf."""
-    at = 0
-    while at < len(raw):
-        tag, at = _varint(raw, at)
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, at = _varint(raw, at)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            length, at = _varint(raw, at)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        else:
-            raise ValueError(f"a field of kind {kind}")
-        if at + length > len(raw):
-            raise ValueError("it ends too soon")
-        yield number, raw[at : at + length]
-        at += length
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(raw):
-            raise ValueError("it ends too soon")
-        byte = raw[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
+def _fields(raw: bytes) -> list[tuple[int, bytes | int]]:
+    """Return number and value of each field of a message: to Empty, every field is unknown."""
+    message = Empty()
+    try:
+        message.ParseFromString(raw)
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+    return [(field.field_number, field.data) for field in UnknownFieldSet(message)]

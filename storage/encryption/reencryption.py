@@ -1,7 +1,6 @@
 """Walks over every stored secret: counts them by key, or encrypts them under the current one.
 
-A walk may end at any line: what it has stored is stored, and the next begins at the beginning,
-where all that is done already costs is reading it.
+A walk may be interrupted anywhere: the next one starts again and only reads what is done already.
 """
 
 import asyncio
@@ -29,11 +28,11 @@ class ReencryptionProgress:
     """What a walk has found so far."""
 
     seen: int = 0
-    """Rows that were looked at."""
+    """Rows that were read."""
     renewed: int = 0
-    """Rows whose secrets were encrypted anew."""
+    """Rows whose secrets were encrypted again."""
     busy: int = 0
-    """Rows that somebody else changed or held at that moment: for the next walk."""
+    """Rows that another process changed or locked meanwhile: left to the next walk."""
     unreadable: Counter[str] = field(default_factory=Counter)
     """Secrets whose key is missing or that are damaged, by key."""
 
@@ -107,7 +106,7 @@ async def _renew(
         changes.append((*_key(table, row), *old, *renewed))
     if changes:
         done = await pool.fetch(
-            Q[table.replace], *(list(column) for column in zip(*changes, strict=True))
+            Q[f"replace_{table.queries}"], *(list(column) for column in zip(*changes, strict=True))
         )
         walk.renewed += len(done)
         walk.busy += len(changes) - len(done)
@@ -115,7 +114,7 @@ async def _renew(
 
 async def _pages(pool: Pool, table: SecretTable) -> AsyncIterator[Sequence[asyncpg.Record]]:
     after = table.first
-    while rows := await pool.fetch(Q[table.after], *after, BATCH):
+    while rows := await pool.fetch(Q[f"{table.queries}_after"], *after, BATCH):
         yield rows
         after = _key(table, rows[-1])
 

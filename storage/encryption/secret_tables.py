@@ -20,10 +20,10 @@ from storage.encryption.secret_values import (
 _resource = msgspec.json.Decoder(Resource)
 
 StoredSecret: TypeAlias = Any
-"""What a column has: bytes, JSON as text, or null."""
+"""The value of a column: bytes, JSON as text, or null."""
 
 PLAIN = "plain"
-"""In place of a key's id: the secret is not encrypted."""
+"""Stands for the id of a key where a secret is not encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +36,17 @@ class SecretColumn:
     renew: Callable[[StoredSecret, Location], StoredSecret]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SecretTable:
     """A table, and its statements in storage/encryption/keys.sql."""
 
     name: str
-    after: str
-    replace: str
+    queries: str
+    """The stem of the names of its queries."""
     first: tuple[Any, ...]
-    """A key before every other."""
+    """A key that sorts before all others."""
     locate: tuple[str | None, str]
-    """The columns that name the tenant and the row; no tenant: it belongs to none."""
+    """The columns that name the tenant, if there is one, and the row."""
     columns: tuple[SecretColumn, ...]
 
     def location(self, row: Any, column: SecretColumn) -> Location:
@@ -89,45 +89,20 @@ def _renew_resource(raw: str, location: Location) -> str:
 _MAPS = tuple(SecretColumn(name, _key_of_map, _renew_map) for name in ("headers", "auth"))
 _SECRET = (SecretColumn("secret", _key_of_bytes, _renew_bytes),)
 
+_RESOURCE = (SecretColumn("definition", _key_of_resource, _renew_resource),)
+
 SECRET_TABLES = (
+    SecretTable("signing_secrets", "signing_secrets", (-1,), (None, "purpose"), _SECRET),
     SecretTable(
-        name="signing_secrets",
-        after="signing_secrets_after",
-        replace="replace_signing_secrets",
-        first=(-1,),
-        locate=(None, "purpose"),
-        columns=_SECRET,
+        "webhook_secrets",
+        "webhook_secrets",
+        (-1, "", -1),
+        ("tenant_id", "subscription_id"),
+        _SECRET,
     ),
     SecretTable(
-        name="webhook_secrets",
-        after="webhook_secrets_after",
-        replace="replace_webhook_secrets",
-        first=(-1, "", -1),
-        locate=("tenant_id", "subscription_id"),
-        columns=_SECRET,
+        "subscriptions", "subscription_secrets", (-1, ""), ("tenant_id", "subscription_id"), _MAPS
     ),
-    SecretTable(
-        name="subscriptions",
-        after="subscription_secrets_after",
-        replace="replace_subscription_secrets",
-        first=(-1, ""),
-        locate=("tenant_id", "subscription_id"),
-        columns=_MAPS,
-    ),
-    SecretTable(
-        name="resources",
-        after="resource_secrets_after",
-        replace="replace_resource_secrets",
-        first=(-1, ""),
-        locate=("tenant_id", "name"),
-        columns=(SecretColumn("definition", _key_of_resource, _renew_resource),),
-    ),
-    SecretTable(
-        name="dispatch_jobs",
-        after="job_secrets_after",
-        replace="replace_job_secrets",
-        first=(-1, ""),
-        locate=("tenant_id", "job_id"),
-        columns=_MAPS,
-    ),
+    SecretTable("resources", "resource_secrets", (-1, ""), ("tenant_id", "name"), _RESOURCE),
+    SecretTable("dispatch_jobs", "job_secrets", (-1, ""), ("tenant_id", "job_id"), _MAPS),
 )
