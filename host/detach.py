@@ -48,7 +48,7 @@ def last_lines(path: Path, lines: int = LINES_SHOWN) -> str:
 
 def spawn(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
     """Start `command` in a new session, its output in a fresh `log`; return its pid."""
-    # Not subprocess.Popen: it wants to own the child, and this one outlives us.
+    # Not subprocess.Popen, which warns about a child that outlives us.
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     return os.posix_spawnp(
         command[0],
@@ -98,4 +98,4 @@ def has_ended(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
-        return True  # its end has been taken note of already
+        return True  # reaped already

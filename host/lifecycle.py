@@ -74,7 +74,7 @@ def ray_up(
         kill(places)
         raise
     try:
-        with signals.defer():  # a driver that is half connected crashes on its way out
+        with signals.defer():  # a half-connected driver crashes when it exits
             node.join()
         for note in node.notes:
             say(note)
@@ -153,7 +153,7 @@ def _take_down(node: RayNode, say: Say) -> None:
     if instance is not None:
         write_instance(node.places, instance.model_copy(update={"stage": HostStage.STOPPING}))
     try:
-        if not node.dead_processes():  # a dead Ray would let us wait for its answer
+        if not node.dead_processes():  # a dead Ray never answers
             stop_serving(node)
     finally:
         node.stop()

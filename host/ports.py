@@ -28,7 +28,9 @@ def require_free(host: str, port: int) -> None:
         if error.errno == errno.EADDRINUSE:
             sentence = f"Port {port} on {host} is taken. Choose another with --port."
         elif error.errno == errno.EACCES:
-            sentence = f"Port {port} needs more rights than this user has. Try one above 1023."
+            sentence = (
+                f"This user may not listen on port {port}. Choose one above 1023 with --port."
+            )
         else:
             sentence = f"Cannot listen on {host}:{port}: {error.strerror}."
         raise HostError(sentence) from error
@@ -67,7 +69,7 @@ def free_block(seed: int) -> range:
     for start in (*BLOCKS[first:], *BLOCKS[:first]):
         if all_free(range(start, start + 4)):
             return range(start, start + BLOCK_SIZE)
-    raise HostError("No free ports between 20000 and 32000 for the Serve replicas.")
+    raise HostError("No ports between 20000 and 32000 are free for the Serve replicas.")
 
 
 def all_free(ports: Iterable[int]) -> bool:

@@ -37,8 +37,8 @@ def find_process(mark: ProcessIdentity) -> psutil.Process | None:
 
 
 def _birth_of(pid: int) -> str:
-    # The kernel's own stamp (field 22, ticks since boot) and the boot it counts from. A time of
-    # day would move with the clock, and a process would seem to be another one.
+    # Ticks since boot (field 22) and the id of the boot. A time of day would change with the clock,
+    # and the process would seem to be another one.
     ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}/{ticks}"
 
@@ -46,8 +46,8 @@ def _birth_of(pid: int) -> str:
 def find_processes_in(run_dir: Path) -> list[psutil.Process]:
     """Find all processes that work in the run folder, whatever their parent is.
 
-    Ray's processes overwrite their command line and environment with a title, so the working
-    folder is what tells them: the host starts Ray there and nothing else.
+    Ray's processes overwrite their command line and environment, but keep their working folder, in
+    which the host starts nothing but Ray.
     """
     return [process for process in psutil.process_iter() if _works_in(process, run_dir)]
 
@@ -65,7 +65,7 @@ def terminate_all(
 ) -> list[psutil.Process]:
     """Terminate the listed processes, then kill them; return those that could not be ended.
 
-    It looks again each round: a process that is being ended may have started one more.
+    The list is read again each round: a process that is being ended may have started another.
     """
     asked: set[psutil.Process] = set()
     kill_from = time.monotonic() + grace
@@ -88,7 +88,7 @@ def _send(process: psutil.Process, signal: Callable[[psutil.Process], None]) -> 
     try:
         signal(process)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return  # gone, or not ours: `end_all` reports what is still there at its deadline
+        return  # ended, or not ours: the caller reports what is left at its deadline
 
 
 def _runs(process: psutil.Process) -> bool:

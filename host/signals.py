@@ -11,16 +11,16 @@ from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# Launchers pass a Ctrl-C on to a child that the terminal has told already, so two signals that
-# come together are one wish. Only a person presses again after this many seconds.
-ONE_WISH = 0.5
+# Launchers forward a Ctrl-C to a child that got it from the terminal too, so two signals within
+# this many seconds are one request. Only a person presses again later.
+SAME_REQUEST = 0.5
 
 # Python drops what is raised in a destructor, a hook around `fork` or a callback of the garbage
-# collector, and a signal may come in any of them: so the wish is repeated until it is heard.
+# collector, where a signal may arrive: so the request is raised again until it is handled.
 REPEAT_EVERY = 0.1
 
-# Python runs its handlers between two steps of the main thread. Where that is inside a call that
-# does not return, as one to a Ray that the same Ctrl-C has ended, nothing is ever raised.
+# Python runs signal handlers between two steps of the main thread. Inside a call that never
+# returns, such as one to a Ray that the same Ctrl-C has ended, nothing is ever raised.
 MAX_SIGNAL_DELAY = 15.0
 
 
@@ -35,18 +35,18 @@ class StopRequested(KeyboardInterrupt):
 class StopSignals:
     """Turns the first signal into `StopRequested` and a second Ctrl-C into a kill."""
 
-    def __init__(self, kill: Callable[[], None], heard_within: float = MAX_SIGNAL_DELAY) -> None:
+    def __init__(self, kill: Callable[[], None], handled_within: float = MAX_SIGNAL_DELAY) -> None:
         self._kill = kill
-        self._heard_within = heard_within
-        self._came_through = threading.Event()
+        self._handled_within = handled_within
+        self._handled = threading.Event()
         self._stopping_since: float | None = None
-        self._held = False
+        self._deferred = False
         self.received: int | None = None
 
     def install(self) -> None:
         signal.signal(signal.SIGALRM, self._repeat)
         for number in SIGNALS:
-            # `nohup` says by an ignored SIGHUP that the terminal does not matter.
+            # `nohup` ignores SIGHUP, so that closing the terminal has no effect.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._receive)
 
@@ -65,10 +65,10 @@ class StopSignals:
 
     def _watch(self, reader: int) -> None:
         with open(reader, "rb", buffering=0) as numbers:
-            while told := numbers.read(1):
-                if told[0] in SIGNALS and not self._came_through.wait(self._heard_within):
+            while received := numbers.read(1):
+                if received[0] in SIGNALS and not self._handled.wait(self._handled_within):
                     self._kill()
-                    os._exit(128 + told[0])
+                    os._exit(128 + received[0])
 
     def begin_stop(self) -> None:
         """Note that the host is stopping, so that a Ctrl-C from now on kills it."""
@@ -79,34 +79,34 @@ class StopSignals:
     @contextmanager
     def defer(self) -> Iterator[None]:
         """Let a block that must not be interrupted finish before a signal takes effect."""
-        self._held = True
+        self._deferred = True
         try:
             yield
         finally:
-            self._held = False
+            self._deferred = False
         if self.received is not None:
             raise StopRequested(self.received)
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
-        self._came_through.set()
+        self._handled.set()
         now = time.monotonic()
         if self._stopping_since is not None:
-            if number == signal.SIGINT and now - self._stopping_since > ONE_WISH:
+            if number == signal.SIGINT and now - self._stopping_since > SAME_REQUEST:
                 self._kill()
                 os._exit(128 + number)
             return
         self._stopping_since = now
         self.received = number
         signal.setitimer(signal.ITIMER_REAL, REPEAT_EVERY, REPEAT_EVERY)
-        if not self._held:
+        if not self._deferred:
             raise StopRequested(number)
 
     def _repeat(self, _number: int, _frame: FrameType | None) -> None:
-        if self.received is not None and not self._held and not _is_heard(sys.exception()):
+        if self.received is not None and not self._deferred and not _is_stopping(sys.exception()):
             raise StopRequested(self.received)
 
 
-def _is_heard(error: BaseException | None) -> bool:
+def _is_stopping(error: BaseException | None) -> bool:
     """Return True if a stop is being handled: this error is one, or was caused by one."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
@@ -117,7 +117,7 @@ def _is_heard(error: BaseException | None) -> bool:
 def keeping_sigterm() -> Iterator[None]:
     """Undo that `ray.init` takes over SIGTERM; one that arrives meanwhile is delivered after."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # Ray leaves the signals alone here, and so must we
+        yield  # Ray changes signals in the main thread only
         return
     handler = signal.getsignal(signal.SIGTERM)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -129,15 +129,15 @@ def keeping_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _dropped_in_silence() -> Iterator[None]:
+def _dropped_silently() -> Iterator[None]:
     """Print nothing when Python drops a StopRequested: it is raised again."""
     before = sys.unraisablehook
 
-    def tell(dropped: "sys.UnraisableHookArgs") -> None:
+    def report(dropped: "sys.UnraisableHookArgs") -> None:
         if not isinstance(dropped.exc_value, StopRequested):
             before(dropped)
 
-    sys.unraisablehook = tell
+    sys.unraisablehook = report
     try:
         yield
     finally:
@@ -146,27 +146,27 @@ def _dropped_in_silence() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals(
-    kill: Callable[[], None], heard_within: float = MAX_SIGNAL_DELAY
+    kill: Callable[[], None], handled_within: float = MAX_SIGNAL_DELAY
 ) -> Iterator[StopSignals]:
     """Let signals stop the host; `kill` must end everything at once."""
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("Signals are received in the main thread only.")
     before = {number: signal.getsignal(number) for number in (*SIGNALS, signal.SIGALRM)}
-    signals = StopSignals(kill, heard_within)
+    signals = StopSignals(kill, handled_within)
     signals.install()
     try:
-        with _dropped_in_silence(), signals.watchdog():
+        with _dropped_silently(), signals.watchdog():
             yield signals
     except KeyboardInterrupt:
-        # Where the signal met a call into Ray, Ray raises an interrupt of its own instead.
+        # In a call to Ray, Ray raises a KeyboardInterrupt itself.
         raise StopRequested(signals.received or signal.SIGINT) from None
     except Exception as error:
-        # A Ctrl-C goes to our children too, and one that had just begun fails of it.
-        if signals.received is None or _is_heard(error):
+        # A Ctrl-C reaches our children too, and one that has just started fails.
+        if signals.received is None or _is_stopping(error):
             raise
         raise StopRequested(signals.received) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
-            with suppress(TypeError):  # a handler that was not set from Python cannot be put back
+            with suppress(TypeError):  # a handler that was not set from Python cannot be restored
                 signal.signal(number, handler)

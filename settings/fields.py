@@ -17,9 +17,9 @@ _BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,:\[\]/]+):\d{1,5}"
 _BROKERS = rf"^{_BROKER}(?:,{_BROKER})*$"
 
 Count = Annotated[int, Field(ge=1)]
-Halved = Annotated[int, Field(ge=2)]  # a tenant has half
+Halved = Annotated[int, Field(ge=2)]  # a tenant may use half
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]
-# With room for the longest name of a tenant.
+# Leaves room for the longest name of a tenant.
 TopicTemplate = Annotated[
     str,
     Field(
@@ -28,15 +28,15 @@ TopicTemplate = Annotated[
 ]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Bytes = Annotated[int, Field(ge=1024)]
-# Postgres counts to 2^63.
+# Below the maximum of bigint, 2^63.
 Limit = Annotated[int, Field(ge=0, lt=2**62)]
 
 
 def _usual_shards() -> int:
     """Return one shard per two cores: a shard, Postgres and the ingress keep two busy.
 
-    More of them share the same cores and commit in smaller groups. In a container the cores this
-    process may use are fewer than the machine's.
+    More shards would share the same cores and commit in smaller groups. A container may use fewer
+    cores than the machine has.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -20,7 +20,7 @@ from settings.ingress import IngressOptions
 from settings.parsing import host_of, split_list, to_plain, topic_entries
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s#]*")
-_EVERYWHERE = "0.0.0.0"  # noqa: S104  never bound here: it says that others may come in
+_EVERYWHERE = "0.0.0.0"  # noqa: S104  never bound here: it only says that other machines may connect
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -31,11 +31,11 @@ class Settings(SettingFields):
     def _one_body_fits(self) -> Self:
         if self.body_budget < 2 * self.max_body:
             raise ValueError(
-                f"{PREFIX}BODY_BUDGET must be at least twice {PREFIX}MAX_BODY: "
-                "a tenant has half of it"
+                f"{PREFIX}BODY_BUDGET must be at least twice {PREFIX}MAX_BODY, "
+                "because a tenant may use half of it"
             )
         if self.result_limit < self.max_body:
-            raise ValueError(f"{PREFIX}RESULT_LIMIT must not be less than {PREFIX}MAX_BODY")
+            raise ValueError(f"{PREFIX}RESULT_LIMIT must be at least {PREFIX}MAX_BODY")
         return self
 
     @model_validator(mode="after")
@@ -44,13 +44,15 @@ class Settings(SettingFields):
         given = (self.kafka_sasl_username is not None, self.kafka_sasl_password is not None)
         if given != (wanted, wanted):
             raise ValueError(
-                f"{PREFIX}KAFKA_SECURITY_PROTOCOL SASL_… goes together with "
-                f"{PREFIX}KAFKA_SASL_USERNAME and {PREFIX}KAFKA_SASL_PASSWORD"
+                f"{PREFIX}KAFKA_SASL_USERNAME and {PREFIX}KAFKA_SASL_PASSWORD must be set if, and "
+                f"only if, {PREFIX}KAFKA_SECURITY_PROTOCOL is SASL_PLAINTEXT or SASL_SSL"
             )
         for entry in topic_entries(self.kafka_topics):
             TopicRule.parse(entry)
         if (self.kafka_tls_certificate is None) != (self.kafka_tls_key is None):
-            raise ValueError(f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY go together")
+            raise ValueError(
+                f"{PREFIX}KAFKA_TLS_CERTIFICATE and {PREFIX}KAFKA_TLS_KEY must be set together"
+            )
         return self
 
     @field_validator("secret_key")
@@ -77,7 +79,7 @@ class Settings(SettingFields):
     def _are_addresses(cls, text: str) -> str:
         wrong = [url for url in split_list(text) if not _URL.fullmatch(url)]
         if wrong:
-            raise ValueError(f"{wrong[0]} is no http address")
+            raise ValueError(f"{wrong[0]} is not an http or https URL")
         return text
 
     @classmethod
@@ -85,7 +87,7 @@ class Settings(SettingFields):
         """Read all settings; a flag of None was not given.
 
         Raises:
-            InvalidError: A value cannot be used; it names the variable.
+            InvalidError: A value is invalid; the error names its variable.
         """
         flagged = given_flags(flags)
         unknown = sorted(set(flagged) - set(cls.model_fields))
@@ -116,7 +118,7 @@ class Settings(SettingFields):
     def to_config(self, dsn: str, secret_key_file: Path | None = None) -> Config:
         """Return the configuration that every process is given.
 
-        Secrets are encrypted under the keys of that file where the settings have none.
+        Without keys in the settings, those of `secret_key_file` encrypt secrets.
         """
         keys = self.secret_keys()
         own = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
@@ -156,8 +158,8 @@ class Settings(SettingFields):
         if self._is_on_loopback or not self.url.startswith("http://"):
             return None
         return (
-            f"{self.url} is reached from elsewhere without TLS: keys, tokens and payloads can be "
-            f"read on the way. Put a proxy with TLS in front and set {PREFIX}PUBLIC_URL=https://…"
+            f"Other machines reach {self.url} without TLS: keys, tokens and payloads can be read "
+            f"on the way. Put a TLS proxy in front and set {PREFIX}PUBLIC_URL=https://…"
         )
 
     @property

@@ -18,7 +18,7 @@ class Address(msgspec.Struct, frozen=True, array_like=True, gc=False):
     key: bytes = b""
     """Sixteen bytes that stand for this address in Postgres and in memory.
 
-    Worked out by whoever names the correlation first; from then on they travel along.
+    Computed where the correlation is first named, and passed on from there.
     """
 
     def __post_init__(self) -> None:
@@ -81,6 +81,6 @@ def _shared(tenant: int, correlation_id: str) -> bytes:
 
 
 def _framed(part: str) -> bytes:
-    # Length first, so that no two lists of parts read alike.
+    # The length goes first, so that no two lists of parts encode alike.
     raw = part.encode()
     return len(raw).to_bytes(4, "big") + raw

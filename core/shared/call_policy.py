@@ -1,6 +1,6 @@
 """Which IP addresses and ports Muster may call.
 
-Addresses are asked for after names are resolved: for each that they led to.
+Host names are resolved first; each address that they resolve to is checked.
 """
 
 import ipaddress
@@ -12,13 +12,13 @@ IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 PortRange: TypeAlias = tuple[int, int]
-"""The first and the last of a range."""
+"""The first and the last port of a range."""
 
 _PORT = re.compile(r"[0-9]{1,5}")
 
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 
-# What the registries of special addresses list. Python's own `is_global` lets some of it pass.
+# The special-purpose addresses of the IANA registries. Python's `is_global` misses some of them.
 _SPECIAL_V4 = (
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -36,9 +36,9 @@ _SPECIAL_V4 = (
     "224.0.0.0/4",
     "240.0.0.0/4",
 )
-# Of IPv6 only what is given out at all is public; of that, not the parts that lead somewhere else:
-# protocol assignments with Teredo, documentation, 6to4.
-_GIVEN_OUT_V6 = "2000::/3"
+# Of IPv6, only the allocated block is public, without protocol assignments (Teredo), documentation
+# and 6to4.
+_ALLOCATED_V6 = "2000::/3"
 _SPECIAL_V6 = ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
 
@@ -46,7 +46,7 @@ def _networks(texts: Iterable[str]) -> tuple[IpNetwork, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
-_PUBLIC = _networks(("0.0.0.0/0", _GIVEN_OUT_V6))
+_PUBLIC = _networks(("0.0.0.0/0", _ALLOCATED_V6))
 _SPECIAL = _networks((*_SPECIAL_V4, *_SPECIAL_V6))
 
 
@@ -63,7 +63,7 @@ class CallPolicy:
     def permits(self, address: str) -> bool:
         """Return True if `address` is an IP address that may be called."""
         try:
-            # A zone only says which interface a link-local address is behind.
+            # A zone only names the interface of a link-local address.
             found = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
             return False
@@ -83,7 +83,7 @@ def parse_networks(text: str) -> tuple[str, ...]:
     """Parse the comma-separated networks of a setting; `loopback` is one of them.
 
     Raises:
-        ValueError: One of them is no network.
+        ValueError: One of them is not a network.
     """
     networks: list[str] = []
     for part in (part.strip() for part in text.split(",")):
@@ -98,7 +98,7 @@ def parse_ports(text: str) -> tuple[PortRange, ...]:
     """Parse the comma-separated ports and ranges of a setting; an empty text is all ports.
 
     Raises:
-        ValueError: One of them is no port.
+        ValueError: One of them is not a port.
     """
     return tuple(_range(part.strip()) for part in text.split(",") if part.strip())
 
@@ -109,4 +109,4 @@ def _range(text: str) -> PortRange:
         first, last = int(ends[0]), int(ends[-1])
         if 1 <= first <= last <= 65_535:
             return first, last
-    raise ValueError(f"{text} is no port, nor a range of ports such as 8000-8100")
+    raise ValueError(f"{text} is neither a port nor a range of ports such as 8000-8100")

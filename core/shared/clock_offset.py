@@ -1,8 +1,8 @@
 """Estimates the offset of a remote clock from the local monotonic clock by timed readings.
 
-A reading that took a round trip of `r` seconds tells the offset to within `r / 2`. The one with the
-least round trip of the last minute counts. A reading whose bounds exclude that estimate proves that
-the remote clock was moved, or is another server's: then everything measured before is void.
+A reading with a round trip of `r` seconds is accurate to `r / 2`. The reading of the last minute
+with the shortest round trip counts. A reading that contradicts it proves that the remote clock was
+moved, or belongs to another server: then all earlier readings are dropped.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 KEEP_SECONDS = 60.0
 MAX_ROUND_TRIP = 0.2
-# What two clocks that nobody moves may drift apart within KEEP_SECONDS, with much to spare.
+# How far two clocks may drift apart within KEEP_SECONDS, with a wide margin.
 DRIFT = 0.05
 
 
@@ -33,8 +33,8 @@ class ClockOffset:
     def add(self, before: float, after: float, remote: float) -> bool:
         """Take a reading made between two local times; return True if the remote clock was moved.
 
-        One that took longer than MAX_ROUND_TRIP says too little, and counts only if there is no
-        better one or if it proves the others wrong.
+        A reading that took longer than MAX_ROUND_TRIP is too inaccurate: it counts only if there is
+        no better one, or if it contradicts the others.
         """
         new = Reading(after, remote - (before + after) / 2, after - before)
         is_moved = self.measured and self._contradicts(new)

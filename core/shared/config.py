@@ -21,7 +21,7 @@ class Config:
 
     dsn: str = field(repr=False)
     secret_keys: tuple[bytes, ...] = field(default=(), repr=False)
-    """What secrets are encrypted under, the one that encrypts first; empty: those of the file."""
+    """The keys that encrypt secrets, the current one first; empty: those of the file."""
     secret_key_file: str | None = None
     namespace: str = "muster"
     shards: int = 2

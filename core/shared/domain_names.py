@@ -3,7 +3,7 @@
 _SUFFIX_WORDS = frozenset(
     {"ac", "co", "com", "edu", "gob", "gov", "gouv", "info", "mil", "name", "net", "org", "sch"}
 )
-"""What registries of countries put before their own label, beside what is short anyway."""
+"""Second labels of country registries that are longer than `_SHORT`."""
 _COUNTRY = 2
 _SHORT = 3
 
@@ -11,9 +11,8 @@ _SHORT = 3
 def registrable_domain(host: str) -> str:
     """Return the registered part of a host name: its last two labels, or three.
 
-    Under a country's label the second one is often the registry's too (co.uk, com.au, or.jp), so
-    that the owner's is the third. Of a name that is wrongly given three, only names below the same
-    one of its labels go together.
+    Below a country's label, the second one often belongs to the registry too (co.uk, com.au), so
+    that the owner's is the third. A wrong guess only makes the group of names smaller.
     """
     labels = host.lower().rstrip(".").split(".")
     if len(labels) > _COUNTRY and len(labels[-1]) == _COUNTRY:

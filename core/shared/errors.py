@@ -4,13 +4,13 @@ MusterError
 ├── InvalidError          the caller must change the request (names the field)
 ├── NotFoundError
 ├── ConflictError         the request contradicts what is stored
-├── QuotaExceededError    the tenant has as much as it may
-├── DeniedError           the caller is not let in
+├── QuotaExceededError    the tenant has used up a quota
+├── DeniedError           the caller may not do this
 │   ├── ForbiddenError        the key lacks the permission
-│   └── UnauthenticatedError  no key, or one we do not know
+│   └── UnauthenticatedError  no key, or an unknown one
 └── TransientError        the same request may succeed later
-    ├── OverloadedError   a bound was reached
-    └── UnavailableError  a part we need is away
+    ├── OverloadedError   a limit was reached
+    └── UnavailableError  a part of Muster does not answer
 
 Constructors pass their arguments up unchanged, so an error keeps its type when Ray pickles it.
 """

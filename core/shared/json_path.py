@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-# Nine digits reach further than any list; more would only make int() refuse.
+# Nine digits exceed any list; int() refuses very long ones.
 _STEP = re.compile(r"([^.\[\]]+)|\[([0-9]{1,9})\]")
 
 
@@ -83,7 +83,7 @@ def without(document: Any, names: Collection[str], depth: int = 32) -> Any:
     if not isinstance(document, dict) or depth == 0:
         return document
     return {
-        # Most values are plain: a call for each would cost more than all the rest.
+        # Most values are scalars: a call for each would dominate the cost.
         key: without(value, names, depth - 1) if isinstance(value, dict) else value
         for key, value in document.items()
         if key not in names

@@ -26,9 +26,9 @@ class KafkaConfig:
     group: str = "muster"
     client_id: str = "muster"
     topics: tuple[str, ...] = ()
-    """What to read beside the topics that waits name; see core/kafka/topic_routing.py."""
+    """Topics to read in addition to those that waits name; see core/kafka/topic_routing.py."""
     tenant: str = "default"
-    """Whose events they are on a topic that names no tenant."""
+    """The tenant that owns the events of a topic without a tenant."""
     start: StartOffset = StartOffset.EARLIEST
     ingest: int = 1
     batch: int = 2_000

@@ -44,7 +44,7 @@ class Quota(StrEnum):
 PER_DAY: Final = frozenset({Quota.ROWS_PER_DAY, Quota.BYTES_PER_DAY})
 STORED: Final = frozenset({Quota.STORED_ROWS, Quota.STORED_BYTES})
 COUNTED: Final = tuple(quota for quota in Quota if quota not in PER_DAY | STORED)
-"""How many of something there may be: asked of its table when one more is to be made."""
+"""Numbers of things, counted in their table when one more is created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def exhausted_quota(
 def days_kept(early_ttl: float, retention: float) -> dict[StoredKind, int]:
     """Return for how many days rows of each kind may be stored after the day they were written.
 
-    Whole days: what was stored yesterday morning counts until tonight.
+    Whole days: rows of yesterday morning count until tonight.
     """
     kept = {kind: math.ceil(retention / DAY) for kind in StoredKind}
     kept[StoredKind.INBOX] = math.ceil(early_ttl / DAY)

@@ -1,8 +1,8 @@
 """Decides whether code and the schema of a database are compatible.
 
 A release and the one before it may run side by side on the schema of the newer one. So each
-migration says how old code may be that still works behind it: by default as old as the last
-release. Code needs all of its own migrations.
+migration names the oldest schema whose code still works with it: by default that of the last
+release. Code needs all its migrations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +19,9 @@ def schema_problem(own: Sequence[str], applied: Mapping[str, str | None]) -> str
     """Say in a sentence why this code must not run on a schema; None if it may.
 
     Args:
-        own: The names of the migrations that this version of the code brings, in order.
-        applied: Those of the database, each with the number of the oldest schema whose code may
-            work behind it; None if that is not known.
+        own: The names of the migrations of this version of the code, in order.
+        applied: Those of the database, each with the number of the oldest schema whose code works
+            with it; None if that is not known.
     """
     missing = [name for name in own if name not in applied]
     if missing:

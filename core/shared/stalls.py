@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-# Told within half a minute: the report of it is a few seconds old.
+# Reports are a few seconds old, so that a stall is noticed within half a minute.
 STALLED_AFTER = 20.0
-# Rounds that go over whole tables may take their time; nobody waits for them.
+# Work on whole tables may take long; nobody waits for it.
 SLOW_WORK = {"reoffer": 900.0, "forget": 900.0}
 
 UNMEASURED = "cannot be measured"

@@ -1,8 +1,7 @@
 """Shares a limited amount (slots, messages, bytes) fairly between tenants.
 
-A tenant may hold as much as is free. Alone it has half, two who both want more have a third each,
-and so on: whoever comes next always finds room, however many are there already and however long
-they hold what they have.
+A tenant may hold as much as is free. One alone gets half, two that both want more get a third each,
+and so on: the next one always finds room, however many hold a share and however long.
 """
 
 from collections.abc import Iterable
@@ -12,14 +11,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 CONTESTED_FOR = 10.0
-"""Seconds for which a second tenant is remembered after it asked."""
+"""Seconds for which a second tenant counts after it asked."""
 
 
 class SharedLimit:
     """Counts how much of a limit each tenant holds.
 
-    With `whole_if_alone`, a tenant may have all of it while nobody else holds or has lately asked
-    for anything. That is for what becomes free within moments, such as a queue.
+    With `whole_if_alone`, a tenant may hold all of it while no other holds or has lately asked for
+    any. That suits what is released within moments, such as places in a queue.
     """
 
     __slots__ = (
@@ -49,8 +48,8 @@ class SharedLimit:
     def fits(self, tenant: int, amount: int, now: float) -> bool:
         """Return True if a tenant may take this much more now.
 
-        Whoever holds nothing may take what is free, so that something large passes at all; and if
-        nothing is taken, anything fits.
+        A tenant that holds nothing may take all that is free, so that a large amount fits at all;
+        and if nothing is taken, any amount fits.
         """
         if tenant != self._last:
             if self._last is not None:
@@ -81,7 +80,7 @@ class SharedLimit:
             del self._by_tenant[tenant]
 
 
-def round_robin(items: Iterable[tuple[int, T]], most: int) -> list[T]:
+def round_robin(items: Iterable[tuple[int, T]], limit: int) -> list[T]:
     """Choose up to `limit` of these (tenant, item) pairs, one of each tenant in turn.
 
     The items of one tenant stay in their order.
@@ -90,4 +89,4 @@ def round_robin(items: Iterable[tuple[int, T]], most: int) -> list[T]:
     for tenant, item in items:
         by_tenant.setdefault(tenant, []).append((item,))
     rounds = chain.from_iterable(zip_longest(*by_tenant.values()))
-    return [one[0] for one in islice((one for one in rounds if one is not None), most)]
+    return [one[0] for one in islice((one for one in rounds if one is not None), limit)]

@@ -1,8 +1,8 @@
 """Ids that sort by time: 13 characters of Crockford's Base32.
 
-42 bits of milliseconds, 10 bits for who made it, 12 bits of a counter. Each process that makes
-ids leases its number from Postgres, so that no two make the same one. Should two have one number
-all the same, as after a restore, they seldom meet: in each millisecond a counter begins anywhere.
+42 bits of milliseconds, 10 bits of a process number, 12 bits of a counter. Each process leases its
+number from Postgres, so that no two make the same id. If two have the same number all the same, as
+after a restore, collisions are rare: in each millisecond the counter starts at random.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ PATTERN = rf"^[0-9A-F][{ALPHABET}]{{12}}$"
 MAKERS = 1024
 _COUNTER_BITS, _MAKER_BITS = 12, 10
 _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds
-# Two characters at a time: half the steps.
+# Encoding two characters at a time halves the steps.
 _PAIRS = [high + low for high in ALPHABET for low in ALPHABET]
 _LARGEST = (1 << 64) - 1
 
@@ -47,7 +47,7 @@ class IdMaker:
     def __call__(self) -> str:
         millis = int(self._now() * 1000) - _EPOCH
         if millis > self._millis:
-            # In the lower half: at least as many again fit into this millisecond.
+            # Start in the lower half, so that at least 2048 ids fit into this millisecond.
             self._millis, self._counter = millis, self._random_bits(_COUNTER_BITS - 1)
         else:
             self._counter += 1

@@ -7,7 +7,7 @@ from core.shared.quotas import StoredKind
 UsageCounts: TypeAlias = dict[tuple[int, StoredKind], tuple[int, int]]
 """Rows and bytes by tenant and kind."""
 
-# About what a row takes beside what it brings: its columns, its index entries, room for changes.
+# Estimated bytes of a row besides its payload: columns, index entries, room for updates.
 ROW_BYTES = {
     StoredKind.WAITS: 1_000,
     StoredKind.WAIT_EVENTS: 200,
@@ -30,9 +30,9 @@ class UsageCounter:
         size = payload + rows * ROW_BYTES[kind]
         self._counts[tenant, kind] = (known[0] + rows, known[1] + size)
 
-    def take(self, most: int) -> UsageCounts:
+    def take(self, limit: int) -> UsageCounts:
         """Hand over the counts of up to `limit` pairs of tenant and kind."""
-        taken = {key: self._counts[key] for key in list(self._counts)[:most]}
+        taken = {key: self._counts[key] for key in list(self._counts)[:limit]}
         for key in taken:
             del self._counts[key]
         return taken

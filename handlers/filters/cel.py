@@ -1,8 +1,8 @@
 """Filters of subscriptions: CEL expressions on an event, compiled once and bounded in cost.
 
 `event` has the attributes of the event, `data` its payload if that is JSON, else null. An event
-passes if the expression says `true`: anything else, an error included, is a mismatch. That matters
-because the library hands out an error as a text, which a careless reader takes for true.
+matches if the result is `true`; anything else, an error included, is a mismatch. That matters
+because the library returns errors as texts, which are true in Python.
 """
 
 import re

@@ -14,8 +14,8 @@ _LONGEST = 300
 class CompiledSchema(msgspec.Struct, frozen=True):
     """A valid schema, in the form that is stored.
 
-    `key` is the same for the same form. `weight` is how much work one byte of a payload can make,
-    at most; None if no bound is known.
+    Equal forms have equal keys. `weight` is the worst-case cost of a byte of a payload; None if it
+    is unbounded.
     """
 
     kind: SchemaType
@@ -53,7 +53,7 @@ class SchemaDialect(Protocol):
     def compile(self, text: str) -> CompileResult:
         """Compile a schema, or say why it cannot be used.
 
-        The text is anybody's: run this in a process that may break.
+        The text comes from users: run this in the sandbox.
         """
 
     def load(self, form: bytes) -> PayloadCheck:

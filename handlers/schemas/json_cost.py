@@ -1,8 +1,8 @@
 """Estimates the worst-case cost of checking one byte of a payload against a JSON Schema.
 
-A schema that is small to read can be endless to check: definitions that use each other twice
-double the work with each step, and a few hundred bytes are enough for years. So the tree that a
-schema unfolds to is weighed before it is trusted. One unit is about half a nanosecond.
+A short schema can take years to check: definitions that use each other twice double the work with
+each step. So the tree that a schema unfolds to is weighed first. One unit is about half a
+nanosecond.
 """
 
 import re
@@ -15,11 +15,11 @@ _MEMBER = 2
 _REGEX_FORMAT = 100_000
 _MOST = 10**9
 
-# Hold the same value against further schemas.
+# Keywords that check the same value against further schemas.
 _ALSO = ("not", "if", "then", "else")
 _ALSO_EACH = ("allOf", "anyOf", "oneOf")
 _ALSO_BY_NAME = ("dependentSchemas", "dependencies")
-# Hold what is within the value against schemas.
+# Keywords that check the contents of the value against schemas.
 _WITHIN = (
     "items",
     "additionalItems",
@@ -76,7 +76,7 @@ class _Scales:
         if schema.get("format") == "regex":
             own += _REGEX_FORMAT
         total = own + sum(map(self.weight, self._also(schema))) + self._within(schema)
-        # What was looked at is found out by looking again.
+        # Finding out what was evaluated takes a second evaluation.
         return total * 2 if any(word in schema for word in _TWICE) else total
 
     def _also(self, schema: dict[str, Any]) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from handlers.schemas.interface import (
 from handlers.schemas.json_cost import estimate_cost
 
 MAX_NESTING = 64
-# All mismatches are found before the first is handed out, so in a larger payload one must do.
+# The library finds all mismatches before it returns the first: of larger payloads one must do.
 MAX_LISTED = 4_096
 JSON_TYPES = frozenset({"application/json", "text/json"})
 
@@ -33,11 +33,11 @@ _DRAFTS: dict[str, type[jsonschema_rs.Validator]] = {
     "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
     "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
 }
-# Stands for whatever is in a payload, which is not for everybody to read.
+# Replaces the values of a payload in messages, which others may read.
 _MASK = "value"
 _MEGABYTE = 1 << 20
 _LINEAR = jsonschema_rs.RegexOptions(size_limit=4 * _MEGABYTE, dfa_size_limit=_MEGABYTE)
-# Look-around and back-references need another engine, which gives up instead of trying for ever.
+# Look-around and back-references need the backtracking engine, whose effort is limited.
 _BACKTRACKING = jsonschema_rs.FancyRegexOptions(
     backtrack_limit=20_000, size_limit=4 * _MEGABYTE, dfa_size_limit=_MEGABYTE
 )

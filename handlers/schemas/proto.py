@@ -31,12 +31,12 @@ MAX_FORM_BYTES = 1 << 20
 MAX_NESTING = 64
 
 _FILE = "schema.proto"
-# The reader of JSON is written in Python and takes about a microsecond for each byte.
+# The JSON parser is written in Python and takes about a microsecond per byte.
 _WEIGHT = 2_000
 _FIELD = re.compile(r"Failed to parse (\w+) field: ")
 _PLACE = re.compile(r'\s*\bat "?(\w[\w\[\].]*)"?$')
 _COMPLAINT = re.compile(rf"^{re.escape(_FILE)}:(?:(\d+):(\d+):)?\s*(.*)$", re.MULTILINE)
-# Odd values meet Python's own errors in the reader of JSON, besides those it has for the purpose.
+# Odd values raise Python's errors in the JSON parser, besides its ParseError.
 _ODD = (
     json_format.ParseError,
     AttributeError,
@@ -86,8 +86,7 @@ def load(form: bytes) -> PayloadCheck:
 def _run_protoc(text: str) -> tuple[int, str, bytes]:
     """Return protoc's exit code, its messages, and the descriptors.
 
-    Imports are looked for in a folder with nothing else in it, and among the types that come with
-    protoc.
+    Imports are searched in an otherwise empty folder, and among the types that come with protoc.
     """
     from grpc_tools import protoc  # noqa: PLC0415  it is large, and only those who compile need it
 

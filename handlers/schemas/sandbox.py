@@ -68,12 +68,12 @@ class SchemaSandbox:
     def run(self, task: SandboxTask, seconds: float, patience: float) -> TaskResult:
         """Run a task with a limit of processor time in seconds.
 
-        A busy machine may let it wait for much longer before it has had them.
+        On a busy machine that may take much longer by the clock.
 
         Raises:
-            TooLongError: It took more.
-            ExaminerDiedError: It broke the process.
-            TimeoutError: The machine is too busy to say.
+            CpuTimeExceededError: The task took more.
+            SandboxDiedError: The task broke the process.
+            TimeoutError: The machine is too busy.
         """
         deadline = time.monotonic() + patience
         try:

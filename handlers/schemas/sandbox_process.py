@@ -1,8 +1,7 @@
 """The program of the sandbox: a process that may break and can reach nothing worth breaking.
 
-It has no environment, no open files but its pipe, and an empty folder of its own. It is bounded in
-memory once, and in processor time anew for each task: the kernel ends it where native code would
-never look at a clock.
+It has no environment, no open files but its pipe, and an empty folder. Its memory is limited once,
+its processor time for each task: the kernel ends it where native code would never check a clock.
 """
 
 import contextlib
@@ -35,7 +34,7 @@ FILE_SIZE = 8 << 20
 FILES = 64
 READY_LIMIT = 32
 
-# A schema that needs more than this to become ready is never loaded beside an event loop.
+# A schema that needs more memory than this is never loaded in a process with an event loop.
 LIGHT_SECONDS = 0.05
 LIGHT_MEMORY = 8 << 20
 LIGHT_FORM = 64 * 1024
@@ -68,7 +67,7 @@ class SandboxWorker:
                 check = self._ready.pop(key, None)
                 if check is None:
                     return TaskResult(unknown=True)
-                self._ready[key] = check  # behind the others: the last to be dropped
+                self._ready[key] = check  # last in order: the last to be evicted
                 return TaskResult(mismatches=check(payload, content_type))
 
 
@@ -95,7 +94,7 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
     worker = SandboxWorker()
     while length := incoming.read(LENGTH_BYTES):
         request: TaskRequest = decode_request(incoming.read(int.from_bytes(length, "big")))
-        # Nobody handles the signal, so it ends the process, whatever runs.
+        # The signal has no handler, so it ends the process, whatever runs.
         signal.setitimer(signal.ITIMER_PROF, request.seconds)
         answer = worker.work(request.task)
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -106,7 +105,7 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
 def main() -> None:
     """Limit this process, take the pipe for itself, and serve."""
     for bound, most in _BOUNDS:
-        with contextlib.suppress(ValueError, OSError):  # not every system has every bound
+        with contextlib.suppress(ValueError, OSError):  # not every system has every limit
             resource.setrlimit(bound, (most, most))
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)

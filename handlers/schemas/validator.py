@@ -29,13 +29,13 @@ T = TypeVar("T")
 
 log = structlog.get_logger("schemas")
 
-# Weight times bytes of a payload that may be checked in the event loop: ten milliseconds at worst.
+# Weight times bytes that may be checked in the event loop: ten milliseconds at worst.
 MAX_INLINE_COST = 20_000_000
 READY_LIMIT = 128
 COMPILE_SECONDS = 3.0
 CHECK_SECONDS = 1.0
 QUEUE_TIMEOUT = 30.0
-# How many may wait to be looked at, in all and of one tenant: no tenant takes all the places.
+# How many checks may be queued, in all and per tenant.
 WAITING_LIMIT = 2_000
 TENANT_LIMIT = 500
 
@@ -85,7 +85,7 @@ class SchemaValidator:
         check = self._ready.pop(compiled.key, None)
         if check is None:
             check = dialect_of(compiled.kind).load(compiled.form)
-        self._ready[compiled.key] = check  # behind the others: the last to be dropped
+        self._ready[compiled.key] = check  # last in order: the last to be evicted
         while len(self._ready) > READY_LIMIT:
             del self._ready[next(iter(self._ready))]
         return check
@@ -93,7 +93,7 @@ class SchemaValidator:
     async def _apart(self, tenant: int, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         """Run a task in a sandbox, by a thread that waits for it.
 
-        A tenant has one at a time: what is slow of it holds up itself alone.
+        A tenant has one task at a time, so that its slow tasks delay only itself.
         """
         if self._closed:
             raise UnavailableError("this replica is going away")
@@ -112,7 +112,7 @@ class SchemaValidator:
             if not self._waiting[tenant]:
                 del self._waiting[tenant]
 
-    # From here on in a thread
+    # The methods below run in a thread
 
     def _examine(
         self, compiled: CompiledSchema, payload: bytes, content_type: str
@@ -129,7 +129,7 @@ class SchemaValidator:
                 self._drop(examiner)
                 return [mismatch("", f"a payload that is checked within {CHECK_SECONDS:g} s")]
             except SandboxDiedError as error:
-                # What it had collected before may have been too much: try once in a new one.
+                # Earlier schemas may have filled its memory: try once in a new process.
                 self._drop(examiner)
                 log.warning(
                     "schema.check_broke", key=compiled.key.hex(), last=last, error=str(error)

@@ -47,7 +47,7 @@ def compile(text: str) -> CompileResult:
         entry = error.error_log.last_error
         return invalid_schema(f"line {entry.line}: {entry.message}" if entry else str(error))
     key = hashlib.sha256(b"xsd" + form).digest()
-    # What a byte can cost depends on patterns and content models that libxml2 alone understands.
+    # The cost of a byte depends on patterns and content models that only libxml2 evaluates.
     return CompiledSchema(SchemaType.XSD, form, key, None)
 
 
@@ -71,7 +71,7 @@ def load(form: bytes) -> PayloadCheck:
         try:
             if schema.validate(root):
                 return []
-        except etree.XMLSchemaValidateError:  # libxml2 tried long enough
+        except etree.XMLSchemaValidateError:  # libxml2 gave up
             return [mismatch("", "a document that can be checked; the schema is too hard for it")]
         errors = [one for one, _ in zip(schema.error_log, range(MAX_MISMATCHES), strict=False)]
         return [mismatch(error.path or "", error.message) for error in errors]

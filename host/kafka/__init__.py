@@ -1,5 +1,5 @@
-"""A Kafka for this machine alone: Apache Kafka where it can run, librdkafka's mock elsewhere.
+"""The embedded Kafka: Apache Kafka where it can run, librdkafka's mock elsewhere.
 
-`embedded` chooses and starts one, `broker` describes and ends it. Like the rest of the host it is
-synchronous; from a coroutine, call it with `asyncio.to_thread`.
+`embedded` chooses and starts a broker, `broker` describes and stops it. Both are synchronous, like
+the rest of the host; call them from a coroutine with `asyncio.to_thread`.
 """

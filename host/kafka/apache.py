@@ -27,7 +27,7 @@ from host.kafka.java import Java
 from host.kafka.properties import LOG4J, server_properties
 from host.ports import LOOPBACK, all_free, free_port, stable_port
 
-PORTS = range(12_000, 20_000)  # below the ports that clients are given
+PORTS = range(12_000, 20_000)  # below the ports that the system gives to clients
 START_WITHIN = 120.0
 FORMAT_WITHIN = 120.0
 _TRIES = 3
@@ -41,11 +41,11 @@ _EXCEPTION = re.compile(
 class ApacheOptions:
     """The options of a broker.
 
-    Topics are made by the first who names them unless `auto_create_topics` is off: handy where
-    things are tried out, but in a test it would hide a misspelt name and make every topic early.
+    The first client that names a topic creates it, unless `auto_create_topics` is off: convenient
+    for trials, but in a test it would hide a misspelt name.
     """
 
-    port: int | None = None  # none given: the folder's usual one
+    port: int | None = None  # None: derived from the folder
     auto_create_topics: bool = True
     heap: str = "384m"
     extra: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class _BrokerFolder:
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             "-XX:+ExitOnOutOfMemoryError",
-            "-XX:-UsePerfData",  # else it leaves a file in the shared temporary folder
+            "-XX:-UsePerfData",  # else Java leaves a file in the shared temporary folder
             f"-XX:ErrorFile={self.folder / 'java-crash.log'}",
             f"-Djava.io.tmpdir={self.folder / 'tmp'}",
             "-Djava.awt.headless=true",
@@ -149,7 +149,7 @@ def failure_reason(log: str) -> str:
 
 def _make_folders(site: _BrokerFolder) -> None:
     site.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.rmtree(site.folder / "tmp", ignore_errors=True)  # libraries that a killed one unpacked
+    shutil.rmtree(site.folder / "tmp", ignore_errors=True)  # left by a killed broker
     (site.folder / "tmp").mkdir(mode=0o700)
     (site.folder / "log4j2.properties").write_text(LOG4J)
 

@@ -17,9 +17,9 @@ from host.instance import write_private
 from host.processes import ProcessIdentity, find_process, identify_process, terminate_all
 
 BROKER_FILE = "broker.json"
-STOP_GRACE = (
-    15.0  # closing its logs takes Apache Kafka a second or two; killed, it would recover them
-)
+# Apache Kafka takes a second or two to close its logs; killed, it would recover them at the next
+# start.
+STOP_GRACE = 15.0
 REAP_WITHIN = 5.0
 POLL = 0.05
 
@@ -83,13 +83,13 @@ def kill(broker: Broker) -> None:
 def await_ready(broker: Broker, ready: Callable[[], bool], *, within: float) -> None:
     """Wait until a broker that was just started is ready; kill it if it never is."""
     try:
-        came_up = _await(broker, ready, time.monotonic() + within)
+        is_up = _await(broker, ready, time.monotonic() + within)
     except BaseException:
         kill(broker)
         raise
-    if not came_up:
+    if not is_up:
         kill(broker)
-        raise HostError(f"{broker.name} did not answer within {within:.0f} s, or ended before.")
+        raise HostError(f"{broker.name} ended, or did not answer within {within:.0f} s.")
 
 
 def _await(broker: Broker, ready: Callable[[], bool], deadline: float) -> bool:
@@ -120,10 +120,10 @@ def is_answering(bootstrap: str) -> bool:
         socket.create_connection((host, int(port)), timeout=1).close()
     except OSError:
         return False
-    return asyncio.run(_knows_itself(bootstrap))
+    return asyncio.run(_has_brokers(bootstrap))
 
 
-async def _knows_itself(bootstrap: str) -> bool:
+async def _has_brokers(bootstrap: str) -> bool:
     from aiokafka.client import AIOKafkaClient  # noqa: PLC0415  slow to import, and only needed here
     from aiokafka.errors import KafkaError  # noqa: PLC0415
 
@@ -148,7 +148,7 @@ def _end(broker: Broker, *, grace: float) -> None:
 def _wait_until_reaped(broker: Broker) -> None:
     """Wait until the process is reaped: a zombie's threads may still hold its port and files.
 
-    A child of ours goes when we take note of its end, any other one when its parent does.
+    We reap our own children; any other process is reaped by its parent.
     """
     deadline = time.monotonic() + REAP_WITHIN
     while identify_process(broker.pid) == broker.process and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
 """The jars of Apache Kafka: where they are, and how Maven downloads them into a cache once.
 
-`python -m host.kafka.jars` fetches them ahead of time, for tests and for machines that go
-offline. Maven is asked because it checks what it downloads and knows the user's mirrors.
+`python -m host.kafka.jars` downloads them ahead of time, for tests and for machines without
+network. Maven verifies what it downloads and knows the user's mirrors.
 """
 
 import os

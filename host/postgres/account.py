@@ -1,8 +1,9 @@
 """The account of the embedded server, because PostgreSQL refuses to run as root.
 
-An ordinary user's server runs as that user. Root's runs as the owner of its data: at first that is
-`nobody`, which keeps one capability so that folders closed to it (/root) can be passed; where ids
-cannot be changed (a container with a single id) root's own user namespace makes it look like one.
+The server of an ordinary user runs as that user. Root's server runs as the owner of its data: first
+as `nobody`, which keeps one capability to pass folders that are closed to it (/root); where ids
+cannot be changed (a container with a single id), in a user namespace in which root appears as
+`nobody`.
 """
 
 import json

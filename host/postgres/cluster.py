@@ -14,9 +14,9 @@ _Q = load("host.postgres")
 
 MAJOR_VERSION = "18"
 _CREATE_TIMEOUT = 120
-# The builtin provider sorts by code point and folds case by Unicode, the same on every system.
+# The builtin provider sorts by code point and folds case by Unicode on every system.
 _LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-# A password on the socket would add nothing: only its owner and root can reach it.
+# The socket needs no password: only its owner and root can reach it.
 _AUTHENTICATION = ("--auth-local=trust", "--auth-host=scram-sha-256")
 
 
@@ -45,7 +45,7 @@ def create(
 ) -> None:
     """Build the cluster under another name and rename it last: an incomplete one never counts.
 
-    The programs inherit `lock`: if we are killed, nobody begins anew while one of them still runs.
+    The programs inherit `lock`: if we are killed, no other start begins while one of them runs.
     """
     fresh = place.data_dir / "postgres.new"
     if fresh.exists():
@@ -58,7 +58,8 @@ def create(
     single = [str(binaries / "postgres"), "--single", "-j", "-D", str(fresh)]
     single += ["-c", "exit_on_error=on", "-c", f"fsync={'on' if durable else 'off'}", "postgres"]
     role = _Q["create_embedded_role"].format(password=_make_password(place))
-    setup = f"{role};\n\n{_Q['create_embedded_database']};\n\n"  # as -j wants statements to end
+    # With -j, an empty line ends a statement.
+    setup = f"{role};\n\n{_Q['create_embedded_database']};\n\n"
     _run_step(account, single, lock=lock, stdin=setup.encode())
     fresh.rename(place.pgdata)
     _sync_folder(place.data_dir)

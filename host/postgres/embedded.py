@@ -1,8 +1,8 @@
 """The PostgreSQL server that Muster runs itself when no MUSTER_DATABASE_URL is set.
 
-`start` gives the server of a data folder: the one that already runs there is adopted with the
-settings it has; otherwise one is launched in a session of its own and outlives us until `stop`.
-One lock per folder, inherited by every process of the server, keeps it the only one.
+`start` returns the server of a data folder. A server that already runs there is adopted with its
+settings; otherwise one is launched in a new session, and runs until `stop`. One lock per folder,
+inherited by every process of the server, keeps it the only one.
 """
 
 import importlib.util
@@ -26,8 +26,8 @@ from host.postgres.postmaster import Postmaster, drop_stale_pid_file, find_postm
 
 __all__ = ["EmbeddedPostgresError", "EmbeddedServer", "running", "start", "stop"]
 
-# Made for a few thousand small group commits a second on 2 to 8 cores. The wheel's PostgreSQL is
-# built without lz4, so pages and WAL keep the default compression (pglz for TOAST, none for WAL).
+# Tuned for a few thousand small group commits a second on 2 to 8 cores. The PostgreSQL of the wheel
+# is built without lz4, so TOAST and WAL keep the default compression (pglz, none).
 SETTINGS: Mapping[str, str] = MappingProxyType(
     {
         "max_connections": "200",
@@ -53,7 +53,7 @@ _NAME = "muster"  # of the role and of the database
 _SOCKET_ONLY_PORT = 5432  # only a part of the name of the socket
 _PORTS = range(20_000, 30_000)  # below the ports that the system gives to clients
 _PORT_TRIES = 3
-_START_TIMEOUT = 120.0  # recovery after a crash reads up to max_wal_size
+_START_TIMEOUT = 120.0  # recovery after a crash replays up to max_wal_size
 _STOP_TIMEOUT = 120.0  # a fast stop writes a checkpoint
 _POLL = 0.02
 _SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
@@ -85,10 +85,10 @@ def start(
     """Return the server on `data_dir`, ready: created, recovered or adopted as needed.
 
     Args:
-        data_dir: Made if missing; the cluster is in its folder `postgres`, the log beside it.
-        listen: Also bind a free port of 127.0.0.1; see `tcp_dsn`.
-        settings: PostgreSQL settings over ours; an adopted server keeps those it has.
-        durable: False trades safety for speed and is meant for tests.
+        data_dir: Created if missing; holds the cluster in `postgres`, and the log.
+        listen: Also listen on a free port of 127.0.0.1; see `tcp_dsn`.
+        settings: Override our PostgreSQL settings; an adopted server keeps its own.
+        durable: False trades safety for speed, for tests.
     """
     place = ServerPaths.at(data_dir)
     options = {
@@ -112,8 +112,8 @@ def stop(
 ) -> None:
     """Stop the server and wait until its last process is gone; it is no error if none runs.
 
-    `fast` breaks connections off and leaves a clean shutdown; `immediate` leaves a recovery to the
-    next start. Neither loses a committed row.
+    `fast` closes connections and shuts down cleanly; `immediate` leaves a recovery to the next
+    start. Neither loses a committed row.
     """
     given = server_or_data_dir
     place = ServerPaths.at(given.data_dir if isinstance(given, EmbeddedServer) else given)
@@ -129,7 +129,7 @@ def stop(
                 with suppress(ProcessLookupError):  # it went by itself
                     os.kill(asked, _SIGNALS[mode])
             elif postmaster and postmaster.pid != asked:
-                return  # ours is gone, somebody started the next one
+                return  # another process has started the next server
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
                     f"The PostgreSQL on {place.data_dir} did not stop within "
@@ -155,7 +155,7 @@ def _adopt_or_launch(
     deadline = time.monotonic() + _START_TIMEOUT
     while (lock := place.try_lock()) is None:
         if (server := _ready_server(place)) is not None:
-            _refuse_broken_promise(place, server, options, listen=listen)
+            _check_adopted(place, server, options, listen=listen)
             return server
         if time.monotonic() > deadline:
             raise _not_ready(place)
@@ -246,14 +246,14 @@ def _tcp_dsn(place: ServerPaths, postmaster: Postmaster) -> str:
     return f"postgresql://{_NAME}:{password}@{LOOPBACK}:{postmaster.port}/{_NAME}?sslmode=disable"
 
 
-def _refuse_broken_promise(
+def _check_adopted(
     place: ServerPaths, server: EmbeddedServer, options: Mapping[str, str], *, listen: bool
 ) -> None:
     """Refuse an adopted server whose settings break what the caller was promised."""
     postmaster = find_postmaster(place)
-    forgetful = postmaster is not None and "fsync=off" in postmaster.command
+    unsafe = postmaster is not None and "fsync=off" in postmaster.command
     lacking = "a TCP port" if listen and server.tcp_dsn is None else ""
-    if forgetful and options["fsync"] != "off":
+    if unsafe and options["fsync"] != "off":
         lacking = "fsync"
     if lacking:
         raise EmbeddedPostgresError(

@@ -1,7 +1,7 @@
 """Switches to the account of a PostgreSQL program, then becomes that program.
 
-Run as a script in a fresh interpreter, so it imports the standard library only: changing accounts
-and namespaces is safe in a process with one thread, which the caller (Ray, asyncio) is not.
+It runs as a script in a fresh interpreter with one thread, where changing accounts and namespaces
+is safe, and so imports only the standard library.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _CLONE_NEWUSER = 0x10000000
-CANNOT_LAUNCH = 126  # what shells return for a program that cannot be executed
+CANNOT_LAUNCH = 126  # as shells do for a program that cannot be executed
 
 
 class LaunchOrder(TypedDict):
@@ -97,7 +97,7 @@ def enter_namespace(uid: int, gid: int) -> None:
 def main(order: LaunchOrder) -> int:
     """Carry out `order`; return only if that failed."""
     if order["detach"] and os.fork() != 0:
-        os._exit(0)  # the server belongs to init, so no zombie is left to the caller
+        os._exit(0)  # init adopts the server, so that the caller gets no zombie
     program = order["program"]
     try:
         if order["account"] == "user":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 _SHARE = 8
 _LEAST, _MOST = 128, 2048  # megabytes
-# What a container may use, in either version of control groups; as seen from inside.
+# The limit of a container in either version of control groups, as seen from inside.
 LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -16,8 +16,8 @@ LIMITS = (
 def shared_buffers(limits: Iterable[Path] = LIMITS) -> str:
     """Return an eighth of the memory, in the syntax of Postgres.
 
-    Under steady traffic what was written some minutes ago is read once more, to be removed. If
-    it has left the server's memory by then, the server has to fetch it, and falls behind sooner.
+    Rows are read once more some minutes after they were written, to be removed. If their pages have
+    left the cache by then, the server falls behind sooner. Memory is used only as pages fill it.
     """
     megabytes = memory(limits) // 2**20 // _SHARE
     return f"{min(_MOST, max(_LEAST, megabytes))}MB"

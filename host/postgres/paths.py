@@ -15,8 +15,8 @@ from typing import Self
 from core.shared.errors import MusterError
 
 # The kernel takes 107 bytes (macOS: 103) for a socket's whole path, "/.s.PGSQL.65535" included.
-_LONGEST_SOCKET_DIR = 85
-# Characters that mean nothing to PostgreSQL's settings, to a URL or to a shell.
+_MAX_SOCKET_DIR = 85
+# Characters without a meaning in PostgreSQL's settings, URLs and shells.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9._/+-]+")
 _SHORT_ROOT = Path("/tmp")  # noqa: S108  only a folder that is ours and closed is used below it
 _LOG_LIMIT = 16 * 1024 * 1024
@@ -65,7 +65,7 @@ class ServerPaths:
     def socket_dir(self) -> Path:
         """A folder that the server's account owns, below one that is ours."""
         near = self.data_dir / "socket"
-        plain = _PLAIN_PATH.fullmatch(str(near)) and len(str(near)) <= _LONGEST_SOCKET_DIR
+        plain = _PLAIN_PATH.fullmatch(str(near)) and len(str(near)) <= _MAX_SOCKET_DIR
         return near if plain else self._short_dir / "socket"
 
     @property
@@ -81,8 +81,8 @@ class ServerPaths:
     def make_socket_dir(self, uid: int, gid: int) -> None:
         """Make the folder private to the server's account: the socket asks for no password.
 
-        Emptied by the holder of the lock: PostgreSQL would refuse a dead server's socket if its pid
-        meanwhile belongs to another process.
+        The holder of the lock empties it: PostgreSQL refuses to start beside a dead server's socket
+        if its pid belongs to another process by now.
         """
         if self.socket_dir.parent == self._short_dir:
             _make_private(self._short_dir)
@@ -100,8 +100,8 @@ class ServerPaths:
     def try_lock(self) -> int | None:
         """Return the lock as a file descriptor, or None while another process holds it.
 
-        Every process of the server inherits the descriptor, so the lock is free exactly when all
-        of them are gone: even after a kill -9, and even if they live in another container.
+        Every process of the server inherits the descriptor, so the lock is free exactly when all of
+        them have ended: even after a kill -9, and even if they run in another container.
         """
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -162,8 +162,8 @@ def last_log_lines(output: bytes) -> str:
     """Return the lines that say why a PostgreSQL program ended, without timestamps."""
     lines = [_LOG_PREFIX.sub("", line) for line in output.decode(errors="replace").splitlines()]
     reasons = [line for line in lines if re.match(r"FATAL|PANIC|.*\berror:|cannot launch", line)]
-    told = (reasons or [line for line in lines if line.strip()])[-_TAIL_LINES:]
-    return " / ".join(re.sub(r"\s+", " ", line).strip() for line in told) or "it gave no reason"
+    shown = (reasons or [line for line in lines if line.strip()])[-_TAIL_LINES:]
+    return " / ".join(re.sub(r"\s+", " ", line).strip() for line in shown) or "no reason was logged"
 
 
 def _make_private(folder: Path) -> None:

@@ -42,9 +42,9 @@ def find_postmaster(place: ServerPaths) -> Postmaster | None:
 def drop_stale_pid_file(place: ServerPaths) -> None:
     """Remove the pid file of a dead server where PostgreSQL would refuse to start because of it.
 
-    It refuses to start if the file is empty (power loss) or if its pid meanwhile belongs to some
-    other process of ours, which in a container is the rule. A file whose pid is gone is left to
-    PostgreSQL, which then also looks for processes still attached to the old shared memory.
+    It does so if the file is empty (power loss), or if another process of ours has its pid by now,
+    as happens in containers. A file whose pid is gone is left to PostgreSQL, which then also checks
+    for processes that are still attached to the old shared memory.
     """
     if not place.pid_file.exists():
         return

@@ -58,8 +58,8 @@ REPLICAS_KNOWN_FILE = "leads-to-replicas"
 def routes_to_replicas(places: InstancePaths) -> bool:
     """Return True if the only HAProxy forwards requests to replicas directly.
 
-    The first one knows only Serve's own proxy. Its successor closes the connections that clients
-    keep open to it, so nobody should be invited before.
+    The first HAProxy knows only Serve's own proxy. Its successor closes the connections of clients,
+    so the host reports that it is up only after that.
     """
     fronts = [
         process
@@ -72,7 +72,7 @@ def routes_to_replicas(places: InstancePaths) -> bool:
 def find_program(but: Path | None = None) -> Path | None:
     """Find HAProxy in Ray's order: named by the environment, bundled, on the PATH.
 
-    `but`: a launcher of ours; where the environment names that, it names nothing.
+    A launcher of ours (`but`) does not count where the environment names it.
     """
     named = os.environ.get("RAY_SERVE_HAPROXY_BINARY_PATH")
     if named and (but is None or Path(named) != but):

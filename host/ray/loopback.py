@@ -8,8 +8,8 @@ from ray._common import tls_utils
 def stay_on_loopback() -> None:
     """Bind the gRPC port of each Serve replica to loopback.
 
-    Serve writes "[::]:0" there and has no setting for it. On one machine only loopback is ever
-    dialled, so nothing is lost. The name is replaced before Serve's modules import it.
+    Serve binds "[::]:0" and has no setting for it. On one machine only loopback is ever used. The
+    function is replaced before Serve's modules import it.
     """
     bind = tls_utils.add_port_to_grpc_server
 

@@ -54,7 +54,7 @@ class RayNode:
     def start(cls, at: InstancePaths, options: NodeOptions) -> "RayNode":
         """Start Ray's processes in a prepared run folder.
 
-        When this fails the caller has to end what works in the run folder by then.
+        If this fails, the caller has to end the processes of the run folder.
         """
         if threading.current_thread() is not threading.main_thread():
             # The kernel ends Ray's processes together with the thread that started them.
@@ -125,9 +125,9 @@ def _front(at: InstancePaths, options: NodeOptions) -> tuple[flags.ProxySetup, t
     launcher = program and haproxy.write_launcher(at.haproxy, program, wanted)
     notes: tuple[str, ...] = ()
     if program is None:
-        notes = ("HAProxy was not found: Serve's own proxy answers, at about a tenth of the rate.",)
+        notes = ("HAProxy was not found: Serve's own proxy is used, at about a tenth of the rate.",)
     elif launcher is None:
-        notes = (f"{at.haproxy} may not execute programs: Serve's own proxy answers instead.",)
+        notes = (f"Programs in {at.haproxy} may not be executed: Serve's own proxy is used.",)
     front = flags.ProxySetup(
         launcher=launcher,
         fallback_port=ports.free_port(),

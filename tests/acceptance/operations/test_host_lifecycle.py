@@ -87,7 +87,7 @@ def test_after_a_kill_the_next_start_cleans_up(tmp_path: Path) -> None:
 def test_without_haproxy_serve_answers_and_a_second_ctrl_c_kills(tmp_path: Path) -> None:
     env = os.environ | {"RAY_SERVE_HAPROXY_BINARY_PATH": "/nowhere"}
     with started(tmp_path, env=env) as host:
-        assert "HAProxy was not found: Serve's own proxy answers" in host.said
+        assert "HAProxy was not found: Serve's own proxy is used" in host.said
         family = host.family()
         threading.Thread(target=_ignore(lambda: host.get("/slow?seconds=20")), daemon=True).start()
         until(lambda: _requests_under_way(host), "the request is under way")

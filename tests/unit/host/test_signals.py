@@ -40,7 +40,7 @@ def test_a_second_ctrl_c_kills() -> None:
     code = """
 import os, signal, time
 from host import signals
-signals.ONE_WISH = 0.0
+signals.SAME_REQUEST = 0.0
 with signals.stop_on_signals(lambda: print("killed", flush=True)) as held:
     held.begin_stop()
     time.sleep(0.01)
@@ -172,7 +172,7 @@ from host.signals import stop_on_signals
 mutex = ctypes.create_string_buffer(128)
 libc = ctypes.CDLL(None)
 libc.pthread_mutex_lock(mutex)
-with stop_on_signals(lambda: print("killed", flush=True), heard_within=0.1):
+with stop_on_signals(lambda: print("killed", flush=True), handled_within=0.1):
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
     libc.pthread_mutex_lock(mutex)
 """
@@ -183,7 +183,7 @@ with stop_on_signals(lambda: print("killed", flush=True), heard_within=0.1):
 
 
 def test_a_signal_that_is_heard_is_not_insisted_on() -> None:
-    with stop_on_signals(_never, heard_within=0.01) as held:
+    with stop_on_signals(_never, handled_within=0.01) as held:
         with pytest.raises(StopRequested):
             _send(signal.SIGINT)
         held.begin_stop()

@@ -242,7 +242,7 @@ def test_ports_are_read_from_a_list() -> None:
     "text", ["0", "65536", "-80", "80-", "http", "8100-8000", "٨٠", "1-2-3", "080000"]
 )
 def test_what_is_no_port_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=f"{text} is no port"):
+    with pytest.raises(ValueError, match=f"{text} is neither a port"):
         parse_ports(f"443,{text}")
 
 
