@@ -1,22 +1,21 @@
 """Many readers of one stream and the one who publishes, in a process of their own.
 
-Run as `python -m bench.audience`: a `Plan` comes in on stdin, a `Report` goes out on stdout. All
-times are taken here, by one clock. While it runs a reader only looks for the frame that is under
-way; what each has got is read closely afterwards.
+Run as `python -m bench.audience` by `tools.load.process`. All times are taken here, by one clock.
+While it runs a reader only looks for the frame that is under way; what each has got is read
+closely afterwards.
 """
 
 import asyncio
 import contextlib
 import re
-import sys
 import time
 from typing import cast
 
 import msgspec
 import psutil
-import uvloop
 
-from bench.http_load import HEAD_END, split_answer
+from tools.load.http import HEAD_END, exchange
+from tools.load.process import run_in_process, serve_plan
 
 ACCEPTED = b"HTTP/1.1 200"
 OPENING = b"retry: 1000\n\n"
@@ -64,22 +63,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 async def attend(plan: Plan, within: float = 120.0) -> Report:
     """Run a plan in a process of its own."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "bench.audience",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(within):
-            out, _ = await process.communicate(msgspec.msgpack.encode(plan))
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, f"the audience ended with {process.returncode}"
-    return msgspec.msgpack.decode(out, type=Report)
+    return await run_in_process("bench.audience", plan, Report, within)
 
 
 def numbers_in(received: bytes) -> list[int]:
@@ -179,19 +163,20 @@ class Show:
         await seen
 
     async def _publish_all(self, until: float) -> list[float]:
-        loop = asyncio.get_running_loop()
-        transport, publisher = await loop.create_connection(Publisher, "127.0.0.1", self.plan.port)
-        self._open.append(transport)
+        reading, writing = await asyncio.open_connection("127.0.0.1", self.plan.port)
         latencies: list[float] = []
-        for number, request in enumerate(self.plan.publishes):
-            if time.perf_counter() > until:
-                break
-            seen = self._await(mark(number), self.plan.readers)
-            began = time.perf_counter()
-            status, body = await publisher.send(request)
-            assert status == 200, (status, body)
-            assert self.plan.expect in body, body
-            latencies.append(await seen - began)
+        try:
+            for number, request in enumerate(self.plan.publishes):
+                if time.perf_counter() > until:
+                    break
+                seen = self._await(mark(number), self.plan.readers)
+                began = time.perf_counter()
+                status, _, body = await exchange(reading, writing, request)
+                assert status == 200, (status, body)
+                assert self.plan.expect in body, body
+                latencies.append(await seen - began)
+        finally:
+            writing.close()
         return latencies
 
     def _await(self, awaited: bytes, count: int) -> "asyncio.Future[float]":
@@ -231,45 +216,9 @@ class Reader(asyncio.Protocol):
         self._show.broken(exc)
 
 
-class Publisher(asyncio.Protocol):
-    """A connection with one request under way."""
-
-    transport: asyncio.Transport
-
-    def __init__(self) -> None:
-        self._data = b""
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to write."""
-        self.transport = cast("asyncio.Transport", transport)
-
-    def send(self, request: bytes) -> "asyncio.Future[tuple[int, bytes]]":
-        """Send it; the answer comes later."""
-        self._answer = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        return self._answer
-
-    def data_received(self, data: bytes) -> None:
-        """Gather until the answer is whole."""
-        self._data += data
-        answer = split_answer(self._data)
-        if answer is not None and self._answer is not None:
-            self._data = b""
-            self._answer.set_result(answer)
-
-
-def main() -> None:
-    """Read the plan, run it, write the report."""
-    plan = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Plan)
-
-    async def run() -> Report:
-        return await Show(plan)()
-
-    report = uvloop.run(run())
-    with open(1, "wb", closefd=False) as out:  # whole, also with PYTHONUNBUFFERED
-        out.write(msgspec.msgpack.encode(report))
+async def run(plan: Plan) -> Report:
+    return await Show(plan)()
 
 
 if __name__ == "__main__":
-    main()
+    serve_plan(Plan, run)

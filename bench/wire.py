@@ -9,8 +9,9 @@ from typing import Any
 
 import orjson
 
-from bench.http_load import Plan, Report, fire, split_answer
+from bench.http_load import Plan, Report, fire
 from bench.load import API_BODY
+from tools.load.http import build_request, exchange
 
 CALLBACK = "/api/internal/callbacks/external-service"
 # It waits for the callback only, so that a callback completes it.
@@ -32,13 +33,9 @@ class Door:
 
     def request(self, method: str, path: str, body: bytes = b"", ids: Ids | None = None) -> bytes:
         """One request."""
-        named = f"X-Execution-Id: {ids[0]}\r\nX-Correlation-Id: {ids[1]}\r\n" if ids else ""
-        head = (
-            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
-            f"Authorization: Bearer {self.key}\r\nContent-Type: application/json\r\n"
-            f"{named}Content-Length: {len(body)}\r\n\r\n"
-        )
-        return head.encode() + body
+        headers = {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1]} if ids else None
+        host = f"127.0.0.1:{self.port}"
+        return build_request(method, path, body, host=host, key=self.key, headers=headers)
 
     def callbacks(self, ids: Sequence[Ids], path: str = CALLBACK) -> list[bytes]:
         """One request for each pair of ids."""
@@ -80,19 +77,13 @@ async def answered(plan: Plan, expected: int) -> Report:
 async def told(port: int, request: bytes) -> Any:
     """The document that one request is answered with; it has to be a good answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    data, answer = b"", None
     try:
-        writer.write(request)
         async with asyncio.timeout(30.0):
-            while answer is None:
-                piece = await reader.read(65_536)
-                assert piece, f"no answer but {data!r}"
-                data += piece
-                answer = split_answer(data)
+            status, _, body = await exchange(reader, writer, request)
     finally:
         writer.close()
-    assert 200 <= answer[0] < 300, answer
-    return orjson.loads(answer[1] or b"null")
+    assert 200 <= status < 300, (status, body)
+    return orjson.loads(body or b"null")
 
 
 async def listening(port: int, within: float = 30.0) -> None:

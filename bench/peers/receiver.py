@@ -10,16 +10,15 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
 
 import orjson
 import psutil
 import uvloop
 
 from bench.peers.process import serving
-from bench.peers.resource import request_length
 from bench.wire import Door, told
 from host.ports import free_port
+from tools.load.http import ServerConnection, serve_forever
 
 FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}'
 BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
@@ -71,27 +70,13 @@ async def receiver_service(delay_ms: int) -> AsyncIterator[Receiver]:
         yield Receiver(port, process)
 
 
-class _Connection(asyncio.Protocol):
+class _Connection(ServerConnection):
     """Answers each request, one after the other."""
 
     came = Deliveries()
     delay = 0.0
 
-    def __init__(self) -> None:
-        self._data = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to write."""
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Answer what is whole."""
-        self._data = self._data + data if self._data else data
-        while 0 < (length := request_length(self._data)) <= len(self._data):
-            request, self._data = self._data[:length], self._data[length:]
-            self._take(request)
-
-    def _take(self, request: bytes) -> None:
+    def handle(self, request: bytes) -> None:
         came = _Connection.came
         path = request[: request.index(b"\r\n")].split(b" ")[1]
         if path == b"/count":
@@ -110,23 +95,16 @@ class _Connection(asyncio.Protocol):
 
     def _later(self, answer: bytes) -> None:
         if self.delay:
-            asyncio.get_running_loop().call_later(self.delay, self._transport.write, answer)
+            asyncio.get_running_loop().call_later(self.delay, self.transport.write, answer)
         else:
-            self._transport.write(answer)
+            self.transport.write(answer)
 
     def _answer(self, document: object) -> None:
         body = orjson.dumps(document)
         head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body)
-        self._transport.write(head + body)
-
-
-async def main() -> None:
-    """Serve until killed."""
-    _Connection.delay = float(sys.argv[2]) / 1e3
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(_Connection, "127.0.0.1", int(sys.argv[1]))
-    await server.serve_forever()
+        self.transport.write(head + body)
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    _Connection.delay = float(sys.argv[2]) / 1e3
+    uvloop.run(serve_forever(_Connection, int(sys.argv[1])))

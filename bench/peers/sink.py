@@ -3,35 +3,23 @@
 Run as `python -m bench.peers.sink PORT`.
 """
 
-import asyncio
 import sys
-from typing import cast
 
 import uvloop
+
+from tools.load.http import ServerConnection, serve_forever
 
 ANSWER = (
     b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}'
 )
 
 
-class Sink(asyncio.Protocol):
+class Sink(ServerConnection):
     """One answer for each piece of data: the generator has one request under way at a time."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to write."""
-        self._transport = cast("asyncio.Transport", transport)
-
     def data_received(self, data: bytes) -> None:
-        """A small request comes in one piece."""
-        self._transport.write(ANSWER)
-
-
-async def main() -> None:
-    """Serve until killed."""
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(Sink, "127.0.0.1", int(sys.argv[1]))
-    await server.serve_forever()
+        self.transport.write(ANSWER)
 
 
 if __name__ == "__main__":
-    uvloop.run(main())
+    uvloop.run(serve_forever(Sink, int(sys.argv[1])))

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.support.product import Product, running_product
-from tools.chaos.faults.slow_senders import SlowSenders, unfinished_post
+from tools.load.sockets import SlowSenders, unfinished_post
 
 CALLBACKS = "/api/internal/callbacks/external-service"
 DEADLINE = 4

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bench.audience import OPENING, Plan, Show, mark
-from bench.http_load import HEAD_END
+from tools.load.http import HEAD_END
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ndone"

@@ -1,9 +1,7 @@
-"""A tenant that takes all it can get of one shared thing.
+"""A tenant that takes all it can get of one shared resource, in a process of its own.
 
-Runs as `python -m tools.chaos.faults.noisy_tenant`.
-
-In a process of its own, which is told what to do on stdin and goes on until stdin ends: whoever
-measures what others feel must not be the one who makes the noise.
+Runs as `python -m tools.chaos.faults.noisy_tenant`: reads what to do from stdin and goes on until
+stdin ends. A process that measures latencies must not make the noise itself.
 """
 
 import asyncio
@@ -14,20 +12,19 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from enum import StrEnum
-from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
 
 from cli.shell.errors import CommandError
-from tools.chaos.fault import LocalInstance
-from tools.chaos.faults.flood import split_response
 from tools.chaos.faults.slow_bodies import SlowClients, slow_clients
 from tools.chaos.scenario import SERVICE
+from tools.load.http import build_request, exchange
+from tools.load.sockets import background
 
 _AGAIN = 0.1  # seconds until a refused caller comes back, and a broken connection is opened anew
 _READY, _ENDS_WITHIN = 30.0, 10.0
@@ -39,7 +36,7 @@ _WAIT = {"apiCall": {"url": "http://127.0.0.1:9/process"}, "timeout": 900}
 
 
 class NoiseKind(StrEnum):
-    """What it takes."""
+    """The shared resource that the noise uses up."""
 
     REQUESTS = "requests"
     BODIES = "bodies"
@@ -50,7 +47,7 @@ class NoiseKind(StrEnum):
 
 
 class Noise(msgspec.Struct, kw_only=True):
-    """What to do to whom."""
+    """What to do, and to which instance."""
 
     url: str
     key: str
@@ -58,20 +55,19 @@ class Noise(msgspec.Struct, kw_only=True):
 
 
 class NoiseResult(msgspec.Struct, kw_only=True):
-    """What came of it: answers by status, 0 for connections that broke."""
+    """The answers by status; 0 counts broken connections."""
 
     answers: dict[int, int]
 
     @property
     def accepted(self) -> int:
-        """Requests that were carried out."""
         return sum(count for status, count in self.answers.items() if 200 <= status < 300)
 
 
 @contextlib.asynccontextmanager
 async def noisy_tenant(noise: Noise) -> AsyncIterator[list[NoiseResult]]:
-    """Make noise for as long as the block lasts; afterwards the list has what was heard."""
-    heard: list[NoiseResult] = []
+    """Make noise for as long as the block lasts; afterwards the list has its result."""
+    results: list[NoiseResult] = []
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -87,11 +83,11 @@ async def noisy_tenant(noise: Noise) -> AsyncIterator[list[NoiseResult]]:
         to.write(msgspec.json.encode(noise) + b"\n")
         async with asyncio.timeout(_READY):
             if not await back.readline():
-                raise CommandError("The noisy tenant broke off: its last words are above.")
-        yield heard
+                raise CommandError("The noisy tenant stopped early: see its error above.")
+        yield results
         to.close()
         async with asyncio.timeout(_ENDS_WITHIN):
-            heard.append(msgspec.json.decode(await back.readline(), type=NoiseResult))
+            results.append(msgspec.json.decode(await back.readline(), type=NoiseResult))
             await process.wait()
     finally:
         if process.returncode is None:
@@ -108,15 +104,9 @@ class _Caller:
         self._address = urlsplit(noise.url)
 
     def request(self, method: str, path: str, body: bytes = b"", *headers: str) -> bytes:
-        lines = [
-            f"{method} {path} HTTP/1.1",
-            f"Host: {self._address.netloc}",
-            f"Authorization: Bearer {self._noise.key}",
-            "Content-Type: application/json",
-            f"Content-Length: {len(body)}",
-            *headers,
-        ]
-        return "\r\n".join([*lines, "", ""]).encode() + body
+        named = dict(line.split(": ", 1) for line in headers)
+        host, key = self._address.netloc, self._noise.key
+        return build_request(method, path, body, host=host, key=key, headers=named)
 
     async def go_on(self, requests: Iterator[bytes]) -> None:
         """Send them one after another over one connection, opened again when it breaks."""
@@ -128,7 +118,7 @@ class _Caller:
             await asyncio.sleep(_AGAIN)
 
     async def hold(self, request: bytes) -> None:
-        """Ask for a stream, and read whatever comes."""
+        """Open a stream and read all of it."""
         while True:
             with contextlib.suppress(OSError):
                 reader, writer = await self._open()
@@ -143,10 +133,10 @@ class _Caller:
             await asyncio.sleep(_AGAIN)
 
     async def ask(self, request: bytes) -> None:
-        """One request that has to succeed."""
+        """Send one request that has to succeed."""
         reader, writer = await self._open()
         try:
-            status = await _answer(reader, writer, request)
+            status, *_ = await exchange(reader, writer, request)
         finally:
             writer.close()
         if not 200 <= status < 300:
@@ -156,7 +146,7 @@ class _Caller:
         reader, writer = await self._open()
         try:
             for request in requests:
-                status = await _answer(reader, writer, request)
+                status, *_ = await exchange(reader, writer, request)
                 self._answers[status] += 1
                 if status in (429, 503, 507):
                     await asyncio.sleep(_AGAIN)
@@ -168,21 +158,8 @@ class _Caller:
         return await asyncio.open_connection(str(address.hostname), address.port or 80)
 
 
-async def _answer(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
-) -> int:
-    writer.write(request)
-    data = b""
-    while (answer := split_response(data)) is None:
-        piece = await reader.read(65_536)
-        if not piece:
-            raise EOFError
-        data += piece
-    return answer[0]
-
-
 def _register_and_call_back(caller: _Caller, pad: int) -> Iterator[bytes]:
-    """A wait and its callback, again and again."""
+    """Yield a registration and its callback, again and again."""
     run = secrets.token_hex(4)
     body = json.dumps({"pad": "x" * pad}).encode()
     for number in itertools.count():
@@ -199,7 +176,7 @@ def _register_and_call_back(caller: _Caller, pad: int) -> Iterator[bytes]:
 
 
 def _batches(caller: _Caller) -> Iterator[bytes]:
-    """Many registrations in each request."""
+    """Yield requests with many registrations each."""
     for _ in itertools.count():
         run = secrets.token_hex(4)
         ids = [f"noise-{run}-{number}" for number in range(_BATCH)]
@@ -210,13 +187,13 @@ def _batches(caller: _Caller) -> Iterator[bytes]:
 
 
 def _pages(caller: _Caller) -> Iterator[bytes]:
-    """Listings with filters that find little, so that much is looked at."""
+    """Yield listings whose filters match few rows, so that many are scanned."""
     paths = ("/api/wait-states?status=failed", "/api/wait-states?executionId=x", "/api/inbox")
     for path in itertools.cycle(paths):
         yield caller.request("GET", path)
 
 
-async def _streams(caller: _Caller) -> list[Awaitable[None]]:
+async def _streams(caller: _Caller) -> list[Coroutine[Any, Any, None]]:
     run = secrets.token_hex(4)
     document = {"executionId": run, "correlationId": run, "nodeId": "wait", "data": _WAIT}
     await caller.ask(caller.request("POST", "/api/wait-states", json.dumps(document).encode()))
@@ -226,8 +203,8 @@ async def _streams(caller: _Caller) -> list[Awaitable[None]]:
     return [caller.hold(request) for _ in range(_STREAMS)]
 
 
-async def _work(noise: Noise, caller: _Caller) -> list[Awaitable[None]]:
-    """What is to be done at once."""
+async def _work(noise: Noise, caller: _Caller) -> list[Coroutine[Any, Any, None]]:
+    """Return what to run concurrently."""
     match noise.kind:
         case NoiseKind.REQUESTS:
             return [caller.go_on(_register_and_call_back(caller, 10)) for _ in range(48)]
@@ -244,16 +221,14 @@ async def _work(noise: Noise, caller: _Caller) -> list[Awaitable[None]]:
 
 
 async def _hold_bodies(noise: Noise) -> None:
-    """Bodies of a megabyte each that are announced and do not come."""
-    nowhere = Path()
-    local = LocalInstance(noise.url, noise.key, "", nowhere, nowhere, embedded=False)
+    """Announce bodies of a megabyte each and do not send them."""
     kinds = (SlowClients.stops_in_the_body_with_a_key, SlowClients.drips_a_body)
-    async with slow_clients(local, 120, kinds):
+    async with slow_clients(noise.url, noise.key, 120, kinds):
         await asyncio.Event().wait()
 
 
-async def _in_full_swing(kind: NoiseKind, answers: Counter[int]) -> None:
-    """Return once the noise is what it will be: its beginning is another noise."""
+async def _wait_for_full_noise(kind: NoiseKind, answers: Counter[int]) -> None:
+    """Wait until the noise is at its full level: the ramp-up would be measured as well."""
     enough = _STREAMS if kind is NoiseKind.STREAMS else 1
     deadline = time.monotonic() + _SWING
     await asyncio.sleep(_SETTLE)
@@ -266,18 +241,14 @@ async def _in_full_swing(kind: NoiseKind, answers: Counter[int]) -> None:
 async def _run(noise: Noise, until: Callable[[], Awaitable[object]]) -> NoiseResult:
     answers: Counter[int] = Counter()
     work = await _work(noise, _Caller(noise, answers))
-    tasks = [asyncio.ensure_future(one) for one in work]
-    await _in_full_swing(noise.kind, answers)
-    print(flush=True)
-    await until()
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    async with background(work):
+        await _wait_for_full_noise(noise.kind, answers)
+        print(flush=True)
+        await until()
     return NoiseResult(answers=dict(answers))
 
 
 def main() -> None:
-    """Read what to do, do it until there is nothing more to read, tell what was heard."""
     noise = msgspec.json.decode(sys.stdin.buffer.readline(), type=Noise)
 
     async def run() -> NoiseResult:

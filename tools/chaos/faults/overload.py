@@ -38,21 +38,21 @@ async def _flood_instance(
 ) -> FloodResult:
     address, plan = urlsplit(scene.local.url), scene.drill.plan
     run = f"{plan.run}-{name}"
-    ledger = plan.folder / f"{run}.jsonl"
+    ack_log = plan.folder / f"{run}.jsonl"
     outcome = await run_flood(
         FloodOrder(
             host=str(address.hostname),
             port=address.port or 80,
             key=scene.local.key,
             run=run,
-            ledger=str(ledger),
+            ack_log=str(ack_log),
             seconds=seconds,
             connections=connections,
             rate=rate,
         )
     )
     # From here on the account asks for what the flood was promised as well.
-    scene.drill.ledger.acks.extend(read_ack_log(ledger))
+    scene.drill.ledger.acks.extend(read_ack_log(ack_log))
     return outcome
 
 

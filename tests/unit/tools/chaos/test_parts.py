@@ -15,16 +15,17 @@ from tests.support.command_line import FakeMuster
 from tools.chaos.catalogue import FAULTS, find_fault
 from tools.chaos.database_audit import read_origin, stored_correlation
 from tools.chaos.fault import FaultRun
-from tools.chaos.faults.flood import FloodOrder, FloodResult, build_request, split_response
+from tools.chaos.faults.flood import FloodOrder, FloodResult, build_request
 from tools.chaos.faults.memory import MEGABYTE, MemoryUsage
 from tools.chaos.faults.overload import _check_flood
 from tools.chaos.faults.victims import VictimKind, victim_kind
 from tools.chaos.receiver import observed_event
 from tools.chaos.scenario import RequestChannel
 from tools.chaos.stored_waits import CorrelationSnapshot
+from tools.load.http import split_response
 
 ORDER = FloodOrder(
-    host="127.0.0.1", port=8000, key="k", run="r", ledger="/tmp/l", seconds=1, connections=1
+    host="127.0.0.1", port=8000, key="k", run="r", ack_log="/tmp/l", seconds=1, connections=1
 )
 
 
