@@ -220,7 +220,7 @@ class CallPool:
 
     def _direct(self, call: GatherCall, answer: HttpResponse) -> tuple[WaitMessage, CallState]:
         outcome, document = Outcome.RECEIVED, None
-        if call.journals:
+        if call.reads_status:
             document = document_of(answer.body)
             outcome = outcome_reported(None if document is MISSING else document)
         offer = self._offer(call, outcome, answer.body or b"null", answer.content_type)

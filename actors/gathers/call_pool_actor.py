@@ -127,10 +127,7 @@ class PoolActor(Actor):
         until = gather.expires_at + self._config.token_grace
         urls = [
             callback_url(
-                self._config.public_url,
-                name,
-                sign(address, until, secret, source=name),
-                journals=asked.journals,
+                self._config.public_url, asked, name, sign(address, until, secret, source=name)
             )
             for name in names
         ]

@@ -1,4 +1,4 @@
-"""Gathering: whom Muster asks, how, and what their answers amount to."""
+"""Gathers: the resources that are asked, the calls to them and the summary of their answers."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -34,7 +34,7 @@ class GatherMode(StrEnum):
 
 
 class OnDisconnect(StrEnum):
-    """What becomes of a gather that nobody reads any more."""
+    """What becomes of a gather without readers."""
 
     CANCEL = "cancel"
     DETACH = "detach"
@@ -49,7 +49,7 @@ class Completeness(StrEnum):
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody who can be asked. Times are in seconds; `authorization` is a secret."""
+    """A service that can be asked. Times are in seconds; `authorization` is a secret."""
 
     url: str
     method: str = "POST"
@@ -74,27 +74,35 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     inline: Resource | None = None
     path: str = ""
-    """Goes behind the address, for those that have a place of their own for this."""
+    """Appended to the URL."""
     reply: ReplyBy | None = None
     body: msgspec.Raw = NO_BODY
-    """JSON to send; without any, a resource is told what every resource is told."""
+    """JSON to send; without any, the ids, the callback URL and the context are sent."""
 
 
 class GatherSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole request: the first line of the correlation's log."""
+    """A whole request, stored as the first line of the correlation's log."""
 
     asks: tuple[Question, ...]
     context: msgspec.Raw = msgspec.Raw(b"null")
     mode: GatherMode = GatherMode.STREAM
     on_disconnect: OnDisconnect = OnDisconnect.CANCEL
     grace: float = DEFAULT_GRACE_MS / 1000
-    journals: bool = False
-    """Asked in the words of the journals interface, and answered in them."""
     trace: str = ""
+    callback_path: str = ""
+    """The path of callback URLs, where `{name}` stands for the resource; the edge knows it."""
+    format: str = ""
+    """The format in which the answers are told."""
+    ids_in_body: bool = False
+    """Whether the ids and the callback URL are added to a body that came with the request."""
+    reads_status: bool = False
+    """Whether the field `status` of a direct answer tells its outcome."""
+    fixed_names: bool = False
+    """Whether resources have the instance's names even if they came with the request."""
 
 
 class GatherCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call to make: everything that the one who makes it needs to know."""
+    """One call to make, with everything that a call pool needs for it."""
 
     address: Address
     expires_at: float
@@ -103,10 +111,11 @@ class GatherCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     callback_url: str
     trace: str = ""
     body: bytes = b""
-    """What came with the request for this one; without any, the gather's context is sent."""
-    journals: bool = False
+    """The body that came with the request; without one, the gather's context is sent."""
+    ids_in_body: bool = False
+    reads_status: bool = False
     inline: bool = False
-    """Whether its resource came with the request: another one may have the same name."""
+    """Whether the resource came with the request: another one may have the same name."""
 
     def __repr__(self) -> str:
         """Without the callback's address, which has a token in it, and the body."""
@@ -114,19 +123,18 @@ class GatherCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def call_key(self) -> tuple[bytes, str]:
-        """What it is known by."""
         return self.address.key, self.name
 
 
 class CallBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Calls of one gather. What all who are called are told stands here once, not in each call."""
+    """Calls of one gather. The context that all of them send stands here once."""
 
     calls: tuple[GatherCall, ...]
     context: bytes = b"null"
 
 
 class GatherSummary(msgspec.Struct, frozen=True):
-    """What the answers amount to. A rejection is neither a respondent nor an error."""
+    """How many resources answered. A rejection is neither a respondent nor an error."""
 
     expected: int
     respondents: int
@@ -135,26 +143,22 @@ class GatherSummary(msgspec.Struct, frozen=True):
 
     @property
     def completeness(self) -> Completeness:
-        """All, some or none."""
         if self.respondents == self.expected:
             return Completeness.FULL
         return Completeness.PARTIAL if self.respondents else Completeness.EMPTY
 
 
-def is_inline(ask: Question, *, journals: bool) -> bool:
-    """Whether the name is this request's own; those of the journals are the instance's."""
-    return ask.inline is not None and not journals
-
-
-def wait_spec_of(asks: Iterable[Question], timeout: float, *, journals: bool = False) -> WaitSpec:
-    """What the correlation waits for: an answer of any kind from each of them."""
+def wait_spec_of(
+    asks: Iterable[Question], timeout: float, *, fixed_names: bool = False
+) -> WaitSpec:
+    """Return what the correlation waits for: an answer of any kind from each resource."""
     return WaitSpec(
         events=tuple(
             ExpectedEvent(
                 name=ask.name,
                 source=Source.API,
                 label=ask.name,
-                inline=is_inline(ask, journals=journals),
+                inline=ask.inline is not None and not fixed_names,
             )
             for ask in asks
         ),
@@ -184,21 +188,21 @@ _STATES = {
 
 
 def state_of(mark: EventState, document: Any = None) -> CallState:
-    """The state of one resource; `document` is what came for it."""
+    """Return the state of one resource; `document` is its answer."""
     if mark.outcome is Outcome.PENDING:
         return CallState.ACCEPTED if mark.at else CallState.CALLING
     return state_of_outcome(mark.outcome, document)
 
 
 def state_of_outcome(outcome: Outcome, document: Any) -> CallState:
-    """The state that an outcome is told as."""
+    """Return the state that callers see for an outcome."""
     if outcome is Outcome.FAILED and reported_status(document) == CallState.CONNECTION_CLOSED:
         return CallState.CONNECTION_CLOSED
     return _STATES[outcome]
 
 
 def outcome_reported(document: Any) -> Outcome:
-    """What an answer says about itself in its field `status`."""
+    """Return the outcome that an answer reports in its field `status`."""
     match reported_status(document):
         case CallState.REJECTED:
             return Outcome.REJECTED
@@ -211,32 +215,31 @@ def outcome_reported(document: Any) -> Outcome:
 
 
 def reported_status(document: Any) -> str:
-    """The field `status` in upper case, if there is one."""
+    """Return the field `status` in upper case, or nothing."""
     status = document.get("status") if isinstance(document, dict) else None
     return status.upper() if isinstance(status, str) else ""
 
 
 def failure(state: CallState, detail: str) -> bytes:
-    """What is stored for a resource that did not answer."""
+    """Return what is stored for a resource that did not answer."""
     return msgspec.json.encode({"status": state, "detail": detail})
 
 
-def callback_url(public_url: str, ask: str, token: str, *, journals: bool) -> str:
-    """Where a resource sends its answer."""
-    path = "/aggregate/callback" if journals else f"/api/internal/callbacks/{ask}"
-    return f"{public_url}{path}?token={token}"
+def callback_url(public_url: str, spec: GatherSpec, name: str, token: str) -> str:
+    """Return the URL to which a resource sends its answer."""
+    return f"{public_url}{spec.callback_path.replace('{name}', name)}?token={token}"
 
 
 def build_call_batch(
-    asked: GatherSpec,
+    spec: GatherSpec,
     address: Address,
     expires_at: float,
     known: dict[str, Resource],
     urls: Sequence[str],
 ) -> CallBatch:
-    """The calls of a gather; one whose resource was removed meanwhile is left out."""
+    """Make the calls of a gather; a resource that was removed meanwhile is left out."""
     calls: list[GatherCall] = []
-    for ask, url in zip(asked.asks, urls, strict=True):
+    for ask, url in zip(spec.asks, urls, strict=True):
         resource = ask.inline or known.get(ask.name)
         if resource is None:
             continue
@@ -250,20 +253,21 @@ def build_call_batch(
                 name=ask.name,
                 resource=msgspec.structs.replace(resource, **changes),
                 callback_url=url,
-                trace=asked.trace,
+                trace=spec.trace,
                 body=bytes(ask.body),
-                journals=asked.journals,
-                inline=is_inline(ask, journals=asked.journals),
+                ids_in_body=spec.ids_in_body,
+                reads_status=spec.reads_status,
+                inline=ask.inline is not None and not spec.fixed_names,
             )
         )
     if all(call.body for call in calls):
         return CallBatch(tuple(calls))
-    return CallBatch(tuple(calls), bytes(asked.context))
+    return CallBatch(tuple(calls), bytes(spec.context))
 
 
 def call_body(call: GatherCall, context: bytes) -> bytes:
-    """What to send: what came with the request as it is, else what a resource needs to know."""
-    if call.body and not call.journals:
+    """Return the body to send: the one of the request, or one with ids, URL and context."""
+    if call.body and not call.ids_in_body:
         return call.body
     document: dict[str, Any] = {"correlationId": call.address.correlation_id}
     if call.resource.reply is ReplyBy.CALLBACK:

@@ -1,4 +1,4 @@
-"""The journals interface: a thin façade on gathers, in its own words."""
+"""The journals interface: gathers from three fixed resources, in a format of its own."""
 
 from typing import Annotated
 
@@ -22,26 +22,20 @@ from core.shared.errors import ConflictError, ForbiddenError, InvalidError, NotF
 from core.waits.messages import Offer
 from core.waits.spec import Source
 from serve_app.container import Replica
-from serve_app.gathers.gathers import (
-    STREAM_RESPONSES,
-    LastEventId,
-    LastEventIdHeader,
-    gather_blocking,
-    stream_answers,
-)
-from serve_app.gathers.models import (
+from serve_app.gathers.journals_format import FORMAT, journal_result
+from serve_app.gathers.journals_models import (
     JournalCallback,
     JournalsRequest,
     JournalsResult,
     JournalsStarted,
 )
-from serve_app.gathers.rendering import journal_result
+from serve_app.gathers.responses import STREAM_RESPONSES, gather_blocking, stream_answers
 from serve_app.gathers.service import cap_timeout, continue_trace, encode_context
 from serve_app.http.event_replies import EventReply, event_reply_document
 from serve_app.http.json_io import headers_of, json_response, parse, parse_as, read_body
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
-from serve_app.streams.sse import FROM_START
+from serve_app.streams.sse import LastEventId, LastEventIdHeader, cursor_of
 from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large
 
@@ -121,8 +115,8 @@ async def stream_journals(
     """Follow the journals; from the beginning, or after the last id that was seen."""
     if check_id(correlation_id) is None:
         raise NotFoundError("a gather with such an id")
-    given = last_event_id if last_event_id is not None else last_event_id_parameter
-    return await stream_answers(request, correlation_id, FROM_START if given is None else given)
+    cursor = cursor_of(last_event_id, last_event_id_parameter)
+    return await stream_answers(request, correlation_id, cursor)
 
 
 @router.post(
@@ -204,6 +198,10 @@ def _asked(journals_request: JournalsRequest, replica: Replica, trace: str) -> G
         mode=journals_request.mode,
         on_disconnect=journals_request.on_disconnect,
         grace=journals_request.grace_ms / 1000,
-        journals=True,
         trace=trace,
+        callback_path="/aggregate/callback",
+        format=FORMAT,
+        ids_in_body=True,
+        reads_status=True,
+        fixed_names=True,
     )

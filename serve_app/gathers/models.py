@@ -4,7 +4,7 @@ import re
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
 from core.gathers.gather import (
     DEFAULT_GRACE_MS,
@@ -25,9 +25,9 @@ from serve_app.http.fields import Auth
 from serve_app.http.models import WireModel
 
 MAX_RESOURCES = 100
+CALLBACK_PATH = "/api/internal/callbacks/{name}"
 RESOURCE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 _URL = r"^https?://[^\s/?#@]+(/[^\s#]*)?(\?[^\s#]*)?$"
-_DELAY = re.compile(r"-?[0-9]{1,9}")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Set by Muster or by the connection; a resource does not choose them.
 _OURS = frozenset(
@@ -168,48 +168,8 @@ class GatherRequest(WireModel):
             on_disconnect=self.on_disconnect,
             grace=self.grace_ms / 1000,
             trace=trace,
+            callback_path=CALLBACK_PATH,
         )
-
-
-class JournalsRequest(WireModel):
-    """The journals of one patient, from all three resources."""
-
-    patient_id: Annotated[str, Field(min_length=1, max_length=255, examples=["19121212-1212"])]
-    delays: str | list[int] = Field(
-        "", description="Milliseconds for each resource, separated by commas; -1 is refused."
-    )
-    timeout_ms: Timeout | None = None
-    strategy: str = Field("SSE", description="SSE or WAIT_FOR_EVERYONE.", examples=["SSE"])
-    on_disconnect: OnDisconnect = OnDisconnect.CANCEL
-    grace_ms: Grace = DEFAULT_GRACE_MS
-
-    @field_validator("delays", mode="before")
-    @classmethod
-    def _are_numbers(cls, given: Any) -> list[int]:
-        texts = [""]
-        if isinstance(given, str):
-            texts = [part.strip() or "0" for part in given.split(",")]
-        elif isinstance(given, list) and all(type(part) is int for part in given):
-            texts = [str(part) for part in given]
-        if not all(_DELAY.fullmatch(text) for text in texts):
-            raise ValueError("whole numbers of milliseconds, separated by commas or in a list")
-        return [int(text) for text in texts]
-
-    @field_validator("strategy")
-    @classmethod
-    def _is_known(cls, given: str) -> str:
-        if given.upper() not in {"SSE", "WAIT_FOR_EVERYONE"}:
-            raise ValueError("SSE or WAIT_FOR_EVERYONE")
-        return given
-
-    @property
-    def mode(self) -> GatherMode:
-        """How the caller gets the answers."""
-        return GatherMode.STREAM if self.strategy.upper() == "SSE" else GatherMode.WAIT
-
-    def delay(self, index: int) -> int:
-        """What one resource is told; nothing was said about some."""
-        return int(self.delays[index]) if index < len(self.delays) else 0
 
 
 class ResourceView(WireModel):
@@ -276,48 +236,3 @@ class GatherStarted(WireModel):
     expires_at: str
     url: str
     stream_url: str
-
-
-class JournalsStarted(WireModel):
-    """Where to follow the journals (strategy SSE)."""
-
-    respondents: int = Field(description="Resources that had accepted by then.")
-    correlation_id: str
-    timeout_ms: int
-    stream_url: str
-
-
-class JournalResource(WireModel):
-    """How one resource answered."""
-
-    status: CallState
-    delay_ms: int | None = None
-    notes: int
-    detail: str | None = None
-
-
-class JournalsResult(WireModel):
-    """All journals at once (strategy WAIT_FOR_EVERYONE)."""
-
-    patient_id: str
-    correlation_id: str
-    status: str
-    completeness: Completeness
-    respondents: int
-    errors: int
-    received: int
-    notes: list[Any]
-    resources: dict[str, JournalResource]
-
-
-class JournalCallback(WireModel):
-    """What a resource calls back with; fields beyond these are kept as well."""
-
-    model_config = ConfigDict(extra="allow")
-
-    source: ResourceNameText
-    correlation_id: Annotated[str, Field(min_length=1, max_length=255)]
-    patient_id: str | None = None
-    delay_ms: int | None = None
-    status: str | None = None
-    notes: list[Any] | None = None

@@ -1,19 +1,17 @@
-"""Gathers to the documents callers get: in the general words, and in those of the journals."""
+"""Gathers and resources as JSON."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from core.gathers.gather import (
     GatherSpec,
-    GatherSummary,
     Resource,
     state_of,
     state_of_outcome,
     summarize,
 )
 from core.shared.address import Address
-from core.shared.call_outcome import CallState
-from core.shared.json_path import MISSING, document_of, find, json_or_text
+from core.shared.json_path import MISSING, document_of, json_or_text
 from core.shared.timestamps import to_iso
 from core.waits.config import MASK
 from core.waits.state import EventState, Wait, WaitLogEntry
@@ -22,20 +20,16 @@ from serve_app.http.models import Document
 from storage.gathers.resources import RegisteredResource
 
 COMPLETE = "COMPLETE"
-AGGREGATOR = "AGGREGATOR"
 
 
-def _decoded(payload: bytes) -> Any:
+def decoded(payload: bytes) -> Any:
     document = document_of(payload) if payload else None
     return None if document is MISSING else document
 
 
-def _detail(document: Any) -> Document:
+def detail_of(document: Any) -> Document:
     detail = document.get("detail") if isinstance(document, dict) else None
     return {"detail": detail} if isinstance(detail, str) else {}
-
-
-# The general words
 
 
 def gather_document(wait: Wait, asked: GatherSpec, payloads: Mapping[str, bytes]) -> Document:
@@ -68,21 +62,21 @@ def gather_document(wait: Wait, asked: GatherSpec, payloads: Mapping[str, bytes]
 
 def _resource_document(mark: EventState, payload: bytes) -> Document:
     # What was received is passed on as it came; only of what went wrong something is told.
-    said = None if mark.outcome is Outcome.RECEIVED else _decoded(payload)
+    said = None if mark.outcome is Outcome.RECEIVED else decoded(payload)
     document: Document = {"state": state_of(mark, said)}
     if mark.at:
         document["at"] = to_iso(mark.at)
     if mark.outcome is Outcome.RECEIVED:
         document["data"] = json_or_text(payload)
     elif mark.outcome is not Outcome.PENDING:
-        document |= _detail(said)
+        document |= detail_of(said)
     return document
 
 
 def event_document(address: Address, entry: WaitLogEntry) -> Document:
     """One answer, or what came instead of it."""
     outcome = Outcome(entry.kind)
-    said = None if outcome is Outcome.RECEIVED else _decoded(entry.payload)
+    said = None if outcome is Outcome.RECEIVED else decoded(entry.payload)
     document: Document = {
         "source": entry.event,
         "correlationId": address.correlation_id,
@@ -90,7 +84,7 @@ def event_document(address: Address, entry: WaitLogEntry) -> Document:
         "at": to_iso(entry.at),
         "data": json_or_text(entry.payload) if outcome is Outcome.RECEIVED else None,
     }
-    return document if outcome is Outcome.RECEIVED else document | _detail(said)
+    return document if outcome is Outcome.RECEIVED else document | detail_of(said)
 
 
 def summary_document(wait: Wait, context: Any) -> Document:
@@ -113,86 +107,6 @@ def summary_document(wait: Wait, context: Any) -> Document:
 def ending_status(wait: Wait) -> str:
     """COMPLETE however many answered; anything else is somebody's wish."""
     return COMPLETE if wait.status is Status.COMPLETED else wait.status.upper()
-
-
-# The journals' words
-
-
-def patient_of(asked: GatherSpec) -> Any:
-    """Whose journals were asked for."""
-    found = find(document_of(bytes(asked.context)), "patientId")
-    return None if found is MISSING else found
-
-
-def journal_event(address: Address, patient: Any, entry: WaitLogEntry) -> Document:
-    """The callback object; what is unknown is null."""
-    outcome, said = Outcome(entry.kind), _decoded(entry.payload)
-    given = said if isinstance(said, dict) else {}
-    document = _journal_object(address, patient) | {
-        "source": entry.event,
-        "delayMs": given.get("delayMs"),
-        "status": state_of_outcome(outcome, said),
-        "notes": given.get("notes"),
-    }
-    return document if outcome is Outcome.RECEIVED else document | _detail(said)
-
-
-def journal_summary(wait: Wait, patient: Any) -> Document:
-    """The last event, from the aggregator itself."""
-    tally = summarize(wait)
-    return _journal_object(wait.address, patient) | {
-        "source": AGGREGATOR,
-        "status": ending_status(wait),
-        "respondents": tally.respondents,
-        "errors": tally.errors,
-        "received": tally.received,
-        "completeness": tally.completeness,
-    }
-
-
-def _journal_object(address: Address, patient: Any) -> Document:
-    return {
-        "source": None,
-        "patientId": patient,
-        "correlationId": address.correlation_id,
-        "delayMs": None,
-        "status": None,
-        "notes": None,
-        "respondents": None,
-        "errors": None,
-    }
-
-
-def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> Document:
-    """Everything at once: all notes, in the order their resources answered."""
-    tally: GatherSummary = summarize(wait)
-    notes: list[Any] = []
-    resources: Document = {}
-    marks = sorted(zip(wait.spec.names, wait.marks, strict=True), key=lambda at: at[1].seq)
-    for name, mark in marks:
-        said = _decoded(payloads.get(name, b""))
-        given = said if isinstance(said, dict) else {}
-        own = given.get("notes") if mark.outcome is Outcome.RECEIVED else None
-        own = own if isinstance(own, list) else []
-        notes += own
-        state = state_of(mark, said)
-        resources[name] = {"status": state, "delayMs": given.get("delayMs"), "notes": len(own)}
-        if state is not CallState.OK:
-            resources[name] |= _detail(said)
-    return {
-        "patientId": patient,
-        "correlationId": wait.address.correlation_id,
-        "status": ending_status(wait),
-        "completeness": tally.completeness,
-        "respondents": tally.respondents,
-        "errors": tally.errors,
-        "received": tally.received,
-        "notes": notes,
-        "resources": {name: resources[name] for name in wait.spec.names},
-    }
-
-
-# Resources
 
 
 def resource_document(registered: RegisteredResource) -> Document:

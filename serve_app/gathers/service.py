@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
-from urllib.parse import quote
 
 import msgspec
 
@@ -118,8 +117,7 @@ class GatherService:
     ) -> str:
         """Where this resource answers; its token is good for no other."""
         token = await self._tokens[CALLBACK].sign(address, until, name)
-        public_url = self._client.config.public_url
-        return callback_url(public_url, quote(name, safe=""), token, journals=asked.journals)
+        return callback_url(self._client.config.public_url, asked, name, token)
 
     async def find(self, address: Address) -> StoredGather:
         """One gather; raises NotFoundError."""
@@ -150,7 +148,7 @@ class GatherService:
             address=address,
             turn_id=new_turn_id(),
             node_id=NODE,
-            spec=encode_spec(wait_spec_of(asked.asks, timeout, journals=asked.journals)),
+            spec=encode_spec(wait_spec_of(asked.asks, timeout, fixed_names=asked.fixed_names)),
             fresh=True,
             asked=encode_gather_spec(encrypt_gather_spec(asked, address)),
         )

@@ -1,11 +1,12 @@
-"""Server-sent events on the wire."""
+"""Server-sent events: frames, cursors and responses."""
 
 import contextlib
 import re
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from fastapi import Header, Query
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
@@ -13,11 +14,19 @@ MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_FRAME = b": beat\n\n"
 OPENING_FRAME = b"retry: 1000\n\n"
 FROM_START = -1
+LastEventId = Annotated[int | None, Query(alias="lastEventId", ge=0, lt=2**31)]
+LastEventIdHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
+def cursor_of(header: int | None, parameter: int | None) -> int:
+    """Return where a reader goes on; the header goes before the parameter."""
+    given = parameter if header is None else header
+    return FROM_START if given is None else given
+
+
 def frame(kind: str, number: int, document: Any) -> bytes:
-    """One event. Stored JSON may stand on several lines; each gets its own `data:`."""
+    """Make one event. Stored JSON may have several lines; each gets a `data:` of its own."""
     data = msgspec.json.encode(document)
     if b"\n" in data or b"\r" in data:  # rare, and to look costs far less than to replace
         data = _LINE_END.sub(b"\ndata: ", data)
@@ -25,7 +34,7 @@ def frame(kind: str, number: int, document: Any) -> bytes:
 
 
 class EventStream(StreamingResponse):
-    """Closes its generator in any case: a client that vanished must not stay a watcher."""
+    """Closes its generator in any case: a client that vanished must not stay a reader."""
 
     def __init__(self, frames: AsyncGenerator[bytes]) -> None:
         super().__init__(
@@ -36,6 +45,5 @@ class EventStream(StreamingResponse):
         self._frames = frames
 
     async def stream_response(self, send: Send) -> None:
-        """Send all frames."""
         async with contextlib.aclosing(self._frames):
             await super().stream_response(send)

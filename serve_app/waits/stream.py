@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from core.access.permissions import Permission
@@ -14,10 +14,16 @@ from serve_app.container import Replica
 from serve_app.http.json_io import json_response
 from serve_app.http.openapi import describe_responses, describe_stream
 from serve_app.http.permissions import WaitAddress, replica_of, request_slot_of, requires
-from serve_app.streams.formats import WAIT_FORMAT
 from serve_app.streams.hub import is_at_end
-from serve_app.streams.sse import FROM_START, EventStream
+from serve_app.streams.sse import (
+    FROM_START,
+    EventStream,
+    LastEventId,
+    LastEventIdHeader,
+    cursor_of,
+)
 from serve_app.waits.rendering import explanation_document, includes_end, log_documents
+from serve_app.waits.stream_format import WAIT_FORMAT
 from serve_app.waits.wait_models import ExplainView, LogView
 from serve_app.waits.waits import read_wait
 from services.shared.time_slice import offload_if_large
@@ -26,9 +32,7 @@ from storage.waits.waits import size_of
 
 router = APIRouter(tags=["waits"])
 
-LastEventId = Annotated[int | None, Query(alias="lastEventId", ge=0, lt=2**31)]
 After = Annotated[int, Query(ge=FROM_START, lt=2**31)]
-LastEventIdHeader = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, lt=2**31)]
 
 _ENTRY = {"$ref": "#/components/schemas/LogEntry"}
 
@@ -52,8 +56,7 @@ async def stream_wait(
 ) -> Response:
     """Follow a wait live; resumes after the last id that was seen."""
     replica = replica_of(request)
-    given = last_event_id if last_event_id is not None else last_event_id_parameter
-    cursor = FROM_START if given is None else given
+    cursor = cursor_of(last_event_id, last_event_id_parameter)
     wait_row = await read_wait(replica, address)
     if is_at_end(cursor, wait_row.wait):
         return Response(status_code=204)  # what makes a browser stop coming back

@@ -37,7 +37,7 @@ class ShardStore:
         self._options = options
         self._clock = clock
         self._usage = usage or UsageCounter()
-        self._journal = FlushWriter(owner, early_ttl)
+        self._flush_writer = FlushWriter(owner, early_ttl)
         self._writer: Connection | None = None
         self._pool: Pool | None = None
         # Called when the connection to write by is lost.
@@ -72,7 +72,7 @@ class ShardStore:
 
     async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
         """Write changes together; the keys whose row was kept."""
-        kept = await self._using(lambda conn: self._journal.flush(conn, changes))
+        kept = await self._using(lambda conn: self._flush_writer.flush(conn, changes))
         count_changes(self._usage, changes, kept)
         return kept
 
@@ -102,7 +102,7 @@ class ShardStore:
         moves = self._clock.moves
         writer = self._writer = await open_connection(self._options, self._clock.measure)
         writer.add_termination_listener(self._is_lost)
-        self._journal.forget()
+        self._flush_writer.forget()
         if self._pool is not None:
             await self._pool.expire_connections()  # no reader stays with the server before
         if self._clock.moves != moves:
@@ -111,7 +111,7 @@ class ShardStore:
 
     def _is_lost(self, _conn: object) -> None:
         """Believe nothing any more that the server had: the next may have lost or regained it."""
-        self._journal.forget()
+        self._flush_writer.forget()
         self.on_lost()
 
     async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:

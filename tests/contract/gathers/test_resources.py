@@ -124,7 +124,9 @@ def asked(*names: str) -> GatherSpec:
     inline = Resource(url="http://inline.example")
     body = msgspec.Raw(b'{"a":  1.10}')
     asks = [Question(name=name, inline=inline, body=body) for name in names]
-    return GatherSpec(asks=tuple(asks), context=msgspec.Raw(b'{"n": 1}'), journals=True, trace="t")
+    return GatherSpec(
+        asks=tuple(asks), context=msgspec.Raw(b'{"n": 1}'), ids_in_body=True, trace="t"
+    )
 
 
 def begin(where: Address, timeout: float = 10.0) -> Register:

@@ -90,7 +90,7 @@ async def scenes(config: Config) -> AsyncIterator[dict[str, Scene]]:
     structlog.reset_defaults()
 
 
-async def begin(scene: Scene, where: Address, *, journals: bool = False) -> None:
+async def begin(scene: Scene, where: Address, *, ids_in_body: bool = False) -> None:
     """A gather that a replica took and then died over, three seconds ago."""
     inline = Resource(url="http://inline.example", authorization=f"Bearer {MARKER}")
     body = msgspec.Raw(b'{"own":1}')
@@ -98,7 +98,12 @@ async def begin(scene: Scene, where: Address, *, journals: bool = False) -> None
         Question(name=name, inline=inline, body=body) if name == "inline" else Question(name=name)
         for name in NAMES
     ]
-    asked = GatherSpec(asks=tuple(asks), journals=journals, trace="00-1-2-01")
+    asked = GatherSpec(
+        asks=tuple(asks),
+        trace="00-1-2-01",
+        callback_path="/api/internal/callbacks/{name}",
+        ids_in_body=ids_in_body,
+    )
     message = Register(
         address=where,
         turn_id="r",
@@ -137,13 +142,13 @@ async def test_what_nobody_handed_over_is_called_once(
         assert await fresh.look() == []
 
 
-@pytest.mark.parametrize("journals", [False, True])
+@pytest.mark.parametrize("ids_in_body", [False, True])
 async def test_a_call_that_was_found_is_the_call_that_would_have_been_made(
-    config: Config, scenes: dict[str, Scene], journals: bool
+    config: Config, scenes: dict[str, Scene], ids_in_body: bool
 ) -> None:
     where = address()
     scene = scenes[call_pool_name(1, "inline", config)]
-    await begin(scene, where, journals=journals)
+    await begin(scene, where, ids_in_body=ids_in_body)
     (request,) = await scene.look()
     told = json.loads(request.body)
     assert told["own"] == 1
@@ -152,7 +157,7 @@ async def test_a_call_that_was_found_is_the_call_that_would_have_been_made(
     assert request.headers["Authorization"] == f"Bearer {MARKER}"
     assert await find_plain(config.dsn, MARKER) == []
     assert request.headers["traceparent"] == "00-1-2-01"
-    assert ("correlationId" in told) == journals
+    assert ("correlationId" in told) == ids_in_body
 
 
 async def test_a_token_that_was_found_again_is_as_good_as_the_first(

@@ -126,7 +126,7 @@ def test_the_first_answer_of_one_that_calls_back(
 
 
 @pytest.mark.parametrize(
-    ("answer", "journals", "state", "stored"),
+    ("answer", "reads_status", "state", "stored"),
     [
         (HttpResponse(200, b'{"n":  1}', JSON, 0.1), False, CallState.OK, b'{"n":  1}'),
         (HttpResponse(204, b"", "application/octet-stream", 0.1), False, CallState.OK, b"null"),
@@ -155,14 +155,14 @@ def test_the_first_answer_of_one_that_calls_back(
     ],
 )
 def test_the_answer_of_one_that_answers_directly(
-    answer: HttpResponse | HttpFailure, journals: bool, state: CallState, stored: bytes | None
+    answer: HttpResponse | HttpFailure, reads_status: bool, state: CallState, stored: bytes | None
 ) -> None:
-    """A body says how it went in the words of the journals only; elsewhere it is data."""
+    """A body tells its outcome only where that is asked for; elsewhere it is data."""
 
     async def story(scene: CallPoolScenario) -> None:
         world = scene.gather("one", "two")
         scene.script[ONE.url] = (0.5, answer)
-        assert await scene.ask(call(resource=DIRECT, journals=journals)) == [state]
+        assert await scene.ask(call(resource=DIRECT, reads_status=reads_status)) == [state]
         line = world.log["call/one"]
         document = json.loads(line.payload) if line.payload.startswith(b"{") else None
         assert state_of(world.waiting_or_ended.marks[0], document) is state

@@ -186,14 +186,15 @@ def test_a_failure_is_kept_so_that_it_can_be_told_again(state: CallState) -> Non
 
 
 @pytest.mark.parametrize(
-    ("journals", "url"),
+    ("path", "url"),
     [
-        (True, "https://m.example/aggregate/callback?token=t-1"),
-        (False, "https://m.example/api/internal/callbacks/one?token=t-1"),
+        ("/answers", "https://m.example/answers?token=t-1"),
+        ("/answers/{name}", "https://m.example/answers/one?token=t-1"),
     ],
 )
-def test_each_interface_has_its_own_place_for_answers(journals: bool, url: str) -> None:
-    assert callback_url("https://m.example", "one", "t-1", journals=journals) == url
+def test_the_edge_says_where_answers_go(path: str, url: str) -> None:
+    spec = GatherSpec(asks=ASKS, callback_path=path)
+    assert callback_url("https://m.example", spec, "one", "t-1") == url
 
 
 def test_a_registered_resource_is_called_as_it_is_registered() -> None:
@@ -202,7 +203,7 @@ def test_a_registered_resource_is_called_as_it_is_registered() -> None:
     context = errand(asked).context
     assert (one.address, one.expires_at, one.name) == (ADDRESS, START + 10, "one")
     assert (one.resource, two.resource) == (KNOWN["one"], KNOWN["two"])
-    assert (one.callback_url, one.trace, one.journals) == (URLS[0], "00-1-2-01", False)
+    assert (one.callback_url, one.trace, one.ids_in_body) == (URLS[0], "00-1-2-01", False)
     assert one.call_key == (ADDRESS.key, "one")
     assert told(one, context) == {
         "resource": "one",
@@ -230,9 +231,9 @@ def test_a_body_of_its_own_is_sent_to_the_byte() -> None:
     assert call_body(call, b"7") == b'{"a":  1.10}'
 
 
-def test_a_body_of_the_journals_also_says_where_to_answer() -> None:
+def test_a_body_can_also_say_where_to_answer() -> None:
     ask = Question(name="one", body=msgspec.Raw(b'{"patientId":"p","delay":5}'))
-    (call,) = called(GatherSpec(asks=(ask,), journals=True))
+    (call,) = called(GatherSpec(asks=(ask,), ids_in_body=True))
     assert told(call) == {
         "patientId": "p",
         "delay": 5,
@@ -244,7 +245,7 @@ def test_a_body_of_the_journals_also_says_where_to_answer() -> None:
 def test_one_that_answers_directly_is_not_told_where_to_call_back() -> None:
     body = msgspec.Raw(b'{"patientId":"p","delay":5}')
     ask = Question(name="one", path="/direct", reply=ReplyBy.DIRECT, body=body)
-    (call,) = called(GatherSpec(asks=(ask,), journals=True))
+    (call,) = called(GatherSpec(asks=(ask,), ids_in_body=True))
     assert (call.resource.url, call.resource.reply) == (
         "http://one.example/ask/direct",
         ReplyBy.DIRECT,
@@ -285,8 +286,10 @@ def test_a_request_comes_back_from_the_log_as_it_was() -> None:
         mode=GatherMode.WAIT,
         on_disconnect=OnDisconnect.DETACH,
         grace=0.5,
-        journals=True,
         trace="00-1-2-01",
+        callback_path="/answers/{name}",
+        format="own",
+        ids_in_body=True,
     )
     again = decode_gather_spec(encode_gather_spec(asked))
     assert encode_gather_spec(again) == encode_gather_spec(asked)
@@ -327,10 +330,10 @@ def test_what_nobody_is_told_does_not_travel() -> None:
     assert errand(GatherSpec(asks=(*asks, ASKS[0]))).context == b"null"
 
 
-@pytest.mark.parametrize(("journals", "inline"), [(False, True), (True, False)])
-def test_one_that_came_with_the_request_is_known_as_that(journals: bool, inline: bool) -> None:
+@pytest.mark.parametrize(("fixed_names", "inline"), [(False, True), (True, False)])
+def test_one_that_came_with_the_request_is_known_as_that(fixed_names: bool, inline: bool) -> None:
     asks = (Question(name="one", inline=KNOWN["two"]), Question(name="two"))
-    calls = called(GatherSpec(asks=asks, journals=journals))
+    calls = called(GatherSpec(asks=asks, fixed_names=fixed_names))
     assert [call.inline for call in calls] == [inline, False]
 
 

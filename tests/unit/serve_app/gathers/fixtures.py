@@ -29,7 +29,7 @@ _ASKS = tuple(
     for name in NAMES
 )
 GENERAL = GatherSpec(asks=_ASKS, context=msgspec.Raw(b'{"order":  1.10}'))
-JOURNALS = GatherSpec(asks=_ASKS, context=msgspec.Raw(b'{"patientId":"p-1"}'), journals=True)
+JOURNALS = GatherSpec(asks=_ASKS, context=msgspec.Raw(b'{"patientId":"p-1"}'), format="journals")
 
 
 @dataclass

@@ -9,12 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from core.gathers.gather import GatherMode, OnDisconnect, Question, ReplyBy, Resource
-from serve_app.gathers.models import (
-    GatherRequest,
-    JournalCallback,
-    JournalsRequest,
-    ResourceRequest,
-)
+from serve_app.gathers.journals_models import JournalCallback, JournalsRequest
+from serve_app.gathers.models import GatherRequest, ResourceRequest
 from serve_app.http.json_io import parse_as
 from serve_app.http.problems import ProblemError
 
@@ -196,7 +192,7 @@ def test_a_gather_needs_somebody_to_ask_only() -> None:
     asked = wish.to_asked("00-1-2-01")
     assert asked.asks == (Question(name="one"),)
     assert (asked.mode, asked.on_disconnect, asked.grace) == (GatherMode.STREAM, "cancel", 2.0)
-    assert (bytes(asked.context), asked.trace, asked.journals) == (b"{}", "00-1-2-01", False)
+    assert (bytes(asked.context), asked.trace, asked.format) == (b"{}", "00-1-2-01", "")
     assert wish.timeout_ms == 10_000
 
 

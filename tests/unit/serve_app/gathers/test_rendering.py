@@ -9,8 +9,10 @@ import pytest
 from core.gathers.gather import GatherSpec, ReplyBy, Resource
 from core.shared.call_outcome import CallState
 from core.waits.strategy import Outcome
+from serve_app.gathers import journals_format as journals
 from serve_app.gathers import rendering as mapper
-from serve_app.gathers.models import GatherView, JournalsResult, ResourceRequest, ResourceView
+from serve_app.gathers.journals_models import JournalsResult
+from serve_app.gathers.models import GatherView, ResourceRequest, ResourceView
 from serve_app.http.fields import BasicAuth, BearerAuth
 from storage.gathers.resources import RegisteredResource
 from tests.unit.serve_app.gathers.fixtures import ADDRESS, GENERAL, JOURNALS, NAMES, OPENED, Gather
@@ -47,8 +49,8 @@ def shown(gather: Gather) -> dict[str, Any]:
 
 
 def result(gather: Gather) -> dict[str, Any]:
-    patient = mapper.patient_of(gather.asked)
-    return conforms(JournalsResult, mapper.journal_result(gather.state, patient, gather.payloads))
+    patient = journals.patient_of(gather.asked)
+    return conforms(JournalsResult, journals.journal_result(gather.state, patient, gather.payloads))
 
 
 def read(document: Any) -> dict[str, Any]:
@@ -153,7 +155,7 @@ def test_the_summary_counts_and_gives_the_context_back() -> None:
 
 def test_a_journal_event_is_the_callback_object_with_its_unused_fields_null() -> None:
     gather = Gather(JOURNALS).answer(1, NOTES)
-    assert mapper.journal_event(ADDRESS, "p-1", gather.entries[-1]) == {
+    assert journals.journal_event(ADDRESS, "p-1", gather.entries[-1]) == {
         "source": "resource-1",
         "patientId": "p-1",
         "correlationId": "g-1",
@@ -168,7 +170,7 @@ def test_a_journal_event_is_the_callback_object_with_its_unused_fields_null() ->
 @pytest.mark.parametrize("payload", [b"<html>", b"", b"[]", b"null", b"7", b'{"other":1}'])
 def test_an_answer_in_other_words_is_a_journal_event_without_notes(payload: bytes) -> None:
     gather = Gather(JOURNALS).answer(1, payload)
-    document = mapper.journal_event(ADDRESS, "p-1", gather.entries[-1])
+    document = journals.journal_event(ADDRESS, "p-1", gather.entries[-1])
     assert (document["status"], document["notes"], document["delayMs"]) == ("ok", None, None)
 
 
@@ -185,14 +187,14 @@ def test_what_a_resource_says_of_itself_is_told_in_the_same_words(
     payload: bytes, outcome: Outcome, status: str
 ) -> None:
     entry = Gather(JOURNALS).answer(1, payload, outcome).entries[-1]
-    document = mapper.journal_event(ADDRESS, "p-1", entry)
+    document = journals.journal_event(ADDRESS, "p-1", entry)
     assert document["status"] == status
     assert ("detail" in document) == (b"detail" in payload)
 
 
 def test_the_aggregator_sums_up() -> None:
     gather = Gather(JOURNALS).answer(1, NOTES).fail(2, CallState.REJECTED).expire()
-    assert read(mapper.journal_summary(gather.state, "p-1")) == {
+    assert read(journals.journal_summary(gather.state, "p-1")) == {
         "source": "AGGREGATOR",
         "patientId": "p-1",
         "correlationId": "g-1",
@@ -231,8 +233,8 @@ def test_notes_that_are_no_list_or_no_answer_are_none() -> None:
 
 @pytest.mark.parametrize("context", [b"null", b"{}", b"[]", b'{"other":1}'])
 def test_without_a_patient_there_is_none(context: bytes) -> None:
-    asked = GatherSpec(asks=JOURNALS.asks, context=msgspec.Raw(context), journals=True)
-    assert mapper.patient_of(asked) is None
+    asked = GatherSpec(asks=JOURNALS.asks, context=msgspec.Raw(context), format="journals")
+    assert journals.patient_of(asked) is None
 
 
 # Resources.

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from core.waits.strategy import Status
-from serve_app.streams.formats import WAIT_FORMAT, render_wait_frames
 from serve_app.streams.hub import MAX_ABANDON_ATTEMPTS, DisconnectPolicy, StreamFormat
+from serve_app.waits.stream_format import WAIT_FORMAT, render_wait_frames
 from tests.unit.serve_app.container_fixtures import ADDRESS
 from tests.unit.serve_app.streams.hub_fixtures import (
     HEARTBEAT,

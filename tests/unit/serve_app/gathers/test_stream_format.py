@@ -7,7 +7,8 @@ import pytest
 from cli.shell.sse import EventDecoder
 from core.gathers.gather import GatherSpec, Question, decode_gather_spec, encode_gather_spec
 from core.shared.call_outcome import CallState
-from serve_app.streams.formats import gather_format
+from serve_app.gathers import journals_format
+from serve_app.gathers.stream_format import gather_format
 from serve_app.streams.hub import Frame, LogUpdate
 from serve_app.streams.sse import FROM_START
 from tests.unit.serve_app.container_fixtures import numbers
@@ -41,7 +42,7 @@ def test_a_gather_is_told_answer_by_answer_and_then_summed_up(asked: GatherSpec)
         ("callback", "resource-2", "ok"),
         ("rejected", "resource-3", "REJECTED"),
         ("error", "resource-1", "CONNECTION_CLOSED"),
-        ("summary", "AGGREGATOR" if asked.journals else "MUSTER", "COMPLETE"),
+        ("summary", journals_format.AGGREGATOR if asked is JOURNALS else "MUSTER", "COMPLETE"),
     ]
 
 
