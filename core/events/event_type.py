@@ -1,10 +1,12 @@
-"""Event types: their codes, the patterns that match codes, and the life of their versions."""
+"""Event types: their codes, the patterns that match codes, and the lifecycle of versions."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
+
+from core.shared.refusal import CONFLICT, NOT_FOUND, Refusal
 
 SEGMENT = r"[a-z][a-z0-9-]*"
 CODE = rf"^{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT}$"
@@ -19,14 +21,12 @@ _PATTERN_SEGMENT = re.compile(rf"{SEGMENT}|\*")
 
 
 class TypeStatus(StrEnum):
-    """Whether a type is in use."""
-
     CURRENT = "CURRENT"
     ARCHIVED = "ARCHIVED"
 
 
 class VersionStatus(StrEnum):
-    """How far a version is: its schema may change, is in force, or is on its way out."""
+    """The lifecycle of a version: its schema may change, is in force, or is on its way out."""
 
     FINALISING = "FINALISING"
     CURRENT = "CURRENT"
@@ -34,23 +34,19 @@ class VersionStatus(StrEnum):
 
 
 class TypeSource(StrEnum):
-    """Who registered a type."""
-
     CODE = "CODE"
     API = "API"
     UI = "UI"
 
 
 class SchemaType(StrEnum):
-    """The language a schema is written in."""
-
     JSON_SCHEMA = "JSON_SCHEMA"
     XSD = "XSD"
     PROTO = "PROTO"
 
 
 class Validation(StrEnum):
-    """What becomes of an event that its schema does not allow."""
+    """What happens to an event that does not match its schema."""
 
     ENFORCE = "enforce"
     WARN = "warn"
@@ -58,32 +54,42 @@ class Validation(StrEnum):
 
 
 class Admission(StrEnum):
-    """Which types the events may have that come in: any, or those that are registered."""
+    """Which event types are accepted: any, or only registered ones."""
 
     OPEN = "open"
     REGISTERED = "registered"
 
 
-class EventTypeRefusal(StrEnum):
-    """Why a type or a version cannot become what was asked for."""
+class EventTypeRefusal(Refusal):
+    """Why an event type or a version cannot be created, changed or removed."""
 
-    CODE_EXISTS = "code_exists"
-    VERSION_EXISTS = "version_exists"
-    INVALID_STATUS = "invalid_status"
-    CANNOT_DEPRECATE_FINALISING = "cannot_deprecate_finalising"
-    ALREADY_DEPRECATED = "already_deprecated"
-    VERSIONS_NOT_DEPRECATED = "versions_not_deprecated"
-    ALREADY_ARCHIVED = "already_archived"
-    CANNOT_DELETE = "cannot_delete"
-    EVENT_TYPE_NOT_FOUND = "event_type_not_found"
-    VERSION_NOT_FOUND = "version_not_found"
-    TOO_MANY_VERSIONS = "too_many_versions"
-    SCOPE_IS_FIXED = "scope_is_fixed"
-    CHANGED_MEANWHILE = "changed_meanwhile"
+    CODE_EXISTS = CONFLICT, "an event type has this code already"
+    VERSION_EXISTS = CONFLICT, "the event type has this version already"
+    INVALID_STATUS = (
+        CONFLICT,
+        "only a version that is FINALISING can change or become CURRENT, and an event type that is "
+        "ARCHIVED takes no new version",
+    )
+    CANNOT_DEPRECATE_FINALISING = CONFLICT, "a version that never was CURRENT cannot be deprecated"
+    ALREADY_DEPRECATED = CONFLICT, "the version is DEPRECATED already"
+    VERSIONS_NOT_DEPRECATED = (
+        CONFLICT,
+        "the event type has versions that are not DEPRECATED: deprecate them, then archive it",
+    )
+    ALREADY_ARCHIVED = CONFLICT, "the event type is ARCHIVED already"
+    CANNOT_DELETE = CONFLICT, "the event type has versions that were CURRENT: archive it first"
+    EVENT_TYPE_NOT_FOUND = NOT_FOUND, "there is no such event type"
+    VERSION_NOT_FOUND = NOT_FOUND, "the event type has no such version"
+    TOO_MANY_VERSIONS = (
+        CONFLICT,
+        f"an event type has {MAX_VERSIONS} versions at most",
+    )
+    SCOPE_IS_FIXED = CONFLICT, "clientScoped cannot change after an event type is registered"
+    CHANGED_MEANWHILE = CONFLICT, "the event type was changed by another request: try again"
 
 
 class EventTypeCode(NamedTuple):
-    """What happened to what, and where."""
+    """The four segments of a code."""
 
     application: str
     subdomain: str
@@ -95,7 +101,7 @@ class EventTypeCode(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A version of a type's schema. Those of one major follow each other."""
+    """A version of a type's schema."""
 
     major: int
     minor: int
@@ -106,8 +112,6 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventTypeLifecycle:
-    """How a type and its versions stand."""
-
     status: TypeStatus = TypeStatus.CURRENT
     versions: Mapping[Version, VersionStatus] = field(default_factory=dict)
 
@@ -116,14 +120,13 @@ StatusChanges: TypeAlias = Mapping[Version, VersionStatus]
 
 
 def parse_code(text: str) -> EventTypeCode | None:
-    """The segments, or None if it is no code."""
+    """Return the segments of a code, or None if the text is none."""
     if len(text) > CODE_LENGTH or not _CODE.fullmatch(text):
         return None
     return EventTypeCode(*text.split(":"))
 
 
 def parse_version(text: str) -> Version | None:
-    """The two numbers, or None if it is no version."""
     if not _VERSION.fullmatch(text):
         return None
     major, _, minor = text.partition(".")
@@ -131,7 +134,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it is four segments, any of which may be `*`."""
+    """Return True if the text has four segments, any of which may be `*`."""
     segments = text.split(":")
     return (
         len(text) <= CODE_LENGTH
@@ -141,7 +144,7 @@ def is_pattern(text: str) -> bool:
 
 
 def matches(pattern: str, code: str) -> bool:
-    """Whether a pattern stands for this code: `*` is any one segment, never more or less."""
+    """Return True if a pattern matches a code; `*` matches exactly one segment."""
     wanted, given = pattern.split(":"), code.split(":")
     return len(wanted) == len(given) and all(
         want in (ANY, segment) for want, segment in zip(wanted, given, strict=True)
@@ -149,7 +152,7 @@ def matches(pattern: str, code: str) -> bool:
 
 
 def refuse_version(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | None:
-    """Why a type takes no such new version, if it does not."""
+    """Return why a type cannot get this new version."""
     if life.status is TypeStatus.ARCHIVED:
         return EventTypeRefusal.INVALID_STATUS
     if version in life.versions:
@@ -160,7 +163,7 @@ def refuse_version(life: EventTypeLifecycle, version: Version) -> EventTypeRefus
 
 
 def refuse_rewrite(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | None:
-    """Why the schema of a version cannot change, if it cannot."""
+    """Return why the schema of a version cannot change."""
     status = life.versions.get(version)
     if status is None:
         return EventTypeRefusal.VERSION_NOT_FOUND
@@ -168,7 +171,7 @@ def refuse_rewrite(life: EventTypeLifecycle, version: Version) -> EventTypeRefus
 
 
 def finalise(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | StatusChanges:
-    """The version comes into force and takes the place of the one of its major that was."""
+    """Put a version in force and deprecate the current one of the same major."""
     refusal = refuse_rewrite(life, version)
     if refusal is not None:
         return refusal
@@ -181,7 +184,7 @@ def finalise(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | S
 
 
 def deprecate(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | StatusChanges:
-    """The version is on its way out: events may still name it."""
+    """Deprecate a version; events may still name it."""
     status = life.versions.get(version)
     if status is VersionStatus.CURRENT:
         return {version: VersionStatus.DEPRECATED}
@@ -193,7 +196,6 @@ def deprecate(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | 
 
 
 def refuse_archive(life: EventTypeLifecycle) -> EventTypeRefusal | None:
-    """Why a type cannot be archived, if it cannot."""
     if life.status is TypeStatus.ARCHIVED:
         return EventTypeRefusal.ALREADY_ARCHIVED
     if any(status is not VersionStatus.DEPRECATED for status in life.versions.values()):
@@ -202,7 +204,7 @@ def refuse_archive(life: EventTypeLifecycle) -> EventTypeRefusal | None:
 
 
 def refuse_delete(life: EventTypeLifecycle) -> EventTypeRefusal | None:
-    """Why a type cannot be deleted, if it cannot: somebody may have relied on it."""
+    """Return why a type cannot be deleted; it can unless a version was in force."""
     drafts = all(status is VersionStatus.FINALISING for status in life.versions.values())
     if life.status is TypeStatus.ARCHIVED or drafts:
         return None
@@ -210,7 +212,7 @@ def refuse_delete(life: EventTypeLifecycle) -> EventTypeRefusal | None:
 
 
 def versions_to_check(life: EventTypeLifecycle, named: Version | None) -> tuple[Version, ...]:
-    """What an event is held against: what it names, else what is in force, newest first."""
+    """List the versions to check an event against: the named one, or the current ones."""
     if named is not None:
         return (named,) if named in life.versions else ()
     current = [v for v, status in life.versions.items() if status is VersionStatus.CURRENT]
@@ -218,5 +220,5 @@ def versions_to_check(life: EventTypeLifecycle, named: Version | None) -> tuple[
 
 
 def is_binding(validation: Validation, status: VersionStatus | None) -> bool:
-    """Whether an event that does not fit is refused; a draft can only warn."""
+    """Return True if an event that does not match is refused; a draft can only warn."""
     return validation is Validation.ENFORCE and status is not VersionStatus.FINALISING

@@ -3,7 +3,14 @@
 import json
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasPath,
+    BeforeValidator,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from core.events.event_type import (
     CODE,
@@ -18,9 +25,18 @@ from core.events.event_type import (
     VersionStatus,
 )
 from core.shared.media_types import JSON
-from serve_app.http.fields import SCHEMA_ID, TSID, Description, DisplayName
-from serve_app.http.models import WireModel
+from serve_app.http.fields import (
+    SCHEMA_ID,
+    TSID,
+    TYPE_ID,
+    Description,
+    DisplayName,
+    IsoTime,
+    Limit,
+)
+from serve_app.http.models import View, WireModel
 from storage.events.event_types import NewEventType, TypeChange, TypeFilter
+from storage.events.schemas import SchemaFilter
 
 TYPE_NAME = rf"^(?:evt_{TSID}|{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT})$"
 _MIME = r"^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,63}$"
@@ -39,7 +55,7 @@ VersionText = Annotated[str, Field(pattern=VERSION, examples=["1.0"])]
 
 
 def _text_of(schema: Any) -> str:
-    """A schema as text; JSON may come as it is."""
+    """Return the text of a schema; a JSON Schema may be given as JSON."""
     if isinstance(schema, str):
         return schema
     if not isinstance(schema, dict | bool):
@@ -74,23 +90,15 @@ class EventTypeRequest(WireModel):
     )
 
     def to_new(self, event_type_id: str) -> NewEventType:
-        """As it is stored."""
-        return NewEventType(
-            event_type_id=event_type_id,
-            code=EventTypeCode(*self.code.split(":")),
-            name=self.name,
-            description=self.description,
-            source=self.source,
-            client_scoped=self.client_scoped,
-            validation=self.validation,
-        )
+        values = self.model_dump() | {"code": EventTypeCode(*self.code.split(":"))}
+        return NewEventType(event_type_id=event_type_id, **values)
 
 
 class EventTypePatch(WireModel):
-    """What is to change; the rest stays."""
+    """Fields to change; those left out stay as they are."""
 
     name: DisplayName | None = None
-    description: Description | None = Field(None, description="null takes it away.")
+    description: Description | None = Field(None, description="null clears it.")
     validation: Validation | None = None
 
     @model_validator(mode="after")
@@ -100,7 +108,6 @@ class EventTypePatch(WireModel):
         return self
 
     def to_change(self) -> TypeChange:
-        """As it is stored."""
         return TypeChange(
             name=self.name,
             description=self.description,
@@ -117,20 +124,13 @@ class EventTypeQuery(WireModel):
     aggregate: Segment | None = None
     status: TypeStatus | None = None
     source: TypeSource | None = None
-    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    limit: Limit = 100
     cursor: Annotated[str, Field(pattern=CODE, max_length=CODE_LENGTH)] | None = Field(
         None, description="nextCursor of the page before."
     )
 
     def to_filter(self) -> TypeFilter:
-        """As the database is asked."""
-        return TypeFilter(
-            application=self.application,
-            subdomain=self.subdomain,
-            aggregate=self.aggregate,
-            status=self.status,
-            source=self.source,
-        )
+        return TypeFilter(**self.model_dump(exclude={"limit", "cursor"}))
 
 
 class SchemaSource(WireModel):
@@ -181,79 +181,79 @@ class SchemaRequest(WireModel):
         return self
 
 
-class VersionView(WireModel):
+class SchemaQuery(WireModel):
+    """Which schemas a listing shows."""
+
+    schema_type: SchemaType | None = None
+    event_type_id: Annotated[str, Field(pattern=TYPE_ID)] | None = None
+    limit: Limit = 100
+    cursor: Annotated[str, Field(pattern=rf"{SCHEMA_ID}|^$")] = Field(
+        "", description="nextCursor of the page before."
+    )
+
+    def to_filter(self) -> SchemaFilter:
+        return SchemaFilter(schema_type=self.schema_type, event_type_id=self.event_type_id)
+
+
+class VersionView(View):
     """A version of an event type."""
 
-    version: str
+    version: Annotated[str, BeforeValidator(str)]
     status: VersionStatus
     mime_type: str
     schema_type: SchemaType
-    created_at: str
-    updated_at: str
+    created_at: IsoTime
+    updated_at: IsoTime
 
 
 class VersionWithSchema(VersionView):
     """A version with its schema."""
 
     code: str
-    text: str = Field(alias="schema")
+    text: str = Field(serialization_alias="schema")
 
 
-class EventTypeView(WireModel):
+class EventTypeView(View):
     """An event type with its versions, oldest first."""
 
-    id: str
+    id: str = Field(validation_alias="event_type_id")
     code: str
-    application: str
-    subdomain: str
-    aggregate: str
-    event: str
+    application: str = Field(validation_alias=AliasPath("segments", "application"))
+    subdomain: str = Field(validation_alias=AliasPath("segments", "subdomain"))
+    aggregate: str = Field(validation_alias=AliasPath("segments", "aggregate"))
+    event: str = Field(validation_alias=AliasPath("segments", "event"))
     name: str
     description: str | None
     status: TypeStatus
     source: TypeSource
     client_scoped: bool
     validation: Validation
-    spec_versions: list[VersionView]
-    created_at: str
-    updated_at: str
+    spec_versions: list[VersionView] = Field(validation_alias="versions")
+    created_at: IsoTime
+    updated_at: IsoTime
 
 
-class EventTypePage(WireModel):
-    """Event types by code."""
-
-    items: list[EventTypeView]
-    next_cursor: str | None
-
-
-class SegmentList(WireModel):
-    """What a filter offers."""
+class SegmentList(View):
+    """The segments to filter event types by."""
 
     items: list[str]
 
 
-class SchemaView(WireModel):
+class SchemaView(View):
     """A schema without its content."""
 
-    id: str
+    id: str = Field(validation_alias="schema_id")
     name: str
     description: str | None
     mime_type: str
     schema_type: SchemaType
     event_type_id: str | None
     version: str | None
-    created_at: str
-    updated_at: str
+    created_at: IsoTime
+    updated_at: IsoTime
 
 
 class SchemaWithContent(SchemaView):
     """A schema with its content."""
 
     content: str
-
-
-class SchemaPage(WireModel):
-    """Schemas in the order they were made."""
-
-    items: list[SchemaView]
-    next_cursor: str | None

@@ -17,7 +17,7 @@ from core.events.event_type import (
 )
 from serve_app.events.event_type_models import SchemaSource, VersionText
 from serve_app.http.fields import Description, DisplayName
-from serve_app.http.models import WireModel
+from serve_app.http.models import View, WireModel
 from storage.events.event_types import NewEventType
 
 MAX_DECLARED_TYPES = 200
@@ -59,7 +59,6 @@ class DeclaredTypeRequest(WireModel):
         return self
 
     def to_new(self, event_type_id: str) -> NewEventType:
-        """As it is stored if there is none."""
         return NewEventType(
             event_type_id=event_type_id,
             code=EventTypeCode(*self.code.split(":")),
@@ -90,7 +89,7 @@ class EventTypeSyncRequest(WireModel):
         return self
 
 
-class KeptType(WireModel):
+class KeptType(View):
     """A type that is not listed and could not go."""
 
     code: str
@@ -98,7 +97,7 @@ class KeptType(WireModel):
     detail: str
 
 
-class EventTypeSyncView(WireModel):
+class EventTypeSyncView(View):
     """What has become of which event type; the codes of each kind."""
 
     application: str

@@ -1,9 +1,8 @@
-"""Event types: what kinds of events there are, and what each looks like."""
+"""Event types: the kinds of events that there are, and the schemas of each."""
 
 from typing import Annotated, Any
 
-import structlog
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query
 from starlette.responses import Response
 
 from core.access.permissions import Permission
@@ -12,6 +11,7 @@ from core.events.event_type import (
     SEGMENT,
     VERSION,
     EventTypeRefusal,
+    SchemaType,
     deprecate,
     finalise,
     refuse_archive,
@@ -22,7 +22,6 @@ from core.events.event_type import (
 from core.shared.quotas import Quota
 from serve_app.events.event_type_models import (
     TYPE_NAME,
-    EventTypePage,
     EventTypePatch,
     EventTypeQuery,
     EventTypeRequest,
@@ -30,29 +29,24 @@ from serve_app.events.event_type_models import (
     SchemaSource,
     SegmentList,
     VersionRequest,
+    VersionView,
     VersionWithSchema,
 )
-from serve_app.events.event_type_rendering import (
-    SCHEMA_MEDIA_TYPES,
-    event_type_document,
-    event_type_error,
-    version_document,
-)
-from serve_app.events.schema_service import draft_of, new_id, validator_of, version_of
-from serve_app.http.json_io import json_response, parse_as, read_body
-from serve_app.http.openapi import describe_responses, json_body
-from serve_app.http.permissions import caller_of, replica_of, requires
+from serve_app.events.schema_service import draft_of, version_of
+from serve_app.http.openapi import describe_responses
+from serve_app.http.page import Page
+from serve_app.http.router import Context, HttpRouter, refuse, unless_refused
 from storage.events import event_types
 from storage.events.event_types import EventType
 
+READ, WRITE = Permission.EVENT_TYPES_READ, Permission.EVENT_TYPES_WRITE
 MAX_SEGMENTS = 1_000
-
-log = structlog.get_logger("event_types")
-
-router = APIRouter(prefix="/api/event-types", tags=["event types"])
-
-Reads = requires(Permission.EVENT_TYPES_READ)
-Writes = requires(Permission.EVENT_TYPES_WRITE)
+# The media types of schemas themselves.
+SCHEMA_MEDIA_TYPES = {
+    SchemaType.JSON_SCHEMA: "application/schema+json",
+    SchemaType.XSD: "application/xml",
+    SchemaType.PROTO: "text/plain",
+}
 
 TypeName = Annotated[
     str,
@@ -67,276 +61,148 @@ TypeName = Annotated[
 VersionName = Annotated[str, Path(alias="version", pattern=VERSION, examples=["1.0"])]
 SegmentFilter = Annotated[str | None, Query(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH)]
 
+router = HttpRouter("/api/event-types", tag="event types")
 
-@router.post(
-    "",
-    dependencies=[Writes],
-    operation_id="createEventType",
-    status_code=201,
-    responses=describe_responses({201: EventTypeView}, 409),
-    openapi_extra=json_body(EventTypeRequest),
-)
-async def create_event_type(request: Request) -> Response:
+
+@router.post(needs=WRITE, refuses=EventTypeRefusal, status=201)
+async def create_event_type(body: EventTypeRequest, context: Context) -> EventTypeView:
     """Register an event type."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(EventTypeRequest, raw)
-    await replica.count_quotas.check(caller.tenant, Quota.EVENT_TYPES)
-    new = body.to_new(new_id(request, "evt"))
-    if not await replica.database.query_once(event_types.create, caller.tenant, new):
-        raise event_type_error(EventTypeRefusal.CODE_EXISTS)
-    _note(request, "event_type.created", body.code)
-    return await _shown(request, body.code, 201)
+    await context.replica.count_quotas.check(context.tenant, Quota.EVENT_TYPES)
+    if not await context.write(event_types.create, body.to_new(context.new_id("evt"))):
+        refuse(EventTypeRefusal.CODE_EXISTS)
+    return _changed(context, await _read(context, body.code))
 
 
-@router.get(
-    "",
-    dependencies=[Reads],
-    operation_id="listEventTypes",
-    responses=describe_responses({200: EventTypePage}),
-)
-async def list_event_types(request: Request, query: Annotated[EventTypeQuery, Query()]) -> Response:
+@router.get(needs=READ)
+async def list_event_types(
+    query: Annotated[EventTypeQuery, Query()], context: Context
+) -> Page[EventTypeView]:
     """List the tenant's event types by code."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.listings.query(
-        event_types.page, tenant, query.to_filter(), query.cursor or "", query.limit
-    )
-    more = found[-1].code if len(found) == query.limit else None
-    return json_response({"items": [event_type_document(one) for one in found], "nextCursor": more})
+    rows = await context.list(event_types.page, query.to_filter(), query.cursor or "", query.limit)
+    return Page[EventTypeView].of_rows(rows, query.limit, lambda row: row.code)
 
 
-@router.get(
-    "/filters/applications",
-    dependencies=[Reads],
-    operation_id="listApplications",
-    responses=describe_responses({200: SegmentList}),
-)
-async def list_applications(request: Request) -> Response:
+@router.get("/filters/applications", needs=READ)
+async def list_applications(context: Context) -> SegmentList:
     """List the applications that have event types."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.query(event_types.applications, tenant, MAX_SEGMENTS)
-    return json_response({"items": found})
+    return SegmentList(items=await context.read(event_types.applications, MAX_SEGMENTS))
 
 
-@router.get(
-    "/filters/subdomains",
-    dependencies=[Reads],
-    operation_id="listSubdomains",
-    responses=describe_responses({200: SegmentList}),
-)
-async def list_subdomains(request: Request, application: SegmentFilter = None) -> Response:
+@router.get("/filters/subdomains", needs=READ)
+async def list_subdomains(context: Context, application: SegmentFilter = None) -> SegmentList:
     """List the subdomains of an application, or of all."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.query(event_types.subdomains, tenant, application, MAX_SEGMENTS)
-    return json_response({"items": found})
+    return SegmentList(items=await context.read(event_types.subdomains, application, MAX_SEGMENTS))
 
 
-@router.get(
-    "/filters/aggregates",
-    dependencies=[Reads],
-    operation_id="listAggregates",
-    responses=describe_responses({200: SegmentList}),
-)
+@router.get("/filters/aggregates", needs=READ)
 async def list_aggregates(
-    request: Request, application: SegmentFilter = None, subdomain: SegmentFilter = None
-) -> Response:
+    context: Context, application: SegmentFilter = None, subdomain: SegmentFilter = None
+) -> SegmentList:
     """List the aggregates of an application and a subdomain, or of all."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.query(
-        event_types.aggregates, tenant, application, subdomain, MAX_SEGMENTS
-    )
-    return json_response({"items": found})
+    found = await context.read(event_types.aggregates, application, subdomain, MAX_SEGMENTS)
+    return SegmentList(items=found)
 
 
-@router.get(
-    "/{code}",
-    dependencies=[Reads],
-    operation_id="showEventType",
-    responses=describe_responses({200: EventTypeView}, 404),
-)
-async def show_event_type(request: Request, code: TypeName) -> Response:
+@router.get("/{code}", needs=READ, refuses=EventTypeRefusal)
+async def show_event_type(code: TypeName, context: Context) -> EventTypeView:
     """Show one event type with its versions."""
-    return await _shown(request, code)
+    return EventTypeView.of(await _read(context, code))
 
 
-@router.patch(
-    "/{code}",
-    dependencies=[Writes],
-    operation_id="changeEventType",
-    responses=describe_responses({200: EventTypeView}, 404),
-    openapi_extra=json_body(EventTypePatch),
-)
-async def change_event_type(request: Request, code: TypeName) -> Response:
-    """Change how an event type is called, or what becomes of events that do not fit."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(EventTypePatch, raw)
-    if not await replica.database.query(event_types.change, caller.tenant, code, body.to_change()):
-        raise event_type_error(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
-    _note(request, "event_type.changed", code)
-    return await _shown(request, code, forget=True)
+@router.patch("/{code}", needs=WRITE, refuses=(404,))
+async def change_event_type(
+    code: TypeName, body: EventTypePatch, context: Context
+) -> EventTypeView:
+    """Change the name of an event type, or what happens to events that do not match."""
+    if not await context.read(event_types.change, code, body.to_change()):
+        refuse(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
+    return _changed(context, await _read(context, code))
 
 
-@router.delete(
-    "/{code}",
-    dependencies=[Writes],
-    operation_id="dropEventType",
-    status_code=204,
-    responses=describe_responses({}, 404, 409),
-)
-async def drop_event_type(request: Request, code: TypeName) -> Response:
+@router.delete("/{code}", needs=WRITE, refuses=EventTypeRefusal)
+async def drop_event_type(code: TypeName, context: Context) -> None:
     """Remove an event type that is archived, or that never had a version in force."""
-    replica, caller = replica_of(request), caller_of(request)
-    dropped = await replica.database.query_once(
-        event_types.drop, caller.tenant, code, refuse_delete
-    )
-    if isinstance(dropped, EventTypeRefusal):
-        raise event_type_error(dropped)
-    validator_of(request).forget(caller.tenant, dropped)
-    _note(request, "event_type.dropped", dropped)
-    return Response(status_code=204)
+    dropped = await context.write(event_types.drop, code, refuse_delete)
+    context.replica.event_validator.forget(context.tenant, dropped)
 
 
-@router.post(
-    "/{code}/archive",
-    dependencies=[Writes],
-    operation_id="archiveEventType",
-    responses=describe_responses({200: EventTypeView}, 404, 409),
-)
-async def archive_event_type(request: Request, code: TypeName) -> Response:
+@router.post("/{code}/archive", needs=WRITE, refuses=EventTypeRefusal)
+async def archive_event_type(code: TypeName, context: Context) -> EventTypeView:
     """Put an event type out of use: all of its versions are deprecated."""
-    replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.query_once(
-        event_types.archive, caller.tenant, code, refuse_archive
-    )
-    return _settled(request, "event_type.archived", done)
+    return _changed(context, await context.write(event_types.archive, code, refuse_archive))
 
 
-@router.post(
-    "/{code}/schemas",
-    dependencies=[Writes],
-    operation_id="addVersion",
-    status_code=201,
-    responses=describe_responses({201: EventTypeView}, 404, 409),
-    openapi_extra=json_body(VersionRequest),
-)
-async def add_version(request: Request, code: TypeName) -> Response:
+@router.post("/{code}/schemas", needs=WRITE, refuses=EventTypeRefusal, status=201)
+async def add_version(code: TypeName, body: VersionRequest, context: Context) -> EventTypeView:
     """Add a version with its schema; it is FINALISING."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(VersionRequest, raw)
-    await replica.count_quotas.check(caller.tenant, Quota.SCHEMAS)
-    draft = await draft_of(request, version_of(body.version), body)
-    done = await replica.database.query_once(
-        event_types.put_version, caller.tenant, code, draft, refuse_version
-    )
-    return _settled(request, "event_type.version_added", done, 201)
+    await context.replica.count_quotas.check(context.tenant, Quota.SCHEMAS)
+    draft = await draft_of(context, version_of(body.version), body)
+    done = await context.write(event_types.put_version, code, draft, refuse_version)
+    return _changed(context, done)
 
 
-@router.put(
-    "/{code}/schemas/{version}",
-    dependencies=[Writes],
-    operation_id="rewriteVersion",
-    responses=describe_responses({200: EventTypeView}, 404, 409),
-    openapi_extra=json_body(SchemaSource),
-)
-async def rewrite_version(request: Request, code: TypeName, version: VersionName) -> Response:
+@router.put("/{code}/schemas/{version}", needs=WRITE, refuses=EventTypeRefusal)
+async def rewrite_version(
+    code: TypeName, version: VersionName, body: SchemaSource, context: Context
+) -> EventTypeView:
     """Give a version that is FINALISING another schema."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    draft = await draft_of(request, version_of(version), parse_as(SchemaSource, raw))
-    done = await replica.database.query(
-        event_types.put_version, caller.tenant, code, draft, refuse_rewrite
-    )
-    return _settled(request, "event_type.version_rewritten", done)
+    draft = await draft_of(context, version_of(version), body)
+    done = await context.read(event_types.put_version, code, draft, refuse_rewrite)
+    return _changed(context, unless_refused(done))
 
 
-@router.post(
-    "/{code}/schemas/{version}/finalise",
-    dependencies=[Writes],
-    operation_id="finaliseVersion",
-    responses=describe_responses({200: EventTypeView}, 404, 409),
-)
-async def finalise_version(request: Request, code: TypeName, version: VersionName) -> Response:
+@router.post("/{code}/schemas/{version}/finalise", needs=WRITE, refuses=EventTypeRefusal)
+async def finalise_version(code: TypeName, version: VersionName, context: Context) -> EventTypeView:
     """Put a version in force; the one of the same major that was CURRENT becomes DEPRECATED."""
-    replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.query_once(
-        event_types.move_version, caller.tenant, code, version_of(version), finalise
-    )
-    return _settled(request, "event_type.version_finalised", done)
+    done = await context.write(event_types.move_version, code, version_of(version), finalise)
+    return _changed(context, done)
 
 
-@router.post(
-    "/{code}/schemas/{version}/deprecate",
-    dependencies=[Writes],
-    operation_id="deprecateVersion",
-    responses=describe_responses({200: EventTypeView}, 404, 409),
-)
-async def deprecate_version(request: Request, code: TypeName, version: VersionName) -> Response:
-    """Deprecate a version: only events that name it are still held against it."""
-    replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.query_once(
-        event_types.move_version, caller.tenant, code, version_of(version), deprecate
-    )
-    return _settled(request, "event_type.version_deprecated", done)
+@router.post("/{code}/schemas/{version}/deprecate", needs=WRITE, refuses=EventTypeRefusal)
+async def deprecate_version(
+    code: TypeName, version: VersionName, context: Context
+) -> EventTypeView:
+    """Deprecate a version: only events that name it are still checked against it."""
+    done = await context.write(event_types.move_version, code, version_of(version), deprecate)
+    return _changed(context, done)
 
 
 def _with_raw(responses: dict[int | str, Any]) -> dict[int | str, Any]:
-    """The same, or the schema by itself."""
+    """Document that the answer may be the schema itself."""
     responses[200]["content"] = {kind: {"schema": {}} for kind in SCHEMA_MEDIA_TYPES.values()}
     return responses
 
 
 @router.get(
     "/{code}/schemas/{version}",
-    dependencies=[Reads],
-    operation_id="showVersion",
-    responses=_with_raw(describe_responses({200: VersionWithSchema}, 404)),
+    needs=READ,
+    refuses=EventTypeRefusal,
+    responses=_with_raw(describe_responses({200: VersionWithSchema})),
 )
 async def show_version(
-    request: Request,
     code: TypeName,
     version: VersionName,
+    context: Context,
     raw: Annotated[bool, Query(description="The schema alone, as what it is.")] = False,
-) -> Response:
+) -> VersionWithSchema | Response:
     """Show a version with its schema."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.query(event_types.read, tenant, code)
-    if found is None:
-        raise event_type_error(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
-    wanted = version_of(version)
+    found, wanted = await _read(context, code), version_of(version)
     one = next((one for one in found.versions if one.version == wanted), None)
-    text = await replica.database.query(event_types.schema_text, tenant, found.code, wanted)
+    text = await context.read(event_types.schema_text, found.code, wanted)
     if one is None or text is None:
-        raise event_type_error(EventTypeRefusal.VERSION_NOT_FOUND)
+        refuse(EventTypeRefusal.VERSION_NOT_FOUND)
     if raw:
         return Response(text, media_type=SCHEMA_MEDIA_TYPES[one.schema_type])
-    return json_response(version_document(one) | {"code": found.code, "schema": text})
+    values = VersionView.of(one).__dict__
+    return VersionWithSchema.model_construct(**values, code=found.code, text=text)
 
 
-def _settled(
-    request: Request, what: str, done: EventTypeRefusal | EventType, status: int = 200
-) -> Response:
-    """The type after a step, or why there was none."""
-    if isinstance(done, EventTypeRefusal):
-        raise event_type_error(done)
-    validator_of(request).forget(caller_of(request).tenant, done.code)
-    _note(request, what, done.code)
-    return json_response(event_type_document(done), status)
+async def _read(context: Context, name: str) -> EventType:
+    found = await context.read(event_types.read, name)
+    return found or refuse(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
 
 
-async def _shown(
-    request: Request, name: str, status: int = 200, *, forget: bool = False
-) -> Response:
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.query(event_types.read, tenant, name)
-    if found is None:
-        raise event_type_error(EventTypeRefusal.EVENT_TYPE_NOT_FOUND)
-    if forget or status == 201:
-        validator_of(request).forget(tenant, found.code)
-    return json_response(event_type_document(found), status)
-
-
-def _note(request: Request, what: str, code: str) -> None:
-    caller = caller_of(request)
-    log.info(what, tenant=caller.tenant, code=code, by=caller.prefix)
+def _changed(context: Context, row: EventType) -> EventTypeView:
+    """Render a type after a change, and check its next event against what it is now."""
+    context.replica.event_validator.forget(context.tenant, row.code)
+    return EventTypeView.of(row)

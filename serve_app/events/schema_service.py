@@ -1,18 +1,14 @@
-"""Schemas on their way in: looked at before they are kept."""
+"""Schemas of requests: found or read, compiled, and made ready to be stored."""
 
 import asyncio
 from typing import NamedTuple
-
-from starlette.requests import Request
 
 from core.events.event_type import EventTypeRefusal, SchemaType, Version, parse_version
 from core.shared.errors import InvalidError
 from handlers.schemas.interface import CompiledSchema, InvalidSchema
 from serve_app.events.event_type_models import MIME_TYPES, SchemaRequest, SchemaSource
-from serve_app.events.event_type_rendering import event_type_error, stored_form
 from serve_app.events.event_type_sync_models import DeclaredTypeRequest, EventTypeSyncRequest
-from serve_app.http.permissions import caller_of, replica_of
-from services.events.validator import EventValidator
+from serve_app.http.router import Context, refuse
 from storage.events import event_type_sync, event_types, schemas
 from storage.events.event_type_sync import (
     DeclaredType,
@@ -26,53 +22,37 @@ from storage.events.schemas import SchemaDraft
 COMPILE_ALL_SECONDS = 60.0
 
 
-def validator_of(request: Request) -> EventValidator:
-    """What holds events against their types, in the replica that serves this request."""
-    return replica_of(request).event_validator
-
-
-def new_id(request: Request, prefix: str) -> str:
-    """An id for something made now."""
-    return f"{prefix}_{replica_of(request).new_id()}"
-
-
 def version_of(text: str) -> Version:
-    """The version that a text names."""
-    version = parse_version(text)
-    if version is None:
-        raise event_type_error(EventTypeRefusal.VERSION_NOT_FOUND)
-    return version
+    return parse_version(text) or refuse(EventTypeRefusal.VERSION_NOT_FOUND)
 
 
-async def draft_of(request: Request, version: Version, source: SchemaSource) -> VersionDraft:
-    """A version ready to be kept.
+async def draft_of(context: Context, version: Version, source: SchemaSource) -> VersionDraft:
+    """Make a version ready to be stored.
 
     Raises:
-        InvalidError: Its schema cannot be used, or there is none.
+        InvalidError: Its schema cannot be compiled, or does not exist.
     """
-    return await _draft(request, version, await _found(request, source))
+    return await _draft(context, version, await _found(context, source))
 
 
 async def declaration_of(
-    request: Request, application: str, body: EventTypeSyncRequest
+    context: Context, application: str, body: EventTypeSyncRequest
 ) -> EventTypeDeclaration:
-    """What an application declares, ready to be made so; schemas that are kept are not made anew.
+    """Make an application's declaration ready; schemas that did not change are not compiled.
 
     Raises:
-        InvalidError: A type is another application's, or a schema cannot be used.
+        InvalidError: A type is another application's, or a schema cannot be compiled.
     """
     for index, one in enumerate(body.event_types):
         if not one.code.startswith(f"{application}:"):
             raise InvalidError(f"eventTypes[{index}].code", f"a code that begins {application}:")
-    tenant, codes = caller_of(request).tenant, [one.code for one in body.event_types]
-    kept = await replica_of(request).database.query(
-        event_type_sync.read_fingerprints, tenant, codes
-    )
+    codes = [one.code for one in body.event_types]
+    kept = await context.read(event_type_sync.read_fingerprints, codes)
     limit = asyncio.timeout(COMPILE_ALL_SECONDS)
     try:
         async with limit:
             types = [
-                await _declared(request, one, kept, f"eventTypes[{index}]")
+                await _declared(context, one, kept, f"eventTypes[{index}]")
                 for index, one in enumerate(body.event_types)
             ]
     except TimeoutError:
@@ -88,14 +68,14 @@ async def declaration_of(
     )
 
 
-async def schema_draft_of(request: Request, body: SchemaRequest) -> SchemaDraft:
-    """A schema by itself, ready to be kept.
+async def schema_draft_of(context: Context, body: SchemaRequest) -> SchemaDraft:
+    """Make a schema ready to be stored.
 
     Raises:
-        InvalidError: It cannot be used, or says it is for what does not exist.
+        InvalidError: It cannot be compiled, or its event type or version does not exist.
     """
-    event_type_id, version = await _linked(request, body)
-    await _usable(request, body.schema_type, body.content, "content")
+    event_type_id, version = await _linked(context, body)
+    await _usable(context, body.schema_type, body.content, "content")
     return SchemaDraft(
         name=body.name,
         description=body.description,
@@ -117,63 +97,61 @@ class _Found(NamedTuple):
 
 
 async def _declared(
-    request: Request, body: DeclaredTypeRequest, kept: Fingerprints, place: str
+    context: Context, body: DeclaredTypeRequest, kept: Fingerprints, place: str
 ) -> DeclaredType:
     versions = []
     for index, one in enumerate(body.versions):
-        found = await _found(request, one, f"{place}.versions[{index}].")
+        found = await _found(context, one, f"{place}.versions[{index}].")
         version = version_of(one.version)
-        made_of = event_type_sync.fingerprint_of(*found[:3])
-        same = kept.get((body.code, version)) == made_of
-        draft = None if same else await _draft(request, version, found)
+        print_ = event_type_sync.fingerprint_of(*found[:3])
+        same = kept.get((body.code, version)) == print_
+        draft = None if same else await _draft(context, version, found)
         versions.append(
-            DeclaredVersion(version=version, status=one.status, fingerprint=made_of, draft=draft)
+            DeclaredVersion(version=version, status=one.status, fingerprint=print_, draft=draft)
         )
     return DeclaredType(
-        new=body.to_new(new_id(request, "evt")),
+        new=body.to_new(context.new_id("evt")),
         validation=body.validation,
         versions=tuple(versions),
     )
 
 
-async def _found(request: Request, source: SchemaSource, place: str = "") -> _Found:
+async def _found(context: Context, source: SchemaSource, place: str = "") -> _Found:
     if source.schema_id is None:
         mime_type = source.mime_type or MIME_TYPES[source.schema_type]
         return _Found(source.schema_type, mime_type, source.definition, f"{place}schema")
-    tenant = caller_of(request).tenant
-    named = await replica_of(request).database.query(schemas.read, tenant, source.schema_id)
+    named = await context.read(schemas.read, source.schema_id)
     if named is None or named.content is None:
         raise InvalidError(f"{place}schemaId", "a schema that exists")
     return _Found(named.schema_type, named.mime_type, named.content, f"{place}schemaId")
 
 
-async def _draft(request: Request, version: Version, found: _Found) -> VersionDraft:
-    compiled = await _usable(request, found.schema_type, found.text, found.field)
+async def _draft(context: Context, version: Version, found: _Found) -> VersionDraft:
+    compiled = await _usable(context, found.schema_type, found.text, found.field)
     return VersionDraft(
         version=version,
         mime_type=found.mime_type,
         schema_type=found.schema_type,
         schema_text=found.text,
-        compiled=stored_form(compiled, found.text),
+        # Nothing is stored beside the text if the compiled form is the same.
+        compiled=None if compiled.form == found.text.encode() else compiled.form,
         digest=compiled.key,
         weight=compiled.weight,
     )
 
 
-async def _usable(request: Request, kind: SchemaType, text: str, field: str) -> CompiledSchema:
-    tenant = caller_of(request).tenant
-    outcome = await validator_of(request).checks.compile(tenant, kind, text)
+async def _usable(context: Context, kind: SchemaType, text: str, field: str) -> CompiledSchema:
+    outcome = await context.replica.event_validator.checks.compile(context.tenant, kind, text)
     if isinstance(outcome, InvalidSchema):
         raise InvalidError(field, outcome.reason)
     return outcome
 
 
-async def _linked(request: Request, body: SchemaRequest) -> tuple[str | None, str | None]:
-    """The id of the event type that a schema is for, and the version of it."""
+async def _linked(context: Context, body: SchemaRequest) -> tuple[str | None, str | None]:
+    """Return the id of the event type that a schema is for, and its version."""
     if body.event_type_id is None:
         return None, None
-    tenant = caller_of(request).tenant
-    found = await replica_of(request).database.query(event_types.read, tenant, body.event_type_id)
+    found = await context.read(event_types.read, body.event_type_id)
     if found is None:
         raise InvalidError("eventTypeId", "an event type that exists")
     if body.version is None:

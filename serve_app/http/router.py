@@ -150,6 +150,7 @@ class HttpRouter:
         """Add a route.
 
         `refuses` documents the problems that are the route's own: those of a refusal, or statuses.
+        `responses`, of the options for FastAPI, adds what the signature does not say.
         """
         permission = needs or (self._reads if method == "GET" else self._writes)
         if permission is None:
@@ -161,7 +162,8 @@ class HttpRouter:
             answer = signature.return_annotation
             code = status or (204 if answer is None else 200)
             call = _Call(endpoint, signature, code, logs=logs and method != "GET")
-            described = {} if answer in (None, Response) else {code: answer}
+            is_view = isinstance(answer, type) and issubclass(answer, View)
+            described = {code: answer} if is_view else {}
             self._routes.add_api_route(
                 path,
                 call.as_endpoint(),
@@ -169,7 +171,7 @@ class HttpRouter:
                 dependencies=[requires(permission)],
                 operation_id=call.operation,
                 status_code=code,
-                responses=describe_responses(described, *problems),
+                responses=describe_responses(described, *problems) | options.pop("responses", {}),
                 openapi_extra=None if call.body is None else json_body(call.body[1]),
                 **options,
             )
@@ -207,7 +209,7 @@ class _Call:
             answer = await self._endpoint(**arguments)
             if self._event is not None:
                 by = {"tenant": context.tenant, "by": context.caller.prefix}
-                log.info(self._event, **by, **request.path_params, **_code_of(answer))
+                log.info(self._event, **by, **(request.path_params | _code_of(answer)))
             return self._render(answer)
 
         # FastAPI reads this signature: the request, and the parameters that it finds in the URL.

@@ -56,8 +56,11 @@ class EventType:
     versions: tuple[SpecVersion, ...]
 
     @property
+    def segments(self) -> EventTypeCode:
+        return EventTypeCode(*self.code.split(":"))
+
+    @property
     def lifecycle(self) -> EventTypeLifecycle:
-        """How it stands."""
         return EventTypeLifecycle(self.status, {one.version: one.status for one in self.versions})
 
 

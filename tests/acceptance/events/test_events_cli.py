@@ -86,7 +86,9 @@ def test_the_life_of_an_event_type(shop: CliTenant, tmp_path: Path) -> None:
     schema = shop.run("event-types", "show", code, "--schema", "1.0").stdout
     assert schema == file.read_text() + "\n"
     early = shop.refused("event-types", "archive", code)
-    assert early == "An event type is archived when all versions are DEPRECATED."
+    assert early == (
+        "The event type has versions that are not DEPRECATED: deprecate them, then archive it."
+    )
     assert shop.run("event-types", "deprecate", code, "1.0").stdout.endswith("deprecated.\n")
     assert shop.run("event-types", "archive", code).stdout.endswith("is archived.\n")
     file.write_text("message {")
