@@ -1,6 +1,5 @@
-"""Tells pools what people have changed, without anybody waiting for it."""
+"""Tells dispatch pools what operators have changed; no caller waits for it."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -8,60 +7,42 @@ import structlog
 
 from core.dispatch.job import JobKey
 from core.shared.errors import UnavailableError
+from services.shared.group_commit import KeyedGroupCommit
 
-log = structlog.get_logger("pool_bell")
+log = structlog.get_logger("pool_notifier")
 
-# A pool that does not hear it looks by itself, a little later.
+MAX_BATCH = 100_000
+
+# A pool that is not told finds the change by its next scan, a little later.
 AskPool = Callable[..., Awaitable[Any]]
 
 
 class PoolNotifier:
-    """Rings once for all that happens while a pool still looks."""
+    """Tells a pool once of all that changes while it still reads."""
 
     def __init__(self, ask: AskPool) -> None:
         self._ask = ask
-        self._again: set[int] = set()
-        self._ended: dict[int, list[JobKey]] = {}
-        self._notifying: dict[int, asyncio.Task[None]] = {}
+        self._commits: KeyedGroupCommit[int, JobKey | None] = KeyedGroupCommit(
+            self._notify, MAX_BATCH, MAX_BATCH
+        )
 
     def notify(
         self, pools: Iterable[int], ended: Mapping[int, Iterable[JobKey]] | None = None
     ) -> None:
-        """Something changed in these pools; of jobs that ended they are told which."""
-        for pool_no, keys in (ended or {}).items():
-            self._ended.setdefault(pool_no, []).extend(keys)
+        """Have these pools read Postgres, and forget the jobs that ended."""
         for pool_no in pools:
-            if pool_no in self._notifying:
-                self._again.add(pool_no)
-            else:
-                self._notifying[pool_no] = asyncio.create_task(self._notify(pool_no))
+            self._commits.add(pool_no, [None, *(ended or {}).get(pool_no, ())])
 
     async def close(self) -> None:
-        """Ring no more."""
-        tasks = list(self._notifying.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._commits.close()
 
-    async def _notify(self, pool_no: int) -> None:
-        try:
-            while True:
-                self._again.discard(pool_no)
-                await self._send(pool_no)
-                if pool_no not in self._again:
-                    return
-        finally:
-            self._again.discard(pool_no)
-            self._ended.pop(pool_no, None)
-            del self._notifying[pool_no]
-
-    async def _send(self, pool_no: int) -> None:
-        ended = self._ended.pop(pool_no, None)
+    async def _notify(self, pool_no: int, changes: list[JobKey | None]) -> None:
+        ended = [key for key in changes if key is not None]
         try:
             if ended:
                 await self._ask(pool_no, "let_go", ended)
             await self._ask(pool_no, "refresh")
         except UnavailableError:
-            log.warning("pool_bell.away", pool=pool_no)
-        except Exception:  # whatever it was, the pool's next look makes up for it
-            log.exception("pool_bell.failed", pool=pool_no)
+            log.warning("pool_notifier.away", pool=pool_no)
+        except Exception:  # the pool's next scan makes up for it
+            log.exception("pool_notifier.failed", pool=pool_no)

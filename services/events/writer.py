@@ -5,10 +5,7 @@ not more. Whoever puts an event is answered once it is committed.
 """
 
 import asyncio
-import contextlib
-import random
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
@@ -20,11 +17,12 @@ from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey, JobRef
 from core.dispatch.subscription import Subscription
 from core.events.event import Event
-from core.shared.backoff import backoff
 from core.shared.errors import InvalidError, MusterError, OverloadedError, UnavailableError
 from core.shared.tenant_share import SharedLimit
 from services.events.matcher import EventMatcher, SubscriptionLookup
+from services.shared.group_commit import GroupCommit
 from services.shared.progress import WorkProgress
+from services.shared.retry import pause
 from services.shared.split_write import SplitWrite
 from storage.events.events import EventKey, FlushResult, JobPosition
 from storage.postgres.error_class import ErrorClass, error_class
@@ -131,10 +129,14 @@ class EventWriter:
         self._notify_pools = notify_pools
         self._bounds = bounds or EventWriterLimits()
         self._matcher = EventMatcher(subscriptions, wanted, new_id, self._bounds.max_jobs)
-        self._queue: deque[_PutRequest] = deque()
+        self._commit = GroupCommit(
+            self._write,
+            self._bounds.flush_rows,
+            cost=lambda request: (request.rows, request.weight),
+            max_cost=(self._bounds.flush_rows, self._bounds.flush_bytes),
+        )
         self._rows = SharedLimit(self._bounds.pending_rows, whole_if_alone=True)
         self._weight = SharedLimit(self._bounds.pending_bytes, whole_if_alone=True)
-        self._draining: asyncio.Task[None] | None = None
         self.progress = WorkProgress()
         # For as long as somebody waits for an event.
         self._split = SplitWrite(
@@ -168,11 +170,8 @@ class EventWriter:
 
     async def close(self) -> None:
         """Stop; whoever still waits is told."""
-        if self._draining is not None:
-            self._draining.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._draining
-        for request in self._queue:
+        await self._commit.close()
+        for request in self._commit.waiting:
             request.fail(UnavailableError("shutting down"))
         self._store.close()
 
@@ -181,58 +180,35 @@ class EventWriter:
     def _admit(self, request: _PutRequest) -> None:
         bounds, now = self._bounds, time.monotonic()
         has_rows = self._rows.fits(request.tenant, request.rows, now)
-        if self._queue and (
+        if self._commit.waiting and (
             self._rows.taken + request.rows > bounds.pending_rows
             or self._weight.taken + request.weight > bounds.pending_bytes
         ):
             raise OverloadedError("too many events wait to be stored")
         if not (has_rows and self._weight.fits(request.tenant, request.weight, now)):
             raise OverloadedError("too many events of this tenant wait to be stored")
-        self._queue.append(request)
+        self._commit.add(request)
         self._rows.take(request.tenant, request.rows)
         self._weight.take(request.tenant, request.weight)
-        if self._draining is None:
-            self._draining = asyncio.create_task(self._drain())
 
-    async def _drain(self) -> None:
-        requests: list[_PutRequest] = []
+    async def _write(self, requests: list[_PutRequest]) -> None:
+        for request in requests:
+            self._rows.release(request.tenant, request.rows)
+            self._weight.release(request.tenant, request.weight)
+        self.progress.waits()
         try:
-            while self._queue:
-                requests = self._next_flush()
-                self.progress.waits()
-                await self._split.run(requests)
+            await self._split.run(requests)
         except asyncio.CancelledError:
             for request in requests:
                 request.fail(UnavailableError("shutting down"))
             raise
         finally:
-            # Here and not in a callback: a caller that puts again the moment it is answered runs
-            # before any callback would, and would count on a task that has already ended.
-            self._draining = None
-            self.progress.given_up()
-
-    def _next_flush(self) -> list[_PutRequest]:
-        bounds = self._bounds
-        requests: list[_PutRequest] = []
-        rows = weight = 0
-        while self._queue:
-            request = self._queue[0]
-            too_many = rows + request.rows > bounds.flush_rows
-            if requests and (too_many or weight + request.weight > bounds.flush_bytes):
-                break
-            self._queue.popleft()
-            self._rows.release(request.tenant, request.rows)
-            self._weight.release(request.tenant, request.weight)
-            requests.append(request)
-            rows += request.rows
-            weight += request.weight
-        return requests
+            if not self._commit.waiting:
+                self.progress.given_up()
 
     async def _pause(self, attempt: int, error: Exception) -> None:
         log.warning("events.flush_failed", error=type(error).__name__, attempt=attempt)
-        chance = random.random()  # noqa: S311  no secret
-        longest = self._bounds.max_pause
-        await asyncio.sleep(backoff(attempt, base=FIRST_PAUSE, cap=longest, jitter=chance))
+        await pause(attempt, base=FIRST_PAUSE, cap=self._bounds.max_pause)
 
     async def _refuse(self, request: _PutRequest, error: Exception) -> None:
         """An event that Postgres will not take must not hold up the others."""

@@ -322,8 +322,8 @@ class Pools:
         self.pending += keys
 
     async def idle(self) -> None:
-        while self.hand_over._running:
-            await asyncio.gather(*self.hand_over._running.values())
+        while commits := list(self.hand_over._commits._commits.values()):
+            await asyncio.gather(*(commit._running for commit in commits if commit._running))
 
 
 def pointers(count: int, start: int = 0) -> list[JobRef]:
@@ -348,7 +348,7 @@ async def test_jobs_are_handed_to_their_pools_while_more_gather() -> None:
         ("pool-dispatch-2", 1),
     ]
     assert pools.pending == []
-    assert pools.hand_over._waiting == {}
+    assert len(pools.hand_over._commits) == 0
 
 
 @pytest.mark.parametrize("error", [ValueError("no actor"), TimeoutError(), RuntimeError("odd")])
@@ -373,7 +373,7 @@ async def test_no_more_is_remembered_than_is_of_use() -> None:
     pools.gate.clear()
     for _ in range(3):
         pools.hand_over({1: pointers(MAX_WAITING)})
-    assert len(pools.hand_over._waiting[1]) == MAX_WAITING
+    assert len(pools.hand_over._commits._commits[1]) == MAX_WAITING
     pools.gate.set()
     await pools.idle()
     assert {len(jobs) for _, jobs in pools.taken} == {BATCH_SIZE}
@@ -387,4 +387,4 @@ async def test_whoever_stops_does_not_wait_for_a_pool_that_is_away() -> None:
     done, _ = await asyncio.wait({closing}, timeout=5.0)
     assert done
     await asyncio.sleep(0)
-    assert pools.hand_over._running == {}
+    assert len(pools.hand_over._commits) == 0

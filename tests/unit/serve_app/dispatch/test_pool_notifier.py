@@ -26,7 +26,8 @@ class Pools:
 
 
 async def settled(bell: PoolNotifier) -> None:
-    await asyncio.gather(*bell._notifying.values())
+    commits = bell._commits._commits.values()
+    await asyncio.gather(*(commit._running for commit in commits if commit._running))
 
 
 async def test_what_happens_while_a_pool_looks_is_one_more_look() -> None:
@@ -74,4 +75,4 @@ async def test_whoever_closes_it_waits_for_nobody() -> None:
     bell.notify([1])
     await asyncio.sleep(0)
     await bell.close()
-    assert not bell._notifying
+    assert len(bell._commits) == 0
