@@ -34,7 +34,7 @@ class Ack:
 
 
 def make_ack(story: ChaosScenario, step: ScenarioStep, reply: dict[str, Any], at: float) -> Ack:
-    """The line for an answered request."""
+    """Build the log line of an acknowledged request."""
     return Ack(
         at=round(at, 3),
         execution_id=story.execution_id,
@@ -58,7 +58,7 @@ class AckLog:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """A new book; never one over an old one."""
+        """Create a log; refuse to overwrite an existing one."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Each line is handed to the system at once: our own end loses none of them.
         return cls(path, _file=path.open("x", encoding="utf-8", buffering=1))
@@ -84,7 +84,7 @@ class AckLog:
 
 
 def read_ack_log(path: Path) -> list[Ack]:
-    """What a run, perhaps one that was killed, had written down."""
+    """Read the log of a run, which may have been killed."""
     with path.open(encoding="utf-8") as file:
         return list(_acks(file))
 

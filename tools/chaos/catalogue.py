@@ -25,7 +25,7 @@ FAULTS: dict[str, Fault] = {fault.name: fault for fault in _ALL}
 
 
 def find_fault(name: str) -> Fault:
-    """The fault of this name."""
+    """Find a fault by its name; an unknown name is an input error."""
     if name not in FAULTS:
         raise InputError(f"There is no fault '{name}': choose one of {', '.join(FAULTS)}.")
     return FAULTS[name]

@@ -25,7 +25,7 @@ class DatabaseAudit:
     async def read(
         self, correlation_keys: Iterable[CorrelationKey]
     ) -> dict[CorrelationKey, StoredCorrelation]:
-        """What was kept of these correlations."""
+        """Read what Postgres holds of these correlations."""
         addresses = [
             Address(self._tenant, *correlation_key) for correlation_key in correlation_keys
         ]
@@ -48,7 +48,7 @@ class DatabaseAudit:
 
 @asynccontextmanager
 async def open_database_audit(dsn: str, key: str) -> AsyncIterator[DatabaseAudit]:
-    """The rows of the tenant that an API key belongs to."""
+    """Open an audit of the tenant that an API key belongs to."""
     pool = await open_pool(PoolOptions(dsn=dsn, name="chaos", max_size=2))
     try:
         yield DatabaseAudit(pool, await _tenant_of(pool, key))
@@ -91,7 +91,7 @@ def read_origin(payload: bytes) -> dict[str, Any]:
 
 
 def origin_of(data: Any) -> dict[str, Any]:
-    """The same, of data that was read already; what is not ours shows as nobody's."""
+    """Read the origin of parsed data; data that no scenario sent has no valid origin."""
     if not isinstance(data, dict):
         return {"of": f"nobody ({data!r})"}
     return {"of": str(data.get("of")), "id": str(data.get("id"))}

@@ -46,7 +46,7 @@ class CallerStats:
 
 
 def status_and_code(problem: ProblemResponseError) -> str:
-    """An answer by status and code: there may be thousands of them, each with its own words."""
+    """Describe a refusal by status and code, so that thousands of them can be counted."""
     return f"{problem.status} {problem.code}".strip()
 
 

@@ -13,7 +13,7 @@ from tools.chaos.fault import LocalInstance
 
 
 def find_local_instance(url: str | None, key: str | None, data_dir: Path) -> LocalInstance:
-    """The running instance of a data folder, refused if anything points elsewhere."""
+    """Find the running instance of a data folder; refuse one that is not on this machine."""
     try:
         host = running_instance(data_dir)
     except HostError as error:

@@ -34,7 +34,7 @@ class StreamFollower:
         self._readers: set[asyncio.Task[None]] = set()
 
     def offer(self, story: ChaosScenario) -> None:
-        """A wait that was registered; it is followed if its turn has come."""
+        """Follow every n-th registered wait."""
         self._offered += 1
         correlation_key = story.execution_id, story.correlation_id
         if (
@@ -92,7 +92,7 @@ class StreamFollower:
 
 
 def observed_event(event: ServerEvent) -> ObservedEvent:
-    """An event of a stream, as the account reads it."""
+    """Convert an event of a stream for the reconciliation."""
     entry, number = event.data(), int(event.event_id or -1)
     if event.kind == ENDED:
         output = entry.get("output") or {}

@@ -131,7 +131,7 @@ def must_end(promises: Sequence[Ack]) -> bool:
 
 
 def sender_id(event_id: str) -> str:
-    """The id its sender gave an event, without what the product put before it."""
+    """Return the sender's event id, without the prefix that Muster adds."""
     return event_id.rpartition("/")[2]
 
 
@@ -216,7 +216,7 @@ def _check_foreign_data(place: CorrelationKey, line: ObservedEvent) -> Iterator[
 def _check_stream(
     place: CorrelationKey, row: StoredCorrelation, observed: Sequence[ObservedEvent]
 ) -> Iterator[Finding]:
-    """A reader is shown the whole story once: each line, then the end, whatever broke between."""
+    """Check that a reader saw each log line once, in order, and then the end."""
     for number, times in Counter(line.number for line in observed).items():
         if times > 1:
             yield Finding(Violation.TWICE, place, f"the receiver was shown number {number} again")

@@ -48,7 +48,7 @@ class ChaosReport:
         )
 
     def document(self) -> dict[str, Any]:
-        """The same for scripts."""
+        """Return the report as `--json` prints it."""
         result, tally, again = self.result, self.result.stats, self.serving_again
         return {
             "fault": self.fault,
@@ -75,7 +75,7 @@ class ChaosReport:
 
 
 def reconciliation_document(account: Reconciliation) -> dict[str, Any]:
-    """What was counted, for scripts."""
+    """Return the counts as `--json` prints them."""
     return {
         "clean": account.clean,
         "acknowledged": account.acknowledged,
@@ -98,7 +98,7 @@ def reconciliation_view(account: Reconciliation) -> RenderableType:
 
 
 def report_view(report: ChaosReport) -> RenderableType:
-    """The account with all that happened on the way, and the verdict."""
+    """Render the reconciliation, the disruptions and the verdict."""
     result, tally, table = report.result, report.result.stats, _table()
     _count_promises(table, result.account)
     _row(table, "watched live", result.account.watched, "streams, read to their end")

@@ -61,7 +61,7 @@ class ChaosScenario:
         return f"{self.execution_id}:{self.correlation_id}"
 
     def registration(self) -> dict[str, Any]:
-        """The body of its registration."""
+        """Build the body of the registration."""
         return {
             "executionId": self.execution_id,
             "correlationId": self.correlation_id,
@@ -77,7 +77,7 @@ class ChaosScenario:
         }
 
     def payload(self, step: ScenarioStep) -> dict[str, Any]:
-        """What the event carries: whose it is, so that a stranger's wait cannot hide it."""
+        """Build the event's data, which names its scenario so that a mix-up is found."""
         return {"of": self.scoped_id, "id": step.event_id}
 
     def event_request(self, step: ScenarioStep) -> tuple[str, dict[str, str], bytes]:
@@ -102,7 +102,7 @@ _REGISTER = ScenarioStep(RequestChannel.REGISTER)
 
 
 def make_scenario(run: str, seed: int, number: int) -> ChaosScenario:
-    """The story of this number; the same for the same seed."""
+    """Make the scenario of this number; the same seed makes the same scenario."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311
     shape = rng.choices(list(_SHAPES), list(_SHAPES.values()))[0]
     # Some neighbours share their correlation id: only the execution tells them apart.

@@ -27,7 +27,7 @@ class CorrelationSnapshot:
 async def read_snapshots(
     pool: Pool, addresses: Sequence[Address]
 ) -> dict[Address, CorrelationSnapshot]:
-    """What there is of each of these addresses, known or not."""
+    """Read the rows of each of these addresses, whether there are any or not."""
     found = {address: CorrelationSnapshot() for address in addresses}
     for start in range(0, len(addresses), BATCH_SIZE):
         some = {address.key: found[address] for address in addresses[start : start + BATCH_SIZE]}

@@ -60,14 +60,14 @@ class ResponseStats:
         await self.send_all([lambda: self._client.get(wait_path(*ids))])
 
     def event(self, ids: CorrelationIds, name: str, body: bytes) -> Callable[[], Awaitable[Any]]:
-        """A callback, to be sent."""
+        """Prepare a callback."""
         headers = {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1], "X-Event-Id": name}
         return lambda: self._client.post(f"/api/internal/callbacks/{SERVICE}", body, headers)
 
     def named_event(
         self, ids: CorrelationIds, name: str, body: bytes
     ) -> Callable[[], Awaitable[Any]]:
-        """A callback of the service of this name, to be sent."""
+        """Prepare a callback of the service of this name."""
         headers = {"X-Execution-Id": ids[0], "X-Correlation-Id": ids[1], "X-Event-Id": name}
         return lambda: self._client.post(f"/api/internal/callbacks/{name}", body, headers)
 
@@ -122,7 +122,7 @@ async def large_specs(scene: FaultRun, answers: ResponseStats) -> None:
 
 
 async def large_results(scene: FaultRun, answers: ResponseStats) -> None:
-    """A wait for a hundred events of a megabyte, which is then read again and again."""
+    """Register a wait for a hundred events of a megabyte and read it again and again."""
     ids, body = _ids(scene, "result"), b'"%s"' % (b"x" * (_LARGE - 2_000))
     names = [f"part-{number}" for number in range(_EVENTS)]
     await answers.register(
@@ -136,7 +136,7 @@ async def large_results(scene: FaultRun, answers: ResponseStats) -> None:
 def _heavy_fault(
     attack: Callable[[FaultRun, ResponseStats], Awaitable[None]], what: str
 ) -> InjectFault:
-    """A fault that does this, while a bystander looks on."""
+    """Build a fault that runs this attack and measures a bystander meanwhile."""
 
     async def inject(scene: FaultRun) -> None:
         quiet = scene.seconds / 6

@@ -29,7 +29,7 @@ _PROBES_PER_SHARD = 4
 
 
 def kill_fault(*kinds: VictimKind) -> InjectFault:
-    """A fault that kills processes of these kinds."""
+    """Build a fault that kills processes of these kinds."""
 
     async def inject(scene: FaultRun) -> None:
         wanted = frozenset(kinds)

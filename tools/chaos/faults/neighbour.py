@@ -1,7 +1,7 @@
-"""Another tenant takes all it can get: what do the others feel?
+"""Fault: another tenant takes all it can get of each shared resource.
 
-For each shared thing the same caller is timed alone, beside the noisy tenant, and alone again, so
-that a slow minute of the machine hits both.
+For each resource the same caller is timed alone, beside the noisy tenant, and alone again, so
+that a slow minute of the machine affects both.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ async def compare_tenants(client: Client, noise: Noise, seconds: float) -> Neigh
 
 
 async def create_tenant_key(dsn: str) -> str:
-    """The admin key of a tenant that nobody has used."""
+    """Create a tenant and return its admin key."""
     pool = await open_pool(PoolOptions(dsn=dsn, name="chaos", max_size=1))
     try:
         key = keys.NewKey(
@@ -131,7 +131,7 @@ async def create_tenant_key(dsn: str) -> str:
 
 
 async def neighbour(scene: FaultRun) -> None:
-    """One shared thing after another."""
+    """Use up one shared resource after another."""
     key = await create_tenant_key(scene.local.dsn)
     for number, kind in enumerate(NoiseKind):
         scene.progress = number / len(NoiseKind)

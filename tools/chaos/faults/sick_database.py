@@ -34,7 +34,7 @@ _END_OTHERS = (
 def _database_fault(
     spell: Callable[[Path], AbstractAsyncContextManager[None]], what: str
 ) -> InjectFault:
-    """A fault that does this to the database for `seconds`."""
+    """Build a fault that does this to the database for `seconds`."""
 
     async def inject(scene: FaultRun) -> None:
         probes = _PROBES_PER_SHARD * max(1, await count_shards(scene.client))

@@ -61,7 +61,7 @@ class Victim:
 
 
 def victim_kind(title: str) -> VictimKind | None:
-    """What a process of this title does; None leaves it alone."""
+    """Classify a process by its title; None means that no fault may kill it."""
     return next((kind for begin, kind in _TITLES.items() if title.startswith(begin)), None)
 
 
