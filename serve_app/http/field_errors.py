@@ -51,6 +51,7 @@ _PATTERNS = {
     "^sch_": "the id of a schema: sch_ and 13 characters",
     "^whsec_": "a secret: whsec_ and base64",
     "^[^\\x00-\\x1f": "text without control characters",
+    r"^[\w.:-]+$": "letters, digits and the characters . : - _",
     "^[A-Za-z0-9!#$&^_.+-]{1,63}/": "a media type such as application/json",
 }
 _WITHOUT_VALUE = frozenset({"missing", "extra_forbidden", "value_error", "assertion_error"})

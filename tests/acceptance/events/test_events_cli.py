@@ -33,7 +33,7 @@ def test_from_a_type_to_a_signed_delivery(shop: CliTenant, tmp_path: Path) -> No
     assert is_verified(delivery, secret)
 
     wrong = shop.refused("events", "send", TYPE, "-d", '{"order": "many"}')
-    assert wrong.startswith(f"Data is not what {TYPE} 1.0 says: data.order: ")
+    assert wrong.startswith(f"Data does not match the schema of {TYPE} 1.0: data.order: ")
     assert wrong.count("data.order") == 1
     first = shop.read("events", "send", TYPE, "-d", '{"order": 18}', "--dedup", "o18")
     again = shop.run("events", "send", TYPE, "-d", '{"order": 18}', "--dedup", "o18").stdout

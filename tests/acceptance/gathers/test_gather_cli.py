@@ -100,7 +100,7 @@ def test_a_gather_streams_to_the_terminal(
     again = lines_of(product.cli("gather", "stream", started["id"], "--json"))
     assert again == [*answers, summary]
     too_late = refused(product.cli("gather", "cancel", started["id"], check=False))
-    assert "has ended as completed" in too_late
+    assert "has already ended as completed" in too_late
 
     calls = [call for call in resources.calls if call.body["correlationId"] == started["id"]]
     assert {call.source for call in calls} == set(clinic)

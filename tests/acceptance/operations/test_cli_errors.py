@@ -66,7 +66,7 @@ def test_a_wait_that_is_registered_otherwise_or_has_ended_is_told(product: Produ
     product.callback(ids.document)
     product.event(ids.document)
     ended = product.cli("wait", "cancel", *ids, check=False)
-    assert refused(ended) == "The wait has ended as completed already."
+    assert refused(ended) == "The wait has already ended as completed."
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_timeout_that_is_no_number_is_422(product: Product, timeout: bytes) ->
         ({"events": [THREE[0], THREE[0]]}, "different names"),
         ({"events": [{"name": "api_response"}]}, "apiCall"),
         ({"events": [{"name": "a", "service": "s", "topic": "t"}]}, "not both"),
-        ({"events": [{"name": "two words"}]}, "pattern"),
+        ({"events": [{"name": "two words"}]}, "letters, digits"),
         ({"events": [{"name": f"e{i}"} for i in range(101)]}, "100"),
         ({"apiCall": {}}, "url"),
         ({"apiCall": CALL | {"method": "BREW"}}, "method"),
