@@ -10,7 +10,7 @@ import typer
 from cli.shell import formats as fmt
 from cli.shell.client import Document
 from cli.shell.context import CommandContext, out, print_json, subcommand
-from cli.shell.errors import CommandError, InputError
+from cli.shell.errors import InputError
 from cli.shell.lazy import command_group
 from cli.shell.options import request_fields
 from cli.shell.output import Columns, pairs, table
@@ -138,11 +138,8 @@ class ApiResource:
 
 def page_items(page: Document) -> Sequence[Document]:
     """Return the items of one page of a listing."""
-    for name in ("items", "pools", "subscriptions"):
-        if name in page:
-            items: Sequence[Document] = page[name]
-            return items
-    raise CommandError("The server answered with something that is not a listing.")
+    items: Sequence[Document] = page["items"]
+    return items
 
 
 def print_page(page: Document, shown: Columns, nothing: str, shell: CommandContext) -> None:

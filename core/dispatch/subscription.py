@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
 
-from core.dispatch.job import Mode
+from core.dispatch.job import ANCHOR, Mode
 from core.events.event_type import ANY, CODE_LENGTH, is_pattern, parse_code
 from core.shared.refusal import CONFLICT, NOT_FOUND, Refusal
 
@@ -120,6 +120,11 @@ class Subscription:
     failing_since: float | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
+
+    @property
+    def is_anchors(self) -> bool:
+        """Return whether it takes every tenant's events."""
+        return self.tenant == ANCHOR
 
 
 # What a delivery comes out of. All the rest is for people.

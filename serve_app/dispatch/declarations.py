@@ -2,97 +2,71 @@
 
 from typing import Annotated
 
-import structlog
-from fastapi import APIRouter, Path, Request
-from starlette.responses import Response
+from fastapi import Path
 
 from core.access.permissions import Permission
 from core.events.event_type import CODE_LENGTH, SEGMENT
 from core.shared.quotas import Quota
-from serve_app.dispatch.subscription_models import PoolSyncRequest, SubscriptionSyncRequest
-from serve_app.dispatch.subscription_rendering import declaration_error, sync_document
+from serve_app.dispatch.declaration_models import (
+    PoolSyncRequest,
+    SubscriptionSyncRequest,
+    SyncView,
+)
 from serve_app.dispatch.subscription_service import SubscriptionService
-from serve_app.dispatch.subscription_views import SyncView
-from serve_app.http.json_io import json_response, parse_as, read_body
-from serve_app.http.openapi import describe_responses, json_body
-from serve_app.http.permissions import caller_of, replica_of, requires
+from serve_app.http.problems import ProblemError, problem_of_refusal
+from serve_app.http.router import Context, HttpRouter
 from services.dispatch import declarations
 from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
 from storage.dispatch.pools import NewPool
 
-log = structlog.get_logger("declarations")
-
-router = APIRouter(prefix="/api/applications")
-
 Application = Annotated[
     str, Path(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH, examples=["shop"])
 ]
+router = HttpRouter("/api/applications", refuses=(409,))
 
 
 @router.post(
     "/{application}/subscriptions/sync",
-    dependencies=[requires(Permission.SUBSCRIPTIONS_WRITE)],
-    operation_id="syncSubscriptions",
+    needs=Permission.SUBSCRIPTIONS_WRITE,
     tags=["subscriptions"],
-    responses=describe_responses({200: SyncView}, 409),
-    openapi_extra=json_body(SubscriptionSyncRequest),
 )
-async def sync_subscriptions(request: Request, application: Application) -> Response:
+async def sync_subscriptions(
+    application: Application, body: SubscriptionSyncRequest, context: Context
+) -> SyncView:
     """Make an application's subscriptions what it declares: all of it, or nothing changes."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(SubscriptionSyncRequest, raw)
-    wanted = await SubscriptionService(replica, tenant).declared(body.subscriptions)
+    wanted = await SubscriptionService(context.replica, context.tenant).declared(body.subscriptions)
     codes = [one.code for one in wanted]
-    await replica.count_quotas.check_declared(tenant, Quota.SUBSCRIPTIONS, codes)
-    declaration = DeclarationOptions(
-        application=application, remove=body.remove_unlisted, is_dry_run=body.dry_run
+    await context.replica.count_quotas.check_declared(context.tenant, Quota.SUBSCRIPTIONS, codes)
+    options = body.to_options(application)
+    done = await context.replica.database.query_once(
+        declarations.sync_subscriptions, context.tenant, options, wanted
     )
-    done = await replica.database.query_once(
-        declarations.sync_subscriptions, tenant, declaration, wanted
-    )
-    return _settled(request, "subscriptions.synced", declaration, done)
+    return _view(context, options, done)
 
 
 @router.post(
-    "/{application}/dispatch-pools/sync",
-    dependencies=[requires(Permission.DISPATCH_WRITE)],
-    operation_id="syncDispatchPools",
-    tags=["dispatch pools"],
-    responses=describe_responses({200: SyncView}, 409),
-    openapi_extra=json_body(PoolSyncRequest),
+    "/{application}/dispatch-pools/sync", needs=Permission.DISPATCH_WRITE, tags=["dispatch pools"]
 )
-async def sync_pools(request: Request, application: Application) -> Response:
+async def sync_dispatch_pools(
+    application: Application, body: PoolSyncRequest, context: Context
+) -> SyncView:
     """Make an application's dispatch pools what it declares: all of it, or nothing changes."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(PoolSyncRequest, raw)
-    declaration = DeclarationOptions(
-        application=application, remove=body.remove_unlisted, is_dry_run=body.dry_run
+    options = body.to_options(application)
+    wanted = [NewPool(pool_id=context.new_id("dpl"), **one.model_dump()) for one in body.pools]
+    limit = context.replica.options.pool_limit
+    done = await context.replica.database.query_once(
+        declarations.sync_pools, context.tenant, options, wanted, limit
     )
-    wanted = [NewPool(pool_id=f"dpl_{replica.new_id()}", **one.model_dump()) for one in body.pools]
-    max_pools = replica.options.pool_limit
-    done = await replica.database.query_once(
-        declarations.sync_pools, tenant, declaration, wanted, max_pools
-    )
-    return _settled(request, "dispatch_pools.synced", declaration, done)
+    return _view(context, options, done)
 
 
-def _settled(
-    request: Request, what: str, declaration: DeclarationOptions, done: SyncResult | SyncRefusal
-) -> Response:
+def _view(
+    context: Context, options: DeclarationOptions, done: SyncResult | SyncRefusal
+) -> SyncView:
     if isinstance(done, SyncRefusal):
-        raise declaration_error(done)
-    if not declaration.is_dry_run:
-        caller = caller_of(request)
-        replica_of(request).subscription_cache.clear()
-        log.info(
-            what,
-            tenant=caller.tenant,
-            application=declaration.application,
-            created=len(done.created),
-            updated=len(done.updated),
-            removed=len(done.removed),
-            by=caller.prefix,
-        )
-    return json_response(sync_document(declaration, done))
+        detail = f"{done.code}: {done.refusal.sentence}; nothing was changed"
+        raise ProblemError(problem_of_refusal(done.refusal, detail))
+    if not options.is_dry_run:
+        context.replica.subscription_cache.clear()
+    fields = {"application": options.application, "dry_run": options.is_dry_run}
+    return SyncView.of({name: getattr(done, name) for name in done.__slots__} | fields)

@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from core.dispatch.signature import parse_secret
-from serve_app.http.models import WireModel
+from core.dispatch.signature import format_secret, parse_secret
+from serve_app.http.fields import IsoTime, OptionalIsoTime
+from serve_app.http.models import View, WireModel
 
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 DEFAULT_OVERLAP_SECONDS = 86_400
@@ -34,16 +35,19 @@ class RotateRequest(WireModel):
     secret: SecretText | None = Field(None, description="Default: a new one.")
 
 
-class LiveSecret(WireModel):
+ShownSecret = Annotated[str, BeforeValidator(format_secret)]
+
+
+class LiveSecret(View):
     """A secret that signs."""
 
-    secret: str
-    created_at: str
-    expires_at: str | None
+    secret: ShownSecret
+    created_at: IsoTime
+    expires_at: OptionalIsoTime
 
 
-class SecretView(WireModel):
+class SecretView(View):
     """The newest secret, and all that sign at present, newest first."""
 
-    secret: str
+    secret: ShownSecret
     secrets: list[LiveSecret]

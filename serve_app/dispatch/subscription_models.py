@@ -26,15 +26,26 @@ from core.dispatch.subscription import (
 from core.events.event_type import CODE_LENGTH
 from handlers.filters.cel import MAX_FILTER_CHARS
 from serve_app.dispatch.job_models import DeliveryHeaders, Pair, TargetUrl
-from serve_app.dispatch.pool_models import POOL_NAME, PoolRequest
+from serve_app.dispatch.pool_models import POOL_NAME
 from serve_app.dispatch.secret_models import SecretText
-from serve_app.http.fields import TSID, TYPE_ID, Auth, Code, Description, DisplayName, is_printable
-from serve_app.http.models import WireModel
+from serve_app.http.fields import (
+    TSID,
+    TYPE_ID,
+    Auth,
+    Code,
+    Description,
+    DisplayName,
+    IsoTime,
+    Limit,
+    MaskedAuth,
+    MaskedHeaders,
+    OptionalIsoTime,
+    is_printable,
+)
+from serve_app.http.models import Patch, View, WireModel
 
 SUBSCRIPTION_ID = rf"^sub_{TSID}$"
 SUBSCRIPTION_NAME = rf"^(?:sub_{TSID}|[a-z][a-z0-9-]{{1,99}})$"
-MAX_DECLARED_SUBSCRIPTIONS = 200
-MAX_DECLARED_POOLS = 100
 _YEAR = 366 * 86_400
 
 
@@ -147,20 +158,22 @@ class SubscriptionRequest(SubscriptionFields):
 
 
 class SubscriptionReplacement(SubscriptionFields):
-    """All of a subscription anew; headers and auth, which are never shown, stay if left out."""
+    """All of a subscription; headers and auth, which are never shown, stay if left out."""
 
-    code: Code | None = Field(None, description="Stays as it is.")
+    code: Code | None = Field(None, description="Cannot change.")
     status: SubscriptionStatus | None = Field(None, description="Left out: stays.")
 
 
-class SubscriptionPatch(WireModel):
-    """What is to change; the rest stays."""
+class SubscriptionPatch(Patch):
+    """Fields to change; the others stay as they are."""
+
+    CLEARABLE = frozenset({"description", "queue", "filter", "auth"})
 
     name: DisplayName | None = None
-    description: Description | None = Field(None, description="null takes it away.")
+    description: Description | None = Field(None, description="null clears it.")
     event_types: Bindings | None = None
     target: TargetUrl | None = None
-    queue: Queue | None = Field(None, description="null takes it away.")
+    queue: Queue | None = Field(None, description="null clears it.")
     dispatch_pool_id: PoolName | None = None
     mode: Mode | None = None
     timeout_seconds: Timeout | None = None
@@ -169,26 +182,12 @@ class SubscriptionPatch(WireModel):
     max_retries: Attempts | None = None
     sequence: SequenceNumber | None = None
     data_only: bool | None = None
-    filter: Expression | None = Field(None, description="null takes it away.")
+    filter: Expression | None = Field(None, description="null clears it.")
     headers: DeliveryHeaders | None = Field(None, description="All of them anew.")
-    auth: Auth | None = Field(None, description="null takes it away.")
+    auth: Auth | None = Field(None, description="null clears it.")
     signature: Signature | None = None
     custom_config: CustomConfig | None = None
     status: SubscriptionStatus | None = None
-
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not self.model_fields_set:
-            raise ValueError("at least one field")
-        return self
-
-    @model_validator(mode="after")
-    def _takes_away_what_can_go(self) -> Self:
-        can_go = {"description", "queue", "filter", "auth"}
-        empty = [n for n in self.model_fields_set - can_go if getattr(self, n) is None]
-        if empty:
-            raise ValueError(f"{min(empty)} cannot be null")
-        return self
 
     def values(self) -> dict[str, Any]:
         """What is given, as the core calls and keeps it."""
@@ -210,49 +209,6 @@ def config_of(pairs: Sequence[Pair]) -> tuple[ConfigEntry, ...]:
     return tuple(ConfigEntry(pair.key, pair.value) for pair in pairs)
 
 
-class DeclaredSubscription(SubscriptionFields):
-    """A subscription as an application declares it."""
-
-    code: Code
-
-
-class SubscriptionSyncRequest(WireModel):
-    """All subscriptions of an application."""
-
-    subscriptions: Annotated[
-        list[DeclaredSubscription], Field(max_length=MAX_DECLARED_SUBSCRIPTIONS)
-    ]
-    remove_unlisted: bool = Field(
-        False, description="Remove those that were declared before and are not listed."
-    )
-    dry_run: bool = Field(False, description="Say what would happen, and change nothing.")
-
-    @model_validator(mode="after")
-    def _names_each_once(self) -> Self:
-        codes = [one.code for one in self.subscriptions]
-        if len(set(codes)) < len(codes):
-            raise ValueError("each code once")
-        return self
-
-
-class PoolSyncRequest(WireModel):
-    """All dispatch pools of an application."""
-
-    pools: Annotated[list[PoolRequest], Field(max_length=MAX_DECLARED_POOLS)]
-    remove_unlisted: bool = Field(
-        False,
-        description="Archive those that were declared before and are not listed, unless in use.",
-    )
-    dry_run: bool = Field(False, description="Say what would happen, and change nothing.")
-
-    @model_validator(mode="after")
-    def _names_each_once(self) -> Self:
-        codes = [one.code for one in self.pools]
-        if len(set(codes)) < len(codes):
-            raise ValueError("each code once")
-        return self
-
-
 class SubscriptionQuery(WireModel):
     """Which subscriptions a listing shows."""
 
@@ -270,7 +226,52 @@ class SubscriptionQuery(WireModel):
     event_type: Annotated[str, Field(min_length=1, max_length=CODE_LENGTH)] | None = Field(
         None, description="Those that take events of this type, in whatever version."
     )
-    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    limit: Limit = 100
     cursor: Annotated[str, Field(pattern=CODE, max_length=MAX_CODE_LENGTH)] | None = Field(
         None, description="nextCursor of the page before."
     )
+
+
+class BindingView(View):
+    """Which events."""
+
+    event_type_code: str = Field(validation_alias="pattern")
+    event_type_id: str | None
+    spec_version: str | None
+
+
+class SubscriptionView(View):
+    """A subscription, without its secrets."""
+
+    id: str = Field(validation_alias="subscription_id")
+    code: str
+    name: str
+    description: str | None
+    anchor_level: bool = Field(
+        validation_alias="is_anchors", description="Whether it takes every tenant's events."
+    )
+    event_types: list[BindingView] = Field(validation_alias="bindings")
+    target: str
+    queue: str | None
+    dispatch_pool_id: str = Field(validation_alias="pool_id")
+    dispatch_pool_code: str = Field(validation_alias="pool_code")
+    mode: Mode
+    timeout_seconds: int
+    max_age_seconds: int
+    delay_seconds: int
+    max_retries: int
+    sequence: int
+    data_only: bool
+    filter: str | None
+    headers: MaskedHeaders = Field(description="Their values are not shown.")
+    auth: MaskedAuth
+    signature: Signature
+    custom_config: list[Pair]
+    source: SubscriptionSource
+    application: str | None
+    status: SubscriptionStatus
+    status_reason: str | None
+    failing_since: OptionalIsoTime
+    version: int = Field(description="Raised with each change that deliveries feel.")
+    created_at: IsoTime
+    updated_at: IsoTime

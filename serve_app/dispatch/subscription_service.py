@@ -11,9 +11,9 @@ from core.shared.errors import InvalidError
 from handlers.filters.cel import InvalidFilter, compile_filter
 from handlers.http.target_check import check_target, origin_of
 from serve_app.container import Replica
+from serve_app.dispatch.declaration_models import DeclaredSubscription
 from serve_app.dispatch.subscription_models import (
     BindingRequest,
-    DeclaredSubscription,
     SubscriptionFields,
     SubscriptionPatch,
     SubscriptionReplacement,

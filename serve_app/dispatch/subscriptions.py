@@ -1,16 +1,14 @@
-"""Subscriptions: who wants which events, and where they are brought."""
+"""Subscriptions over HTTP."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Concatenate, ParamSpec
 
-import structlog
-from fastapi import APIRouter, Path, Query, Request
-from starlette.responses import Response
+from fastapi import Path, Query
 
 from core.access.permissions import Permission
 from core.dispatch.job import ANCHOR
 from core.dispatch.subscription import Subscription, SubscriptionRefusal, candidate_patterns
 from core.shared.quotas import Quota
-from serve_app.container import Replica
 from serve_app.dispatch import job_service
 from serve_app.dispatch.subscription_models import (
     SUBSCRIPTION_NAME,
@@ -18,25 +16,18 @@ from serve_app.dispatch.subscription_models import (
     SubscriptionQuery,
     SubscriptionReplacement,
     SubscriptionRequest,
+    SubscriptionView,
 )
-from serve_app.dispatch.subscription_rendering import refusal_error, subscription_document
 from serve_app.dispatch.subscription_service import SubscriptionService, secret_or_new
-from serve_app.dispatch.subscription_views import SubscriptionPage, SubscriptionView
-from serve_app.http.json_io import json_response, parse_as, read_body
-from serve_app.http.openapi import describe_responses, json_body
-from serve_app.http.permissions import caller_of, replica_of, requires
+from serve_app.http.page import CountedPage
+from serve_app.http.router import Context, HttpRouter, refuse, unless_refused
 from storage.dispatch import subscriptions
 from storage.dispatch.subscriptions import SubscriptionFilter
+from storage.postgres.pool import Pool
 
-log = structlog.get_logger("subscriptions")
-
+P = ParamSpec("P")
 PREFIX = "/api/subscriptions"
-router = APIRouter(prefix=PREFIX, tags=["subscriptions"])
-
-Reads = requires(Permission.SUBSCRIPTIONS_READ)
-Writes = requires(Permission.SUBSCRIPTIONS_WRITE)
-
-SubscriptionName = Annotated[
+NamedSubscription = Annotated[
     str,
     Path(
         alias="id",
@@ -46,163 +37,105 @@ SubscriptionName = Annotated[
     ),
 ]
 
-
-@router.post(
-    "",
-    dependencies=[Writes],
-    operation_id="createSubscription",
-    status_code=201,
-    responses=describe_responses({201: SubscriptionView}, 409),
-    openapi_extra=json_body(SubscriptionRequest),
+router = HttpRouter(
+    PREFIX,
+    tag="subscriptions",
+    reads=Permission.SUBSCRIPTIONS_READ,
+    writes=Permission.SUBSCRIPTIONS_WRITE,
+    refuses=SubscriptionRefusal,
 )
-async def create_subscription(request: Request) -> Response:
-    """Subscribe: from now on, events of these types are brought to this address."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(SubscriptionRequest, raw)
-    await replica.count_quotas.check(caller.tenant, Quota.SUBSCRIPTIONS)
-    new = await SubscriptionService(replica, caller.tenant).new(body)
-    done = await replica.database.query_once(subscriptions.create, new, secret_or_new(body.secret))
-    return _settled(request, "subscription.created", done, 201)
 
 
-@router.get(
-    "",
-    dependencies=[Reads],
-    operation_id="listSubscriptions",
-    responses=describe_responses({200: SubscriptionPage}),
-)
+@router.post(status=201)
+async def create_subscription(body: SubscriptionRequest, context: Context) -> SubscriptionView:
+    """Create a subscription: from now on, events of these types are delivered to its target."""
+    await context.replica.count_quotas.check(context.tenant, Quota.SUBSCRIPTIONS)
+    new = await SubscriptionService(context.replica, context.tenant).new(body)
+    secret = secret_or_new(body.secret)
+    made = await context.replica.database.query_once(subscriptions.create, new, secret)
+    return _view(context, unless_refused(made))
+
+
+@router.get()
 async def list_subscriptions(
-    request: Request, query: Annotated[SubscriptionQuery, Query()]
-) -> Response:
+    query: Annotated[SubscriptionQuery, Query()], context: Context
+) -> CountedPage[SubscriptionView]:
     """List the tenant's subscriptions by code, without their secrets."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    if query.anchor_level not in (None, tenant == ANCHOR):
-        return json_response({"subscriptions": [], "total": 0, "nextCursor": None})
-    chosen = await _filter_of(replica, tenant, query)
-    found = await replica.listings.query(
-        subscriptions.page, tenant, chosen, query.cursor or "", query.limit
-    )
-    document = {
-        "subscriptions": [subscription_document(one) for one in found],
-        "total": await replica.listings.query(subscriptions.count, tenant, chosen),
-        "nextCursor": found[-1].code if len(found) == query.limit else None,
-    }
-    return json_response(document)
+    page = CountedPage[SubscriptionView]
+    if query.anchor_level not in (None, context.tenant == ANCHOR):
+        return page.of({"items": [], "next_cursor": None, "total": 0})
+    wanted = await _filter_of(query, context)
+    rows = await context.list(subscriptions.page, wanted, query.cursor or "", query.limit)
+    total = await context.list(subscriptions.count, wanted)
+    return page.of_rows(rows, query.limit, lambda row: row.code, total=total)
 
 
-async def _filter_of(replica: Replica, tenant: int, query: SubscriptionQuery) -> SubscriptionFilter:
+async def _filter_of(query: SubscriptionQuery, context: Context) -> SubscriptionFilter:
     named = [name for name in (query.dispatch_pool_id, query.pool) if name is not None]
-    pools = await job_service.find_pool_numbers(replica, tenant, named)
     return SubscriptionFilter(
         status=query.status,
         source=query.source,
-        pool_nos=pools,
+        pool_nos=await job_service.find_pool_numbers(context.replica, context.tenant, named),
         patterns=None if query.event_type is None else candidate_patterns(query.event_type),
     )
 
 
-@router.get(
-    "/{id}",
-    dependencies=[Reads],
-    operation_id="showSubscription",
-    responses=describe_responses({200: SubscriptionView}, 404),
-)
-async def show_subscription(request: Request, name: SubscriptionName) -> Response:
+@router.get("/{id}")
+async def show_subscription(name: NamedSubscription, context: Context) -> SubscriptionView:
     """Show one subscription, without its secrets."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.database.query(subscriptions.read, tenant, name)
-    if found is None:
-        raise refusal_error(SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND)
-    return json_response(subscription_document(found))
+    row = await context.read(subscriptions.read, name)
+    return SubscriptionView.of(row or refuse(SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND))
 
 
-@router.put(
-    "/{id}",
-    dependencies=[Writes],
-    operation_id="replaceSubscription",
-    responses=describe_responses({200: SubscriptionView}, 404, 409),
-    openapi_extra=json_body(SubscriptionReplacement),
-)
-async def replace_subscription(request: Request, name: SubscriptionName) -> Response:
-    """Make a subscription anew; headers and auth stay if they are left out."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(SubscriptionReplacement, raw)
-    edit = await SubscriptionService(replica, caller.tenant).replacement(body)
-    done = await replica.database.query_once(subscriptions.change, caller.tenant, name, edit)
-    return _settled(request, "subscription.replaced", done)
+@router.put("/{id}")
+async def replace_subscription(
+    name: NamedSubscription, body: SubscriptionReplacement, context: Context
+) -> SubscriptionView:
+    """Replace all of a subscription; headers and auth that are left out stay."""
+    edit = await SubscriptionService(context.replica, context.tenant).replacement(body)
+    return await _change(context, subscriptions.change, name, edit)
 
 
-@router.patch(
-    "/{id}",
-    dependencies=[Writes],
-    operation_id="changeSubscription",
-    responses=describe_responses({200: SubscriptionView}, 404, 409),
-    openapi_extra=json_body(SubscriptionPatch),
-)
-async def change_subscription(request: Request, name: SubscriptionName) -> Response:
-    """Change some of a subscription; the rest stays."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    body = parse_as(SubscriptionPatch, raw)
-    edit = await SubscriptionService(replica, caller.tenant).change(body)
-    done = await replica.database.query_once(subscriptions.change, caller.tenant, name, edit)
-    return _settled(request, "subscription.changed", done)
+@router.patch("/{id}")
+async def change_subscription(
+    name: NamedSubscription, body: SubscriptionPatch, context: Context
+) -> SubscriptionView:
+    """Change some fields of a subscription; the others stay as they are."""
+    edit = await SubscriptionService(context.replica, context.tenant).change(body)
+    return await _change(context, subscriptions.change, name, edit)
 
 
-@router.delete(
-    "/{id}",
-    dependencies=[Writes],
-    operation_id="dropSubscription",
-    status_code=204,
-    responses=describe_responses({}, 404),
-)
-async def drop_subscription(request: Request, name: SubscriptionName) -> Response:
-    """Remove a subscription with its secrets; what is on its way to it fails."""
-    replica, caller = replica_of(request), caller_of(request)
-    code = await replica.database.query_once(subscriptions.drop, caller.tenant, name)
+@router.delete("/{id}", refuses=(404,))
+async def drop_subscription(name: NamedSubscription, context: Context) -> None:
+    """Delete a subscription with its secrets; deliveries under way fail."""
+    code = await context.write(subscriptions.drop, name)
+    context.replica.subscription_cache.clear()
     if code is None:
-        raise refusal_error(SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND)
-    replica.subscription_cache.clear()
-    log.info("subscription.dropped", tenant=caller.tenant, code=code, by=caller.prefix)
-    return Response(status_code=204)
+        refuse(SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND)
 
 
-@router.post(
-    "/{id}/pause",
-    dependencies=[Writes],
-    operation_id="pauseSubscription",
-    responses=describe_responses({200: SubscriptionView}, 404),
-)
-async def pause_subscription(request: Request, name: SubscriptionName) -> Response:
-    """Take no more events; what is on its way goes on."""
-    replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.query_once(subscriptions.pause, caller.tenant, name)
-    return _settled(request, "subscription.paused", done)
+@router.post("/{id}/pause", refuses=(404,))
+async def pause_subscription(name: NamedSubscription, context: Context) -> SubscriptionView:
+    """Take no more events; deliveries under way go on."""
+    return await _change(context, subscriptions.pause, name)
 
 
-@router.post(
-    "/{id}/resume",
-    dependencies=[Writes],
-    operation_id="resumeSubscription",
-    responses=describe_responses({200: SubscriptionView}, 404, 409),
-)
-async def resume_subscription(request: Request, name: SubscriptionName) -> Response:
-    """Take events again, from now on; failures of before are forgotten."""
-    replica, caller = replica_of(request), caller_of(request)
-    done = await replica.database.query_once(subscriptions.resume, caller.tenant, name)
-    return _settled(request, "subscription.resumed", done)
+@router.post("/{id}/resume")
+async def resume_subscription(name: NamedSubscription, context: Context) -> SubscriptionView:
+    """Take events again, from now on; earlier failures are forgotten."""
+    return await _change(context, subscriptions.resume, name)
 
 
-def _settled(
-    request: Request, what: str, done: SubscriptionRefusal | Subscription, status: int = 200
-) -> Response:
-    """The subscription after a step, or why there was none."""
-    if isinstance(done, SubscriptionRefusal):
-        raise refusal_error(done)
-    caller = caller_of(request)
-    # Others hear of it in a moment; whoever asked for it may send an event before that.
-    replica_of(request).subscription_cache.clear()
-    log.info(what, tenant=caller.tenant, code=done.code, by=caller.prefix)
-    return json_response(subscription_document(done), status)
+async def _change(
+    context: Context,
+    query: Callable[Concatenate[Pool, int, P], Awaitable[SubscriptionRefusal | Subscription]],
+    *args: P.args,
+    **kw: P.kwargs,
+) -> SubscriptionView:
+    return _view(context, await context.write(query, *args, **kw))
+
+
+def _view(context: Context, row: Subscription) -> SubscriptionView:
+    # Other replicas are notified in a moment; the caller may send an event before that.
+    context.replica.subscription_cache.clear()
+    return SubscriptionView.of(row)

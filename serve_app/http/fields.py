@@ -1,6 +1,7 @@
 """Field types that the request models and views of several domains share."""
 
 import base64
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -43,6 +44,11 @@ def optional(description: str | None = None) -> Any:
     return Field(None, description=description, exclude_if=lambda value: value is None)
 
 
+OptionalIsoTime = Annotated[
+    str | None, BeforeValidator(lambda at: None if at is None else to_iso(at))
+]
+
+
 class BearerAuth(WireModel):
     """A token to show."""
 
@@ -70,10 +76,16 @@ class BasicAuth(WireModel):
 Auth = Annotated[BearerAuth | BasicAuth, Field(discriminator="type")]
 
 
-def _mask_values(headers: dict[str, str]) -> dict[str, str]:
+def _mask_values(headers: Mapping[str, str]) -> dict[str, str]:
     return dict.fromkeys(headers, MASK)
 
 
+def _mask_auth(auth: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if auth is None else {"type": auth["type"], "secret": MASK}
+
+
+MaskedAuth = Annotated[dict[str, Any] | None, BeforeValidator(_mask_auth)]
+"""Credentials in a view: their type only."""
 MaskedHeaders = Annotated[dict[str, str], BeforeValidator(_mask_values)]
 """Headers in a view: their names, and MASK for each value."""
 

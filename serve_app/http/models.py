@@ -55,12 +55,10 @@ class WireModel(BaseModel):
 class View(WireModel):
     """A document that answers a request, made from a row by the names of its attributes."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     @classmethod
     def of(cls, row: object) -> Self:
         """Render a row."""
-        return cls.model_validate(row)
+        return cls.model_validate(row, from_attributes=True)
 
 
 class Patch(WireModel):

@@ -9,7 +9,7 @@ something are logged. For hot paths see raw_route.py.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
@@ -102,13 +102,13 @@ class HttpRouter:
         self,
         prefix: str,
         *,
-        tag: str,
+        tag: str | None = None,
         reads: Permission | None = None,
         writes: Permission | None = None,
         refuses: type[Refusal] | tuple[int, ...] = (),
     ) -> None:
         """Take what holds for routes that name no permission and no refusals of their own."""
-        self._routes = APIRouter(prefix=prefix, tags=[tag])
+        self._routes = APIRouter(prefix=prefix, tags=[] if tag is None else [tag])
         self._reads, self._writes, self._refuses = reads, writes, refuses
 
     @property
@@ -136,7 +136,7 @@ class HttpRouter:
         """Add a route that removes; see `route`."""
         return self.route("DELETE", path, **options)
 
-    def route(
+    def route(  # noqa: PLR0913  each is a keyword of a declaration
         self,
         method: str,
         path: str,
@@ -144,6 +144,7 @@ class HttpRouter:
         needs: Permission | None = None,
         refuses: type[Refusal] | tuple[int, ...] | None = None,
         status: int | None = None,
+        headers: Mapping[str, str] | None = None,
         logs: bool = True,
         **options: Any,
     ) -> Callable[[Endpoint], Endpoint]:
@@ -161,7 +162,7 @@ class HttpRouter:
             signature = inspect.signature(endpoint)
             answer = signature.return_annotation
             code = status or (204 if answer is None else 200)
-            call = _Call(endpoint, signature, code, logs=logs and method != "GET")
+            call = _Call(endpoint, signature, code, headers, logs=logs and method != "GET")
             is_view = isinstance(answer, type) and issubclass(answer, View)
             described = {code: answer} if is_view else {}
             self._routes.add_api_route(
@@ -184,11 +185,18 @@ class _Call:
     """Calls one endpoint: reads its body, renders its answer, logs what it changed."""
 
     def __init__(
-        self, endpoint: Callable[..., Any], signature: inspect.Signature, status: int, *, logs: bool
+        self,
+        endpoint: Callable[..., Any],
+        signature: inspect.Signature,
+        status: int,
+        headers: Mapping[str, str] | None,
+        *,
+        logs: bool,
     ) -> None:
         self._endpoint = endpoint
         self._parameters = list(signature.parameters.values())
         self._status = status
+        self._headers = headers
         self.operation = to_camel(endpoint.__name__)
         verb, _, noun = endpoint.__name__.partition("_")
         self._event = f"{noun}.{verb}" if logs else None
@@ -226,7 +234,10 @@ class _Call:
             return answer
         if answer is None:
             return Response(status_code=self._status)
-        return JsonResponse(answer.model_dump_json(by_alias=True).encode(), self._status)
+        response = JsonResponse(answer.model_dump_json(by_alias=True).encode(), self._status)
+        if self._headers:
+            response.headers.update(self._headers)
+        return response
 
 
 def _body_of(parameters: Iterable[inspect.Parameter]) -> tuple[str, type[BaseModel]] | None:

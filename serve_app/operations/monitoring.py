@@ -12,10 +12,10 @@ from core.dispatch.pool import PoolRefusal
 from core.shared.errors import NotFoundError
 from core.shared.tsid import PATTERN
 from serve_app.dispatch.status import PoolSnapshot
-from serve_app.dispatch.subscription_rendering import refusal_error
 from serve_app.http.json_io import json_response, parse_as, read_body
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires
+from serve_app.http.router import refuse
 from serve_app.limits.middleware import SLASH
 from serve_app.operations import monitoring_service
 from serve_app.operations.monitoring_models import (
@@ -162,7 +162,7 @@ async def change_pool(request: Request, code: PoolCode) -> Response:
 
     done = await replica.database.query(pools.change, caller.tenant, code, edit)
     if isinstance(done, PoolRefusal):
-        raise refusal_error(done)
+        refuse(done)
     replica.pool_notifier.notify([done.pool_no])
     log.info("pool.terms", tenant=caller.tenant, pool=done.pool_no, by=caller.prefix)
     snapshots = await replica.dispatch.pools(caller.tenant, done.pool_id)

@@ -189,7 +189,7 @@ def test_warnings_are_seen_and_targets_tried_again(shop: CliTenant) -> None:
 def belongings(shop: CliTenant) -> list[list[str]]:
     """The codes of subscriptions, event types and pools."""
     found = (
-        shop.read("subscriptions", "list")["subscriptions"],
+        shop.read("subscriptions", "list")["items"],
         shop.read("event-types", "list")["items"],
         shop.read("pools", "list", "--status", "active")["items"],
     )

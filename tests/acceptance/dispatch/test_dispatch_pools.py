@@ -65,7 +65,7 @@ def test_a_pool_that_is_needed_stays(product: Product, pool: dict[str, Any]) -> 
     made = product.http.post(SUBSCRIPTIONS, json=body).json()
     assert (made["dispatchPoolId"], made["dispatchPoolCode"]) == (pool["id"], pool["code"])
     found = product.http.get(SUBSCRIPTIONS, params={"pool": pool["code"]}).json()
-    assert [one["code"] for one in found["subscriptions"]] == [made["code"]]
+    assert [one["code"] for one in found["items"]] == [made["code"]]
     path = f"{POOLS}/{pool['id']}"
     assert_problem(product.http.delete(path), 409, "pool_in_use")
     product.http.post(f"{SUBSCRIPTIONS}/{made['code']}/pause")

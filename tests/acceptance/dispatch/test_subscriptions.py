@@ -250,8 +250,8 @@ def test_subscriptions_are_found_by_what_they_are(product: Product, stranger: Pr
 
     def codes(**params: Any) -> list[str]:
         page = stranger.http.get(SUBSCRIPTIONS, params=params).json()
-        assert page["total"] >= len(page["subscriptions"])
-        return [each["code"] for each in page["subscriptions"]]
+        assert page["total"] >= len(page["items"])
+        return [each["code"] for each in page["items"]]
 
     assert {one["code"], two["code"]} <= set(codes(limit=500))
     assert two["code"] in codes(status="PAUSED", limit=500)
@@ -264,9 +264,9 @@ def test_subscriptions_are_found_by_what_they_are(product: Product, stranger: Pr
     assert codes(anchorLevel="true") == []
     assert one["code"] in codes(anchorLevel="false", limit=500)
     page = stranger.http.get(SUBSCRIPTIONS, params={"limit": 1}).json()
-    assert page["nextCursor"] == page["subscriptions"][0]["code"]
+    assert page["nextCursor"] == page["items"][0]["code"]
     rest = codes(cursor=page["nextCursor"], limit=500)
-    assert page["subscriptions"][0]["code"] not in rest
+    assert page["items"][0]["code"] not in rest
     assert_problem(product.http.get(SUBSCRIPTIONS, params={"clientId": "a"}), 422, "invalid")
 
 

@@ -106,7 +106,7 @@ def test_a_subscription_is_created_and_its_secret_alone_on_standard_output(
 
 
 def test_subscriptions_are_listed_and_shown(muster: FakeMuster) -> None:
-    page = {"subscriptions": [SUBSCRIPTION], "total": 2, "nextCursor": "billing"}
+    page = {"items": [SUBSCRIPTION], "total": 2, "nextCursor": "billing"}
     muster.answers[f"GET {SUBSCRIPTIONS}"] = page
     words = ("--status", "paused", "--type", "a:b:c:d", "--pool", "slow")
     listed = muster.run("subscriptions", "list", *words).stdout
@@ -122,7 +122,7 @@ def test_subscriptions_are_listed_and_shown(muster: FakeMuster) -> None:
     shown = muster.run("subscriptions", "show", "billing").stdout
     for text in ("it failed for 5 days", "data.total > 9", "X-A: •••", "bearer", "1d"):
         assert text in shown
-    muster.answers[f"GET {SUBSCRIPTIONS}"] = {"subscriptions": [], "nextCursor": None}
+    muster.answers[f"GET {SUBSCRIPTIONS}"] = {"items": [], "nextCursor": None}
     assert muster.run("subscriptions", "list").stdout == "No subscriptions.\n"
 
 

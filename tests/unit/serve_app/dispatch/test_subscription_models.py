@@ -4,69 +4,55 @@ import pytest
 
 from core.dispatch.pool import PoolRefusal
 from core.dispatch.subscription import SubscriptionRefusal
+from serve_app.dispatch.declaration_models import SyncView
 from serve_app.dispatch.secret_models import RotateRequest, SecretView
-from serve_app.dispatch.subscription_models import SubscriptionPatch
-from serve_app.dispatch.subscription_rendering import (
-    declaration_error,
-    refusal_error,
-    secret_document,
-    subscription_document,
-    sync_document,
-)
-from serve_app.dispatch.subscription_views import SubscriptionView, SyncView
+from serve_app.dispatch.subscription_models import SubscriptionPatch, SubscriptionView
 from serve_app.http.json_io import parse_as
-from serve_app.http.problems import ProblemError
-from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
+from serve_app.http.problems import ProblemError, problem_of_refusal
+from services.dispatch.declarations import SyncRefusal
 from storage.dispatch.webhook_secrets import WebhookSecret
 from tests.support.subscriptions import subscription
 
 
 @pytest.mark.parametrize("refusal", [*SubscriptionRefusal, *PoolRefusal])
 def test_every_refusal_is_explained(refusal: SubscriptionRefusal | PoolRefusal) -> None:
-    problem = refusal_error(refusal).problem
+    problem = problem_of_refusal(refusal)
     assert problem.code == refusal.code
     assert problem.status in {403, 404, 409}
     assert len(problem.detail) > 20
-    told = declaration_error(SyncRefusal("orders", refusal)).problem
-    assert told.detail.startswith("orders: ")
 
 
 def test_of_two_with_one_name_each_is_explained_as_what_it_is() -> None:
-    assert "subscription" in refusal_error(SubscriptionRefusal.CODE_EXISTS).problem.detail
-    assert "pool" in refusal_error(PoolRefusal.CODE_EXISTS).problem.detail
+    assert "subscription" in SubscriptionRefusal.CODE_EXISTS.sentence
+    assert "pool" in PoolRefusal.CODE_EXISTS.sentence
 
 
 def test_what_may_be_secret_is_masked() -> None:
     auth = {"type": "basic", "username": "hush-1", "password": "hush-2"}
-    shown = subscription_document(subscription(1, auth=auth, headers={"X-Key": "hush-3"}))
-    assert "hush" not in str(shown)
-    view = SubscriptionView.model_validate(shown)
+    view = SubscriptionView.of(subscription(1, auth=auth, headers={"X-Key": "hush-3"}))
+    assert "hush" not in view.model_dump_json()
     assert (view.auth, view.headers) == ({"type": "basic", "secret": "•••"}, {"X-Key": "•••"})
     assert (view.anchor_level, view.failing_since) == (False, None)
 
 
 def test_the_anchors_are_told_apart_and_failures_dated() -> None:
-    shown = subscription_document(subscription(0, failing_since=0.0))
-    assert (shown["anchorLevel"], shown["failingSince"]) == (True, "1970-01-01T00:00:00.000000Z")
+    view = SubscriptionView.of(subscription(0, failing_since=0.0))
+    assert (view.anchor_level, view.failing_since) == (True, "1970-01-01T00:00:00.000000Z")
 
 
 def test_the_newest_secret_comes_first() -> None:
-    shown = secret_document(
-        [WebhookSecret(b"b" * 24, 2.0, None), WebhookSecret(b"a" * 24, 1.0, 3.0)]
-    )
-    view = SecretView.model_validate(shown)
+    live = [WebhookSecret(b"b" * 24, 2.0, None), WebhookSecret(b"a" * 24, 1.0, 3.0)]
+    view = SecretView.of({"secret": live[0].secret, "secrets": live})
     assert view.secret == view.secrets[0].secret == "whsec_" + "YmJi" * 8
     assert view.secrets[1].expires_at == "1970-01-01T00:00:03.000000Z"
 
 
 def test_a_declaration_tells_what_stays_and_why() -> None:
     kept = SyncRefusal("slow", PoolRefusal.POOL_IN_USE)
-    done = sync_document(
-        DeclarationOptions(application="shop", is_dry_run=True),
-        SyncResult(created=["a"], kept=[kept]),
-    )
-    view = SyncView.model_validate(done)
+    done = {"created": ["a"], "updated": [], "unchanged": [], "removed": [], "kept": [kept]}
+    view = SyncView.of({"application": "shop", "dry_run": True, **done})
     assert (view.dry_run, view.created, view.kept[0].reason) == (True, ["a"], "pool_in_use")
+    assert view.kept[0].detail == PoolRefusal.POOL_IN_USE.sentence
 
 
 @pytest.mark.parametrize(
