@@ -31,7 +31,7 @@ class _Line:
 
 
 class Denials:
-    """Answers 401 and 403 of one replica."""
+    """Counts and logs the 401 and 403 responses of one replica."""
 
     def __init__(self, replica: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._replica = replica
@@ -55,7 +55,7 @@ class Denials:
         self._log(place, line)
 
     def flush_log(self) -> None:
-        """Log what came after each source's last line; called every few seconds."""
+        """Log the denials since each source's last log line; called every few seconds."""
         for place, line in self._lines.items():
             self._log(place, line)
         self._forget_quiet()

@@ -31,7 +31,7 @@ _GAUGES = (
     ("muster_dispatch_pool_queue", "Jobs in a pool's memory.", "buffered"),
     ("muster_dispatch_pool_concurrency", "Limit of concurrent deliveries.", "concurrency"),
 )
-# A pool without such a value has no series.
+# A pool without this value has no series.
 _OPTIONAL_GAUGES = (
     (
         "muster_dispatch_pool_rate_limit",

@@ -63,7 +63,7 @@ class HttpMetrics(Collector):
 
 
 def cumulative(bounds: Sequence[float], counts: Sequence[float]) -> list[tuple[str, float]]:
-    """Make buckets that include the smaller ones, as Prometheus wants them."""
+    """Convert counts to cumulative buckets, as Prometheus requires."""
     total, buckets = 0.0, []
     for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
         total += count

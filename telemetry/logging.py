@@ -11,8 +11,8 @@ from structlog.typing import ExcInfo, Processor
 
 from core.shared.address import Address
 
-# Fields that would carry what senders sent or what opens doors. They are hidden, not dropped, so
-# that whoever added one sees why it does not show.
+# Fields that would contain payloads or credentials. They are masked, not dropped, so that the
+# author of a log call sees why the value is missing.
 HIDDEN = frozenset(
     {
         "authorization",
@@ -62,7 +62,7 @@ def configure_logging(level: str, *, as_json: bool) -> None:
 
 
 def about(address: Address) -> dict[str, Any]:
-    """The fields that say which correlation a line is about."""
+    """Return the log fields that identify a correlation."""
     return {
         "tenant": address.tenant,
         "execution": address.execution_id,
@@ -76,7 +76,7 @@ _MESSAGE_LENGTH = 300
 
 
 def _traceback(exc_info: ExcInfo) -> list[dict[str, Any]]:
-    """The frames; messages cut, because some drivers quote the value they choked on."""
+    """Return the frames with shortened messages, because some drivers quote the rejected value."""
     stacks = _full_traceback(exc_info)
     for stack in stacks:
         stack["exc_value"] = stack["exc_value"][:_MESSAGE_LENGTH]
@@ -88,9 +88,9 @@ def _logger_to_stderr(*args: Any) -> "_StderrLogger":
 
 
 class _StderrLogger(structlog.WriteLogger):
-    """Looks stderr up anew, so that redirecting it works; remembers the name it was asked by.
+    """Looks stderr up for each line, so that redirecting it works; keeps the logger's name.
 
-    Not by `print`: in its replicas Serve puts another in its place.
+    It does not use `print`, which Serve replaces in its replicas.
     """
 
     def __init__(self, name: str) -> None:
@@ -112,5 +112,5 @@ def _without_secrets(
 
 
 def _to_json(event: Mapping[str, Any], **options: Any) -> str:
-    # A field that JSON has no form for is shown as text; a log line is never worth an exception.
+    # Values that JSON cannot express are logged as text: logging must not raise.
     return msgspec.json.encode(event, enc_hook=repr).decode("utf-8", "replace")

@@ -42,7 +42,7 @@ Stats = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """Numbers that are not counted in this process; None could not be read."""
+    """Numbers that are not counted in this process; None if they could not be read."""
 
     actors: tuple[Actor, ...] = ()
     waits: Mapping[str, int] | None = None

@@ -1,4 +1,4 @@
-"""HAProxy in front of Serve: finds its program and keeps its extra ports off the network."""
+"""HAProxy in front of Serve: finds the program and corrects the configuration that Ray writes."""
 
 import importlib.util
 import os
@@ -13,13 +13,12 @@ from host.processes import find_processes_in, process_name
 from host.proxy.haproxy_errors import write_error_files
 from host.proxy.haproxy_limits import DEFAULT_LIMITS, ProxyLimits, write_limits
 
-# Ray's template leaves no choice for some lines: the exporter and the statistics page listen on
-# every interface, each request is logged to a syslog port, callback tokens included, and what
-# HAProxy answers by itself is a web page or a bare 500. One that was killed comes back before it
-# knows of any replica, and would tell callers for a second that there is no such path. A request
-# whose body is spliced goes on at the replica although its client has hung up. Its socket for
-# commands is open to every user of the machine. Who neither reads nor sends is waited for an hour.
-# Ray lets us name the program, so we name a small script that mends the file and becomes HAProxy.
+# Ray's template has faults that no setting changes. The exporter and the statistics page listen on
+# every interface. Each request, with its callback token, is logged to a syslog port. Errors are web
+# pages or a bare 500. After a restart HAProxy knows no replica and returns 404 for a second. With
+# splicing, a request continues at the replica after its client has disconnected. Every user of the
+# machine can open the command socket. Idle clients are disconnected only after an hour.
+# Ray accepts a path to the program, so it gets a script that corrects the file and runs HAProxy.
 SCRIPT = r"""#!/bin/sh
 # Written by Muster: keeps HAProxy off the network, then becomes it.
 before=
@@ -47,19 +46,19 @@ exec {program} "$@"
 
 
 LAUNCHER = "haproxy"
-# For whoever is to send or to read something. Those who wait for an answer may do so for longer,
-# streams too: each comment on a quiet one is read.
+# For clients that should send or read. Clients that await a response may wait longer; on a quiet
+# stream they read the regular comments.
 CLIENT_SECONDS = 60
 
-# Left by the script once an HAProxy starts that knows a replica.
+# The script writes this file once it starts an HAProxy that knows a replica.
 REPLICAS_KNOWN_FILE = "leads-to-replicas"
 
 
 def routes_to_replicas(places: InstancePaths) -> bool:
     """Return True if the only HAProxy forwards requests to replicas directly.
 
-    The first HAProxy knows only Serve's own proxy. Its successor closes the connections of clients,
-    so the host reports that it is up only after that.
+    The first HAProxy knows only Serve's proxy. Its successor closes the connections of clients, so
+    the host reports that it is up only after the change.
     """
     fronts = [
         process
@@ -72,7 +71,7 @@ def routes_to_replicas(places: InstancePaths) -> bool:
 def find_program(but: Path | None = None) -> Path | None:
     """Find HAProxy in Ray's order: named by the environment, bundled, on the PATH.
 
-    A launcher of ours (`but`) does not count where the environment names it.
+    Ignore our launcher (`but`) if the environment names it.
     """
     named = os.environ.get("RAY_SERVE_HAPROXY_BINARY_PATH")
     if named and (but is None or Path(named) != but):

@@ -1,15 +1,15 @@
-"""The problem documents that HAProxy returns itself when no replica answers."""
+"""The problem documents that HAProxy returns when no replica answers."""
 
 import json
 from http import HTTPStatus
 from pathlib import Path
 
-# Headers that take longer than this are not coming; without it a few thousand silent clients
-# would hold every connection for an hour.
+# Without this deadline for headers, a few thousand silent clients would occupy every connection for
+# an hour.
 HEADER_TIMEOUT_SECONDS = 15
 RETRY_AFTER = 1
-# Ray turns these into a bare 500, which no client tries again. (What is not HTTP at all is
-# answered before HAProxy reads any of this, with a page of its own.)
+# Ray turns these into a bare 500, which clients do not retry. (HAProxy answers input that is not
+# HTTP with its built-in page before it reads these rules.)
 STATUSES = (502, 503, 504)
 
 
@@ -35,7 +35,7 @@ def write_error_files(folder: Path) -> list[str]:
     )
     return [
         f"timeout http-request {HEADER_TIMEOUT_SECONDS}s",
-        # A connection opened in advance and never used is closed without a word.
+        # A connection that was opened in advance and never used is closed without a response.
         "option http-ignore-probes",
         *(f"errorfile {status} {away}" for status in STATUSES),
         f"errorfile {HTTPStatus.REQUEST_TIMEOUT.value} {late}",

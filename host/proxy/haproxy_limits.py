@@ -1,39 +1,38 @@
 """How many requests HAProxy forwards to a replica at once, and how slowly they may arrive.
 
-A replica's event loop accepts one connection a turn: in a flood thousands of requests stand in the
-kernel's queue before it, where no limit of ours sees them, and are answered after many seconds.
-So they queue in HAProxy instead, briefly, and are told to come back at no cost to the replica.
+A replica's event loop accepts one connection a turn: in a flood thousands of requests wait in the
+kernel's queue, where no limit of ours applies, and are answered after many seconds. So they queue
+briefly in HAProxy, which then rejects them at no cost to the replica.
 
-A place at a replica is for a request that is there as a whole: one that dribbles in is kept in
-HAProxy's buffer until its deadline, and one that does not fit there takes no such place.
+Only complete requests are forwarded: a slow one stays in HAProxy's buffer until its deadline. A
+request that does not fit into the buffer does not count against the limit.
 """
 
 import resource
 from dataclasses import dataclass
 from pathlib import Path
 
-# With Ray's 4096 a crowd of idle streams would shut everybody out: HAProxy accepts no more, and
-# says nothing. The replicas have bounds for them and a word for those beyond.
+# With Ray's 4096, many idle streams would use up the connections, and HAProxy would silently accept
+# no more. The replicas limit streams themselves and reject those beyond with an error.
 MAX_CONNECTIONS = 16_384
 _OTHER_FILES = 500  # sockets of its own, checks, connections to spare
 
-# As many as a busy replica answers in a fraction of a second; more of them only make each slower.
+# As many as a busy replica answers in a fraction of a second; more would only slow each one down.
 MAX_REQUESTS_PER_REPLICA = 128
-# Of these places a caller has half. While it has more than that under way, its requests go by the
-# crowd, with as many places and a queue of its own: who floods is served as ever, and whoever asks
-# for little does not stand in line behind it.
+# A caller may use half of these slots. Its requests beyond that go to the second backend, "crowd",
+# with as many slots and a separate queue, so that light callers do not queue behind heavy ones.
 CALLER_SHARE = MAX_REQUESTS_PER_REPLICA // 2
-# The event loop is one for all: what stands in it before a request is what that request waits for.
-# So, where others have asked within the last seconds, a caller has this many places, and the crowd
-# as many. They are enough to keep a replica busy.
+# All requests share the event loop, so each waits for those before it. If other callers have sent
+# requests within the last seconds, a caller has only this many slots, and the crowd as many. That
+# suffices to keep a replica busy.
 CALLER_SHARE_BESIDE_OTHERS = 8
 CALLERS_SECONDS = 10
 QUEUE_MILLISECONDS = 500
-# What the kernel keeps for a client that has stopped reading; left to itself, that is megabytes.
+# The kernel's buffer for a client that has stopped reading; the default is megabytes.
 BUFFER_BYTES = 131_072
-# Answers that are held open take no turn from the others, and who looks after a busy instance must
-# see that it is busy. The document is larger than those buffers and needs no key: whoever does not
-# read it holds a place for nothing.
+# Streams take no turn from other requests, and operators must be able to look at a busy instance.
+# The OpenAPI document exceeds those buffers and needs no key, so a client that does not read
+# it would occupy a slot.
 _LINGERING = (
     "{ method GET } { path_end /stream }",
     "{ method GET } { path_beg /api/wait-states/ } { url_param(wait) -m found }",
@@ -41,13 +40,13 @@ _LINGERING = (
     "{ method GET } { path /openapi.json }",
     "{ method POST } { path /aggregate/journals /journals /api/gathers }",
     "{ method POST } { path /api/sample/webhook/slow }",
-    # More than HAProxy's buffer holds, so that the rest is still to come. The replica counts what
-    # has come, gives it a deadline, and no tenant more than half of its room.
+    # More than HAProxy's buffer holds, so the rest is still to arrive. The replica counts the
+    # bytes, sets a deadline, and gives no tenant more than half of its space.
     "!{ internal.htx.has_eom }",
 )
 
-# An event is stored whether or not its sender stays to hear so: for these, Serve need not keep an
-# ear on the connection, which costs it two tasks and a wait for each request; nor make up an id.
+# An event is stored whether or not its sender waits for the response. For these requests Serve need
+# not watch the connection, which costs two tasks and a wait each, nor generate an id.
 _EVENTS = (
     "{ method POST }"
     " { path_beg /api/internal/callbacks/ /api/internal/events/ /api/events /aggregate/callback }"
@@ -57,13 +56,12 @@ _NAMED = (
     "http-request set-header x-request-id %[uuid()] if @events !{ req.hdr(x-request-id) -m found }"
 )
 
-# When a replica dies, Serve's own proxy tells its callers of an error of ours, without a word on
-# whether to come back. Our own errors are problem documents; this one becomes what it is: a part
-# that is away.
+# When a replica dies, Serve's proxy returns a 500 without Retry-After. Our 500s are problem
+# documents, so any other 500 becomes a 503.
 _BARE = "{ status 500 } !{ res.hdr(content-type) -m sub problem+json }"
 
-# Whose places a request takes: those of its key or token, of which a hash is kept for as long as
-# requests of it are under way. Without either it is refused, which takes no time.
+# The caller is the hash of its key or token, stored while its requests are in progress. A request
+# without either is refused quickly.
 _CALLERS = """\
     http-request track-sc0 req.hdr(authorization),xxh32 table callers \
 if { req.hdr(authorization) -m found } !@lingers
@@ -72,17 +70,17 @@ if { req.hdr(x-callback-token) -m found } !@lingers
     http-request track-sc0 url_param(token),xxh32 table callers \
 if { url_param(token) -m found } !@lingers"""
 _LINGERS = "{ var(req.lingers) -m bool }"
-# Will be refused, whatever comes: the replica says so at once. HAProxy reads numbers of 32 bits.
+# Requests that the replica refuses at once in any case. HAProxy reads 32-bit numbers.
 _TOO_LARGE = "{ req.hdr_val(content-length) gt @most } || { req.hdr(content-length),length gt 9 }"
 
-# An address stands for its whole IPv6 network: one machine has 2^64 of those.
+# An IPv6 address counts as its whole network: one machine has 2^64 addresses.
 _SOURCES = """\
     tcp-request connection track-sc1 src,ipmask(32,64) table sources
     tcp-request connection reject if { sc1_conn_cur(sources) gt @connections }@spared"""
-# Proxies in front of us and commands on this machine are many clients at one address.
+# Proxies in front of us and commands on this machine are many clients with one address.
 _SPARED = " !{ src 127.0.0.0/8 ::1 }"
 
-# The file is read twice: the rules stand before the replicas that they count.
+# The file is read twice, because the rules precede the replicas that they count.
 _AWK = r"""
 BEGIN {
     mended = "    http-response return status 503 default-errorfiles if @bare"
@@ -146,7 +144,7 @@ DEFAULT_LIMITS = ProxyLimits()
 
 
 def max_connections() -> int:
-    """Return how many clients HAProxy may hold: it needs five files for two of them."""
+    """Return how many clients HAProxy may accept: it needs five files for every two."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most_files == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS

@@ -14,7 +14,7 @@ from storage.postgres.queries import Q
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A live key: whose it is, what it allows, and for how many seconds if not for ever."""
+    """A live key: its tenant, its permissions, and the seconds until it expires, if it does."""
 
     tenant: int
     name: str
@@ -37,37 +37,36 @@ class NewKey:
 
 @dataclass(frozen=True, slots=True)
 class ChildKey:
-    """A key that another key made, shown this once, and its end if it has one."""
+    """A key that another key created, with its expiry. The secret is shown only here."""
 
     key: str = field(repr=False)
     expires_at: float | None
 
 
 async def create_tenant(pool: Pool, slug: str) -> int:
-    """The tenant's number; made if the slug is new."""
+    """Create the tenant unless the slug exists; return its number."""
     tenant: int = await pool.fetchval(Q["create_tenant"], slug)
     return tenant
 
 
 async def tenants(pool: Pool) -> dict[str, int]:
-    """Every tenant's number by its slug."""
+    """Return the number of every tenant by slug."""
     return {row["slug"]: row["tenant_id"] for row in await pool.fetch(Q["list_tenants"])}
 
 
 async def find_tenant(pool: Pool, slug: str) -> int | None:
-    """The tenant's number, if there is one."""
+    """Return the tenant's number, or None if there is no such tenant."""
     tenant: int | None = await pool.fetchval(Q["find_tenant"], slug)
     return tenant
 
 
 async def slug_of(pool: Pool, tenant: int) -> str | None:
-    """How people call a tenant."""
     slug: str | None = await pool.fetchval(Q["tenant_slug"], tenant)
     return slug
 
 
 async def create_key(pool: Pool, key: NewKey) -> str:
-    """Store the hash of a new key; the key itself is returned once and never again."""
+    """Store the hash of a new key; return the key, which cannot be read again."""
     async with pool.acquire() as conn, conn.transaction():
         await conn.execute(Q["create_key"], *_values_of(key))
         await audit_log.add(conn, key.tenant, COMMAND_LINE, AuditAction.KEY_CREATED, [key.prefix])
@@ -75,16 +74,16 @@ async def create_key(pool: Pool, key: NewKey) -> str:
 
 
 async def create_child_key(pool: Pool, key: NewKey, maker: str) -> ChildKey | None:
-    """A key that the key with the prefix `maker` makes: it ends with that one at the latest.
+    """Create a key on behalf of the key with the prefix `maker`; it expires no later than that.
 
-    None: the maker is no longer live, or lacks a permission that it would give.
+    Return None if the maker is no longer live or lacks a permission of the new key.
     """
     async with pool.acquire() as conn, conn.transaction():
         return await add_child_key(conn, key, maker)
 
 
 async def add_child_key(conn: Connection, key: NewKey, maker: str) -> ChildKey | None:
-    """The same, in a transaction of the caller's."""
+    """Do what `create_child_key` does, in the caller's transaction."""
     row = await conn.fetchrow(Q["create_child_key"], *_values_of(key), maker)
     if row is None:
         return None
@@ -93,7 +92,7 @@ async def add_child_key(conn: Connection, key: NewKey, maker: str) -> ChildKey |
 
 
 def _values_of(key: NewKey) -> tuple[Any, ...]:
-    """In the order of create_key and create_child_key."""
+    """Return the parameters of create_key and create_child_key in their order."""
     return (
         key.prefix,
         key.tenant,
@@ -105,13 +104,13 @@ def _values_of(key: NewKey) -> tuple[Any, ...]:
 
 
 async def count_keys(pool: Pool, tenant: int) -> int:
-    """How many live keys a tenant has."""
+    """Count a tenant's live keys."""
     count: int = await pool.fetchval(Q["count_keys"], tenant)
     return count
 
 
 async def find_key(pool: Pool, prefix: str) -> Credential | None:
-    """The live key behind a prefix."""
+    """Return the live key with this prefix."""
     row = await pool.fetchrow(Q["find_key"], prefix)
     if row is None:
         return None
@@ -125,20 +124,20 @@ async def find_key(pool: Pool, prefix: str) -> Credential | None:
 
 
 async def live_prefixes(pool: Pool, prefixes: list[str]) -> set[str]:
-    """Those of these prefixes that have a live key behind them."""
+    """Return those of these prefixes that belong to live keys."""
     return {row["prefix"] for row in await pool.fetch(Q["live_prefixes"], prefixes)}
 
 
 async def list_keys(pool: Pool, tenant: int) -> list[dict[str, Any]]:
-    """A tenant's keys, newest first, without their secrets."""
+    """Read a tenant's keys, newest first, without their secrets."""
     return [dict(row) for row in await pool.fetch(Q["list_keys"], tenant)]
 
 
 async def revoke_key(pool: Pool, tenant: int, prefix: str, actor: str = COMMAND_LINE) -> list[str]:
-    """End a key and all that it made, and these made; none if the tenant has no such key.
+    """Revoke a key and, generation by generation, the keys it created; return their prefixes.
 
-    One generation at a time: each statement waits for the keys that are being made meanwhile,
-    which hold their maker's row.
+    Each statement waits for the keys that are being created meanwhile, which lock their maker's
+    row.
     """
     async with pool.acquire() as conn, conn.transaction():
         if await conn.fetchval(Q["revoke_key"], tenant, prefix) is None:
@@ -153,12 +152,12 @@ async def revoke_key(pool: Pool, tenant: int, prefix: str, actor: str = COMMAND_
 
 
 async def touch_keys(pool: Pool, prefixes: list[str]) -> None:
-    """Remember that these keys were used."""
+    """Store the time at which these keys were used."""
     await pool.execute(Q["touch_keys"], prefixes)
 
 
 async def signing_secrets(pool: Pool, purpose: str, fresh: bytes) -> list[bytes]:
-    """The live secrets for a purpose, newest first; `fresh` becomes the first if there is none."""
+    """Read the live secrets of a purpose, newest first; store `fresh` if there is none."""
     location = signing_secret_at(purpose)
     rows = await pool.fetch(Q["live_secrets"], purpose)
     if not rows:
@@ -168,12 +167,12 @@ async def signing_secrets(pool: Pool, purpose: str, fresh: bytes) -> list[bytes]
 
 
 async def list_profiles(pool: Pool, tenant: int) -> list[IdFields]:
-    """The id names this tenant's waits use beside the default ones."""
+    """Read the id names that this tenant's waits use besides the default ones."""
     return [IdFields(*row) for row in await pool.fetch(Q["list_profiles"], tenant)]
 
 
 async def create_profile(pool: Pool, tenant: int, fields: IdFields) -> None:
-    """Remember id names, before the first wait with them is acknowledged."""
+    """Store id names; call it before acknowledging the first wait that uses them."""
     await pool.execute(
         Q["create_profile"],
         tenant,

@@ -1,4 +1,4 @@
-"""The secrets that sign the tokens in URLs: listed and replaced; access.py reads them to sign."""
+"""Lists and rotates the secrets that sign the tokens in URLs."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ KEEP_RETIRED = 30 * 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningSecretAge:
-    """One signing secret, without the secret: since when it signs, until when it is accepted."""
+    """The time span of one signing secret: signs since, accepted until."""
 
     secret_id: int
     purpose: str
@@ -27,7 +27,7 @@ class SigningSecretAge:
 
 
 async def rotate(pool: Pool, purpose: str, fresh: bytes, grace: float) -> int:
-    """Sign with a new secret from now on; the others are accepted for `grace` seconds more."""
+    """Sign with a new secret from now on; accept the others for `grace` seconds more."""
     async with pool.acquire() as conn, conn.transaction():
         await conn.execute(Q["retire_secrets"], purpose, grace)
         await conn.execute(Q["forget_secrets"], KEEP_RETIRED)
@@ -45,5 +45,5 @@ async def rotate(pool: Pool, purpose: str, fresh: bytes, grace: float) -> int:
 
 
 async def list_ages(pool: Pool) -> list[SigningSecretAge]:
-    """Every secret by purpose, the newest first."""
+    """Read the ages of all secrets by purpose, newest first."""
     return [SigningSecretAge(**row) for row in await pool.fetch(Q["list_secrets"])]

@@ -1,4 +1,4 @@
-"""What tenants have stored, from counters; and the limits that some have of their own."""
+"""Counters of what tenants have stored, and the quotas set for single tenants."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from storage.postgres.queries import Q
 
 @dataclass(frozen=True, slots=True)
 class UsageDay:
-    """The day that counts, and for how many seconds more."""
+    """The current day of the counters, and the seconds until it ends."""
 
     day: date
     seconds_left: float
@@ -29,7 +29,7 @@ class UsageSums:
 
 @dataclass(slots=True)
 class UsageReading:
-    """What was read of some tenants."""
+    """The usage of several tenants."""
 
     today: UsageDay
     stored_today: dict[int, UsageSums] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class UsageReading:
 
 
 async def add(conn: Connection | Pool, counts: UsageCounts) -> None:
-    """Add what was stored since the last time."""
+    """Add counts to the stored counters."""
     if counts:
         await conn.execute(
             Q["add_usage"],
@@ -49,7 +49,7 @@ async def add(conn: Connection | Pool, counts: UsageCounts) -> None:
 
 
 async def read_today(pool: Pool, tenants: Sequence[int]) -> UsageReading:
-    """Read what changes by the moment: what was stored today, and limits of their own."""
+    """Read what changes often: what was stored today, and quotas set for single tenants."""
     async with pool.acquire() as conn:
         ((day, seconds_left),) = await conn.fetch(Q["today"])
         reading = UsageReading(UsageDay(day, seconds_left))
@@ -63,14 +63,14 @@ async def read_today(pool: Pool, tenants: Sequence[int]) -> UsageReading:
 async def read_before_today(
     pool: Pool, tenants: Sequence[int], days_kept: Mapping[StoredKind, int]
 ) -> dict[int, UsageSums]:
-    """Read what tenants stored before today and may still have."""
+    """Read what tenants stored before today and within retention."""
     kinds, days = [kind.value for kind in days_kept], list(days_kept.values())
     rows = await pool.fetch(Q["usage_before_today"], list(tenants), kinds, days)
     return {row["tenant_id"]: UsageSums(row["row_count"], row["byte_count"]) for row in rows}
 
 
 def usage_of(today: UsageSums, before: UsageSums) -> StorageUsage:
-    """Put together what counts against a tenant's quotas."""
+    """Combine both sums into the usage that quotas limit."""
     return StorageUsage(
         rows_today=today.rows,
         bytes_today=today.bytes,
@@ -80,34 +80,34 @@ def usage_of(today: UsageSums, before: UsageSums) -> StorageUsage:
 
 
 async def count(pool: Pool, tenant: int, quota: Quota, most: int) -> int:
-    """Count how many a tenant has of what a quota is about; no further than `most`."""
+    """Count a tenant's objects that a quota limits, up to `most`."""
     found: int = await pool.fetchval(Q[f"quota_{quota.value}"], tenant, most)
     return found
 
 
 async def count_known(pool: Pool, tenant: int, quota: Quota, names: Sequence[str]) -> int:
-    """Count which of these a tenant has already."""
+    """Count how many of these names a tenant already has."""
     found: int = await pool.fetchval(Q[f"known_{quota.value}"], tenant, list(names))
     return found
 
 
 async def own_quotas(pool: Pool, tenant: int) -> Mapping[str, int]:
-    """Read the limits that a tenant has of its own."""
+    """Read the quotas that were set for this tenant."""
     rows = await pool.fetch(Q["own_quotas"], [tenant])
     own: Mapping[str, int] = json.loads(rows[0]["quotas"]) if rows else {}
     return own
 
 
 async def set_quota(pool: Pool, slug: str, quota: Quota, limit: int) -> bool:
-    """Give a tenant a limit of its own; False if there is no such tenant."""
+    """Set a quota for one tenant; return False if there is no such tenant."""
     return await pool.fetchval(Q["set_quota"], slug, quota.value, limit) is not None
 
 
 async def clear_quota(pool: Pool, slug: str, quota: Quota) -> bool:
-    """Let a tenant have the limit of all again; False if there is no such tenant."""
+    """Restore the default quota of a tenant; return False if there is no such tenant."""
     return await pool.fetchval(Q["clear_quota"], slug, quota.value) is not None
 
 
 async def forget(pool: Pool, days: int) -> None:
-    """Forget days that are longer ago than this."""
+    """Delete the counters of days longer ago than this."""
     await pool.execute(Q["forget_usage"], days)

@@ -1,4 +1,4 @@
-"""Groups of jobs: how each stands, what waits in it, and who holds it back."""
+"""Message groups: the state of each, its waiting jobs, and who has parked it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MAX_PARKED = 1_000
 
 
 class GroupSelection(StrEnum):
-    """Where groups are looked for; each has an index of its own."""
+    """Which groups a listing shows; an index serves each choice."""
 
     ALL = "walk_groups"
     FAILED = "failed_groups"
@@ -26,7 +26,7 @@ class GroupSelection(StrEnum):
 
 
 class PoolGroupKey(NamedTuple):
-    """A group within a tenant: the same name in two pools is two groups."""
+    """Identifies a group within a tenant: the same name in two pools is two groups."""
 
     pool_no: int
     name: str
@@ -36,7 +36,7 @@ START = PoolGroupKey(-1, "")
 
 
 class GroupPosition(NamedTuple):
-    """Where a job stands in its group."""
+    """The position of a job in its group."""
 
     sequence: int
     position: int
@@ -47,7 +47,7 @@ FRONT = GroupPosition(-(2**31), -1)
 
 @dataclass(frozen=True, slots=True)
 class Parking:
-    """Who holds a group back, and why."""
+    """Who parked a group, and why."""
 
     reason: str | None
     parked_by: str
@@ -56,9 +56,9 @@ class Parking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group with what is at its front; `waiting` jobs are to be delivered, as far as counted.
+    """A group and its first jobs. `waiting` counts jobs to be delivered, up to a limit.
 
-    `failed` is the first that failed and blocks on error; if there is none, the first that failed.
+    `failed` is the first failed job that blocks on error; if none blocks, the first failed job.
     """
 
     place: PoolGroupKey
@@ -78,7 +78,7 @@ async def list_keys(
     after: PoolGroupKey,
     limit: int,
 ) -> list[PoolGroupKey]:
-    """The next groups, by pool and name."""
+    """Read the keys of the next groups, by pool and name."""
     more = (SCAN_LIMIT,) if look is GroupSelection.FAILED else ()
     rows = await pool.fetch(Q[look.value], tenant, *after, sorted(pools), limit, *more)
     return [PoolGroupKey(*row) for row in rows]
@@ -87,7 +87,7 @@ async def list_keys(
 async def read(
     pool: Pool, tenant: int, places: Sequence[PoolGroupKey], count_to: int
 ) -> list[Group]:
-    """These groups as they stand now, in their order."""
+    """Read the current state of these groups, in their order."""
     pools, names = [one.pool_no for one in places], [one.name for one in places]
     fronts = await pool.fetch(Q["group_fronts"], tenant, pools, names)
     members = {(row["place"], row["failed"]): _member(row) for row in fronts}
@@ -107,7 +107,7 @@ async def read(
 
 
 async def find_keys(pool: Pool, tenant: int, name: str, pools: Sequence[int]) -> list[PoolGroupKey]:
-    """Where a group of this name has jobs or is held back."""
+    """Return the keys of the groups of this name that have jobs or are parked."""
     rows = await pool.fetch(Q["places_of_group"], tenant, name, list(pools))
     return [PoolGroupKey(row["pool_no"], name) for row in rows]
 
@@ -115,7 +115,7 @@ async def find_keys(pool: Pool, tenant: int, name: str, pools: Sequence[int]) ->
 async def list_jobs(
     pool: Pool, tenant: int, group: PoolGroupKey, after: GroupPosition, limit: int
 ) -> list[tuple[str, GroupPosition]]:
-    """Ids of the jobs of a group that are not done, in their order, each with its place."""
+    """Read the ids and positions of a group's unfinished jobs, in order."""
     rows = await pool.fetch(
         Q["jobs_behind"], tenant, group.pool_no, group.name, after.sequence, after.position, limit
     )
@@ -125,13 +125,13 @@ async def list_jobs(
 async def park(
     pool: Pool, tenant: int, group: PoolGroupKey, reason: str | None, parked_by: str
 ) -> bool:
-    """Hold a group back; the pool is to be told. False if too many are already."""
+    """Park a group; return False if too many are parked. The caller notifies the pool."""
     args = (group.pool_no, tenant, group.name, reason, parked_by, MAX_PARKED)
     return await pool.fetchval(Q["park_group"], *args) is not None
 
 
 async def unpark(pool: Pool, tenant: int, group: PoolGroupKey) -> bool:
-    """Hold a group back no longer; False if nobody did."""
+    """Unpark a group; return False if it was not parked."""
     return await pool.fetchval(Q["unpark_group"], group.pool_no, tenant, group.name) is not None
 
 

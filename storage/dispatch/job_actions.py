@@ -1,4 +1,4 @@
-"""What people do with jobs: each a conditional update that tells what became of every one."""
+"""Operators' actions on jobs: conditional updates that return the result for each job."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from storage.postgres.queries import Q
 
 @dataclass(frozen=True, slots=True)
 class JobActionResult:
-    """What became of one job, and how it was before; neither that nor a pool if there is none."""
+    """The result for one job, and its earlier status if the job exists."""
 
     job_id: str
     fate: Fate
@@ -31,7 +31,7 @@ class JobActionResult:
 async def apply(
     pool: Pool, tenant: int, action: JobAction, job_ids: Sequence[str]
 ) -> list[JobActionResult]:
-    """Do this with these jobs, as far as they let it be done; in their order."""
+    """Apply an action to the jobs whose status permits it; return the results in their order."""
     if action is JobAction.REQUEUE:
         rows = await pool.fetch(Q["requeue_jobs"], tenant, list(job_ids))
     else:

@@ -41,7 +41,7 @@ class JobResult:
 
 
 class JobQueue:
-    """The jobs of one dispatch pool, as one process works them off."""
+    """The jobs of one dispatch pool, as one process delivers them."""
 
     def __init__(
         self, pool: Pool | Connection, pool_no: int, owner: str = "", grace: float = 0.0
@@ -120,7 +120,7 @@ async def mark_pending(pool: Pool, keys: Sequence[JobKey]) -> None:
 
 
 def job_ref_of(row: asyncpg.Record) -> JobRef:
-    """Make the reference that a scheduler keeps from a row."""
+    """Convert a row to the reference that a scheduler keeps."""
     return JobRef(
         tenant=row["tenant_id"],
         job_id=row["job_id"],
@@ -240,7 +240,7 @@ def _result_row(result: JobResult) -> tuple[Any, ...]:
 
 
 def _storable(text: str | None) -> str | None:
-    """Replace what Postgres accepts in no text: one such letter would block a whole batch."""
+    """Replace NUL characters, which Postgres rejects: one would block a whole batch."""
     if text is None:
         return None
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Deliveries as people see them: posted, listed, looked at, forgotten."""
+"""Jobs as API callers see them: create, list, read, delete."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,15 +18,15 @@ from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
-# Nothing that is an id sorts before the one or after the other.
+# Sort before and after every id.
 _FIRST, _LAST = "", "~"
-# A job is stored this much later than its id was made, at most.
+# A job is stored at most this much later than its id is made.
 CLOCK_SLACK = 60.0
 
-# A tenant, and the ids between which its jobs are looked at.
+# A tenant, and the job ids that bound a scan.
 JobIdRange: TypeAlias = tuple[int, str, str]
 
-# What of a new job goes into its row as it is.
+# The fields of a new job that are stored unchanged.
 _PLAIN = (
     *("job_id", "pool_no", "code", "source", "subject", "correlation_id", "external_id"),
     *("target_url", "message_group", "mode", "sequence", "max_retries", "timeout_seconds"),
@@ -68,7 +68,7 @@ class NewJob:
     signature: Signature = Signature.STANDARD
 
     def to_job_ref(self, tenant: int, position: int) -> JobRef:
-        """As its pool keeps it, once its place is known."""
+        """Convert to the reference that the pool keeps, now that the position is known."""
         return JobRef(
             tenant=tenant,
             job_id=self.job_id,
@@ -84,7 +84,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class CreatedJob:
-    """What became of a job that was posted: `known` is one that was there under its key."""
+    """The result of posting a job; `known` is the earlier job with the same key."""
 
     job_id: str
     pool_no: int
@@ -94,7 +94,7 @@ class CreatedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A delivery as it is kept; `payload` is there where the whole was asked for."""
+    """A stored job; `payload` is only set if the whole job was read."""
 
     job_id: str
     position: int
@@ -144,7 +144,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One time a job was sent."""
+    """One delivery attempt of a job."""
 
     send_no: int
     attempt_number: int
@@ -159,10 +159,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs are meant; None leaves a filter off.
+    """A filter of jobs; None matches all.
 
-    `failed_after` and `failed_before` are about the last attempt. `ignored` tells failed jobs that
-    somebody has put aside from those that nobody has.
+    `failed_after` and `failed_before` refer to the last attempt. `ignored` selects
+    failed jobs by whether an operator has ignored them.
     """
 
     statuses: tuple[JobStatus, ...] | None = None
@@ -183,13 +183,13 @@ class JobFilter:
 
     @property
     def standing(self) -> QueueState | None:
-        """The same in the word that failed jobs are found by."""
+        """Return the queue state by which an index finds open failures; None for other filters."""
         is_open_failure = self.statuses == (JobStatus.ERROR,) and self.ignored is False
         return QueueState.ERROR if is_open_failure else None
 
     @property
     def is_served(self) -> bool:
-        """Whether an index leads to what is meant, or all is."""
+        """Return True if an index serves the filter, or if it matches all jobs."""
         if self.event_id is not None or self.standing is not None:
             return True
         return self == JobFilter(
@@ -199,7 +199,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class FilterOption:
-    """A value that jobs can be told apart by, and how people call it."""
+    """A value that jobs can be filtered by, and its label."""
 
     name: str
     value: str
@@ -207,7 +207,7 @@ class FilterOption:
 
 
 async def create(pool: Pool, tenant: int, jobs: Sequence[NewJob]) -> list[CreatedJob]:
-    """Store jobs, all of them or none; what became of each, in their order."""
+    """Store all jobs or none; return the results in their order."""
     if len(jobs) == 1:
         return await _create(pool, tenant, jobs)
     async with pool.acquire() as conn, conn.transaction():
@@ -215,9 +215,9 @@ async def create(pool: Pool, tenant: int, jobs: Sequence[NewJob]) -> list[Create
 
 
 async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) -> list[CreatedJob]:
-    """In one statement, but for a key that somebody else stores at the same moment.
+    """Store jobs in one statement, and look up keys that another caller stores at the same moment.
 
-    That is found by looking again, as by then it is committed.
+    The second look finds those, because they are committed by then.
     """
     found: dict[int, CreatedJob] = {}
     while len(found) < len(jobs):
@@ -233,13 +233,13 @@ async def _create(conn: Pool | Connection, tenant: int, jobs: Sequence[NewJob]) 
 
 
 async def read(pool: Pool, tenant: int, job_id: str) -> Job | None:
-    """One job with what it brings."""
+    """Read one job with its payload."""
     rows = await pool.fetch(Q["read_jobs"], tenant, [job_id], True)
     return _job(tenant, rows[0]) if rows else None
 
 
 async def read_many(pool: Pool, tenant: int, job_ids: Sequence[str]) -> list[Job]:
-    """Those of these jobs that there are, newest first, without what they bring."""
+    """Read those of these jobs that exist, newest first, without payloads."""
     rows = await pool.fetch(Q["read_jobs"], tenant, list(job_ids), False)
     return [_job(tenant, row) for row in rows]
 
@@ -247,7 +247,7 @@ async def read_many(pool: Pool, tenant: int, job_ids: Sequence[str]) -> list[Job
 async def page(
     pool: Pool, tenant: int, chosen: JobFilter, before: str | None, limit: int, skip: int = 0
 ) -> ScanPage[str, str]:
-    """Ids of the next jobs of a listing, newest first, among those that one look reads."""
+    """Read the ids of the next jobs of a listing, newest first, within one bounded scan."""
     bounds = _bounds(tenant, chosen, _FIRST, before or _LAST)
     bounds, looked_to = await _look_back(pool, chosen, bounds)
     rows = await pool.fetch(Q["list_jobs"], *bounds, *_conditions(chosen), limit, skip)
@@ -257,7 +257,7 @@ async def page(
 async def upcoming(
     pool: Pool, tenant: int, chosen: JobFilter, after: str | None, limit: int
 ) -> ScanPage[str, str]:
-    """Ids of the jobs that come next, oldest first, among those that one look reads."""
+    """Read the ids of the jobs after this one, oldest first, within one bounded scan."""
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
     bounds, looked_to = await _look_ahead(pool, chosen, bounds)
     rows = await pool.fetch(Q["next_jobs"], *bounds, *_conditions(chosen), limit)
@@ -265,10 +265,7 @@ async def upcoming(
 
 
 async def count(pool: Pool, tenant: int, chosen: JobFilter, after: str | None, most: int) -> int:
-    """How many jobs come after this one, or there are; no more than `most` are counted.
-
-    One look goes as far as it does for those that come next, or for the newest.
-    """
+    """Count the jobs after this one, or all jobs, up to `most` and within one bounded scan."""
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
     look = _look_back if after is None else _look_ahead
     bounds, _ = await look(pool, chosen, bounds)
@@ -277,29 +274,29 @@ async def count(pool: Pool, tenant: int, chosen: JobFilter, after: str | None, m
 
 
 async def options(pool: Pool, tenant: int, latest: int) -> list[FilterOption]:
-    """What the latest jobs can be told apart by."""
+    """Return the values by which the latest jobs can be filtered."""
     return [FilterOption(*row) for row in await pool.fetch(Q["job_options"], tenant, latest)]
 
 
 async def attempts(pool: Pool, tenant: int, job_id: str, after: int, limit: int) -> list[Attempt]:
-    """Each time a job was sent, oldest first."""
+    """Read a job's attempts, oldest first."""
     rows = await pool.fetch(Q["list_attempts"], tenant, job_id, after, limit)
     return [Attempt(**row) for row in rows]
 
 
 async def latest_attempts(pool: Pool, tenant: int, job_id: str, limit: int) -> list[Attempt]:
-    """The last times a job was sent, oldest first."""
+    """Read a job's last attempts, oldest first."""
     rows = await pool.fetch(Q["latest_attempts"], tenant, job_id, limit)
     return [Attempt(**row) for row in reversed(rows)]
 
 
 async def forget(pool: Pool, tenant: int, before: float, limit: int) -> int:
-    """Forget a batch of ended jobs that were made before this time; how many."""
+    """Delete a batch of ended jobs that were created before this time; return how many."""
     return len(await pool.fetch(Q["forget_jobs"], tenant, first_at(before), limit))
 
 
 def _columns(tenant: int, jobs: Sequence[NewJob]) -> list[list[object]]:
-    """One list for each column, in the order of the statement."""
+    """Return one list for each column, in the order of the statement."""
     return [
         *([getattr(job, name) for job in jobs] for name in _PLAIN),
         [encrypt_map(job.headers or None, job_at(tenant, job.job_id, "headers")) for job in jobs],
@@ -311,7 +308,7 @@ def _columns(tenant: int, jobs: Sequence[NewJob]) -> list[list[object]]:
 async def _look_back(
     pool: Pool, chosen: JobFilter, bounds: JobIdRange
 ) -> tuple[JobIdRange, str | None]:
-    """Bounds that one look reads, from the newest on; and the last it reads, if there is more."""
+    """Narrow bounds to one scan from the newest job; return the last id it reads if more follow."""
     ends = await _ends(pool, "look_back_at_jobs", chosen, bounds)
     if ends is None:
         return bounds, None
@@ -323,7 +320,7 @@ async def _look_back(
 async def _look_ahead(
     pool: Pool, chosen: JobFilter, bounds: JobIdRange
 ) -> tuple[JobIdRange, str | None]:
-    """The same from the oldest on."""
+    """Narrow bounds to one scan from the oldest job; return the last id it reads if more follow."""
     ends = await _ends(pool, "look_ahead_at_jobs", chosen, bounds)
     if ends is None:
         return bounds, None
@@ -335,7 +332,7 @@ async def _look_ahead(
 async def _ends(
     pool: Pool, query: str, chosen: JobFilter, bounds: JobIdRange
 ) -> tuple[str, str] | None:
-    """What a look reads last and what it no longer reads; None if it reads all, or need not."""
+    """Return the last id within a scan and the first beyond it; None if no limit is needed."""
     if chosen.is_served:
         return None
     rows = await pool.fetch(Q[query], *bounds, bounded_scan.SCAN_LIMIT - 1)
@@ -343,7 +340,7 @@ async def _ends(
 
 
 def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> JobIdRange:
-    """Ids grow with time, so times are bounds of ids; roughly, the rest is looked at."""
+    """Convert times to bounds of ids, which grow with time. The query checks the exact times."""
     if chosen.created_after is not None:
         after = max(after, first_at(chosen.created_after - CLOCK_SLACK))
     if chosen.created_before is not None:
@@ -373,7 +370,7 @@ def _conditions(chosen: JobFilter) -> tuple[object, ...]:
 
 
 def _readable_headers(tenant: int, row: asyncpg.Record) -> dict[str, str]:
-    """Those whose key is missing are not shown; the rest of the job is."""
+    """Decrypt the headers; return none if their key is missing, so that the job can be shown."""
     with suppress(*ENCRYPTION_ERRORS):
         return decrypt_map(row["headers"], job_at(tenant, row["job_id"], "headers"))
     return {}

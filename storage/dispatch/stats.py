@@ -1,4 +1,4 @@
-"""How much waits to be delivered; counted as far as it takes to say that it is much."""
+"""Sizes of delivery backlogs, counted up to a limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from storage.postgres.queries import Q
 
 
 class BacklogRow(NamedTuple):
-    """Jobs of a tenant that wait in a pool."""
+    """The waiting jobs of a tenant in a pool."""
 
     pool_no: int
     code: str
@@ -20,7 +20,7 @@ class BacklogRow(NamedTuple):
 
 
 class BlockedRow(NamedTuple):
-    """Groups of a tenant in a pool that cannot go on, and one of them by name."""
+    """The blocked groups of a tenant in a pool, and the name of one."""
 
     tenant: int
     code: str
@@ -45,19 +45,19 @@ class OutcomeCounts(NamedTuple):
 
 
 async def backlogs(pool: Pool, most: int) -> list[BacklogRow]:
-    """How much waits in each pool, by tenant."""
+    """Count the waiting jobs by pool and tenant."""
     return [BacklogRow(*row) for row in await pool.fetch(Q["backlogs"], most)]
 
 
 async def blocked(pool: Pool, most: int) -> list[BlockedRow]:
-    """How many groups a failed job holds, by tenant and pool."""
+    """Count the groups that a failed job blocks, by tenant and pool."""
     return [BlockedRow(*row) for row in await pool.fetch(Q["blocked_groups"], most, SCAN_LIMIT)]
 
 
 async def queue_sizes(
     pool: Pool, tenant: int, pools: Sequence[int], most: int
 ) -> dict[int, QueueSize]:
-    """What a tenant has in each of these pools."""
+    """Count a tenant's jobs in each of these pools."""
     rows = await pool.fetch(Q["queue_sizes"], tenant, list(pools), most, SCAN_LIMIT)
     return {
         row["pool_no"]: QueueSize(row["under_way"], row["delayed"], row["ready"]) for row in rows
@@ -67,7 +67,7 @@ async def queue_sizes(
 async def recent_outcomes(
     pool: Pool, tenant: int, since: float, lately: float, most: int
 ) -> dict[int, tuple[OutcomeCounts, OutcomeCounts]]:
-    """How a tenant's jobs ended by pool: those made since one time, and those since a later one."""
+    """Count a tenant's ended jobs by pool: created after `since`, and after `lately`."""
     rows = await pool.fetch(Q["recent_outcomes"], tenant, first_at(since), first_at(lately), most)
     return {
         row["pool_no"]: (

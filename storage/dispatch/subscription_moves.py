@@ -1,4 +1,4 @@
-"""A subscription that gets another pool takes along what waits in order: nothing passes it."""
+"""Moves a subscription's waiting ordered jobs to its new pool, so that their order is kept."""
 
 from core.dispatch.subscription import Subscription, SubscriptionRefusal
 from storage.postgres.pool import Connection
@@ -9,7 +9,7 @@ MAX_MOVED = 10_000
 
 
 async def move(conn: Connection, current: Subscription, pool_no: int) -> SubscriptionRefusal | None:
-    """Move the ordered jobs of a held subscription to the pool that it gets, in its transaction."""
+    """Move the ordered jobs of a locked subscription to its new pool, in the same transaction."""
     if pool_no == current.pool_no:
         return None
     whose = (current.tenant, current.subscription_id, current.pool_no)

@@ -1,4 +1,4 @@
-"""Subscriptions as Postgres keeps them."""
+"""Converts subscriptions to and from rows."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ _config = msgspec.json.Decoder(tuple[ConfigEntry, ...])
 
 
 def values_of(one: Subscription) -> tuple[Any, ...]:
-    """In the order of create_subscription and save_subscription."""
+    """Return the parameters of create_subscription and save_subscription in their order."""
     return (
         one.tenant,
         one.subscription_id,
@@ -60,7 +60,7 @@ def values_of(one: Subscription) -> tuple[Any, ...]:
 
 
 def subscription_of(row: asyncpg.Record) -> Subscription:
-    """One that read_subscriptions found; its `unreadable` says if its secrets cannot be read."""
+    """Convert a row of read_subscriptions; `unreadable` says why decryption failed."""
     headers, auth, unreadable = _secrets(row)
     bound = zip(row["patterns"], row["spec_versions"], row["event_type_ids"], strict=True)
     return Subscription(
@@ -100,7 +100,7 @@ def subscription_of(row: asyncpg.Record) -> Subscription:
 
 
 def profile_of(row: asyncpg.Record) -> DeliveryProfile:
-    """One that read_profiles found, decrypted: nothing is sent without any part of it."""
+    """Convert and decrypt a row of read_profiles; raise if any secret cannot be decrypted."""
     location = webhook_secret_at(row["tenant_id"], row["subscription_id"])
     headers, auth = _decrypted(row)
     return DeliveryProfile(
@@ -123,7 +123,7 @@ def _decrypted(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | No
 
 
 def _secrets(row: asyncpg.Record) -> tuple[dict[str, str], dict[str, str] | None, str | None]:
-    """Headers and auth, or why they cannot be read: others of a listing can."""
+    """Return headers and auth, or the reason why they cannot be decrypted."""
     try:
         return (*_decrypted(row), None)
     except ENCRYPTION_ERRORS as error:

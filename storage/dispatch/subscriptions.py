@@ -1,4 +1,4 @@
-"""Subscriptions with their bindings; what deliveries to them need, and how these go."""
+"""Subscriptions with their bindings, and the delivery profiles that sending needs."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ MAX_SUBSCRIPTIONS = 10_000
 
 
 class SubscriptionKey(NamedTuple):
-    """Which subscription; an empty id stands for the tenant's own jobs."""
+    """Identifies a subscription; an empty id stands for the tenant's direct jobs."""
 
     tenant: int
     subscription_id: str
@@ -35,7 +35,7 @@ class SubscriptionKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionFilter:
-    """Which subscriptions are meant; None leaves a filter off."""
+    """A filter of subscriptions; None matches all."""
 
     status: SubscriptionStatus | None = None
     source: SubscriptionSource | None = None
@@ -46,13 +46,13 @@ class SubscriptionFilter:
 SubscriptionEdit: TypeAlias = Callable[[Subscription], Subscription]
 
 
-# Who gets an event
+# Matching
 
 
 async def matching(pool: Pool, tenant: int, patterns: Sequence[str]) -> list[Subscription]:
-    """Those that take events and have a binding of one of these patterns.
+    """Read the active subscriptions that have a binding with one of these patterns.
 
-    The tenant's own, and the anchor's. Of their bindings, those alone.
+    These are the tenant's and the anchor's. Each is returned with its matching bindings only.
     """
     rows = await pool.fetch(Q["match_subscriptions"], tenant, list(patterns))
     wanted = frozenset(patterns)
@@ -67,7 +67,7 @@ async def matching(pool: Pool, tenant: int, patterns: Sequence[str]) -> list[Sub
 
 
 async def read(pool: Pool, tenant: int, name: str) -> Subscription | None:
-    """One subscription, by its code or its id."""
+    """Read one subscription by its code or id."""
     found = await pool.fetchval(Q["find_subscription"], tenant, name)
     if found is None:
         return None
@@ -77,13 +77,13 @@ async def read(pool: Pool, tenant: int, name: str) -> Subscription | None:
 async def page(
     pool: Pool, tenant: int, chosen: SubscriptionFilter, after: str, limit: int
 ) -> list[Subscription]:
-    """The next subscriptions of a listing, by code."""
+    """Read the next subscriptions of a listing, by code."""
     rows = await pool.fetch(Q["list_subscriptions"], tenant, after, *_chosen(chosen), limit)
     return await _read(pool, [SubscriptionKey(tenant, row["subscription_id"]) for row in rows])
 
 
 async def count(pool: Pool, tenant: int, chosen: SubscriptionFilter) -> int:
-    """How many such a listing has in all."""
+    """Count the subscriptions that match the filter."""
     total: int = await pool.fetchval(Q["count_subscriptions"], tenant, *_chosen(chosen))
     return total
 
@@ -94,7 +94,7 @@ async def count(pool: Pool, tenant: int, chosen: SubscriptionFilter) -> int:
 async def create(
     pool: Pool, new: Subscription, secret: bytes
 ) -> SubscriptionRefusal | Subscription:
-    """Make a subscription, with what its deliveries are signed with."""
+    """Create a subscription with its first signing secret."""
     async with pool.acquire() as conn, conn.transaction():
         made = await add(conn, new, secret)
         if isinstance(made, Subscription):
@@ -105,7 +105,7 @@ async def create(
 async def add(
     conn: Connection, new: Subscription, secret: bytes
 ) -> SubscriptionRefusal | Subscription:
-    """The same, in a transaction of the caller's, who tells others."""
+    """Create a subscription in the caller's transaction; the caller notifies listeners."""
     if await conn.fetchrow(Q["hold_open_pool"], new.pool_no) is None:
         return SubscriptionRefusal.POOL_ARCHIVED
     total = await conn.fetchval(Q["count_subscriptions"], new.tenant, None, None, None, None)
@@ -121,7 +121,7 @@ async def add(
 async def change(
     pool: Pool, tenant: int, name: str, edit: SubscriptionEdit
 ) -> SubscriptionRefusal | Subscription:
-    """Give a subscription other values."""
+    """Apply an edit to a subscription."""
     async with _held(pool, tenant, name) as (conn, current):
         if current is None:
             return SubscriptionRefusal.SUBSCRIPTION_NOT_FOUND
@@ -131,7 +131,7 @@ async def change(
 async def save(
     conn: Connection, current: Subscription, new: Subscription
 ) -> SubscriptionRefusal | Subscription:
-    """Store what a held subscription is to become, and tell others."""
+    """Store the new values of a locked subscription, and notify listeners."""
     if current.unreadable is not None:  # saved as it looks, it would lose what it has
         raise MissingKeyError(current.unreadable)
     if new.status is SubscriptionStatus.ACTIVE and not await conn.fetchrow(
@@ -152,7 +152,7 @@ async def save(
 
 
 async def pause(pool: Pool, tenant: int, name: str) -> SubscriptionRefusal | Subscription:
-    """Take no more events; what is on its way goes on."""
+    """Stop taking events; jobs that exist are still delivered."""
     return await change(
         pool,
         tenant,
@@ -162,7 +162,7 @@ async def pause(pool: Pool, tenant: int, name: str) -> SubscriptionRefusal | Sub
 
 
 async def resume(pool: Pool, tenant: int, name: str) -> SubscriptionRefusal | Subscription:
-    """Take events again, with all failures forgotten."""
+    """Take events again, and clear all failures."""
 
     def edit(current: Subscription) -> Subscription:
         return replace(
@@ -173,7 +173,7 @@ async def resume(pool: Pool, tenant: int, name: str) -> SubscriptionRefusal | Su
 
 
 async def drop(pool: Pool, tenant: int, name: str) -> str | None:
-    """Remove a subscription with its secrets; its code, or None if there is none."""
+    """Delete a subscription with its secrets; return its code, or None if there is none."""
     async with _held(pool, tenant, name) as (conn, current):
         if current is None:
             return None
@@ -183,9 +183,9 @@ async def drop(pool: Pool, tenant: int, name: str) -> str | None:
 
 
 async def delete_locked(conn: Connection, current: Subscription) -> None:
-    """The same, in a transaction of the caller's that holds it, and tells others.
+    """Delete a locked subscription in the caller's transaction; the caller notifies listeners.
 
-    What failed of it is put aside; what waits ends when its turn comes.
+    Its failed jobs are ignored from now on; its waiting jobs end when their turn comes.
     """
     await conn.execute(Q["drop_subscription"], current.tenant, current.subscription_id)
     await conn.execute(Q["drop_webhook_secrets"], current.tenant, current.subscription_id)
@@ -193,26 +193,26 @@ async def delete_locked(conn: Connection, current: Subscription) -> None:
 
 
 async def lock_for_update(conn: Connection, tenant: int, name: str) -> Subscription | None:
-    """A subscription that nobody else changes before the transaction ends."""
+    """Lock a subscription until the transaction ends."""
     found = await conn.fetchval(Q["hold_subscription"], tenant, name)
     return None if found is None else await _read_one(conn, tenant, found)
 
 
 async def declared(conn: Connection, tenant: int, application: str) -> list[str]:
-    """The codes of what an application declared."""
+    """Return the codes of the subscriptions that an application declared."""
     rows = await conn.fetch(Q["application_subscriptions"], tenant, application)
     return [row["code"] for row in rows]
 
 
-# How deliveries go
+# Delivery
 
 
 async def profiles(
     pool: Pool, keys: Iterable[tuple[int, str]]
 ) -> dict[SubscriptionKey, DeliveryProfile]:
-    """What deliveries to these are signed and sent with; nothing for what is gone.
+    """Read the secrets and options that deliveries need; leave out deleted subscriptions.
 
-    An empty id stands for the tenant's own jobs.
+    An empty id stands for the tenant's direct jobs.
     """
     wanted = [SubscriptionKey(*key) for key in keys]
     named = [key for key in wanted if key.subscription_id != OWN]
@@ -230,7 +230,7 @@ async def profiles(
 async def mark_failing(
     pool: Pool, keys: Iterable[tuple[int, str]]
 ) -> Mapping[SubscriptionKey, float]:
-    """Remember that these failed; for how many seconds each has, without any success."""
+    """Mark subscriptions as failing; return for how many seconds each has had no success."""
     rows = await pool.fetch(Q["mark_failing"], *_columns(keys))
     return {
         SubscriptionKey(row["tenant_id"], row["subscription_id"]): row["seconds"] for row in rows
@@ -238,16 +238,16 @@ async def mark_failing(
 
 
 async def mark_well(pool: Pool, keys: Iterable[tuple[int, str]]) -> None:
-    """Remember that these took a delivery."""
+    """Mark subscriptions as working: a delivery succeeded."""
     await pool.execute(Q["mark_well"], *_columns(keys))
 
 
 async def disable(
     pool: Pool, tenant: int, subscription_id: str, reason: str, version: int | None = None
 ) -> bool:
-    """Pause one that fails and was not paused; False if it no longer fails, or was.
+    """Pause a failing subscription; return False if it no longer fails or was paused already.
 
-    With a `version` only if that is still its own.
+    With a `version`, pause it only if that is still the current one.
     """
     async with pool.acquire() as conn, conn.transaction():
         done = await conn.fetchval(

@@ -1,4 +1,4 @@
-"""What deliveries are signed with. Several may be live, so that one can be replaced unnoticed."""
+"""Secrets that sign deliveries. Several may be live, so that rotation interrupts nothing."""
 
 import secrets
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ SECRET_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class WebhookSecret:
-    """A live one, with its end if that is known."""
+    """A live secret, with its expiry if it has one."""
 
     secret: bytes = field(repr=False)
     created_at: float
@@ -33,19 +33,19 @@ class WebhookSecret:
 
 
 def new_secret() -> bytes:
-    """A new one that nobody can guess."""
+    """Generate a random secret."""
     return secrets.token_bytes(SECRET_BYTES)
 
 
 async def live(pool: Pool | Connection, tenant: int, subscription_id: str) -> list[WebhookSecret]:
-    """Those that sign, newest first."""
+    """Read the live secrets, newest first."""
     rows = await pool.fetch(Q["live_webhook_secrets"], tenant, subscription_id)
     location = webhook_secret_at(tenant, subscription_id)
     return [_secret(row, location) for row in rows]
 
 
 async def own(pool: Pool, tenant: int) -> list[WebhookSecret]:
-    """Those of the tenant's own jobs; the first is made when it is first asked for."""
+    """Read the secrets of the tenant's direct jobs; create the first one when needed."""
     found = await live(pool, tenant, OWN)
     if found:
         return found
@@ -59,7 +59,7 @@ async def own(pool: Pool, tenant: int) -> list[WebhookSecret]:
 
 
 async def own_of(pool: Pool, tenants: Sequence[int]) -> dict[int, tuple[bytes, ...]]:
-    """The same of several tenants, without the rest."""
+    """Read the secrets of the direct jobs of several tenants."""
     found = {tenant: await own(pool, tenant) for tenant in tenants}
     return {tenant: tuple(one.secret for one in each) for tenant, each in found.items()}
 
@@ -72,9 +72,9 @@ async def rotate(
     overlap: float,
     actor: str = COMMAND_LINE,
 ) -> list[WebhookSecret] | None:
-    """Put a new one first; the others sign beside it for `overlap` seconds more.
+    """Add a new secret; the others remain live for `overlap` seconds.
 
-    None: the tenant has no such subscription.
+    Return None if the tenant has no such subscription.
     """
     async with pool.acquire() as conn, conn.transaction():
         if subscription_id == OWN:
@@ -92,7 +92,7 @@ async def rotate(
 
 
 async def _readable(conn: Connection, tenant: int, subscription_id: str) -> list[WebhookSecret]:
-    """Those that sign, without any that cannot be read: to replace such a one is the remedy."""
+    """Read the live secrets that can be decrypted. Rotation replaces the others."""
     location, found = webhook_secret_at(tenant, subscription_id), []
     for row in await conn.fetch(Q["live_webhook_secrets"], tenant, subscription_id):
         with suppress(*ENCRYPTION_ERRORS):
@@ -101,7 +101,7 @@ async def _readable(conn: Connection, tenant: int, subscription_id: str) -> list
 
 
 async def add(conn: Connection, tenant: int, subscription_id: str, secret: bytes) -> None:
-    """One more, in a transaction of the caller's."""
+    """Add a secret in the caller's transaction."""
     stored = encrypt_bytes(secret, webhook_secret_at(tenant, subscription_id))
     await conn.execute(Q["add_webhook_secret"], tenant, subscription_id, stored)
 

@@ -1,7 +1,7 @@
 """Secrets at rest: AES-256-GCM, each value bound to its tenant, table, row and column.
 
-A value is kept as text, `enc:1:KEY:DATA`: the version of the format, the id of the key, and base64
-of nonce, ciphertext and tag. What does not begin so was written before there was encryption.
+A value is stored as text, `enc:1:KEY:DATA`: the version of the format, the id of the key, and the
+base64 of nonce, ciphertext and tag. Other values were stored before encryption existed.
 """
 
 import binascii
@@ -25,11 +25,11 @@ RETRY_AFTER = 60
 
 
 class MissingKeyError(UnavailableError):
-    """A value is encrypted under a key that this process lacks: a fault of the instance."""
+    """A value is encrypted under a key that this process lacks."""
 
 
 class DamagedSecretError(MusterError):
-    """A value that its key does not decrypt: it was changed, or moved from another row."""
+    """A value cannot be decrypted: it was changed, or moved from another row."""
 
 
 ENCRYPTION_ERRORS = (MissingKeyError, DamagedSecretError)
@@ -72,7 +72,7 @@ class FixedKeys:
 
 
 class FileKeys:
-    """The keys of a file, read again when it was replaced; checking that takes a microsecond."""
+    """The keys of a file, read again when the file is replaced."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -109,7 +109,7 @@ class KeyRing:
 
     @property
     def current(self) -> str:
-        """The id of the key that encrypts."""
+        """Return the id of the key that encrypts."""
         return self.key_ids[0]
 
     def encrypt(self, plain: bytes, location: Location) -> str:
@@ -123,8 +123,8 @@ class KeyRing:
         """Decrypt a value that was encrypted for this location.
 
         Raises:
-            MissingKeyError: None of our keys encrypted it.
-            DamagedSecretError: It is not what was encrypted for this place.
+            MissingKeyError: The key is not in the ring.
+            DamagedSecretError: The value was changed, or encrypted for another location.
         """
         name, data = _parse(text, location)
         cipher = self._ciphers.get(name)
@@ -152,7 +152,7 @@ class KeyRing:
 
 
 def is_encrypted(text: str | bytes) -> bool:
-    """Return True if a stored value is encrypted, False if it is older than encryption."""
+    """Return True if a stored value is encrypted, False if it is plain."""
     if isinstance(text, str):
         return text.startswith(PREFIX)
     return text.startswith(PREFIX.encode())

@@ -46,7 +46,7 @@ def write(path: Path, keys: Sequence[bytes]) -> None:
     with os.fdopen(descriptor, "w") as file:
         file.writelines(format_key(key) + "\n" for key in keys)
         file.flush()
-        # A key that was used and then lost to a power cut would take all it encrypted with it.
+        # Without fsync, a power cut could lose a key that secrets are already encrypted under.
         os.fsync(file.fileno())
     draft.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)

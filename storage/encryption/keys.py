@@ -1,4 +1,4 @@
-"""The keys under which the database's secrets are encrypted, compared with those of the process."""
+"""The keys in use for the database's secrets, compared with those of the process."""
 
 import asyncpg
 
@@ -35,7 +35,7 @@ async def check(pool: Pool) -> None:
 
 
 async def is_complete(pool: Pool) -> bool:
-    """Return True once all secrets that are older than encryption have been encrypted."""
+    """Return True once no secret is stored as plain text."""
     return any(row["completed"] for row in await pool.fetch(Q["list_encryption_keys"]))
 
 
@@ -51,7 +51,7 @@ async def complete(pool: Pool | Connection, key_id: str) -> None:
 
 
 async def forget(pool: Pool | Connection, key_ids: list[str]) -> None:
-    """Let instances start without these keys: nothing is encrypted under them."""
+    """Allow instances to start without these keys: nothing is encrypted under them."""
     await pool.execute(Q["drop_encryption_keys"], key_ids)
 
 

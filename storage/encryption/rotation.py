@@ -47,10 +47,10 @@ async def sole_rotation(pool: Pool) -> AsyncIterator[None]:
 
 
 async def rotate(pool: Pool, show: ShowProgress | None = None) -> Rotation:
-    """Encrypt everything under the current key; may be interrupted anywhere and started again.
+    """Encrypt everything under the current key; can be interrupted and repeated.
 
-    What is written meanwhile by a process that has just read the keys is found by the next walk:
-    it goes on until one finds nothing to do.
+    Processes may still write under the old key for a moment, so walks repeat until one finds
+    nothing to do.
     """
     await keys.check(pool)
     current, renewed = key_ring().current, 0
@@ -77,7 +77,7 @@ async def rotate(pool: Pool, show: ShowProgress | None = None) -> Rotation:
 
 
 async def remove(pool: Pool, key_id: str) -> None:
-    """Let instances start without this key; nothing may be encrypted under it."""
+    """Allow instances to start without this key; nothing may be encrypted under it."""
     async with pool.acquire() as conn, conn.transaction():
         await keys.forget(conn, [key_id])
         await _audit(conn, AuditAction.ENCRYPTION_KEY_REMOVED, key_id)

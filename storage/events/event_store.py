@@ -1,4 +1,4 @@
-"""The event writer's access to Postgres, over a connection of its own."""
+"""Writes events over a dedicated connection to Postgres."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class EventStore:
-    """Connects when first used, and again after Postgres was away."""
+    """Connects on first use, and again after the connection is lost."""
 
     def __init__(self, options: PoolOptions, usage: UsageCounter | None = None) -> None:
         self._options = options
@@ -63,7 +63,7 @@ class EventStore:
 
 
 async def _probe(conn: Connection) -> None:
-    """Write an event and roll back; raise what Postgres or the driver has against it."""
+    """Write an event and roll back; raise the error of Postgres or the driver if it fails."""
     event = Event(
         tenant=0,  # no tenant has this number
         event_id=uuid.uuid4().hex,

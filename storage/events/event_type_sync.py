@@ -1,4 +1,4 @@
-"""Event types as an application declares them: all of it becomes so, or nothing changes."""
+"""Synchronizes event types with an application's declaration, all or nothing."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ Fingerprints: TypeAlias = Mapping[tuple[str, Version], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredVersion:
-    """A version as it is to be; its draft is there where another schema was kept before."""
+    """A declared version. `draft` is set only if the stored schema differs."""
 
     version: Version
     status: VersionStatus | None
@@ -37,7 +37,7 @@ class DeclaredVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredType:
-    """A type as it is to be; None leaves its validation as it is."""
+    """A declared type; validation None keeps the stored setting."""
 
     new: NewEventType
     validation: Validation | None
@@ -45,13 +45,12 @@ class DeclaredType:
 
     @property
     def code(self) -> str:
-        """Its code as text."""
         return str(self.new.code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTypeDeclaration:
-    """All that an application declares."""
+    """Everything that an application declares."""
 
     application: str
     types: Sequence[DeclaredType]
@@ -61,7 +60,7 @@ class EventTypeDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class EventTypeSyncResult:
-    """What has become of which type."""
+    """The codes of the declared types, by what was done with them."""
 
     created: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
@@ -71,12 +70,12 @@ class EventTypeSyncResult:
     kept: dict[str, EventTypeRefusal] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether anything is another than before."""
+        """Return True if anything changed."""
         return bool(self.created or self.updated or self.removed or self.archived)
 
 
 class EventTypeSyncRefusal(NamedTuple):
-    """Why nothing has changed."""
+    """Why the declaration was refused."""
 
     code: str
     refusal: EventTypeRefusal
@@ -84,14 +83,14 @@ class EventTypeSyncRefusal(NamedTuple):
 
 
 def fingerprint_of(kind: SchemaType, mime_type: str, text: str) -> bytes:
-    """What a schema is made of, in one value: as `list_schema_prints` has it."""
+    """Hash a schema in the same way as the query `list_schema_prints`."""
     return hashlib.sha256(f"{kind} {mime_type} {text}".encode()).digest()
 
 
 async def read_fingerprints(
     pool: Pool | Connection, tenant: int, codes: Iterable[str]
 ) -> Fingerprints:
-    """The schemas that are kept of these types."""
+    """Read the fingerprints of the stored schemas of these types."""
     rows = await pool.fetch(Q["list_schema_prints"], tenant, list(codes))
     return {(row["code"], Version(row["major"], row["minor"])): row["print"] for row in rows}
 
@@ -99,7 +98,7 @@ async def read_fingerprints(
 async def sync(
     pool: Pool, tenant: int, declaration: EventTypeDeclaration
 ) -> EventTypeSyncRefusal | EventTypeSyncResult:
-    """Make the types what is declared. A rehearsal, like a refusal, changes nothing."""
+    """Apply a declaration. A rehearsal or a refusal changes nothing."""
     async with pool.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
@@ -138,7 +137,7 @@ async def _settle(
     kept: Fingerprints,
     done: EventTypeSyncResult,
 ) -> EventTypeSyncRefusal | None:
-    """Make one type what is declared, and note what that came to."""
+    """Apply the declaration of one type, and add the changes to `done`."""
     code = declared.code
     current = await event_types.lock_for_update(conn, tenant, code)
     if current is None and await event_types.add(conn, tenant, declared.new):
@@ -188,7 +187,7 @@ async def _take(
 async def _reword(
     conn: Connection, tenant: int, current: EventType, declared: DeclaredType
 ) -> bool:
-    """Whether it was called otherwise."""
+    """Update name and description; return True if they changed."""
     new, validation = declared.new, declared.validation or current.validation
     words = (new.name, new.description, validation)
     if words == (current.name, current.description, current.validation):
@@ -202,7 +201,7 @@ async def _reword(
 async def _remove(
     conn: Connection, tenant: int, application: str, declared: list[str], done: EventTypeSyncResult
 ) -> None:
-    """Put away what was declared once and is no more, as far as that is allowed."""
+    """Archive or delete types that are no longer declared, where that is allowed."""
     rows = await conn.fetch(Q["hold_undeclared_types"], tenant, application, declared, MAX_REMOVED)
     for one in await event_types.with_versions(conn, tenant, rows):
         removal = plan_removal(one.lifecycle)

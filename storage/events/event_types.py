@@ -1,4 +1,4 @@
-"""Event types and the versions of their schemas. What may become of them is decided by callers."""
+"""Event types and the versions of their schemas. Callers decide which changes are allowed."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -79,7 +79,7 @@ class NewEventType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeChange:
-    """Other words for a type; None leaves as it is, but for a description that is to go."""
+    """New texts for a type; None keeps the stored value, unless `describes` is set."""
 
     name: str | None = None
     description: str | None = None
@@ -89,7 +89,7 @@ class TypeChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeFilter:
-    """Which types are meant; None leaves a filter off."""
+    """A filter of types; None matches all."""
 
     application: str | None = None
     subdomain: str | None = None
@@ -100,7 +100,7 @@ class TypeFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDraft:
-    """A version with its schema. `compiled` is there where it is more than the text."""
+    """A version with its schema. `compiled` is set only if it differs from the text."""
 
     version: Version
     mime_type: str
@@ -113,7 +113,7 @@ class VersionDraft:
 
 @dataclass(frozen=True, slots=True)
 class CompiledSchemaRow:
-    """What payloads are held against."""
+    """The compiled schema that payloads are validated against."""
 
     schema_type: SchemaType
     form: bytes
@@ -127,7 +127,7 @@ Decide: TypeAlias = Callable[[EventTypeLifecycle, Version], EventTypeRefusal | S
 
 
 async def create(pool: Pool, tenant: int, new: NewEventType) -> bool:
-    """Register a type; False if its code is taken."""
+    """Register a type; return False if its code is taken."""
     async with pool.acquire() as conn, conn.transaction():
         made = await add(conn, tenant, new)
         if made:
@@ -136,7 +136,7 @@ async def create(pool: Pool, tenant: int, new: NewEventType) -> bool:
 
 
 async def add(conn: Connection, tenant: int, new: NewEventType) -> bool:
-    """The same, in a transaction of the caller's, who tells others."""
+    """Register a type in the caller's transaction; the caller notifies listeners."""
     made = await conn.fetchval(
         Q["create_event_type"],
         tenant,
@@ -155,7 +155,7 @@ async def add(conn: Connection, tenant: int, new: NewEventType) -> bool:
 async def page(
     pool: Pool, tenant: int, chosen: TypeFilter, after: str, limit: int
 ) -> list[EventType]:
-    """The next types of a listing, by code."""
+    """Read the next types of a listing, by code."""
     rows = await pool.fetch(
         Q["list_event_types"],
         tenant,
@@ -171,14 +171,13 @@ async def page(
 
 
 async def read(pool: Pool, tenant: int, name: str) -> EventType | None:
-    """One type, by its code or its id."""
+    """Read one type by its code or id."""
     rows = await pool.fetch(Q["read_event_type"], tenant, name)
     found = await with_versions(pool, tenant, rows)
     return found[0] if found else None
 
 
 async def schema_text(pool: Pool, tenant: int, code: str, version: Version) -> str | None:
-    """The schema of a version."""
     text: str | None = await pool.fetchval(Q["read_schema_text"], tenant, code, *version)
     return text
 
@@ -186,7 +185,7 @@ async def schema_text(pool: Pool, tenant: int, code: str, version: Version) -> s
 async def compiled(
     pool: Pool, tenant: int, code: str, version: Version
 ) -> CompiledSchemaRow | None:
-    """What payloads are held against, of a version."""
+    """Read the compiled schema of a version."""
     row = await pool.fetchrow(Q["read_compiled_schema"], tenant, code, *version)
     if row is None:
         return None
@@ -196,7 +195,7 @@ async def compiled(
 
 
 async def change(pool: Pool, tenant: int, name: str, update: TypeChange) -> bool:
-    """Change its words; False if there is none."""
+    """Change the texts of a type; return False if there is no such type."""
     async with pool.acquire() as conn, conn.transaction():
         changed = await rename(conn, tenant, name, update)
         if changed:
@@ -205,7 +204,7 @@ async def change(pool: Pool, tenant: int, name: str, update: TypeChange) -> bool
 
 
 async def rename(conn: Connection, tenant: int, name: str, update: TypeChange) -> bool:
-    """The same, in a transaction of the caller's, who tells others."""
+    """Change the texts in the caller's transaction; the caller notifies listeners."""
     changed = await conn.fetchval(
         Q["change_event_type"],
         tenant,
@@ -221,7 +220,7 @@ async def rename(conn: Connection, tenant: int, name: str, update: TypeChange) -
 async def put_version(
     pool: Pool, tenant: int, name: str, draft: VersionDraft, refuse: RefuseVersion
 ) -> EventTypeRefusal | EventType:
-    """Add a version or give it another schema, unless that is refused."""
+    """Add a version or replace its schema, unless `refuse` objects."""
     async with _held(pool, tenant, name) as (conn, current):
         if current is None:
             return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
@@ -233,7 +232,7 @@ async def put_version(
 
 
 async def keep_version(conn: Connection, tenant: int, code: str, draft: VersionDraft) -> None:
-    """The same, in a transaction of the caller's, who has decided."""
+    """Store a version in the caller's transaction, without a check."""
     await conn.execute(
         Q["put_version"],
         tenant,
@@ -251,7 +250,7 @@ async def keep_version(conn: Connection, tenant: int, code: str, draft: VersionD
 async def move_version(
     pool: Pool, tenant: int, name: str, version: Version, decide: Decide
 ) -> EventTypeRefusal | EventType:
-    """Let a version take its next step, and others make room for it."""
+    """Change the status of a version, and of other versions as `decide` says."""
     async with _held(pool, tenant, name) as (conn, current):
         if current is None:
             return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
@@ -263,7 +262,7 @@ async def move_version(
 
 
 async def set_statuses(conn: Connection, tenant: int, code: str, moves: StatusChanges) -> None:
-    """The same, in a transaction of the caller's, who has decided."""
+    """Store statuses in the caller's transaction, without a check."""
     majors, minors = [one.major for one in moves], [one.minor for one in moves]
     statuses = [status.value for status in moves.values()]
     await conn.execute(Q["move_versions"], tenant, code, majors, minors, statuses)
@@ -272,7 +271,7 @@ async def set_statuses(conn: Connection, tenant: int, code: str, moves: StatusCh
 async def archive(
     pool: Pool, tenant: int, name: str, refuse: Refuse
 ) -> EventTypeRefusal | EventType:
-    """Put a type out of use, unless that is refused."""
+    """Archive a type, unless `refuse` objects."""
     async with _held(pool, tenant, name) as (conn, current):
         if current is None:
             return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
@@ -284,7 +283,7 @@ async def archive(
 
 
 async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> EventTypeRefusal | str:
-    """Remove a type, unless that is refused; its code."""
+    """Delete a type, unless `refuse` objects; return its code."""
     async with _held(pool, tenant, name) as (conn, current):
         if current is None:
             return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
@@ -297,19 +296,19 @@ async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> EventTypeR
 
 
 async def applications(pool: Pool, tenant: int, limit: int) -> list[str]:
-    """Every application that has types."""
+    """List the applications that have types."""
     return _segments(await pool.fetch(Q["list_applications"], tenant, limit))
 
 
 async def subdomains(pool: Pool, tenant: int, application: str | None, limit: int) -> list[str]:
-    """Every subdomain, of one application or of all."""
+    """List the subdomains of one application or of all."""
     return _segments(await pool.fetch(Q["list_subdomains"], tenant, application, limit))
 
 
 async def aggregates(
     pool: Pool, tenant: int, application: str | None, subdomain: str | None, limit: int
 ) -> list[str]:
-    """Every aggregate, of one application and subdomain or of all."""
+    """List the aggregates of one application and subdomain, or of all."""
     rows = await pool.fetch(Q["list_aggregates"], tenant, application, subdomain, limit)
     return _segments(rows)
 
@@ -318,13 +317,13 @@ async def aggregates(
 async def _held(
     pool: Pool, tenant: int, name: str
 ) -> AsyncIterator[tuple[Connection, EventType | None]]:
-    """A type that nobody else changes meanwhile."""
+    """Open a transaction that locks a type."""
     async with pool.acquire() as conn, conn.transaction():
         yield conn, await lock_for_update(conn, tenant, name)
 
 
 async def lock_for_update(conn: Connection, tenant: int, name: str) -> EventType | None:
-    """A type that nobody else changes before the transaction ends."""
+    """Lock a type until the transaction ends."""
     rows = await conn.fetch(Q["hold_event_type"], tenant, name)
     found = await with_versions(conn, tenant, rows)
     return found[0] if found else None
@@ -341,7 +340,7 @@ async def _touched(conn: Connection, tenant: int, current: EventType) -> EventTy
 async def with_versions(
     conn: Pool | Connection, tenant: int, rows: Sequence[asyncpg.Record]
 ) -> list[EventType]:
-    """The types of these rows, with their versions."""
+    """Convert rows to types with their versions."""
     if not rows:
         return []
     versions: dict[str, list[SpecVersion]] = {row["code"]: [] for row in rows}

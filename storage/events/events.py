@@ -1,4 +1,4 @@
-"""Events, and the jobs that are made when one is stored. Who wants it is decided by callers."""
+"""Events, and the jobs that are stored with them. Callers match events to subscriptions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,14 +31,14 @@ _extensions = msgspec.json.Decoder(dict[str, Any])
 
 
 class EventKey(NamedTuple):
-    """Which event."""
+    """Identifies an event."""
 
     tenant: int
     event_id: str
 
 
 class JobPosition(NamedTuple):
-    """Where a job stands among all, and when it may go; 0 if at once."""
+    """The position of a job in the queue, and its earliest delivery; 0 means at once."""
 
     position: int
     due: float
@@ -46,7 +46,7 @@ class JobPosition(NamedTuple):
 
 @dataclass(slots=True)
 class FlushResult:
-    """What came of a flush: the events that were new, and where their jobs stand."""
+    """The new events of a flush, and the positions of their jobs."""
 
     stored: set[EventKey] = field(default_factory=set)
     jobs: dict[JobKey, JobPosition] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class FlushResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events are meant; None leaves a filter off. Times are the senders'."""
+    """A filter of events; None matches all. Times are those that senders gave."""
 
     type: str | None = None
     """A type, or a pattern with `*` for a part of a segment."""
@@ -68,7 +68,7 @@ class EventFilter:
 
     @property
     def is_served(self) -> bool:
-        """Whether an index leads to what is meant, or nearly all is."""
+        """Return True if an index serves the filter, or if it matches nearly all events."""
         if self.context:
             return True
         is_exact = self.type is None or ANY not in self.type
@@ -77,7 +77,7 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class ListedEvent:
-    """An event as listings show it: without its data, but for the size of that."""
+    """An event in a listing: the size of its data instead of the data."""
 
     event: Event
     size: int | None
@@ -86,11 +86,11 @@ class ListedEvent:
 async def flush(
     conn: Connection | Pool, events: Iterable[Event], jobs: Sequence[EventJob]
 ) -> FlushResult:
-    """Store events, and the jobs of those that were new, in the order they stand in.
+    """Store events, and the jobs of the new ones, in the given order.
 
-    Of two events that are known by the same id, the first is stored.
+    Of two events with the same id, the first is stored.
     """
-    # Always in the same order, so that no two who store the same wait for each other.
+    # A fixed order prevents deadlocks between writers of the same events.
     ordered = sorted(events, key=lambda event: (event.tenant, event.deduplication_id or ""))
     flushed = FlushResult()
     for tenant, id_, position, due in await conn.fetch(
@@ -104,7 +104,7 @@ async def flush(
 
 
 async def known(conn: Connection | Pool, events: Sequence[Event]) -> dict[EventKey, Event]:
-    """What is stored in the place of these events: themselves, or those that came first."""
+    """Read the stored events with these ids, which may be earlier ones."""
     rows = await conn.fetch(
         Q["known_events"],
         [event.tenant for event in events],
@@ -115,7 +115,7 @@ async def known(conn: Connection | Pool, events: Sequence[Event]) -> dict[EventK
 
 
 async def known_jobs(conn: Connection | Pool, jobs: Sequence[JobKey]) -> dict[JobKey, JobPosition]:
-    """Where these jobs stand, as far as they were made."""
+    """Read the positions of those of these jobs that exist."""
     rows = await conn.fetch(
         Q["known_jobs"], [job.tenant for job in jobs], [job.job_id for job in jobs]
     )
@@ -126,7 +126,6 @@ async def known_jobs(conn: Connection | Pool, jobs: Sequence[JobKey]) -> dict[Jo
 
 
 async def read(pool: Pool, tenant: int, event_id: str) -> Event | None:
-    """One event."""
     row = await pool.fetchrow(Q["read_event"], tenant, event_id)
     return _event(row) if row else None
 
@@ -134,9 +133,9 @@ async def read(pool: Pool, tenant: int, event_id: str) -> Event | None:
 async def page(
     pool: Pool, tenant: int, chosen: EventFilter, before: str | None, limit: int
 ) -> ScanPage[ListedEvent, str]:
-    """The next events of a listing, newest first, among those that one look reads."""
+    """Read the next events of a listing, newest first, within one bounded scan."""
     is_pattern = chosen.type is not None and ANY in chosen.type
-    # An event comes at most so long before its own time: earlier ones need no look.
+    # An event arrives at most this long before its stated time, so earlier rows cannot match.
     oldest = "" if chosen.since is None else first_at(chosen.since - MAX_CLOCK_SKEW)
     looked_to = None
     if not chosen.is_served:
@@ -163,7 +162,7 @@ async def page(
 
 
 async def forget(pool: Pool, before: float, limit: int) -> int:
-    """Remove events that came before this time and that no job needs; how many."""
+    """Delete events that arrived before this time and that no job needs; return how many."""
     return len(await pool.fetch(Q["forget_events"], first_at(before), limit))
 
 

@@ -1,4 +1,4 @@
-"""Schemas that stand by themselves, whether or not they say which type they are for."""
+"""Schemas that are stored apart from event types."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from storage.postgres.queries import Q
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaDraft:
-    """A schema as it is to be."""
+    """A schema to store."""
 
     name: str
     description: str | None
@@ -24,7 +24,7 @@ class SchemaDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """A schema as it is kept; `content` is there where the whole was asked for."""
+    """A stored schema; `content` is only set if the whole schema was read."""
 
     schema_id: str
     name: str
@@ -40,19 +40,18 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFilter:
-    """Which schemas are meant; None leaves a filter off."""
+    """A filter of schemas; None matches all."""
 
     schema_type: SchemaType | None = None
     event_type_id: str | None = None
 
 
 async def create(pool: Pool, tenant: int, schema_id: str, draft: SchemaDraft) -> None:
-    """Keep a new schema."""
     await pool.execute(Q["create_schema"], tenant, schema_id, *_values(draft))
 
 
 async def replace(pool: Pool, tenant: int, schema_id: str, draft: SchemaDraft) -> bool:
-    """Change all of it; False if there is none."""
+    """Replace a schema; return False if there is none."""
     values = _values(draft)
     return await pool.fetchval(Q["replace_schema"], tenant, schema_id, *values) is not None
 
@@ -60,7 +59,7 @@ async def replace(pool: Pool, tenant: int, schema_id: str, draft: SchemaDraft) -
 async def page(
     pool: Pool, tenant: int, chosen: SchemaFilter, after: str, limit: int
 ) -> list[Schema]:
-    """The next schemas of a listing, in the order they were made."""
+    """Read the next schemas of a listing, oldest first."""
     rows = await pool.fetch(
         Q["list_schemas"], tenant, after, chosen.schema_type, chosen.event_type_id, limit
     )
@@ -68,13 +67,13 @@ async def page(
 
 
 async def read(pool: Pool, tenant: int, schema_id: str) -> Schema | None:
-    """One schema, whole."""
+    """Read one schema with its content."""
     row = await pool.fetchrow(Q["read_schema"], tenant, schema_id)
     return _schema(row, row["content"]) if row else None
 
 
 async def drop(pool: Pool, tenant: int, schema_id: str) -> bool:
-    """Remove one; False if there is none."""
+    """Delete a schema; return False if there is none."""
     return await pool.fetchval(Q["drop_schema"], tenant, schema_id) is not None
 
 

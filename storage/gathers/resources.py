@@ -1,4 +1,4 @@
-"""Resources, and the gathers that wait for them."""
+"""Resources, and open gathers."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,7 +29,7 @@ _marks = msgspec.json.Decoder(tuple[EventState, ...])
 
 @dataclass(frozen=True, slots=True)
 class RegisteredResource:
-    """A resource as it is kept."""
+    """A stored resource."""
 
     name: str
     resource: Resource
@@ -39,7 +39,7 @@ class RegisteredResource:
 
 @dataclass(frozen=True, slots=True)
 class OpenGather:
-    """A gather that waits, and how each that it asked stands."""
+    """An open gather, and the state of each of its calls."""
 
     address: Address
     marks: dict[str, EventState]
@@ -47,7 +47,7 @@ class OpenGather:
 
 
 async def put(pool: Pool, tenant: int, name: str, resource: Resource) -> bool:
-    """Register or change; whether it is new."""
+    """Create or replace a resource; return True if it is new."""
     stored = encrypt_resource(resource, resource_at(tenant, name))
     text = msgspec.json.encode(stored).decode()
     created: bool = await pool.fetchval(Q["put_resource"], tenant, name, text)
@@ -55,14 +55,14 @@ async def put(pool: Pool, tenant: int, name: str, resource: Resource) -> bool:
 
 
 async def find(pool: Pool, tenant: int, names: Sequence[str]) -> dict[str, Resource]:
-    """Those of these names that there are, ready to be called."""
+    """Read the resources with these names, decrypted."""
     rows = await pool.fetch(Q["find_resources"], tenant, list(names))
     found = {row["name"]: _resource.decode(row["definition"]) for row in rows}
     return {name: decrypt_resource(one, resource_at(tenant, name)) for name, one in found.items()}
 
 
 async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[RegisteredResource]:
-    """The next resources of a listing, by name."""
+    """Read the next resources of a listing, by name."""
     return [
         _registered(tenant, row)
         for row in await pool.fetch(Q["list_resources"], tenant, after, limit)
@@ -70,18 +70,17 @@ async def page(pool: Pool, tenant: int, after: str, limit: int) -> list[Register
 
 
 async def read(pool: Pool, tenant: int, name: str) -> RegisteredResource | None:
-    """One resource."""
     row = await pool.fetchrow(Q["read_resource"], tenant, name)
     return _registered(tenant, row) if row else None
 
 
 async def drop(pool: Pool, tenant: int, name: str) -> bool:
-    """Remove one; False if there is none."""
+    """Delete a resource; return False if there is none."""
     return await pool.fetchval(Q["drop_resource"], tenant, name) is not None
 
 
 async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGather]:
-    """Gathers that have waited for so many seconds, soonest deadline first."""
+    """Read the gathers that have been open for so many seconds, soonest deadline first."""
     rows = await pool.fetch(Q["open_gathers"], older_than, limit, MAX_TIMEOUT_MS / 1000)
     return [
         OpenGather(
@@ -94,7 +93,7 @@ async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGa
 
 
 async def read_gather_spec(pool: Pool, address: Address) -> GatherSpec | None:
-    """What a gather asked for, if there is one."""
+    """Read the spec of a gather, or None if there is no such gather."""
     lines = await waits.read_lines(pool, address.key, [1])
     found = next(
         (decode_gather_spec(line.payload) for line in lines if line.kind == GATHER_ENTRY), None
@@ -104,7 +103,7 @@ async def read_gather_spec(pool: Pool, address: Address) -> GatherSpec | None:
 
 def _registered(tenant: int, row: asyncpg.Record) -> RegisteredResource:
     definition = _resource.decode(row["definition"])
-    # One whose secrets cannot be read is shown without them: it can still be replaced or removed.
+    # Show a resource even if its secrets are unreadable: it can be replaced or deleted.
     with suppress(*ENCRYPTION_ERRORS):
         definition = decrypt_resource(definition, resource_at(tenant, row["name"]))
     return RegisteredResource(row["name"], definition, row["created_at"], row["updated_at"])

@@ -142,7 +142,7 @@ async def mark_failed(pool: Pool, tenant: int, errors: Sequence[tuple[int, str]]
 
 
 async def delete(pool: Pool, tenant: int, letter_id: int) -> bool:
-    """Delete one; return False if there was none."""
+    """Delete a dead letter; return False if there is none."""
     return await pool.fetchval(Q["delete_dead_letter"], tenant, letter_id) is not None
 
 
@@ -203,5 +203,5 @@ def _headers_of(text: str) -> Headers:
 
 
 def _storable(text: str) -> str:
-    # Postgres takes no NUL in text; an error may quote one.
+    # Postgres text cannot contain NUL; an error may quote one.
     return text.replace("\x00", "\ufffd")[:2000]

@@ -1,4 +1,4 @@
-"""What is to be published: rows that a flush wrote and that leave when the broker has them."""
+"""The outbox: Kafka messages that a flush stored, deleted once the broker has them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _LOCK = 0x6D75_7375  # any constant of our own
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRow:
-    """One event to publish."""
+    """One message to publish."""
 
     outbox_id: int
     tenant: int
@@ -24,14 +24,14 @@ class OutgoingRow:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How much waits, and how long the oldest has."""
+    """The number of unpublished messages, and the age of the oldest."""
 
     rows: int
     oldest: float
 
 
 async def claim(conn: Connection) -> bool:
-    """Become the one relay that publishes, for as long as this connection lives."""
+    """Take the lock of the single relay for the life of this connection; return True on success."""
     won: bool = await conn.fetchval(Q["claim_relay"], _LOCK)
     return won
 
@@ -39,17 +39,17 @@ async def claim(conn: Connection) -> bool:
 async def upcoming(
     conn: Connection, after: int, limit: int, without: Sequence[str] = ()
 ) -> list[OutgoingRow]:
-    """The next rows, in the order they were written, but for those of some topics."""
+    """Read the next messages in stored order, except those of the topics `without`."""
     rows = await conn.fetch(Q["next_outgoing"], after, limit, list(without))
     return [OutgoingRow(*row) for row in rows]
 
 
 async def confirm(conn: Connection, outbox_ids: Sequence[int]) -> None:
-    """The broker has these: forget them."""
+    """Delete messages that the broker has acknowledged."""
     await conn.execute(Q["confirm_outgoing"], list(outbox_ids))
 
 
 async def backlog(pool: Pool | Connection) -> Backlog:
-    """What has not been published yet."""
+    """Measure the unpublished messages."""
     row = await pool.fetchrow(Q["outbox_backlog"])
     return Backlog(row["rows"], row["oldest"]) if row else Backlog(0, 0.0)

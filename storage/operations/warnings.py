@@ -9,7 +9,7 @@ from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
 MAX_MESSAGE_CHARS = 2_000
-# Postgres takes no NUL in text; a message may quote one.
+# Postgres text cannot contain NUL; a message may quote one.
 _STORABLE = {0: "\ufffd"}
 
 

@@ -1,4 +1,4 @@
-"""Who changed keys and secrets, and when: written in the transaction of the change."""
+"""The audit log of keys and secrets, written in the transaction of each change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,6 @@ COMMAND_LINE = "command line"
 
 
 class AuditAction(StrEnum):
-    """What was done."""
-
     KEY_CREATED = "key.created"
     KEY_REVOKED = "key.revoked"
     WEBHOOK_SECRET_ROTATED = "webhook_secret.rotated"  # noqa: S105  an action's name
@@ -25,7 +23,7 @@ class AuditAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One change: by whom, and of what."""
+    """One change: the actor, the action and the object."""
 
     audit_id: int
     actor: str
@@ -37,16 +35,16 @@ class AuditEntry:
 async def add(
     conn: Connection, tenant: int, actor: str, action: AuditAction, objects: Sequence[str]
 ) -> None:
-    """Note that `actor` did this to each of the objects."""
+    """Log that `actor` did this to each of the objects."""
     await conn.execute(Q["add_audit_entries"], tenant, actor, action.value, list(objects))
 
 
 async def page(pool: Pool, tenant: int, before: int | None, limit: int) -> list[AuditEntry]:
-    """The next changes of a listing, newest first."""
+    """Read the next entries of a listing, newest first."""
     rows = await pool.fetch(Q["list_audit_entries"], tenant, before, limit)
     return [AuditEntry(**row) for row in rows]
 
 
 async def forget(pool: Pool, retention: float, limit: int) -> int:
-    """Remove a batch that is older than `retention` seconds; how many."""
+    """Delete a batch of entries older than `retention` seconds; return how many."""
     return len(await pool.fetch(Q["forget_audit_entries"], retention, limit))

@@ -24,7 +24,7 @@ class ChangeTopic(StrEnum):
 async def notify(conn: Connection, topic: ChangeTopic, tenant: int | None = None) -> None:
     """Notify listeners when the transaction of this connection commits, and not if it rolls back.
 
-    Whose it is, if it is one tenant's, spares the copies of the others.
+    Name the tenant if only its rows changed, so that other tenants' cached rows remain valid.
     """
     await conn.execute(Q["notify_change"], topic.value if tenant is None else f"{topic} {tenant}")
 

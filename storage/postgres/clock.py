@@ -22,11 +22,11 @@ class DatabaseClock:
 
     def __init__(self, monotonic: Callable[[], float], wall: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        # Until the first sync the local wall clock has to do.
+        # The local wall clock serves until the first sync.
         self._offset = ClockOffset(wall() - monotonic())
         self.moves = 0
         """How often the database's clock was found moved."""
-        # Called when it was: what was decided by the time before is to be decided again.
+        # Called when the clock has moved: decisions by the earlier time must be made again.
         self.on_moved: Callable[[], None] = lambda: None
 
     @property
@@ -43,9 +43,9 @@ class DatabaseClock:
             await self.measure(conn)
 
     async def measure(self, conn: Connection) -> None:
-        """Measure the offset on a connection, before its first use.
+        """Measure the offset on a new connection, before its first use.
 
-        It may lead to another server than the one before, whose clock is another.
+        The connection may lead to another server than the previous one, with another clock.
         """
         before = self._monotonic()
         database: float = await conn.fetchval(Q["read_clock"])

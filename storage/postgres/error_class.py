@@ -1,9 +1,8 @@
 """Classifies database errors: is the row at fault, or the server?
 
-Only what is known to be the row's is blamed on it. Everything else is trouble of the server: the
-same write is worth another try, on another connection. A read-only server after a failover, a
-password that is being rotated, a table that a migration has renamed: none of these says anything
-about the rows that met it.
+Only errors that are known to be the row's count as such. All others are the server's, and the same
+write is retried on another connection: a read-only server after a failover, a rotated password or a
+renamed table says nothing about the rows.
 """
 
 from enum import StrEnum
@@ -23,8 +22,8 @@ class ErrorClass(StrEnum):
     """Too much for one statement, or the server is slow: again, but less at once."""
 
 
-# SQLSTATE classes 22 (data), 23 (integrity), 54 (program limit), and values that the client itself
-# cannot encode, which are no SQLSTATE.
+# SQLSTATE classes 22 (data), 23 (integrity) and 54 (program limit), and values that the client
+# cannot encode, which have no SQLSTATE.
 _ROW_ERRORS = (
     asyncpg.DataError,
     asyncpg.IntegrityConstraintViolationError,
@@ -43,15 +42,15 @@ def _server_errors() -> tuple[type[Exception], ...]:
         and each is not asyncpg.PostgresError
         and not issubclass(each, _ROW_ERRORS)
     ]
-    # Time-outs are OSErrors. An InternalClientError is what asyncpg says when a query meets the
-    # news that its server process was ended, and when no server is writable.
+    # Time-outs are OSErrors. asyncpg raises InternalClientError if the server process ends during a
+    # query, and if no server is writable.
     return (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError, *classes)
 
 
-# What says nothing about a row: worth another try, never a broken promise. Where one row's
-# values are at stake ask `error_class`: what asyncpg cannot encode is an InterfaceError as well.
+# Errors that say nothing about a row and are worth a retry. Where one row's values may be at fault,
+# call `error_class`: asyncpg raises InterfaceError for values it cannot encode, too.
 SERVER_ERRORS = _server_errors()
-# All that the driver and the server raise, those of rows included.
+# All errors of the driver and the server, including those of rows.
 DATABASE_ERRORS: tuple[type[Exception], ...] = (*SERVER_ERRORS, asyncpg.PostgresError)
 # For callers above storage, which do not import the driver.
 DataError = asyncpg.DataError
@@ -60,7 +59,7 @@ DataError = asyncpg.DataError
 def error_class(error: BaseException) -> ErrorClass:
     """Classify an error.
 
-    One that neither the driver nor the system raised is an encoding error of ours.
+    An error of neither the driver nor the system is an encoding error in our code.
     """
     if isinstance(error, _ROW_ERRORS):
         return ErrorClass.ROW

@@ -1,8 +1,8 @@
-"""Applies migrations, each once, beside a running Muster: no lock is held or awaited for long.
+"""Applies migrations, each once, beside a running Muster, without holding locks for long.
 
-A statement that waits for a lock on a table holds up everybody who comes after it. So it waits two
-seconds at most, lets the others pass, and tries again. Indexes are built concurrently, outside a
-transaction; one whose building was broken off is removed and built again.
+A statement that waits for a table lock blocks all later statements on that table. So it waits two
+seconds at most, lets the others proceed, and tries again. Indexes are built concurrently, outside a
+transaction; an index whose build was interrupted is dropped and built again.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ async def migrate(
     """Apply all missing migrations and return their names.
 
     Raises:
-        MigrationError: The database is too new, or a lock was not to be had for very long.
+        MigrationError: The database is too new, or a lock was unavailable for too long.
     """
     run = _Run(options or MigrationOptions())
     async with _connected(dsn) as conn:
@@ -142,7 +142,7 @@ class _Run:
         if index is None:
             await self.insist(conn, lambda: conn.execute(statement), name)
             return
-        # It takes no lock that writers would wait for, and has to wait for old transactions.
+        # It takes no lock that blocks writers, but waits for old transactions.
         await conn.execute("set lock_timeout = 0")
         broken = await conn.fetchval(Q["find_invalid_index"], index.group(1))
         if broken is not None:

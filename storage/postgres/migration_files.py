@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-# The newest migration of the last release. The code of that release works behind every migration
-# that follows, unless that says otherwise: see tests/contract/postgres/test_previous_release.py.
+# The newest migration of the last release. The code of that release runs on every later schema,
+# unless a migration says otherwise: see tests/contract/postgres/test_previous_release.py.
 LAST_RELEASE = "0014"
 
 _OUTSIDE = re.compile(r"^-- transaction: none\s*$", re.MULTILINE)

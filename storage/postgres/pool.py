@@ -20,13 +20,13 @@ else:  # asyncpg's classes take no parameters at run time
 
 OnConnect: TypeAlias = Callable[[Connection], Awaitable[None]]
 
-# What a lost or refused connection looks like to a person who runs a command. What is worth another
-# try is more than this: storage/postgres/error_class.py.
+# Lost or refused connections, as commands report them. storage/postgres/error_class.py decides what
+# is worth a retry.
 CONNECTION_ERRORS = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    # What asyncpg says when a query meets the news that its server process was ended.
+    # asyncpg raises this if the server process ends during a query.
     asyncpg.InternalClientError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -37,28 +37,28 @@ CONNECTION_ERRORS = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
 )
-# What a malformed address, and a refused statement, look like to the same person.
+# A malformed address, and a refused statement.
 INVALID_DSN_ERRORS = (asyncpg.ClientConfigurationError, ValueError)
 
 
-# Readers with optional filters plan with the values at hand. Writers plan once, and always go by
-# key: a plan made while a table is new and empty would read it whole, and stay until Postgres has
-# counted its rows. Ten thousand waits later each flush would still read all of them.
+# Readers with optional filters plan with the actual values. Writers plan once and must look rows up
+# by key: a plan made while a table is empty would read the whole table, and would stay in use until
+# Postgres counts its rows again, ten thousand waits later.
 #
-# The settings are not enough. Of a table that Postgres knows to be empty, as after a quiet night,
-# an index read from end to end costs as little as a look-up by key, and may be preferred. It must
-# be no choice, so the SQL of writers joins a table that grows in one of these ways:
-# - `t.key = any(array[asked.key])`, for the first column of an index: still a look-up by key, but
-#   nothing that a merge join could do, for whose sake Postgres thinks of reading indexes in order.
-# - `exists (… offset 0)`: no join, but asked for each row. Also where all that is asked for is in
-#   an index, or where the index is partial: such a one may be read whole without any merge join.
+# The settings do not suffice. For a table that Postgres believes to be empty, reading a whole index
+# costs as little as a look-up by key and may be preferred. So the SQL of writers joins each growing
+# table in one of these ways, which rule that out:
+# - `t.key = any(array[asked.key])`, for the first column of an index: a look-up by key that a merge
+#   join cannot use, and only a merge join would read the index in order.
+# - `exists (… offset 0)`: evaluated for each row. Also where an index contains all columns that are
+#   read, or is partial: Postgres may read such an index whole without a merge join.
 # - `t.key = any(array(select …))`: first the keys, then the rows.
-# And no index of such a table has a whole key behind other columns: PostgreSQL 18 would look the
-# key up there, once for each value of these columns, if it knows of one only.
-# tests/contract/postgres/test_writer_plans.py looks at every statement.
+# And no index of such a table contains a whole key behind other columns: PostgreSQL 18 would search
+# it once for each value of these columns, if it knows of only one value.
+# tests/contract/postgres/test_writer_plans.py checks every statement.
 _READER = {"plan_cache_mode": "force_custom_plan"}
 _WRITER = {
-    # Left to itself, Postgres plans every small flush anew, which costs more than to carry it out.
+    # By default Postgres plans every small flush anew, which costs more than running it.
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -88,12 +88,12 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
         **_writable(options.dsn),
         "timeout": 5.0,
         "command_timeout": options.statement_timeout + 5.0,
-        # Statements are few and fixed: never prepare them anew.
+        # Statements are few and fixed, so they are prepared once.
         "max_cached_statement_lifetime": 0,
         "server_settings": {
             "application_name": f"muster {options.name}",
             "statement_timeout": str(int(options.statement_timeout * 1000)),
-            # Whoever is frozen in the middle of a transaction must not hold its locks for long.
+            # A process that freezes within a transaction must not hold its locks for long.
             "idle_in_transaction_session_timeout": "10000",
             "synchronous_commit": "on",
             "jit": "off",
@@ -104,10 +104,10 @@ def connect_options(options: PoolOptions) -> dict[str, Any]:
 
 
 def _writable(dsn: str) -> dict[str, str]:
-    """Ask for a writable server, unless the DSN asks for another kind itself.
+    """Ask for a writable server, unless the DSN asks for another kind.
 
-    Of several hosts the first such is taken. After a failover a name may lead to the demoted server
-    for a while: a connection to it would be healthy, and of no use for as long as it lasts.
+    Of several hosts the first writable one is used. After a failover a name may lead to the demoted
+    server for a while; a connection to it would look healthy but reject all writes.
     """
     asked = parse_qs(urlsplit(dsn).query)
     return {} if _SESSION_ATTRS in asked else {_SESSION_ATTRS: "read-write"}
@@ -116,8 +116,8 @@ def _writable(dsn: str) -> dict[str, str]:
 async def open_pool(options: PoolOptions, on_connect: OnConnect | None = None) -> Pool:
     """Open a pool that connects lazily, so that a process can start while Postgres is down.
 
-    Each connection is checked: a server whose schema is not ours is as good as away. `on_connect`
-    gets each before it is used.
+    Each new connection checks the schema; a mismatch counts as an unavailable server. `on_connect`
+    is called with each connection before its first use.
     """
 
     async def init(conn: Connection) -> None:
@@ -135,11 +135,10 @@ async def open_pool(options: PoolOptions, on_connect: OnConnect | None = None) -
 
 
 async def _keep(conn: Connection) -> None:
-    """Skip the reset of a pooled connection: nobody changes its session.
+    """Skip the reset of a pooled connection, which would cost a round trip for each query.
 
-    That would be one more round trip for each query. A transaction that was left open is rolled
-    back before this is called. What a server says of itself comes by itself: one that has become
-    read-only is not used again.
+    No code changes the session. asyncpg rolls an open transaction back before it calls this.
+    Postgres reports by itself when it becomes read-only; such a connection is not used again.
     """
     settings = conn.get_settings()
     if _ON in (

@@ -18,7 +18,7 @@ LOG_EVERY = 10.0
 class SchemaMismatchError(ConnectionError):
     """This version cannot run on the database's schema.
 
-    To whoever connects it is as if the database were away: it tries again until they fit.
+    It is a ConnectionError, so that callers retry until version and schema match.
     """
 
 

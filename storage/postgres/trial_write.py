@@ -1,4 +1,4 @@
-"""Trial writes: rows that are written to see whether Postgres stores any, and rolled back."""
+"""Trial writes: rows that are written and rolled back to test whether Postgres accepts writes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

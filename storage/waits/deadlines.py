@@ -1,4 +1,4 @@
-"""What the timer reads and writes: due rows, its own mark, the database's clock."""
+"""The timer's access to Postgres: due waits, its watermark and the database's clock."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class DueWait:
 
 
 class DeadlineStore:
-    """Postgres as the timer sees it. `mark` names the time up to which everything has fired."""
+    """Reads due waits and keeps the watermark: the time up to which every deadline has fired."""
 
     def __init__(self, pool: Pool, mark: str = "waits", page: int = PAGE) -> None:
         self._pool = pool
@@ -38,10 +38,10 @@ class DeadlineStore:
             behind, key = rows[-1]["due_at"], rows[-1]["wait_key"]
 
     async def read_watermark(self) -> float | None:
-        """Up to where everything has fired; None before the first time."""
+        """Return the time up to which every deadline has fired; None before the first sweep."""
         mark: float | None = await self._pool.fetchval(Q["read_mark"], self._mark)
         return mark
 
     async def write_watermark(self, swept_until: float) -> None:
-        """Move the mark, back as well."""
+        """Set the watermark, also to an earlier time."""
         await self._pool.execute(Q["write_mark"], self._mark, swept_until)

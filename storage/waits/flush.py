@@ -1,4 +1,4 @@
-"""A shard's writes: everything since the last flush in one statement, each row checked."""
+"""Writes all changes of a shard since its last flush in one statement that checks each row."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from storage.waits.spec_cache import KnownSpecs, SpecRow
 from storage.waits.wait_rows import json_of
 
 NO_VERSION = 0
-# Of the events that one correlation refused, so many are kept.
+# The number of refused events that are stored for each correlation.
 REFUSED_KEPT = 256
 REFUSED_BYTES = 4 * 1024 * 1024
 
 
 class WaitChange(msgspec.Struct, gc=False):
-    """What one correlation needs written: its last state, and all that hangs on it."""
+    """The changes of one correlation to write: its latest state, log entries and events."""
 
     key: bytes
     tenant: int
@@ -34,7 +34,7 @@ class WaitChange(msgspec.Struct, gc=False):
 
 
 class FlushWriter:
-    """Writes for one owner."""
+    """Writes the changes of one owner."""
 
     def __init__(self, owner: str, early_ttl: float) -> None:
         self._owner = owner
@@ -42,13 +42,14 @@ class FlushWriter:
         self._specs = KnownSpecs()
 
     def forget(self) -> None:
-        """Forget which specs are stored: it may be another server, or one that was restored."""
+        """Forget which specs are stored: the server may be another or a restored one."""
         self._specs = KnownSpecs()
 
     async def flush(self, conn: Connection, changes: Sequence[WaitChange]) -> set[bytes]:
-        """Write all; the keys whose state was kept. The rest lost their row to another owner.
+        """Write all changes; return the keys whose state was stored.
 
-        Parked events are rare: only a flush that has some pays for a transaction of two statements.
+        The other rows belong to another owner by now.
+        Only a flush with parked events needs a transaction of two statements; such events are rare.
         """
         specs = self._specs.unknown_to_postgres(
             change.wait
@@ -93,10 +94,10 @@ class FlushWriter:
 async def write_parked(
     conn: Connection, events: Sequence[tuple[bytes, ParkedEvent]], early_ttl: float
 ) -> None:
-    """Keep events in the inbox under their correlation's key (empty if an id was missing)."""
+    """Store events in the inbox under their correlation's key (empty if an id is missing)."""
     if not events:
         return
-    # One statement may not touch a row twice: of two copies the later verdict counts.
+    # A statement may touch a row only once: of two copies of an event, the later verdict is stored.
     last = {(key, event.address.tenant, event.event_id): (key, event) for key, event in events}
     rows = [_parked(key, event) for key, event in last.values()]
     await conn.execute(Q["park"], rows, early_ttl, REFUSED_KEPT, REFUSED_BYTES)
@@ -105,7 +106,7 @@ async def write_parked(
 def _still_valid(
     changes: Sequence[WaitChange], kept: set[bytes]
 ) -> list[tuple[bytes, ParkedEvent]]:
-    """Leave out what was decided on a state that another owner had moved on."""
+    """Leave out events that were decided on a state that another owner has changed."""
     return [
         (change.key, event)
         for change in changes
@@ -167,7 +168,7 @@ def _line(key: bytes, tenant: int, entry: WaitLogEntry) -> tuple[Any, ...]:
 
 
 def _resumed_at(wait: Wait) -> float | None:
-    """Set in the same write that completes the wait, so that no second resume can happen."""
+    """Return the resume time, which is stored with the completion so that no wait resumes twice."""
     ending = wait.ending
     return ending.at if ending and ending.status is Status.COMPLETED else None
 

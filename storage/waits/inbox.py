@@ -1,4 +1,4 @@
-"""The inbox: events that found no place, with their verdict."""
+"""The inbox: events that no wait has taken, with their verdicts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 from storage.waits.wait_rows import parked_of
 
-# How many events of a key, and of its neighbours on either side, an explanation looks at.
+# How many events of a key, and of its neighbours on either side, an explanation reads.
 NEAR_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxFilter:
-    """Which events a listing shows; None leaves a filter off."""
+    """A filter of inbox events; None matches all."""
 
     verdict: str | None = None
     reason: str | None = None
@@ -28,7 +28,7 @@ class InboxFilter:
 async def page(
     pool: Pool, tenant: int, chosen: InboxFilter, before: int | None, limit: int
 ) -> ScanPage[dict[str, Any], int]:
-    """The next events of a listing, newest first, without payloads, among those one look reads."""
+    """Read the next events of a listing, newest first, without payloads, in one bounded scan."""
     looked_to = None
     if chosen != InboxFilter():
         ends = await pool.fetch(
@@ -49,20 +49,20 @@ async def page(
 
 
 async def read(pool: Pool, tenant: int, inbox_id: int) -> ParkedEvent | None:
-    """One event with its payload."""
+    """Read one event with its payload."""
     row = await pool.fetchrow(Q["read_parked"], tenant, inbox_id)
     return parked_of(row) if row else None
 
 
 async def delete(pool: Pool, tenant: int, inbox_id: int) -> bool:
-    """Forget one event; False if there was none."""
+    """Delete one event; return False if there is none."""
     return await pool.fetchval(Q["delete_parked"], tenant, inbox_id) is not None
 
 
 async def near_misses(
     pool: Connection | Pool, address: Address, limit: int = 20
 ) -> list[ParkedEvent]:
-    """What came under this correlation id, for this or another execution, and did not count."""
+    """Read the events with this correlation id, of any execution, that no wait has taken."""
     prefix = address.key[:8]
     lower, upper = prefix + b"\x00" * 8, prefix + b"\xff" * 8
     rows = await pool.fetch(
@@ -72,7 +72,7 @@ async def near_misses(
 
 
 async def slice_after(pool: Pool, after: int, size: int) -> tuple[int, int]:
-    """How many of the next so many events there are, and the number of the last."""
+    """Return the size of the next slice of at most `size` events, and its last id."""
     ((found, last),) = await pool.fetch(Q["slice_of_inbox"], after, size)
     return found, last
 
@@ -80,26 +80,26 @@ async def slice_after(pool: Pool, after: int, size: int) -> tuple[int, int]:
 async def stranded(
     pool: Pool, after: int, last: int, limit: int, budget: int
 ) -> list[tuple[int, ParkedEvent]]:
-    """Parked events of a slice whose wait exists by now, the oldest first.
+    """Read the parked events of a slice whose wait exists by now, oldest first.
 
-    At most `limit`, and `budget` bytes and one event more.
+    Return at most `limit` events, and stop after the one that exceeds `budget` bytes.
     """
     rows = await pool.fetch(Q["stranded"], after, last, limit, budget)
     return [(row["inbox_id"], parked_of(row)) for row in rows]
 
 
 async def delete_taken(pool: Pool, inbox_ids: Sequence[int]) -> None:
-    """Remove events that their correlation has taken."""
+    """Delete events that a wait has taken."""
     await pool.execute(Q["settle_stranded"], list(inbox_ids))
 
 
 async def expire(pool: Pool, limit: int) -> int:
-    """Forget a batch of events whose time is over; how many."""
+    """Delete a batch of expired events; return how many."""
     return len(await pool.fetch(Q["expire_parked"], limit))
 
 
 async def count_by_verdict(pool: Pool) -> dict[tuple[str, str], int]:
-    """How many parked events there are, by verdict and reason: by a sample of a large table."""
+    """Count parked events by verdict and reason; estimate from a sample if the table is large."""
     ((_, size),) = await pool.fetch(Q["census_sizes"])
     percent = bounded_scan.sample_percent(size)
     rows = await pool.fetch(Q["inbox_census"], percent)

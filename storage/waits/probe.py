@@ -1,4 +1,4 @@
-"""A trial write of a wait: tells a row that cannot be stored from a server that stores none."""
+"""A trial write of a wait: shows whether a row is at fault or the server accepts no rows at all."""
 
 import uuid
 
@@ -13,7 +13,7 @@ from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange
 _SPEC = encode_spec(
     WaitSpec(events=(ExpectedEvent(name="probe", source=Source.API, label="probe"),))
 )
-# Belongs to no tenant's listing; it is never committed anyway.
+# No tenant has this number, and the row is never committed.
 _TENANT = 0
 _EARLY_TTL = 60.0
 

@@ -1,4 +1,4 @@
-"""Postgres as a shard sees it: one held connection to write, a small pool to read."""
+"""A shard's access to Postgres: one connection for writes, a small pool for reads."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class ClockMovedError(ConnectionError):
-    """Nothing was written: what is to be written was decided by a time that is not true."""
+    """Nothing was written, because the changes were decided by a wrong time."""
 
 
 class ShardStore:
-    """Connects when first used, and again after Postgres was away."""
+    """Connects on first use, and again after a connection is lost."""
 
     def __init__(
         self,
@@ -40,22 +40,20 @@ class ShardStore:
         self._flush_writer = FlushWriter(owner, early_ttl)
         self._writer: Connection | None = None
         self._pool: Pool | None = None
-        # Called when the connection to write by is lost.
+        # Called when the connection for writes is lost.
         self.on_lost: Callable[[], None] = lambda: None
 
     async def pool(self) -> Pool:
-        """The readers' pool."""
+        """Return the pool for reads."""
         if self._pool is None:
             self._pool = await open_pool(self._options, self._clock.measure)
         return self._pool
 
     async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.LoadedWait]:
-        """All that is known of these keys."""
         async with self._reader() as conn:
             return await waits.load(conn, requests)
 
     async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
-        """The events that came before these were registered."""
         async with self._reader() as conn:
             return await waits.load_early(conn, keys)
 
@@ -71,13 +69,13 @@ class ShardStore:
             raise
 
     async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
-        """Write changes together; the keys whose row was kept."""
+        """Write changes in one flush; return the keys whose state was stored."""
         kept = await self._using(lambda conn: self._flush_writer.flush(conn, changes))
         count_changes(self._usage, changes, kept)
         return kept
 
     async def probe(self) -> None:
-        """Raise what Postgres has against rows of any content, if it takes none now."""
+        """Write a trial row; raise the error of Postgres if it accepts none."""
         await self._using(probe_waits)
 
     async def _using(self, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -87,17 +85,17 @@ class ShardStore:
         try:
             return await work(writer)
         except BaseException as error:
-            # Its state is unknown, or it leads to a server that is of no use: never again.
+            # The connection's state is unknown, or its server is unusable: do not use it again.
             if not isinstance(error, Exception) or error_class(error) is ErrorClass.SERVER:
                 writer.terminate()
                 self._writer = None
             raise
 
     async def _connect(self) -> Connection:
-        """Open the connection to write by. It may lead to another server, or to a restored one.
+        """Open the connection for writes, perhaps to another server or to a restored one.
 
         Raises:
-            ClockMovedError: The clock there is another than the one that we went by until now.
+            ClockMovedError: The server's clock differs from the one that was used until now.
         """
         moves = self._clock.moves
         writer = self._writer = await open_connection(self._options, self._clock.measure)
@@ -110,21 +108,19 @@ class ShardStore:
         return writer
 
     def _is_lost(self, _conn: object) -> None:
-        """Believe nothing any more that the server had: the next may have lost or regained it."""
+        """Forget what the lost server had stored: the next one may have less or more."""
         self._flush_writer.forget()
         self.on_lost()
 
     async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
-        """Store a spec again that is not there any more."""
+        """Store a spec again that Postgres has lost."""
         async with self._reader() as conn:
             await spec_cache.restore_spec(conn, tenant, spec, last_deadline)
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
-        """Which correlation a node of this execution already has."""
         return await waits.correlation_of_node(await self.pool(), address, node_id)
 
     async def close(self) -> None:
-        """Let go of all connections."""
         if self._writer is not None:
             self._writer.terminate()
         if self._pool is not None:

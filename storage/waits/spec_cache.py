@@ -1,4 +1,4 @@
-"""Which specs Postgres has already: a flush sends the others along."""
+"""Remembers which specs Postgres has, so that a flush sends only the others."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -11,20 +11,20 @@ from storage.postgres.queries import Q
 MAX_KNOWN_SPECS = 10_000
 _DAY = 86_400.0
 
-# tenant, digest, text, the last deadline it covers: a row of type flushed_spec
+# A row of type flushed_spec: tenant, digest, text, and the last deadline that it covers.
 SpecRow: TypeAlias = tuple[int, bytes, str, float]
 
 
 class KnownSpecs:
-    """A memory of what was stored. Forgetting is harmless: a spec may be sent twice."""
+    """The specs that were stored. Forgetting one is harmless: it is sent again."""
 
     def __init__(self) -> None:
         self._covered: dict[tuple[int, bytes], float] = {}
 
     def unknown_to_postgres(self, waits: Iterable[Wait]) -> list[SpecRow]:
-        """The specs these new waits need, in one order for all shards, so none blocks another.
+        """Return the specs that new waits need and Postgres lacks, sorted to prevent deadlocks.
 
-        Each covers a day more than asked for, so that a busy spec is sent once a day.
+        Each covers a day more than needed, so that a frequent spec is sent once a day.
         """
         rows: dict[tuple[int, bytes], SpecRow] = {}
         for wait in waits:
@@ -37,7 +37,7 @@ class KnownSpecs:
         return [rows[key] for key in sorted(rows)]
 
     def remember(self, rows: Sequence[SpecRow]) -> None:
-        """These were committed."""
+        """Remember specs that were committed."""
         if len(self._covered) + len(rows) > MAX_KNOWN_SPECS:
             self._covered.clear()
         for tenant, digest, _, last_deadline in rows:
@@ -45,5 +45,5 @@ class KnownSpecs:
 
 
 async def restore_spec(conn: Connection, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
-    """Store a spec again that waits have and Postgres has lost."""
+    """Store a spec again that waits need and Postgres has lost."""
     await conn.execute(Q["restore_spec"], tenant, spec.digest, spec.text, last_deadline + _DAY)

@@ -1,4 +1,4 @@
-"""What a flush of waits stores, counted by tenant and kind."""
+"""Counts what a flush of waits stores, by tenant and kind."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Rows to domain objects and back. The only place that knows how state is spelled in Postgres."""
+"""Converts rows to waits, log entries and events. Only this module knows the columns' formats."""
 
 import asyncpg
 import msgspec
@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def wait_of(row: asyncpg.Record) -> Wait:
-    """The correlation that a row describes."""
+    """Convert a row to a wait."""
     marks = _marks.decode(row["marks"])
     is_lost = row["spec"] is None
     return Wait(
@@ -25,7 +25,7 @@ def wait_of(row: asyncpg.Record) -> Wait:
         spec=placeholder_spec(row["spec_id"], len(marks)) if is_lost else decode_spec(row["spec"]),
         registered_by=row["registered_by"],
         opened_at=row["opened_at"],
-        # Which of its deadlines comes next is not known without a spec: then it ends.
+        # Without a spec, the wait ends at its next deadline, whichever that is.
         expires_at=row["due_at"] if is_lost else row["expires_at"],
         version=row["version"],
         marks=marks,
@@ -35,7 +35,7 @@ def wait_of(row: asyncpg.Record) -> Wait:
 
 
 def parked_of(row: asyncpg.Record) -> ParkedEvent:
-    """The event that an inbox row keeps."""
+    """Convert an inbox row to an event."""
     return ParkedEvent(
         address=address_of(row),
         turn_id=row["turn_id"],
@@ -53,7 +53,7 @@ def parked_of(row: asyncpg.Record) -> ParkedEvent:
 
 
 def entry_of(row: asyncpg.Record) -> WaitLogEntry:
-    """One line of a log."""
+    """Convert a row to a log entry."""
     return WaitLogEntry(
         seq=row["seq"],
         kind=row["kind"],
@@ -68,10 +68,10 @@ def entry_of(row: asyncpg.Record) -> WaitLogEntry:
 
 
 def address_of(row: asyncpg.Record) -> Address:
-    """Whose row it is. An event without ids has empty ones."""
+    """Return the address of a row; its ids are empty for an event without ids."""
     return Address(row["tenant_id"], row["execution_id"] or "", row["correlation_id"] or "")
 
 
 def json_of(value: msgspec.Struct | tuple[EventState, ...] | None) -> str | None:
-    """State as the JSON text its column takes."""
+    """Encode state as the JSON text of its column."""
     return None if value is None else _encode(value).decode()

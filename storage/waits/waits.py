@@ -1,4 +1,4 @@
-"""Reading waits: what a shard activates from, and what people look at."""
+"""Reads waits: for shards that activate them, and for API callers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from storage.waits.wait_rows import entry_of, parked_of, wait_of
 LOG_BUDGET = 8 * 1024 * 1024
 LEAST_KEY = b"\x00" * 16
 MICROSECOND = 1e-6
-# How many waits of one correlation id are looked at for one that an event may have meant.
+# How many waits with one correlation id are searched for the one that an event may have meant.
 ELSEWHERE_LIMIT = 16
-# What a registration takes up at most, in number and bytes: as much as the settings may allow.
+# The most events, in number and bytes, that a registration takes from the inbox.
 EARLY_EVENTS, EARLY_BYTES = 1_000, 16 * 1024 * 1024
 
 
 class LoadRequest(NamedTuple):
-    """A key to load. Only an event that finds no wait asks who else waits."""
+    """A key to load. Only events that find no wait also ask for other waits."""
 
     key: bytes
     tenant: int
@@ -33,7 +33,7 @@ class LoadRequest(NamedTuple):
 
 
 class LoadedWait(msgspec.Struct, gc=False):
-    """All that Postgres knows of one address."""
+    """Everything that Postgres has for one address."""
 
     wait: Wait | None = None
     sizes: dict[str, int] = {}
@@ -45,7 +45,7 @@ class LoadedWait(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitFilter:
-    """Which waits a listing shows; None leaves a filter off."""
+    """A filter of waits; None matches all."""
 
     status: str | None = None
     execution_id: str | None = None
@@ -54,13 +54,13 @@ class WaitFilter:
 
     @property
     def is_served(self) -> bool:
-        """Whether indexes find what is meant without reading what is not."""
+        """Return True if an index serves the filter."""
         return self.execution_id is not None or (self.status is None and self.strategy is None)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitRow:
-    """A wait with what only its row knows."""
+    """A wait with the columns that only its row has."""
 
     wait: Wait
     resumed_at: float | None
@@ -69,20 +69,20 @@ class WaitRow:
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Some lines of a log, and whether there may be more."""
+    """Some entries of a log, and whether more may follow."""
 
     entries: list[WaitLogEntry]
     more: bool
 
 
 async def load_waits(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, Wait]:
-    """The waits that exist among these keys."""
+    """Read those of these waits that exist."""
     rows = await conn.fetch(Q["load_waits"], list(keys))
     return {row["wait_key"]: wait_of(row) for row in rows}
 
 
 async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
-    """Everything a shard needs to activate these keys."""
+    """Read everything that a shard needs to activate these keys."""
     known = await load_waits(conn, [request.key for request in requests])
     found = {request.key: LoadedWait(known.get(request.key)) for request in requests}
     unknown = [request for request in requests if request.key not in known]
@@ -114,9 +114,9 @@ async def _size_early(
 async def load_early(
     conn: Connection | Pool, keys: Sequence[bytes]
 ) -> dict[bytes, list[ParkedEvent]]:
-    """The events that came before these were registered, as many of each as it takes up.
+    """Read the events that arrived before these waits, as many as a registration takes.
 
-    There are more only if the settings allowed more once; the sweeper offers those.
+    There are more only if the settings allowed more earlier; the sweeper offers those.
     """
     found: dict[bytes, list[ParkedEvent]] = {}
     for row in await conn.fetch(Q["load_early"], list(keys), EARLY_EVENTS, EARLY_BYTES):
@@ -139,7 +139,7 @@ async def _find_elsewhere(
 async def correlation_of_node(
     conn: Connection | Pool, address: Address, node_id: str
 ) -> str | None:
-    """Which correlation a node of this execution already has."""
+    """Return the correlation id that a node of this execution already has."""
     value: str | None = await conn.fetchval(
         Q["find_by_node"], address.tenant, address.execution_id, node_id
     )
@@ -147,7 +147,6 @@ async def correlation_of_node(
 
 
 async def read(pool: Pool, address: Address) -> WaitRow | None:
-    """One wait as its row has it."""
     row = await pool.fetchrow(Q["read_wait"], address.key, address.tenant)
     return WaitRow(wait_of(row), row["resumed_at"], row["resumed_by"]) if row else None
 
@@ -155,11 +154,11 @@ async def read(pool: Pool, address: Address) -> WaitRow | None:
 async def page(
     pool: Pool, tenant: int, chosen: WaitFilter, after: tuple[float, bytes] | None, limit: int
 ) -> ScanPage[Wait, tuple[float, bytes]]:
-    """The next waits of a listing, newest first, among those that one look reads."""
+    """Read the next waits of a listing, newest first, within one bounded scan."""
     opened_at, key = after or (None, None)
     looked_to = None
     if not chosen.is_served:
-        # Where the last look ended, all of that moment were read.
+        # The previous scan has read all waits with the timestamp at which it ended.
         begin = opened_at - MICROSECOND if opened_at and key == LEAST_KEY else opened_at
         look = (tenant, begin, chosen.older_than, bounded_scan.SCAN_LIMIT - 1)
         ends = await pool.fetch(Q["look_back_at_waits"], *look)
@@ -176,36 +175,35 @@ async def page(
         limit,
         looked_to,
     )
-    # All of that moment were read, so the next look begins behind the least of its keys.
+    # This scan has read all waits with that timestamp, so the next one starts after the least key.
     place = None if looked_to is None else (looked_to, LEAST_KEY)
     return ScanPage([wait_of(row) for row in rows], place)
 
 
 async def read_log(pool: Pool, key: bytes, after: int, budget: int = LOG_BUDGET) -> LogPage:
-    """The lines of a correlation's log after `after`, at most `budget` bytes and one line more."""
+    """Read the log entries after `after`; stop after the one that exceeds `budget` bytes."""
     rows = await pool.fetch(Q["read_log"], key, after, budget)
     entries = [entry_of(row) for row in rows]
     return LogPage(entries, more=size_of(entries) >= budget)
 
 
 async def read_lines(pool: Pool, key: bytes, numbers: list[int]) -> list[WaitLogEntry]:
-    """These lines of a correlation's log."""
     return [entry_of(row) for row in await pool.fetch(Q["read_lines"], key, numbers)]
 
 
 async def read_counted(pool: Pool, wait: Wait) -> list[WaitLogEntry]:
-    """The lines whose data counts: one for each event that came."""
+    """Read the log entries whose data counts: one for each event that arrived."""
     numbers = [mark.seq for mark in wait.marks if mark.event_id]
     return await read_lines(pool, wait.address.key, numbers) if numbers else []
 
 
 def size_of(entries: Iterable[WaitLogEntry]) -> int:
-    """The bytes of their data."""
+    """Return the size of the entries' data in bytes."""
     return sum(len(entry.payload) for entry in entries)
 
 
 async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, list[WaitLogEntry]]:
-    """The lines whose data counts, of many waits, by their keys."""
+    """Read the log entries whose data counts, of many waits, by key."""
     asked = [(w.address.key, mark.seq) for w in waits for mark in w.marks if mark.event_id]
     found: dict[bytes, list[WaitLogEntry]] = {}
     keys, numbers = [key for key, _ in asked], [seq for _, seq in asked]
@@ -215,17 +213,17 @@ async def read_counted_of_all(pool: Pool, waits: Sequence[Wait]) -> dict[bytes, 
 
 
 async def forget_ended(pool: Pool, retention: float, limit: int) -> int:
-    """Remove a batch of waits that ended longer than `retention` ago."""
+    """Delete a batch of waits that ended more than `retention` seconds ago."""
     return len(await pool.fetch(Q["forget_ended"], retention, limit))
 
 
 async def forget_specs(pool: Pool, retention: float) -> None:
-    """Remove the specs that no wait has any more."""
+    """Delete specs that no wait uses any more."""
     await pool.execute(Q["forget_specs"], retention)
 
 
 async def count_by_status(pool: Pool) -> dict[str, int]:
-    """How many waits there are, by status: exactly while the table is small, else by a sample."""
+    """Count waits by status; estimate from a sample if the table is large."""
     ((size, _),) = await pool.fetch(Q["census_sizes"])
     percent = bounded_scan.sample_percent(size)
     rows = await pool.fetch(Q["census"], percent)
