@@ -1,4 +1,4 @@
-"""The client of the actors: one for each process that sends messages to them."""
+"""The client of the actors; each process that sends messages to them has one."""
 
 import asyncio
 import contextlib
@@ -31,12 +31,12 @@ from storage.postgres.pool import Pool, PoolOptions, open_pool
 log = structlog.get_logger("client")
 
 HANDOVER_TIMEOUT = 2.0
-# For listings; one more is for the counts in the metrics.
+# Connections for listings; the counts in the metrics use one more.
 LISTING_CONNECTIONS = 4
 
 
 def begin(config: Config) -> None:
-    """Have the actors brought up; returns at once."""
+    """Ask the supervisor to start all actors, without waiting."""
     ensure(SUPERVISOR, config).adopt.remote(config)
 
 
@@ -70,7 +70,7 @@ class ActorClient:
 
     @classmethod
     async def open(cls, config: Config) -> "ActorClient":
-        """Open a client in the running loop; Ray must be initialised, Postgres may be away."""
+        """Open a client in the running loop. Ray must be initialised; Postgres may be away."""
         options = PoolOptions(
             dsn=config.dsn,
             name="ingress",
@@ -85,7 +85,7 @@ class ActorClient:
         )
         client = cls(config, pool, listing_pool, clock)
         await client._ensure_supervisor()
-        # Without it the wall clock serves for token ages until Postgres is back.
+        # Until Postgres answers, the wall clock serves for token ages.
         with contextlib.suppress(*SERVER_ERRORS):
             await client.clock.sync(pool)
         client._syncing = asyncio.create_task(sync_forever("ingress", client.clock, pool))
@@ -107,7 +107,7 @@ class ActorClient:
     async def begin_calls(self, call_batch: CallBatch, max_wait: float) -> int | None:
         """Hand calls to their pools; return how many resources agreed within `max_wait` seconds.
 
-        Return None if a pool has no room for its part. A pool that is away finds its part in
+        Return None if a pool has no room for its part. A pool that is away reads its part from
         Postgres when it is back.
         """
         groups: dict[str, list[GatherCall]] = {}
@@ -135,7 +135,7 @@ class ActorClient:
         return agreed
 
     async def notify_pools(self, jobs: Mapping[int, Sequence[JobRef]]) -> None:
-        """Tell pools of stored jobs; a pool that is away finds them in Postgres."""
+        """Notify pools of stored jobs; a pool that is away finds them in Postgres."""
         self._job_notifier(jobs)
 
     async def ask_pool(self, pool_no: int, method: str, *args: Any) -> Any:
@@ -154,12 +154,12 @@ class ActorClient:
             raise UnavailableError(f"dispatch pool {pool_no} does not answer") from error
 
     async def abandon(self, address: Address) -> Reply:
-        """Report that the last reader here left: with none elsewhere, the wait is cancelled."""
+        """Report that the last reader here left; if no other replica has one, cancel the wait."""
         message = Abandon(address=address, turn_id=new_turn_id(), feed=self._feed)
         try:
             return await self.send(message)
         finally:
-            self._watches.renew(address)  # for a reader who came meanwhile
+            self._watches.renew(address)  # a new reader may have arrived meanwhile
 
     async def report(self) -> dict[str, Any]:
         """Return the supervisor's report on all actors."""

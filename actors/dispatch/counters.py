@@ -1,4 +1,4 @@
-"""What a pool counts: since it runs, and over the last minutes."""
+"""Counters of a dispatch pool: since its start, and for the last minutes."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,18 +12,18 @@ WINDOWS = (5, 30)
 
 
 class DispatchCounters:
-    """Counters that only grow, and one set of them for each of the last thirty minutes."""
+    """Totals since the start, and counts for each of the last thirty minutes."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self.completed = self.failed = self.retried = self.deferred = self.expired = 0
         self.seconds = 0.0
         self.sends = 0
-        # Of each: which minute, how many completed, how many failed.
+        # Each entry: the minute, the completed jobs, the failed jobs.
         self._minutes: deque[list[int]] = deque(maxlen=max(WINDOWS))
 
     def count(self, step: JobTransition, sent: DeliveryAttempt | None) -> None:
-        """One job came back."""
+        """Count the result of one job."""
         if sent is not None:
             self.sends += 1
             self.seconds += sent.seconds
@@ -37,14 +37,13 @@ class DispatchCounters:
             case JobStatus.EXPIRED:
                 self.expired += 1
             case _ if sent is None:
-                pass  # it was put back
+                pass  # the job was put back
             case _ if sent.status is AttemptStatus.DEFERRED:
                 self.deferred += 1
             case _:
                 self.retried += 1
 
     def snapshot(self) -> dict[str, Any]:
-        """All numbers, as they are now."""
         return {
             "completed": self.completed,
             "failed": self.failed,

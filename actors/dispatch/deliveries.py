@@ -25,7 +25,7 @@ log = structlog.get_logger("dispatch")
 
 
 class DeliveryServices(Protocol):
-    """Sends deliveries, and hears how they went. Only `prepare` and `send` may wait."""
+    """Sends deliveries and gets their results. Only `prepare` and `send` may wait."""
 
     async def prepare(self, jobs: Sequence[ClaimedJob]) -> None: ...
 
@@ -40,8 +40,6 @@ class DeliveryServices(Protocol):
 
 @dataclass(slots=True)
 class _Delivery:
-    """A claimed job."""
-
     job_ref: JobRef
     ticket: int
     target_key: TargetKey
@@ -49,7 +47,7 @@ class _Delivery:
 
 
 class Deliveries:
-    """Starts claimed jobs, sends them, and has their results written.
+    """Starts claimed jobs, sends them, and passes their results to the writer.
 
     `wake` tells the dispatcher that there may be room for the next claim.
     """
@@ -86,7 +84,7 @@ class Deliveries:
         return len(self._result_writer)
 
     def reserve(self, job: JobRef) -> None:
-        """Give a job its slot at its target, before it is claimed."""
+        """Reserve a slot at the job's target before the job is claimed."""
         self._sizes[job.key] = job.size
         self.start_queue.bytes += job.size
         target_key = target_key_of(job.tenant, job.target)
@@ -96,7 +94,7 @@ class Deliveries:
     async def start(
         self, keys: Sequence[JobKey], claimed: Sequence[ClaimedJob], asked_at: float
     ) -> None:
-        """Start the jobs that were claimed of these; forget the others."""
+        """Start the jobs that were claimed of these keys; forget the others."""
         await self._make_ready(claimed)
         won = {JobKey(job.tenant, job.job_id) for job in claimed}
         for key in keys:
@@ -112,7 +110,7 @@ class Deliveries:
         self.start_queue.put(ready, asked_at)
 
     async def close(self) -> None:
-        """Stop; the next process sends again what is under way."""
+        """Stop; the next process sends unfinished deliveries again."""
         self.start_queue.close()
         for task in list(self._tasks):
             task.cancel()
@@ -134,9 +132,9 @@ class Deliveries:
         ]
 
     def _stays(self, job: ClaimedJob) -> bool:
-        """Return whether a job may go to the target that it has now, else give it back.
+        """Return whether a job may go to its current target, else give it back.
 
-        Its subscription may have got another target since the job was scheduled.
+        The subscription may have got another target after the job was scheduled.
         """
         delivery = self._under_way[JobKey(job.tenant, job.job_id)]
         target_key = target_key_of(job.tenant, job.target_url)
@@ -151,9 +149,9 @@ class Deliveries:
         return True
 
     def _begin(self, job: ClaimedJob) -> bool:
-        """Send a job, unless the breaker of its target has opened since it was claimed."""
+        """Send a job, unless the breaker of its target has opened since the claim."""
         if not self.start_queue.has_ready:
-            self._wake()  # that was the last: there is room for more
+            self._wake()  # the last ready job starts, so there is room to claim more
         if self._targets.is_open(target_key_of(job.tenant, job.target_url)):
             self._give_back(job)
             return False
@@ -168,7 +166,7 @@ class Deliveries:
     async def _make_ready(self, jobs: Sequence[ClaimedJob]) -> None:
         try:
             await self._services.prepare(jobs)
-        except Exception as error:  # sending them says what is wrong, job by job
+        except Exception as error:  # sending reports the problem job by job
             log.warning("dispatch.not_prepared", error=type(error).__name__)
 
     async def _deliver(self, job: ClaimedJob) -> None:
@@ -198,7 +196,7 @@ class Deliveries:
         self._result_writer.add(job, JobResult(key, job.send_no, step, sent))
 
     def _let_go(self, key: JobKey, sent: DeliveryAttempt | None) -> None:
-        """Free a job's slot at its target. The job is under way until its result is written."""
+        """Free a job's slot at its target. The job stays under way until its result is written."""
         delivery = self._under_way[key]
         if self._targets.end(delivery.target_key, delivery.ticket, sent):
             self._notify(self._services.breaker_opened, delivery.target_key)
@@ -210,14 +208,14 @@ class Deliveries:
         self.start_queue.bytes -= self._sizes.pop(key, 0)
 
     def _drop_lost(self, key: JobKey) -> None:
-        """Forget a job that Postgres did not let us claim, and read it again."""
+        """Forget a job that could not be claimed, so that it is read again."""
         self._free_bytes(key)
         self._let_go(key, None)
         self.lost.append(key)
         self._scheduler.drop(key, self._environment.now())
 
     def _written(self, outcomes: Sequence[FinishedJob], retry_times: RetryTimes) -> None:
-        """Let the groups of committed results go on."""
+        """Let the groups of committed results continue."""
         now = self._environment.now()
         for job, result in outcomes:
             self._free_bytes(result.key)

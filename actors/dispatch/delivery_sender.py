@@ -1,4 +1,4 @@
-"""Brings one job to its target, with what its subscription has agreed on."""
+"""Sends one job to its target with the profile of its subscription."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -16,13 +16,13 @@ ReadProfiles: TypeAlias = Callable[
     [Sequence[ProfileKey]], Awaitable[Mapping[ProfileKey, DeliveryProfile | None]]
 ]
 
-# A secret on its way out ends at some time, which no version tells of.
+# A secret that is being replaced expires without a new version, so profiles are read again.
 PROFILE_TTL = 30.0
 GONE_TTL = 1.0
 
 
 class DeliverySender:
-    """Remembers profiles by their version: the row of each job tells which one is in force."""
+    """Caches profiles by version; the row of each job names the version in force."""
 
     def __init__(
         self,
@@ -41,18 +41,17 @@ class DeliverySender:
         )
 
     def forget(self, tenant: int | None = None) -> None:
-        """Read a tenant's profiles again, or all: the secrets of its own jobs have no version."""
+        """Drop cached profiles of one tenant or all: direct jobs have secrets without version."""
         self._profiles.forget_where(lambda key: tenant in (None, key[0]))
 
     async def prepare(self, jobs: Iterable[ClaimedJob]) -> None:
-        """Have the profiles of these jobs read before they are started.
+        """Read the profiles of these jobs before the jobs start.
 
-        What has to be read first would start later than its pace wants it, with the next one.
+        A job whose profile is not cached would start later than the pool's rate allows.
         """
         await self._profiles.fill({_key(job) for job in jobs}, self._read)
 
     async def send(self, job: ClaimedJob) -> DeliveryAttempt:
-        """Make the delivery."""
         if job.event_id is not None and job.event is None:
             return self._impossible("its event is past retention and gone")
         if job.unreadable is not None:

@@ -1,7 +1,7 @@
 """Delivers the jobs of one pool: claims them, sends them at the pool's rate, writes the results.
 
-A job's slot is free as soon as its answer has come; its group goes on when the result is committed,
-so that after a crash no job is sent again behind its successors.
+A job frees its slot as soon as the target has answered. The next job of its group starts after the
+result is committed, so that no job is sent again behind its successors after a crash.
 """
 
 import asyncio
@@ -33,11 +33,12 @@ from storage.postgres.error_class import SERVER_ERRORS
 log = structlog.get_logger("dispatch")
 
 MAX_UNWRITTEN = 2_000
-# A claim lasts for the job's time-out and so many seconds more, a part of which it may wait.
+# A claim lasts for the job's time-out plus this many seconds; the job may wait for a part of it.
 LEASE_GRACE = 15.0
-# Without a pause, each of two rounds in a row would claim a job or two.
+# Without a pause, each round would claim only one or two jobs.
 ROUND_PAUSE = 0.002
-# A full scheduler with no job that can go is thinned, at most so often; jobs due soon stay.
+# If the scheduler is full and no job can start, jobs are evicted at most this often. Jobs that are
+# due soon stay.
 EVICT_INTERVAL = 0.5
 KEEP_DUE_WITHIN = 15.0
 
@@ -63,7 +64,7 @@ class DispatcherOptions:
 
 
 class Dispatcher:
-    """Owns everything that one pool has in memory."""
+    """Holds everything that one pool has in memory."""
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class Dispatcher:
         self._wake()
 
     def charge_recent_starts(self, starts: Sequence[float]) -> None:
-        """Count the deliveries that an earlier process began so many seconds ago."""
+        """Charge the rate with deliveries that an earlier process started so many seconds ago."""
         self._start_queue.charge_recent_starts(starts)
 
     def offer(self, jobs: Iterable[JobRef]) -> None:
@@ -129,11 +130,11 @@ class Dispatcher:
         self._wake()
 
     async def load_parked_groups(self) -> None:
-        """Read which groups are parked: before the first claim, so that they stay so."""
+        """Read which groups are parked, before the first claim."""
         await self._loader.park()
 
     async def rescan(self) -> None:
-        """Find in Postgres what was not handed over, and what operators have changed."""
+        """Read jobs that were not handed over, and changes by operators, from Postgres."""
         async with self._rescanning:
             self._counters.expired += await self._loader.expire()
             await self._loader.rescan()
@@ -141,7 +142,7 @@ class Dispatcher:
         self._wake()
 
     async def rescan_targets(self) -> None:
-        """Read the targets of the jobs in memory again: a subscription has changed its target."""
+        """Read the targets of the jobs in memory again after a subscription changed its target."""
         async with self._rescanning:
             await self._loader.rescan_targets()
         self._wake()
@@ -151,7 +152,7 @@ class Dispatcher:
         return self._targets.snapshot(tenant)
 
     def reset_breakers(self, tenant: int, target: str | None) -> int:
-        """Try a tenant's targets again now, or one of them; return how many."""
+        """Close the circuit breakers of a tenant or of one target; return how many."""
         reset = self._targets.reset(tenant, target)
         for target_key in reset:
             self._scheduler.reopen(target_key)
@@ -162,7 +163,7 @@ class Dispatcher:
         self._targets.forget_idle()
 
     async def run_forever(self) -> None:
-        """Claim and start jobs, round after round; with nothing to do, wait until woken."""
+        """Claim and start jobs in rounds; wait while there is nothing to do."""
         while True:
             self._woken.clear()
             for target_key in self._targets.reopened():
@@ -183,7 +184,7 @@ class Dispatcher:
                 await self._woken.wait()
 
     async def close(self) -> None:
-        """Stop; the next process sends again what is under way."""
+        """Stop; the next process sends unfinished deliveries again."""
         if self._alarm is not None:
             self._alarm.cancel()
         await self._deliveries.close()
@@ -193,7 +194,7 @@ class Dispatcher:
         return self._deliveries.in_flight(tenant, limit)
 
     def oldest_age(self) -> float:
-        """Return for how many seconds the oldest job in memory has existed."""
+        """Return the age of the oldest job in memory, in seconds."""
         oldest = self._scheduler.oldest_id()
         return 0.0 if oldest is None else max(0.0, self._environment.now() - made_at(oldest))
 
@@ -216,7 +217,7 @@ class Dispatcher:
         self._woken.set()
 
     async def _reload_stale(self) -> None:
-        """Read the groups and jobs again of which Postgres knew better."""
+        """Read groups and jobs again whose state in memory differs from Postgres."""
         await self._loader.settle(self._scheduler.stale_groups(GROUPS_AT_ONCE))
         if lost := self._deliveries.lost.copy():
             await self._loader.find(lost)
@@ -226,7 +227,7 @@ class Dispatcher:
         return 0 if self._deliveries.unwritten >= MAX_UNWRITTEN else self._start_queue.room
 
     def _evict(self) -> bool:
-        """Forget jobs that cannot go, if others wait for their room; return whether there were."""
+        """Evict jobs that cannot start if others need the room; return whether any were evicted."""
         is_idle = self._room() > 0 and not self._scheduler.has_listed
         self._is_crowded = is_idle and self._loader.is_behind
         monotonic, now = self._environment.monotonic(), self._environment.now()
@@ -252,7 +253,7 @@ class Dispatcher:
         return jobs
 
     def _next(self, now: float) -> JobRef | None:
-        """Take the next job that may go, also of tenants that had their share until now."""
+        """Take the next job that may start, also of tenants that had used up their share."""
         while True:
             job = self._scheduler.take(now, self._targets.allows)
             if job is not None:
@@ -271,15 +272,15 @@ class Dispatcher:
         except SERVER_ERRORS as error:
             log.warning("dispatch.database_away", error=type(error).__name__)
             await pause(2, chance=self._environment.chance)
-            claimed = []  # the claim may have been committed: the jobs are read again
+            claimed = []  # the claim may have been committed, so the jobs are read again
         else:
             self.claiming.done()
         await self._deliveries.start(keys, claimed, asked_at)
 
     def _set_alarm(self) -> None:
-        """Wake up when a job can be claimed or a target be tried.
+        """Set a timer for the next job that can be claimed or target that can be tried.
 
-        A freed slot and the start of the last claimed job wake the dispatcher by themselves.
+        A freed slot and the start of the last claimed job wake the dispatcher without a timer.
         """
         if self._alarm is not None:
             self._alarm.cancel()

@@ -1,8 +1,8 @@
-"""Fills a pool's scheduler with jobs: handed over, found by a scan, or read by group.
+"""Fills a pool's scheduler with jobs that are handed over, found by a scan or read by group.
 
-Handing over is only the quick way. A scan finds what it missed: after a start from the beginning,
-then in what was stored lately, because rows can become visible out of order. From time to time
-everything is read once more.
+Handing over is only the fast path. After a start, a scan reads all jobs; later scans read the
+recently stored ones again, because rows can become visible out of order. At long intervals
+everything is read again.
 """
 
 from collections import deque
@@ -19,17 +19,17 @@ log = structlog.get_logger("dispatch")
 PAGE = 1_000
 PAGES_AT_ONCE = 5
 GROUPS_AT_ONCE = 200
-# Of a group, however full the scheduler is.
+# At least this many jobs of a group are read, even if the scheduler is full.
 MIN_GROUP_JOBS = 5
-# No statement that stores jobs takes longer than this to commit.
+# Every statement that stores jobs commits within this time.
 RECENT_SECONDS = 15.0
 READ_ALL_EVERY = 900.0
-# Seconds until jobs are read again that found no room because they could not go.
+# Seconds until jobs are read again that were left out because they could not start.
 REREAD_DELAY = 5.0
 
 
 class JobSource(Protocol):
-    """What a loader reads of `storage.dispatch.job_queue.JobQueue`."""
+    """The part of `storage.dispatch.job_queue.JobQueue` that a loader reads."""
 
     async def scan(self, after: int, limit: int) -> list[JobRef]: ...
 
@@ -66,34 +66,34 @@ class JobLoader:
         self._now = now
         self._monotonic = monotonic
         self._read_all_every = read_all_every
-        # Everything after this is still to be read.
+        # Jobs after this position have not been read yet.
         self._cursor = 0
         self.is_behind = True
         self._read_all_at = monotonic() + read_all_every
-        # How far reading had come, and when: the window begins where it was some time ago.
+        # Pairs of time and cursor; the window of recent jobs starts at the cursor of some time ago.
         self._trail: deque[tuple[float, int]] = deque()
         self._again_after = 0
         self._looks_back_at = 0.0
 
     @property
     def has_room(self) -> bool:
-        """Whether it is worth reading on."""
+        """Return whether the scheduler has room for another page."""
         return self.limit - len(self._scheduler) >= max(1, min(PAGE, self.limit // 2))
 
     def offer(self, jobs: Iterable[JobRef]) -> None:
-        """Add jobs that were stored just now; those without room are read later."""
+        """Add jobs that were stored just now; jobs without room are read later."""
         left = self._scheduler.add_while_room(jobs, self._now(), self.limit)
         if left:
             self._fall_behind(min(job.position for job in left))
 
     async def read_next_page(self) -> bool:
-        """Read the next page, if there is room; return whether there was anything to do."""
+        """Read the next page if there is room; return whether there was anything to do."""
         if not self.is_behind or not self.has_room:
             return False
         cursor = self._cursor
         found, fresh = await self._read(self._jobs.scan(cursor, PAGE))
         left = self._scheduler.add_while_room(fresh, self._now(), self.limit)
-        if self._cursor < cursor:  # jobs before it were left out meanwhile
+        if self._cursor < cursor:  # jobs before the cursor were left out meanwhile
             return True
         if left:
             self._cursor = max(self._cursor, left[0].position - 1)
@@ -104,7 +104,7 @@ class JobLoader:
         return True
 
     def reread_later(self) -> None:
-        """Read jobs that were evicted again in a while."""
+        """Schedule another reading for jobs that were evicted."""
         self._read_all_at = min(self._read_all_at, self._monotonic() + REREAD_DELAY)
 
     async def park(self) -> None:
@@ -112,10 +112,10 @@ class JobLoader:
         self._scheduler.park(await self._jobs.parked_groups(), self._now())
 
     async def expire(self) -> int:
-        """End expired jobs, return how many, and let their groups go on.
+        """End expired jobs, let their groups continue, and return how many there were.
 
-        Most expired jobs are noticed when they are claimed. Those behind a job that blocks its
-        group, or in a parked group, never are.
+        Most expired jobs are noticed when they are claimed. Jobs behind a blocked job of their
+        group, or in a parked group, are never claimed.
         """
         ended = 0
         for _ in range(PAGES_AT_ONCE):
@@ -128,7 +128,7 @@ class JobLoader:
         return ended
 
     async def rescan(self) -> None:
-        """Find what was not handed over, and what operators have changed."""
+        """Read jobs that were not handed over, and changes by operators."""
         await self.park()
         await self._read_unclaimed()
         await self._reread_recent()
@@ -139,19 +139,19 @@ class JobLoader:
             self._fall_behind(1)
 
     async def rescan_targets(self) -> None:
-        """Read the targets of the known jobs again: a subscription has changed its target."""
+        """Read the targets of the known jobs again after a subscription changed its target."""
         keys = self._scheduler.keys()
         for at in range(0, len(keys), PAGE):
             _, fresh = await self._read(self._jobs.find(keys[at : at + PAGE]))
             self.offer(job for job in fresh if job.key in self._scheduler)
 
     async def find(self, keys: Sequence[JobKey]) -> None:
-        """Read these jobs again, but for those of groups, which are read with their group."""
+        """Read these jobs again, except jobs of groups, which are read with their group."""
         _, fresh = await self._read(self._jobs.find(keys))
         self.offer(job for job in fresh if job.group_key is None)
 
     async def settle(self, groups: list[GroupKey]) -> None:
-        """Read what is true of these groups."""
+        """Read the current state of these groups."""
         if not groups:
             return
         share = (self.limit - len(self._scheduler)) // len(groups)
@@ -164,7 +164,10 @@ class JobLoader:
             self._scheduler.settle(group, jobs, now, is_all=is_all, changed=changed)
 
     async def _read_unclaimed(self) -> None:
-        """What no pool has: a few pages each time. Of a group there may be more than that."""
+        """Read a few pages of jobs that no pool has claimed.
+
+        A group may have more jobs than these pages contain, so it is read as a whole.
+        """
         for _ in range(PAGES_AT_ONCE):
             found, fresh = await self._read(self._jobs.unclaimed(self._again_after, PAGE))
             rest = [job for job in fresh if not self._doubts(job)]
@@ -176,7 +179,7 @@ class JobLoader:
                 return
 
     def _doubts(self, job: JobRef) -> bool:
-        """Have the group of a job read, if nothing is known of it and there is room for it."""
+        """Mark the group of a job as stale if the group is unknown and there is room for it."""
         group = job.group_key
         if group is None or self._scheduler.knows(group) or len(self._scheduler) >= self.limit:
             return False
@@ -184,9 +187,9 @@ class JobLoader:
         return True
 
     async def _reread_recent(self) -> None:
-        """Read what was stored lately once more; not while all of it is still to be read.
+        """Read recently stored jobs again, unless the first scan is not finished.
 
-        Whoever has much to do looks less often: most of what it finds, it knows.
+        A full scheduler does so less often, because it knows most of these jobs already.
         """
         now = self._monotonic()
         if self.is_behind or (len(self._scheduler) > PAGE and now < self._looks_back_at):
@@ -205,7 +208,7 @@ class JobLoader:
         self.offer(fresh)
 
     async def _reread_blocked(self) -> None:
-        """Have groups read again whose failed job an operator has dealt with."""
+        """Read groups again whose failed job an operator has resolved."""
         blocked = {key: group for group, key in self._scheduler.blocked()}
         keys = list(blocked)
         for at in range(0, len(keys), PAGE):
@@ -213,7 +216,7 @@ class JobLoader:
                 self._scheduler.mark_stale(blocked[key])
 
     async def _read(self, reading: Awaitable[list[JobRef]]) -> tuple[list[JobRef], list[JobRef]]:
-        """Return what is read, and the same without the jobs that changed meanwhile."""
+        """Return the jobs that were read, and those of them that did not change meanwhile."""
         with self._scheduler.reading() as changed:
             found = await reading
         return found, [job for job in found if job.key not in changed]

@@ -1,4 +1,4 @@
-"""Hands new jobs to their dispatch pools: one call under way per pool, the next gathers."""
+"""Hands new jobs to their dispatch pools, with one call per pool at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,14 +14,14 @@ log = structlog.get_logger("dispatch")
 
 NOTIFY_TIMEOUT = 5.0
 BATCH_SIZE = 5_000
-# More need not be remembered: the jobs are in Postgres, where pools look for them.
+# Further jobs are not queued here: pools find them in Postgres.
 MAX_WAITING = 50_000
 
 FindPool = Callable[[str], Awaitable[Any]]
 
 
 class JobNotifier:
-    """Tells pools what was stored for them. The caller does not wait."""
+    """Notifies pools of stored jobs without making the caller wait."""
 
     def __init__(
         self,
@@ -35,12 +35,12 @@ class JobNotifier:
         self._commits = KeyedGroupCommit(self._notify, BATCH_SIZE, MAX_WAITING)
 
     def __call__(self, jobs: Mapping[int, Sequence[JobRef]]) -> None:
-        """Hand these jobs to their pools, soon."""
+        """Queue these jobs for their pools."""
         for pool_no, job_refs in jobs.items():
             self._commits.add(pool_no, job_refs)
 
     async def close(self) -> None:
-        """Hand over what is left, briefly."""
+        """Hand over the queued jobs within a second."""
         await self._commits.close(1.0)
 
     async def _notify(self, pool_no: int, jobs: list[JobRef]) -> None:

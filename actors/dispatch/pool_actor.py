@@ -1,4 +1,4 @@
-"""The Ray face of a dispatch pool. What it has in memory, it can read again."""
+"""The Ray actor of a dispatch pool; all its state can be read from Postgres again."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ class DispatchActor(Actor):
         (await self._ready()).offer(decode_job_refs(jobs))
 
     async def refresh(self) -> None:
-        """Read Postgres now: an operator has changed something there."""
+        """Read Postgres again because an operator has changed something."""
         await self._ready()
         await self._rescan()
 
@@ -63,7 +63,7 @@ class DispatchActor(Actor):
         return (await self._ready()).breakers(tenant)
 
     async def reset_breaker(self, tenant: int, target: str | None) -> int:
-        """Try a tenant's targets again now, or one of them; return how many."""
+        """Close the circuit breakers of a tenant or of one target; return how many."""
         return (await self._ready()).reset_breakers(tenant, target)
 
     def _stats(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class DispatchActor(Actor):
         row = await pools.read_no(self._database, self._pool_no)
         limits = PoolLimits(is_active=False)
         if row is not None:
-            # An archived pool that was given something at the last moment delivers it.
+            # An archived pool still delivers jobs that it got at the last moment.
             is_active = row.status is not PoolStatus.SUSPENDED
             is_shared = row.tenant == ANCHOR
             limits = PoolLimits(row.concurrency, row.rate_limit, is_active, is_shared)
@@ -134,12 +134,12 @@ class DispatchActor(Actor):
             self._dispatcher.set_limits(limits)
 
     async def _charge_recent_starts(self) -> None:
-        """Keep to the rate over a restart, where there is one."""
+        """Charge the deliveries of the previous process, so that a restart keeps to the rate."""
         if self._dispatcher.limits.rate_limit is not None:
             self._dispatcher.charge_recent_starts(await self._queue.recent_starts())
 
     def _do_soon(self, read: Callable[[], Awaitable[None]]) -> None:
-        """Read at once what a notification says has changed; a later scan makes up for failures."""
+        """Read what a notification says has changed; after a failure, a later scan reads it."""
         task = asyncio.create_task(self._do(read))
         self._rereading.add(task)
         task.add_done_callback(self._rereading.discard)

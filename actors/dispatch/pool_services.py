@@ -1,4 +1,4 @@
-"""Everything around a pool's deliveries: the way out, what it is sent with, and who is told."""
+"""What a dispatch pool uses besides its queue: HTTP, profiles, warnings and notifications."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ log = structlog.get_logger("dispatch")
 
 
 class PoolServices:
-    """A pool's dealings with everybody but its queue."""
+    """Everything outside its queue that a pool depends on."""
 
     def __init__(
         self, config: Config, pool: Pool, clock: DatabaseClock, directory: Directory | None = None
@@ -67,15 +67,15 @@ class PoolServices:
         await self._stack.aclose()
 
     def on_pools_changed(self, call: Callable[[], None]) -> None:
-        """Call this when some pool's terms have changed."""
+        """Register a callback for changes to pools."""
         self._notices.on_change(ChangeTopic.POOLS, call)
 
     def on_targets_changed(self, call: Callable[[], None]) -> None:
-        """Call this when some subscription has another target."""
+        """Register a callback for changes to the targets of subscriptions."""
         self._notices.on_change(ChangeTopic.TARGETS, call)
 
     async def run_forever(self) -> None:
-        """Listen, watch, and write warnings down."""
+        """Listen for changes, check subscriptions and write warnings."""
         await asyncio.gather(
             self._notices.run_forever(self._config.dsn),
             self._watch.run_forever(),
@@ -85,7 +85,7 @@ class PoolServices:
     def job_finished(
         self, job: ClaimedJob, step: JobTransition, sent: DeliveryAttempt | None
     ) -> None:
-        """This became of a job."""
+        """Record the result of a job, and warn if it failed or was held back."""
         self._watch.record_delivery(job, sent)
         source = job.subscription_id or job.code
         if sent is not None and sent.error_type is ErrorType.CONFIGURATION:
@@ -95,7 +95,7 @@ class PoolServices:
             self._warn(job.tenant, "PROCESSING", source, f"{job.code} to {host}: {step.error}")
 
     def breaker_opened(self, target_key: TargetKey) -> None:
-        """A target fails too often."""
+        """Warn that the circuit breaker of a target has opened."""
         tenant, target = target_key
         log.warning("dispatch.target_left_alone", tenant=tenant)
         host = urlsplit(target).hostname or ""
@@ -126,7 +126,7 @@ class PoolServices:
         await subscriptions.mark_well(self._pool, [key])
 
     async def _disable(self, key: SubscriptionRef, reason: str, version: int | None) -> None:
-        """Pause one that is active, if it still is of this version; only then is it told."""
+        """Pause a subscription if it is active and still has this version, and warn if so."""
         tenant, subscription_id = key
         if not await self._events.subscription_disabled(tenant, subscription_id, reason, version):
             return

@@ -1,4 +1,4 @@
-"""Writes the results of deliveries: one statement for all that gathered while the last ran."""
+"""Writes the results of deliveries in groups, one statement at a time."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from storage.postgres.error_class import ErrorClass, error_class
 log = structlog.get_logger("dispatch")
 
 BATCH_SIZE = 1_000
-# How often a single result is tried whose own values Postgres refuses.
+# How often a single result is tried whose values Postgres refuses.
 MAX_REFUSALS = 5
 
 FinishedJob: TypeAlias = tuple[ClaimedJob, JobResult]
@@ -25,7 +25,7 @@ RetryTimes: TypeAlias = dict[JobKey, float]
 
 
 class ResultWriter:
-    """Keeps results until Postgres has them, and then calls `written`."""
+    """Keeps results until they are committed, then calls `written`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ResultWriter:
             self._written(batch, retry_times)
 
     async def _try(self, batch: Sequence[FinishedJob]) -> RetryTimes | None:
-        """Write a batch; return None if it has to be written once more."""
+        """Write a batch; return None if it has to be written again."""
         try:
             retry_times = await self._finish([result for _, result in batch])
         except Exception as error:
@@ -79,7 +79,7 @@ class ResultWriter:
         return retry_times
 
     def _after(self, error: Exception, batch: Sequence[FinishedJob]) -> RetryTimes | None:
-        """Keep results while the server is in trouble; drop one that it will never take."""
+        """Keep results while the server has trouble; drop a result that it will never accept."""
         kind = error_class(error)
         if kind is ErrorClass.SERVER:
             log.warning("dispatch.database_away", error=type(error).__name__)

@@ -1,4 +1,4 @@
-"""What becomes of a job that was taken and could not be sent."""
+"""Results of jobs that were claimed but not sent."""
 
 from core.dispatch.attempt import (
     EXPIRED_MESSAGE,
@@ -10,14 +10,14 @@ from core.dispatch.attempt import (
 from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobStatus
 
-# Seconds until a job is tried again that we were not able to send.
+# Seconds until a job is tried again that this process was unable to send.
 OWN_TROUBLE = 2.0
-# The same while its secrets cannot be decrypted, which somebody has to see to.
+# The same while its secrets cannot be decrypted, which an operator has to fix.
 KEY_TROUBLE = 60.0
 
 
 def skip_step(job: ClaimedJob, now: float) -> JobTransition | None:
-    """What becomes of a job that is not worth sending any more; None if it is."""
+    """Return the end of a job that must not be sent any more, or None if it may be sent."""
     if 0 < job.expires_at <= now:
         return expired(job)
     if job.subscription_id is not None and job.subscription_version is None:
@@ -26,7 +26,7 @@ def skip_step(job: ClaimedJob, now: float) -> JobTransition | None:
 
 
 def orphaned(job: ClaimedJob) -> JobTransition:
-    """Nobody wants it any more: its subscription was removed."""
+    """Cancel a job whose subscription was removed."""
     return JobTransition(
         status=JobStatus.CANCELLED,
         attempt_count=job.attempt_count,
@@ -36,7 +36,7 @@ def orphaned(job: ClaimedJob) -> JobTransition:
 
 
 def expired(job: ClaimedJob) -> JobTransition:
-    """Its time is over before it was sent."""
+    """End a job that expired before it was sent."""
     return JobTransition(
         status=JobStatus.EXPIRED,
         attempt_count=job.attempt_count,
@@ -46,7 +46,7 @@ def expired(job: ClaimedJob) -> JobTransition:
 
 
 def given_back(job: ClaimedJob) -> JobTransition:
-    """It was taken, and cannot start soon: others may, and it keeps its place before them."""
+    """Put a claimed job that cannot start soon back into the queue, with its position."""
     return JobTransition(
         status=JobStatus.QUEUED,
         attempt_count=job.attempt_count,
@@ -56,7 +56,7 @@ def given_back(job: ClaimedJob) -> JobTransition:
 
 
 def postponed(now: float) -> DeliveryAttempt:
-    """We could not begin: that is not the job's fault, nor the target's."""
+    """Defer a delivery that this process could not begin; neither job nor target is at fault."""
     return DeliveryAttempt(
         status=AttemptStatus.DEFERRED,
         delay=OWN_TROUBLE,
@@ -66,7 +66,7 @@ def postponed(now: float) -> DeliveryAttempt:
 
 
 def undecryptable(why: str, now: float) -> DeliveryAttempt:
-    """What it is to be sent with cannot be decrypted: trouble of this instance, not of the job."""
+    """Defer a delivery whose secrets this instance cannot decrypt."""
     return DeliveryAttempt(
         status=AttemptStatus.DEFERRED,
         error_type=ErrorType.CONFIGURATION,
@@ -77,7 +77,7 @@ def undecryptable(why: str, now: float) -> DeliveryAttempt:
 
 
 def retargeted(now: float) -> DeliveryAttempt:
-    """Its subscription got another target since it was taken: what it has, is for there."""
+    """Defer a delivery whose subscription got another target after the claim."""
     return DeliveryAttempt(
         status=AttemptStatus.DEFERRED,
         delay=0.0,
@@ -87,7 +87,7 @@ def retargeted(now: float) -> DeliveryAttempt:
 
 
 def crashed(error: Exception, now: float) -> DeliveryAttempt:
-    """We failed, not the target."""
+    """Make a retryable attempt of an unexpected exception in this process."""
     return DeliveryAttempt(
         status=AttemptStatus.CONNECTION_ERROR,
         error_type=ErrorType.TRANSIENT,

@@ -1,7 +1,7 @@
-"""Claimed jobs that wait for their start: for a free slot, and for the pool's rate.
+"""Claimed jobs that wait for a free slot and for the pool's rate.
 
-Some jobs are claimed a little ahead, as many as start within moments, so that a slot that becomes
-free need not wait for Postgres. None waits for long, as a claim expires.
+A few jobs are claimed ahead of their start, so that a freed slot need not wait for Postgres. No job
+waits for long, because its claim expires.
 """
 
 import asyncio
@@ -15,26 +15,22 @@ from core.shared.rate_limit import PacedLimiter
 
 MAX_CLAIM = 500
 MAX_BYTES = 67_108_864
-# A job may be claimed so many seconds before the rate lets it go, or before a slot is free.
+# A job may be claimed this many seconds before the rate or a free slot allows its start.
 CLAIM_AHEAD = 0.25
 SHORT_DELIVERY = 0.05
 MAX_WAIT = 5.0
-# The weight of one delivery in the moving average of their times.
+# The weight of one delivery in the moving average of delivery times.
 _WEIGHT = 0.05
 
 
 class DispatchEnvironment(Protocol):
-    """Time and chance."""
+    """The clocks and the random numbers of a dispatcher."""
 
-    def now(self) -> float:
-        """Return the database's time."""
-        ...
+    def now(self) -> float: ...
 
     def monotonic(self) -> float: ...
 
-    def chance(self) -> float:
-        """Return a number in [0, 1)."""
-        ...
+    def chance(self) -> float: ...
 
 
 @dataclass(slots=True)
@@ -71,7 +67,7 @@ class StartQueue:
         self._ready: deque[tuple[ClaimedJob, float]] = deque()
         self._starting: asyncio.TimerHandle | None = None
         self._checking: asyncio.TimerHandle | None = None
-        # The moving average of how long a delivery takes.
+        # The moving average of delivery times, in seconds.
         self._usual = 1.0
 
     def set_limits(self, limits: PoolLimits) -> None:
@@ -80,19 +76,19 @@ class StartQueue:
         self.start()
 
     def charge_recent_starts(self, starts: Sequence[float]) -> None:
-        """Count the deliveries that an earlier process began so many seconds ago."""
+        """Charge the rate with deliveries that an earlier process started so many seconds ago."""
         now = self._environment.monotonic()
         for ago in starts:
             self._limiter.take(now - ago)
 
     @property
     def has_ready(self) -> bool:
-        """Whether a claimed job waits for its start."""
+        """Return whether a claimed job waits for its start."""
         return bool(self._ready)
 
     @property
     def free_slots(self) -> int:
-        """How many more jobs may be claimed, whatever the rate."""
+        """Return how many more jobs may be claimed, regardless of the rate."""
         if not self.limits.is_active or self.bytes >= self._max_bytes:
             return 0
         concurrency = self.limits.concurrency
@@ -103,7 +99,7 @@ class StartQueue:
 
     @property
     def room(self) -> int:
-        """How many more jobs may be claimed now."""
+        """Return how many more jobs may be claimed now."""
         room = min(MAX_CLAIM, self.free_slots)
         limit = self._limiter.limit
         if limit is None or room <= 0:
@@ -114,16 +110,16 @@ class StartQueue:
 
     @property
     def pause(self) -> float:
-        """Seconds until the rate allows the next start."""
+        """Return the seconds until the rate allows the next start."""
         return self._limiter.wait(self._environment.monotonic())
 
     def put(self, jobs: Sequence[ClaimedJob], claimed_at: float) -> None:
-        """Start these jobs as slots and rate allow."""
+        """Queue these jobs, and start them as slots and rate allow."""
         self._ready.extend((job, claimed_at) for job in jobs)
         self.start()
 
     def ended(self, seconds: float | None) -> None:
-        """Free the slot of a delivery that took so many seconds, if it was made."""
+        """Free the slot of a delivery that took `seconds`, or None if it was not made."""
         self.active -= 1
         if seconds is not None:
             self._usual += (seconds - self._usual) * _WEIGHT
@@ -131,7 +127,7 @@ class StartQueue:
             self.start()
 
     def start(self) -> None:
-        """Start what can start; give back what has waited for too long."""
+        """Start the jobs that can start; give back those that have waited for too long."""
         if self._starting is not None:
             self._starting.cancel()
             self._starting = None
@@ -143,7 +139,7 @@ class StartQueue:
                 break
             job, claimed_at = self._ready.popleft()
             if now - claimed_at > MAX_WAIT:
-                # This process stood still: another may have claimed and sent the job since.
+                # This process was suspended: another may have claimed and sent the job since.
                 self._give_back(job)
             elif self._begin(job):
                 self._limiter.take(now)
@@ -164,7 +160,7 @@ class StartQueue:
             self._starting = asyncio.get_running_loop().call_later(pause, self.start)
 
     def _check(self) -> None:
-        """Give jobs back in time: another process must not claim what we are about to send."""
+        """Give jobs back before their claims expire and another process claims them."""
         self._checking = None
         is_over = not self.limits.is_active
         self._return(float("inf") if is_over else self._environment.monotonic() - MAX_WAIT)

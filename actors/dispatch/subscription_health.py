@@ -1,7 +1,7 @@
-"""Notices subscriptions that have failed for too long, or whose target is gone; they are paused.
+"""Pauses subscriptions that have failed for too long or whose target is gone.
 
-Since when one fails is a fact in Postgres: written when it begins and when it ends, not with each
-delivery.
+Postgres stores since when a subscription fails. It is written when failures begin and end, not with
+each delivery.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ log = structlog.get_logger("dispatch")
 
 SubscriptionRef: TypeAlias = tuple[int, str]
 MAX_SUBSCRIPTIONS = 10_000
-# One that is seldom used is not judged by its first and its last failure.
+# A rarely used subscription is not judged by two failures far apart.
 MIN_FAILURES = 10
 GONE = 410
 """What a receiver says that wants no more of it, ever."""
 
 
 class SubscriptionHealthMonitor:
-    """Told of every delivery; asks Postgres only where something has changed."""
+    """Records every delivery; queries Postgres only when the health of a subscription changes."""
 
     def __init__(
         self,
@@ -39,16 +39,16 @@ class SubscriptionHealthMonitor:
         self._disable = disable
         self._now = now
         self._disable_after = disable_after
-        # Since when each fails; None if it is well.
+        # Since when each subscription fails; None if it does not.
         self._since: dict[SubscriptionRef, float | None] = {}
         self._failures: dict[SubscriptionRef, int] = {}
         self._todo: dict[SubscriptionRef, bool] = {}
-        # Those whose target said that it is gone, and which version of them led there.
+        # Subscriptions whose target answered 410, with the version that was in force.
         self._gone: dict[SubscriptionRef, int] = {}
         self._wakes = asyncio.Event()
 
     def record_delivery(self, job: ClaimedJob, sent: DeliveryAttempt | None) -> None:
-        """One delivery was made. A receiver that asks for patience is neither well nor ill."""
+        """Record one delivery; a response that asks to wait counts neither way."""
         if job.subscription_id is None or sent is None or sent.delay is not None:
             return
         key = (job.tenant, job.subscription_id)
@@ -61,14 +61,14 @@ class SubscriptionHealthMonitor:
             return
         known = self._since.get(key, 0.0)
         if is_well and known is None:
-            return  # as it was
+            return  # no change
         if not is_well and known and self._now() - known < self._disable_after:
-            return  # still failing, and not for too long
+            return  # still failing, but not for too long
         self._todo[key] = is_well
         self._wakes.set()
 
     async def run_forever(self) -> None:
-        """Write down what has changed."""
+        """Write changes of health to Postgres."""
         while True:
             await self._wakes.wait()
             self._wakes.clear()
@@ -76,7 +76,7 @@ class SubscriptionHealthMonitor:
             for key, is_well in todo.items():
                 try:
                     await self._note(key, is_well=is_well)
-                except Exception:  # the next delivery says it again
+                except Exception:  # the next delivery records it again
                     log.exception("dispatch.endpoint_not_noted", subscription=key[1])
                     await asyncio.sleep(1.0)
 
@@ -90,7 +90,7 @@ class SubscriptionHealthMonitor:
             self._since[key] = None
             return
         failing = await self._mark_failing(key)
-        if failing is None:  # it is gone
+        if failing is None:  # the subscription was removed
             self._since.pop(key, None)
             return
         self._since[key] = self._now() - failing

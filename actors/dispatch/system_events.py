@@ -1,4 +1,4 @@
-"""What operators are told by an event of their own, stored and delivered like any other."""
+"""Events about the product itself, stored and delivered like any other."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ SUBSCRIPTION_DISABLED = "muster:dispatch:subscription:disabled"
 
 
 class SystemEvents:
-    """Puts events in. Its writer is made with the first: few pools ever have one."""
+    """Stores system events. The writer is created with the first one: few pools ever need it."""
 
     def __init__(
         self,
@@ -53,10 +53,11 @@ class SystemEvents:
     async def subscription_disabled(
         self, tenant: int, subscription_id: str, reason: str, version: int | None = None
     ) -> bool:
-        """A subscription is about to be paused: told once, however often it is said.
+        """Store the event that a subscription is being paused, once per failure; return whether.
 
-        It is said before it is done, so that a crash in between leaves nobody without the news.
-        False if it is not to be paused: it is already, or well, or not of this version any more.
+        The event is stored before the subscription is paused, so that a crash in between does not
+        lose it. Return False if the subscription is not to be paused: it is not active, does not
+        fail, or has another version.
         """
         found = await subscriptions.read(self._pool, tenant, subscription_id)
         if found is None or found.failing_since is None or version not in (None, found.version):
@@ -72,7 +73,7 @@ class SystemEvents:
         self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
     ) -> None:
         async with self._putting:
-            # For this one only: pools are many, and numbers are few.
+            # Lease a number for this event only: there are many pools, and few numbers.
             await self._ids.start()
             try:
                 await self._put_now(tenant, type_, subject, data, once)

@@ -1,8 +1,8 @@
-"""The targets of a pool: how many deliveries each has, and whether it is to be left alone.
+"""The targets of a pool: the deliveries under way and the circuit breaker of each.
 
-A target is a server, whatever its paths. In a pool that tenants share, each may have as many places
-as are free, so that one has half of them at most and there is always room for the next: what hangs
-holds its own until its time-out, and others have to get through meanwhile.
+A target is a server, regardless of paths. In a pool that tenants share, a tenant may use at most as
+many slots as are still free, so that deliveries that hang until their time-out leave room for other
+tenants.
 """
 
 from collections import Counter
@@ -13,14 +13,12 @@ from core.dispatch.attempt import AttemptStatus, DeliveryAttempt
 from core.dispatch.breaker import Breaker, BreakerState
 from core.dispatch.target import TargetKey, origin_of
 
-# Targets that nobody used for so long are forgotten.
+# Targets that have been unused for this many seconds are forgotten.
 FORGET_AFTER = 3_600.0
 MAX_TARGETS = 10_000
 
 
 class _Target:
-    """One target."""
-
     __slots__ = ("breaker", "under_way")
 
     def __init__(self) -> None:
@@ -29,7 +27,7 @@ class _Target:
 
 
 class Targets:
-    """Says whether a target takes one more."""
+    """Decides whether a target may get another delivery."""
 
     def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
         self._limit = limit
@@ -39,13 +37,13 @@ class Targets:
         """The places that tenants share; None: they are one tenant's."""
         self._under_way: Counter[int] = Counter()
         self._total = 0
-        # Targets whose tenant has its share under way.
+        # Targets whose tenant has used up its share of the slots.
         self._waiting: dict[int, dict[TargetKey, None]] = {}
-        # When to ask again of targets that are left alone.
+        # When targets with an open breaker may be tried again.
         self._closed_until: dict[TargetKey, float] = {}
 
     def allows(self, target_key: TargetKey) -> bool:
-        """Whether this target takes one more now."""
+        """Return whether this target may get another delivery now."""
         if not self._has_share(target_key[0]):
             self._waiting.setdefault(target_key[0], {})[target_key] = None
             return False
@@ -63,7 +61,7 @@ class Targets:
         return False
 
     def begin(self, target_key: TargetKey) -> int:
-        """One delivery begins; what it gets here it hands back at its end."""
+        """Count the start of a delivery; return a ticket for `end`."""
         target = self._targets.get(target_key)
         if target is None:
             target = self._targets[target_key] = _Target()
@@ -73,7 +71,7 @@ class Targets:
         return target.breaker.begin_attempt(self._monotonic())
 
     def end(self, target_key: TargetKey, ticket: int, sent: DeliveryAttempt | None) -> bool:
-        """It ended, or never was made; whether the target is left alone because of it."""
+        """Count the end of a delivery, made or not; return whether the breaker opened."""
         target = self._targets[target_key]
         target.under_way -= 1
         self._under_way[target_key[0]] -= 1
@@ -82,27 +80,27 @@ class Targets:
             del self._under_way[target_key[0]]
         breaker = target.breaker
         if sent is not None and sent.is_refusal and breaker.state is BreakerState.HALF_OPEN:
-            breaker.record(True, self._monotonic(), ticket)  # it is back, whatever it says
+            breaker.record(True, self._monotonic(), ticket)  # the target answers again
             return False
         if sent is None or not (sent.counts_as_failure or sent.status is AttemptStatus.SUCCESS):
-            breaker.release(ticket)  # a receiver that asks for patience, or refuses, is there
+            breaker.release(ticket)  # a target that refuses or asks to wait is reachable
             return False
         was_open = breaker.state is BreakerState.OPEN
         breaker.record(not sent.counts_as_failure, self._monotonic(), ticket)
         return breaker.state is BreakerState.OPEN and not was_open
 
     def is_open(self, target_key: TargetKey) -> bool:
-        """Whether it gets nothing: a delivery that tries it again would have changed that."""
+        """Return whether the breaker of this target is open."""
         target = self._targets.get(target_key)
         return target is not None and target.breaker.state is BreakerState.OPEN
 
     def is_breaker_tripped(self, target_key: TargetKey) -> bool:
-        """Whether it failed too often, and has not been seen well since."""
+        """Return whether this target failed too often and has not succeeded since."""
         target = self._targets.get(target_key)
         return target is not None and target.breaker.state is not BreakerState.CLOSED
 
     def reopened(self) -> list[TargetKey]:
-        """Targets that may be tried again."""
+        """Take the targets that may be tried again."""
         now = self._monotonic()
         over = [target_key for target_key, until in self._closed_until.items() if until <= now]
         for target_key in over:
@@ -110,7 +108,7 @@ class Targets:
         return over
 
     def next_in_turn(self) -> TargetKey | None:
-        """A target that waited for its tenant's share, of a tenant that has room now."""
+        """Take a target that waited for its tenant's share, if the tenant has room now."""
         for tenant, waiting in self._waiting.items():
             if self._has_share(tenant):
                 target_key = next(iter(waiting))
@@ -128,11 +126,11 @@ class Targets:
 
     @property
     def next_opening(self) -> float | None:
-        """When the next of them may be."""
+        """Return when the next open breaker allows an attempt."""
         return min(self._closed_until.values(), default=None)
 
     def reset(self, tenant: int, target: str | None) -> list[TargetKey]:
-        """Close the breakers of a tenant, or that of the server that an address leads to."""
+        """Close the breakers of a tenant, or the one of the server in the URL `target`."""
         origin = None if target is None else origin_of(target)
         chosen = [s for s in self._targets if s[0] == tenant and origin in (None, s[1])]
         for target_key in chosen:
@@ -141,7 +139,7 @@ class Targets:
         return chosen
 
     def forget_idle(self) -> None:
-        """Let go of targets that nobody uses; of many at once only those that are well."""
+        """Forget unused targets; if there are too many, all idle ones with a closed breaker."""
         long_ago = self._monotonic() - FORGET_AFTER
         crowded = len(self._targets) > MAX_TARGETS
         for target_key, target in list(self._targets.items()):
@@ -151,14 +149,14 @@ class Targets:
                 del self._targets[target_key]
 
     def states(self) -> dict[str, int]:
-        """How many breakers there are in each state."""
+        """Return the number of breakers in each state."""
         counts = {state.value.lower(): 0 for state in BreakerState}
         for target in self._targets.values():
             counts[target.breaker.state.value.lower()] += 1
         return counts
 
     def snapshot(self, tenant: int) -> list[dict[str, Any]]:
-        """How a tenant's targets fare. Of those that are left alone: for how many seconds more."""
+        """Describe a tenant's targets; `open_for` is how many seconds a breaker stays open."""
         now = self._monotonic()
         rows = []
         for (owner, url), target in self._targets.items():

@@ -1,7 +1,7 @@
-"""What a pool has room for: calls that it keeps, and calls that it makes at the same time.
+"""Limits of a call pool: the calls that it holds, and the calls that it makes concurrently.
 
-Both are bounded in number and in bytes, and one tenant has at most half of each: whoever asks for
-too much waits for its own calls, or is refused, and the others go on.
+Both are limited in number and in bytes, and one tenant gets at most half of each. A tenant that
+exceeds its half waits or is refused; other tenants are not affected.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from core.gathers.gather import CallBatch
 
-# About what a call takes beside its body.
+# The approximate memory of a call without its body.
 CALL_BYTES = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPoolLimits:
-    """How much a pool takes."""
+    """The capacity of a call pool."""
 
     places: int = 1_000
     queue: int = 10_000
@@ -24,12 +24,12 @@ class CallPoolLimits:
 
 
 def share_of(limit: int) -> int:
-    """What one tenant may have of it."""
+    """Return the part of a limit that one tenant may use."""
     return limit - limit // 2
 
 
 class _TenantQuota:
-    """So much there is in all, and so much each tenant has of it."""
+    """A limit, and how much of it each tenant uses."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -38,7 +38,7 @@ class _TenantQuota:
         self._by_tenant: Counter[int] = Counter()
 
     def capped(self, amount: int) -> int:
-        """What of an amount is counted: even the largest must fit when there is nothing else."""
+        """Cap an amount at a tenant's share, so that even the largest fits into an empty pool."""
         return min(amount, self._share)
 
     def fits(self, tenant: int, amount: int) -> bool:
@@ -53,7 +53,7 @@ class _TenantQuota:
 
 
 class Reservation:
-    """What the calls of one errand take up; its bytes are needed until the last is over."""
+    """The room of the calls of one batch; the bytes are freed when the last call has ended."""
 
     def __init__(
         self, room: "CallBudget", tenant: int, calls: int, counted: int, weight: int
@@ -65,7 +65,7 @@ class Reservation:
         self._weight = weight
 
     def release_one(self) -> None:
-        """One of the calls is over."""
+        """Free the room of one call."""
         self._left -= 1
         if self._counted > self._left:
             self._counted -= 1
@@ -75,18 +75,18 @@ class Reservation:
 
 
 class CallBudget:
-    """The calls that a pool keeps, from the moment they are handed over until they are told."""
+    """Counts the calls that a pool holds, from acceptance until their result is delivered."""
 
     def __init__(self, bounds: CallPoolLimits) -> None:
         self.calls = _TenantQuota(bounds.queue)
         self.bytes = _TenantQuota(bounds.budget)
 
     def has_capacity(self, tenant: int) -> bool:
-        """Whether it is worth bringing another call of this tenant."""
+        """Return whether another call of this tenant fits."""
         return self.calls.fits(tenant, 1) and self.bytes.fits(tenant, 1)
 
     def reserve(self, tenant: int, call_batch: CallBatch) -> Reservation | None:
-        """Take these calls in; None if there is no room."""
+        """Reserve room for these calls; return None if there is none."""
         calls = self.calls.capped(len(call_batch.calls))
         weight = self.bytes.capped(_weight_of(call_batch))
         if not (self.calls.fits(tenant, calls) and self.bytes.fits(tenant, weight)):
@@ -102,7 +102,7 @@ def _weight_of(call_batch: CallBatch) -> int:
 
 
 class ConcurrencyLimiter:
-    """The calls that a pool makes at the same time. Tenants take turns; each in its own order."""
+    """Limits concurrent calls. Tenants take turns; calls of one tenant start in order."""
 
     def __init__(self, bounds: CallPoolLimits) -> None:
         self._places = _TenantQuota(bounds.places)
@@ -110,7 +110,7 @@ class ConcurrencyLimiter:
         self._waiting: dict[int, deque[tuple[int, asyncio.Future[None]]]] = {}
 
     async def take(self, tenant: int, weight: int) -> None:
-        """Wait for a place, and for the room that a body of this weight needs."""
+        """Wait for a slot, and for room for a body of this size."""
         counted = self._bytes.capped(weight)
         if tenant not in self._waiting and self._fits(tenant, counted):
             self._enter(tenant, counted)
@@ -123,11 +123,11 @@ class ConcurrencyLimiter:
             if not admitted.cancelled():
                 self.leave(tenant, weight)
             else:
-                self._admit()  # who waits behind may be smaller
+                self._admit()  # calls behind this one may be smaller and fit
             raise
 
     def leave(self, tenant: int, weight: int) -> None:
-        """Give a place back."""
+        """Free a slot."""
         self._places.take(tenant, -1)
         self._bytes.take(tenant, -self._bytes.capped(weight))
         self._admit()
@@ -140,7 +140,7 @@ class ConcurrencyLimiter:
         self._bytes.take(tenant, weight)
 
     def _admit(self) -> None:
-        """Let in one of each tenant after another for as long as anybody fits."""
+        """Admit one call of each tenant in turn for as long as one fits."""
         is_moving = True
         while is_moving and self._waiting:
             is_moving = False
@@ -149,7 +149,7 @@ class ConcurrencyLimiter:
 
     def _admit_one(self, tenant: int) -> bool:
         queue = self._waiting[tenant]
-        while queue and queue[0][1].done():  # has gone away meanwhile
+        while queue and queue[0][1].done():  # the caller was cancelled
             queue.popleft()
         if queue and not self._fits(tenant, queue[0][0]):
             return False
@@ -160,5 +160,5 @@ class ConcurrencyLimiter:
         self._enter(tenant, weight)
         admitted.set_result(None)
         if queue:
-            self._waiting[tenant] = queue  # behind the others
+            self._waiting[tenant] = queue  # move the tenant behind the others
         return True

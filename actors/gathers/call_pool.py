@@ -1,7 +1,7 @@
-"""A pool's mind: it makes the calls it is given and tells their correlations how they went.
+"""Calls resources, and sends the results to the correlations that wait for them.
 
-A call is known by its gather and its resource, so that being told twice means calling once. What
-was called and by whom is in Postgres: a pool that comes back reads there what is still to do.
+A call is identified by its gather and its resource, so that a repeated request makes one call.
+Calls are stored in Postgres: after a restart, a pool reads there which are still open.
 """
 
 import asyncio
@@ -45,27 +45,19 @@ _OUTCOMES = {
 
 
 class CallPoolEnvironment(Protocol):
-    """Everything a pool depends on."""
+    """Clocks, ids and random numbers of a call pool."""
 
-    def now(self) -> float:
-        """The database's time."""
-        ...
+    def now(self) -> float: ...
 
-    def monotonic(self) -> float:
-        """A local clock that never jumps."""
-        ...
+    def monotonic(self) -> float: ...
 
-    def new_turn_id(self) -> str:
-        """A new id for a turn."""
-        ...
+    def new_turn_id(self) -> str: ...
 
-    def chance(self) -> float:
-        """A number in [0, 1)."""
-        ...
+    def chance(self) -> float: ...
 
 
 class CallPool:
-    """Makes calls, as many at once as it may."""
+    """Makes calls concurrently within its limits."""
 
     def __init__(
         self,
@@ -79,19 +71,19 @@ class CallPool:
         self._environment = environment
         self._budget = CallBudget(bounds)
         self._places = ConcurrencyLimiter(bounds)
-        # By tenant, name and whether the resource came with a request: those of one name may be
-        # many, and have nothing to do with the one that is registered.
+        # Keyed by tenant, name and whether the resource came with a request: there may be many of
+        # those under one name, and they are unrelated to the registered resource.
         self._limiters: dict[tuple[int, str, bool], ResourceLimiter] = {}
         self._running: dict[tuple[bytes, str], asyncio.Task[None]] = {}
-        # Until when a finished call must not be begun again.
+        # Until when a finished call must not be started again.
         self._done: dict[tuple[bytes, str], float] = {}
-        # Gathers that were called off since the last look for missed ones began.
+        # Gathers that were cancelled since the last scan began.
         self._off: set[bytes] = set()
 
     def begin(self, call_batch: CallBatch) -> list["asyncio.Future[CallState]"] | None:
-        """Begin the calls that are new; for each, how its resource first answered.
+        """Start the calls that are new; return the future of each resource's first answer.
 
-        None if there is no room for them: then none is begun.
+        Return None, and start no call, if there is no room for all of them.
         """
         new = {
             call.call_key: call for call in call_batch.calls if not self.is_known(*call.call_key)
@@ -114,11 +106,11 @@ class CallPool:
         return answered
 
     def has_room(self, tenant: int) -> bool:
-        """Whether more calls of this tenant could be begun."""
+        """Return whether another call of this tenant fits."""
         return self._budget.has_capacity(tenant)
 
     def cancel_calls(self, gathers: Iterable[bytes]) -> int:
-        """Stop the calls of these gathers; how many there were."""
+        """Cancel the calls of these gathers; return how many there were."""
         wanted = set(gathers)
         self._off |= wanted
         tasks = [task for (key, _), task in self._running.items() if key in wanted]
@@ -127,11 +119,11 @@ class CallPool:
         return len(tasks)
 
     def is_known(self, key: bytes, name: str) -> bool:
-        """Whether this call was begun here, or is not to be begun any more."""
+        """Return whether this call was started here or must not be started any more."""
         return (key, name) in self._running or (key, name) in self._done or key in self._off
 
     def forget(self) -> None:
-        """Let go of what is over for good."""
+        """Forget calls that can no longer be repeated, and idle resources if there are many."""
         now = self._environment.now()
         self._off.clear()
         self._done = {place: until for place, until in self._done.items() if until > now}
@@ -141,7 +133,6 @@ class CallPool:
                 del self._limiters[key]
 
     def snapshot(self) -> dict[str, Any]:
-        """How busy it is, and how each resource fares."""
         return {
             "under_way": len(self._running),
             "resources": [
@@ -152,7 +143,6 @@ class CallPool:
         }
 
     async def close(self) -> None:
-        """Stop everything."""
         for task in list(self._running.values()):
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
@@ -176,7 +166,7 @@ class CallPool:
     async def _make(
         self, call: GatherCall, context: bytes, first: "asyncio.Future[CallState]"
     ) -> None:
-        """One call; past its gather's deadline there is nobody left to tell."""
+        """Make one call, unless the deadline of its gather has passed."""
         left = call.expires_at - self._environment.now()
         if left <= 0:
             return
@@ -200,7 +190,7 @@ class CallPool:
     def _read(
         self, call: GatherCall, answer: HttpResponse | HttpFailure
     ) -> tuple[WaitMessage, CallState]:
-        """What the answer means for the correlation."""
+        """Convert an HTTP result to the message for the correlation and the state of the call."""
         match answer:
             case HttpFailure(state=state, detail=detail):
                 return self._offer(call, _OUTCOMES[state], failure(state, detail)), state
@@ -245,7 +235,7 @@ class CallPool:
         )
 
     async def _tell(self, message: WaitMessage) -> None:
-        """Until the correlation has it, or its time is over."""
+        """Send a message to the correlation, and try again until it is accepted or expired."""
         attempt = 0
         while True:
             try:
@@ -269,7 +259,7 @@ class CallPool:
 
 
 def request_of(call: GatherCall, context: bytes) -> HttpRequest:
-    """The call on the wire. What makes it known to its receiver comes last, and stays."""
+    """Build the HTTP request of a call; our own headers override those of the resource."""
     resource = call.resource
     ours = {
         "X-Correlation-Id": call.address.correlation_id,
@@ -293,6 +283,6 @@ def request_of(call: GatherCall, context: bytes) -> HttpRequest:
 
 
 def _merge_headers(*groups: dict[str, str]) -> dict[str, str]:
-    """The headers of all groups; a later one goes before an earlier, however it is spelled."""
+    """Merge headers, ignoring case in names; later groups override earlier ones."""
     found = {name.lower(): (name, value) for group in groups for name, value in group.items()}
     return dict(found.values())

@@ -1,4 +1,4 @@
-"""The Ray face of a call pool: begins what replicas hand over, finds what they could not."""
+"""The Ray actor of a call pool: makes calls from replicas, and finds missed ones in Postgres."""
 
 import asyncio
 import contextlib
@@ -30,14 +30,14 @@ from storage.postgres.pool import PoolOptions
 log = structlog.get_logger("pool")
 
 SCAN_INTERVAL = 2.0
-# Younger gathers are being handed over by the replica that took them.
+# Younger gathers are still being handed over by the replica that accepted them.
 MIN_GATHER_AGE = 2.0
 MAX_GATHERS_PER_SCAN = 5_000
 _AGREED = frozenset({CallState.ACCEPTED, CallState.OK})
 
 
 class PoolActor(Actor):
-    """Makes the calls of its resources. Holds nothing that is not in Postgres."""
+    """Calls its resources. All its state is in Postgres."""
 
     kind = "pool"
 
@@ -47,9 +47,9 @@ class PoolActor(Actor):
         self._secret: bytes | None = None
 
     async def begin(self, call_batch: bytes, max_wait: float) -> int | None:
-        """Make these calls; return how many resources have agreed within `max_wait` seconds.
+        """Make these calls; return how many resources agreed within `max_wait` seconds.
 
-        None: there are too many calls here already.
+        Return None if there is no room for them.
         """
         pool: CallPool = self._pool or await self._started()
         answered = pool.begin(decode_call_batch(call_batch))
@@ -85,7 +85,7 @@ class PoolActor(Actor):
         return pool
 
     async def _look(self, pool: CallPool) -> None:
-        """Begin the calls that no replica handed over: it died, or this pool was away."""
+        """Start calls that no replica handed over because it died or this pool was away."""
         pool.forget()
         found, self._secret = 0, None
         for gather in await resources.open_gathers(
@@ -95,7 +95,7 @@ class PoolActor(Actor):
             if pool.has_room(gather.address.tenant):
                 try:
                     call_batch = await self._missed(pool, gather)
-                except ENCRYPTION_ERRORS as error:  # the others can be called
+                except ENCRYPTION_ERRORS as error:  # other gathers are not affected
                     log.warning("pool.secrets_unreadable", error=str(error))
                     continue
                 found += len(pool.begin(call_batch) or ()) if call_batch is not None else 0
@@ -103,7 +103,7 @@ class PoolActor(Actor):
             log.warning("pool.calls_found", calls=found)
 
     async def _signing_secret(self) -> bytes:
-        """Read the secret once per scan, and only if there is something to sign."""
+        """Read the secret at most once per scan, and only if there is something to sign."""
         if self._secret is None:
             fresh = secrets.token_bytes(32)
             self._secret = (await keys.signing_secrets(self._database, CALLBACK, fresh))[0]

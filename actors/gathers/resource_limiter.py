@@ -1,4 +1,4 @@
-"""One resource as a pool sees it: so many calls at once, so many a minute, and how it fares."""
+"""Limits the concurrency and the rate of calls to one resource, and counts their results."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from core.shared.call_outcome import CallState
 from core.shared.rate_limit import SlidingWindow
 
 MINUTE = 60.0
-# A resource is judged by its latest calls, as far as they are not too long ago.
+# The health of a resource is judged by its latest calls of the last minutes.
 RECENT_CALLS = 10
 RECENT = 300.0
 
@@ -20,7 +20,7 @@ _FAILED = frozenset({CallState.TIMEOUT, CallState.CONNECTION_CLOSED, CallState.E
 
 
 class ResourceLimiter:
-    """Calls wait here for their turn, in the order they came."""
+    """Admits calls in the order they arrive."""
 
     def __init__(
         self, monotonic: Callable[[], float], places: ConcurrencyLimiter, tenant: int
@@ -41,12 +41,12 @@ class ResourceLimiter:
 
     @contextlib.asynccontextmanager
     async def slot(self, resource: Resource, weight: int = 0) -> AsyncIterator[None]:
-        """Hold one of the resource's places and one of the pool's, with room for so many bytes.
+        """Hold a slot of the resource and one of the pool, with room for `weight` bytes.
 
-        The resource's limits are those it has now.
+        The limits of the given resource apply from now on.
         """
         self._room = resource.concurrency
-        self._somebody_left.set()  # there may be more room than before
+        self._somebody_left.set()  # the new limit may be higher
         self.last_used = self._monotonic()
         await self._enter(resource.rate_per_minute, weight)
         try:
@@ -57,25 +57,24 @@ class ResourceLimiter:
             self._somebody_left.set()
 
     def count(self, state: CallState, seconds: float) -> None:
-        """Remember how a call went."""
+        """Count the result of a call."""
         self._counts[state] = self._counts.get(state, 0) + 1
         self._seconds += seconds
         self._recent.append((self._monotonic(), state not in _FAILED))
 
     @property
     def is_up(self) -> bool | None:
-        """Whether most of its latest calls were answered; None if there were none lately."""
+        """Return whether most recent calls were answered; None if there were none."""
         horizon = self._monotonic() - RECENT
         answered = [ok for at, ok in self._recent if at > horizon]
         return None if not answered else sum(answered) * 2 > len(answered)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is here, nor waits to be."""
+        """Return whether no call is under way or waiting."""
         return not (self.under_way or self._waiting)
 
     def snapshot(self) -> dict[str, Any]:
-        """All numbers, as they are now."""
         return {
             "calls": dict(self._counts),
             "seconds": self._seconds,
@@ -85,7 +84,7 @@ class ResourceLimiter:
         }
 
     async def _enter(self, rate: int | None, weight: int) -> None:
-        """One after another, so that nobody overtakes; what a start uses up, it uses at once."""
+        """Wait for rate and slot, one call at a time so that none overtakes another."""
         self._waiting += 1
         try:
             async with self._door:
@@ -107,4 +106,4 @@ class ResourceLimiter:
         pause = allowance.wait(self._monotonic())
         while pause > 0:
             await asyncio.sleep(pause)
-            pause = allowance.wait(self._monotonic())  # a timer may be a moment early
+            pause = allowance.wait(self._monotonic())  # a timer may fire slightly early

@@ -1,4 +1,4 @@
-"""What consumer, producer and administration have in common: where Kafka is and who we are."""
+"""Connection settings and helpers that all Kafka clients share."""
 
 import asyncio
 import logging
@@ -10,15 +10,14 @@ from aiokafka.errors import KafkaError
 
 from core.shared.kafka_config import KafkaConfig
 
-# At DEBUG it writes out every request, and so the password that logs in, and the keys and values
-# that are sent.
+# At DEBUG aiokafka logs every request, including passwords, keys and values.
 logging.getLogger("aiokafka").setLevel(logging.INFO)
 
 STOP_WITHIN = 2.0
 
 
 def client_options(config: KafkaConfig) -> dict[str, Any]:
-    """The arguments every aiokafka client takes. Holds secrets: never log it."""
+    """Return the arguments that every aiokafka client takes. Never log them: secrets."""
     options: dict[str, Any] = {
         "bootstrap_servers": config.bootstrap,
         "client_id": config.client_id,
@@ -36,7 +35,7 @@ def client_options(config: KafkaConfig) -> dict[str, Any]:
 
 
 def make_producer(config: KafkaConfig, max_bytes: int) -> AIOKafkaProducer:
-    """A producer that keeps the order of each key and writes nothing twice by itself."""
+    """Create an idempotent producer that keeps the order of each key."""
     return AIOKafkaProducer(
         **client_options(config),
         enable_idempotence=True,
@@ -48,18 +47,18 @@ def make_producer(config: KafkaConfig, max_bytes: int) -> AIOKafkaProducer:
 
 
 async def discard(producer: AIOKafkaProducer) -> None:
-    """Stop a producer, without waiting for what it may never get rid of."""
+    """Stop a producer without waiting for messages that it may never deliver."""
     try:
         async with asyncio.timeout(STOP_WITHIN):
             await producer.stop()
     except (KafkaError, TimeoutError):
-        # It was cut short while it waited; the rest of its end:
+        # The time-out interrupted stop(); close what it did not.
         await producer._sender.close()  # noqa: SLF001
         await producer.client.close()
 
 
 def describe_error(error: BaseException) -> str:
-    """An error with its kind, once: Kafka's own begin with it already."""
+    """Describe an error with its type, which Kafka's errors already contain."""
     kind, text = type(error).__name__, str(error)
     return text if kind in text else f"{kind}: {text}".rstrip(": ")
 

@@ -1,4 +1,4 @@
-"""What ingest counts. Plain numbers: metrics, status and tests read the same ones."""
+"""Counters of Kafka ingest, read by metrics, status and tests."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -22,19 +22,18 @@ class IngestCounters:
     verdicts: Counter[str] = field(default_factory=Counter)
 
     def batch(self, records: int) -> None:
-        """A batch was read."""
+        """Count a batch that was read."""
         self.batches += 1
         self.records += records
         self.largest_batch = max(self.largest_batch, records)
 
     def handled(self, done: IngestResult) -> None:
-        """A batch was stored."""
+        """Count the results of a stored batch."""
         self.verdicts.update(done.verdicts)
         self.unplaced += done.unplaced
         self.dead_letters += len(done.dead_letters)
 
     def snapshot(self) -> dict[str, Any]:
-        """All numbers, as they are now."""
         return {
             "records": self.records,
             "batches": self.batches,

@@ -1,4 +1,4 @@
-"""A copy of each dead letter in Kafka, where one is wanted. Postgres has them in any case."""
+"""Copies dead letters to a Kafka topic, if one is configured; Postgres has them in any case."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from core.shared.kafka_config import KafkaConfig
 
 log = structlog.get_logger("kafka")
 
-# Postgres has the letters already: nobody waits longer than this for their copies.
+# Postgres has the dead letters already, so ingest waits no longer than this for their copies.
 COPY_WITHIN = 10.0
 
 
 class DeadLetterTopic:
-    """Publishes when a topic is configured; connects with the first letter."""
+    """Publishes if a topic is configured; connects with the first dead letter."""
 
     def __init__(self, config: KafkaConfig, max_bytes: int) -> None:
         self._config = config
@@ -27,7 +27,7 @@ class DeadLetterTopic:
         self._connecting = asyncio.Lock()
 
     async def publish(self, letters: Sequence[tuple[KafkaMessage, str]]) -> None:
-        """Send copies, with where they were and why. A failure is told and does not hold up."""
+        """Send copies with their origin and error; log failures instead of raising them."""
         topic = self._config.dead_letter_topic
         if topic is None or not letters:
             return
@@ -38,7 +38,7 @@ class DeadLetterTopic:
         except (KafkaError, OSError, TimeoutError) as error:
             log.warning("kafka.dead_letter_not_copied", error=repr(error), letters=len(letters))
         except Exception:
-            # One that the client will not take at all must not end the ingest.
+            # A message that the client rejects must not end the ingest.
             log.exception("kafka.dead_letter_not_copied", letters=len(letters))
 
     async def _connected(self) -> AIOKafkaProducer:
@@ -54,13 +54,12 @@ class DeadLetterTopic:
         return self._producer
 
     async def close(self) -> None:
-        """Disconnect."""
         if self._producer is not None:
             await self._producer.stop()
 
 
 async def _copy(producer: AIOKafkaProducer, topic: str, record: KafkaMessage, error: str) -> None:
-    # The client sends no record with neither key nor value: such a one gets an empty value.
+    # The client refuses a message with neither key nor value, so it gets an empty value.
     empty = b"" if record.key is None else None
     await producer.send_and_wait(
         topic,

@@ -1,4 +1,4 @@
-"""The Ray face of Kafka ingest: one consumer, its topics, what it stores."""
+"""The Ray actor of Kafka ingest: one consumer, its topics and what it stores."""
 
 import asyncio
 import time
@@ -40,7 +40,7 @@ TOPIC_REFRESH_INTERVAL = 2.0
 
 
 class KafkaIngestActor(Actor):
-    """Reads its share of the partitions. Holds nothing that is not in Kafka or in Postgres."""
+    """Reads its share of the partitions. All its state is in Kafka or Postgres."""
 
     kind = "kafka-ingest"
 
@@ -95,7 +95,7 @@ class KafkaIngestActor(Actor):
         self._every(READ_USAGE_EVERY, partial(self._hold_topics, reader, watch))
 
     async def _hold_topics(self, reader: KafkaReader, watch: QuotaWatch) -> None:
-        """Leave topics of tenants that may store nothing more where they are: in Kafka."""
+        """Pause the topics of tenants whose storage quota is used up; Kafka keeps the messages."""
         tenants = self._tenants
         owners = {topic: tenants.get(self._book.tenant_of(topic)) for topic in self._following}
         for owner in owners.values():
@@ -137,7 +137,7 @@ class KafkaIngestActor(Actor):
         )
 
     async def _connected(self) -> KafkaReader:
-        """A consumer that has reached a broker, however long that takes."""
+        """Return a consumer that has reached a broker; try until one does."""
         while True:
             reader = KafkaReader(self._kafka, self._handle, self._counters, time.monotonic)
             try:
@@ -152,7 +152,7 @@ class KafkaIngestActor(Actor):
                 return reader
 
     async def _refresh_topics(self, reader: KafkaReader) -> None:
-        """Follow what is configured and what waits name, as far as it exists."""
+        """Follow the existing topics that are configured or named by waits."""
         self._tenants = await keys.tenants(self._pool)
         named = await named_topics.named_topics(self._pool)
         try:
@@ -171,8 +171,8 @@ class KafkaIngestActor(Actor):
         for record in records:
             tenant = self._tenants[self._book.tenant_of(record.topic)]
             by_tenant.setdefault(tenant, []).append(record)
-        # Side by side: nobody's few records wait for the many that another tenant has before them.
-        # Those of one correlation are one tenant's, and stay in their order.
+        # Tenants are handled concurrently, so that a few messages of one do not wait for many of
+        # another. Messages of one correlation belong to one tenant and stay in order.
         async with asyncio.TaskGroup() as tenants:
             for tenant, group in by_tenant.items():
                 tenants.create_task(self._handle_of(tenant, group))

@@ -1,4 +1,4 @@
-"""The relay at work: the claim on the outbox, the rows in it, and the producer."""
+"""Runs the relay: claims the outbox, reads its rows and owns the producer."""
 
 import asyncio
 import time
@@ -23,13 +23,13 @@ from storage.waits import waits
 
 log = structlog.get_logger("relay")
 
-# What the results that are told at once have together.
+# The results that are read at once have at most this many bytes together.
 BATCH_BYTES = 8 * 1024 * 1024
 _AWAY: tuple[type[Exception], ...] = (KafkaError, *SERVER_ERRORS)
 
 
 class _Outbox:
-    """The rows, read by the one connection that holds the claim on them."""
+    """The rows of the outbox, read by the connection that holds the claim on them."""
 
     def __init__(self, conn: Connection, pool: Pool, source: str) -> None:
         self._conn = conn
@@ -54,7 +54,7 @@ class _Outbox:
                 continue
             try:
                 made.append(build_completion(wait, lines, row.topic, row.event_type, self._source))
-            except Exception as error:  # one that cannot be told must not silence the others
+            except Exception as error:  # one broken completion must not block the others
                 made.append(error)
         return made
 
@@ -63,7 +63,7 @@ class _Outbox:
 
 
 def _first_of(rows: Sequence[OutgoingRow], there: Mapping[bytes, Wait]) -> Sequence[OutgoingRow]:
-    """As many as tell of so many bytes together, and one at least."""
+    """Return the first rows, up to a number of bytes together but at least one."""
     size = 0
     for index, row in enumerate(rows):
         wait = there.get(row.wait_key)
@@ -74,7 +74,7 @@ def _first_of(rows: Sequence[OutgoingRow], there: Mapping[bytes, Wait]) -> Seque
 
 
 class Publisher:
-    """Publishes while it holds the claim; without it, it waits for its turn."""
+    """Publishes while it holds the claim on the outbox, and waits for the claim otherwise."""
 
     def __init__(self, kafka: KafkaConfig, max_bytes: int, source: str) -> None:
         self._kafka = kafka
@@ -89,11 +89,11 @@ class Publisher:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a producer that has reached a broker."""
+        """Return whether the producer has reached a broker."""
         return self._producer is not None
 
     async def run_forever(self, options: PoolOptions, pool: Pool) -> None:
-        """Connect, claim, publish; begin again when Postgres or Kafka was away."""
+        """Connect, claim and publish; start again after Postgres or Kafka was away."""
         while True:
             try:
                 await self._ready_producer()
@@ -108,13 +108,12 @@ class Publisher:
                 await asyncio.sleep(1.0)
 
     async def close(self) -> None:
-        """Let go of the brokers."""
         if self._producer is not None:
             await discard(self._producer)
 
     async def _publish(self, conn: Connection, pool: Pool) -> None:
         if not await outbox.claim(conn):
-            await asyncio.sleep(1.0)  # an older incarnation of this actor still holds it
+            await asyncio.sleep(1.0)  # an earlier incarnation of this actor still holds the claim
             return
         self.error = None
         rows = _Outbox(conn, pool, self._source)
@@ -123,7 +122,7 @@ class Publisher:
         await relay.run_forever()
 
     async def _ready_producer(self) -> AIOKafkaProducer:
-        """The producer; a new one after a failure that the old one will not get over."""
+        """Return the producer; replace it after a failure from which it cannot recover."""
         async with self._renewing:
             if self._producer is not None and self._is_spent:
                 old, self._producer = self._producer, None
@@ -154,7 +153,10 @@ class Publisher:
         return confirmed
 
     def _check_confirmed(self, confirmed: asyncio.Future[object]) -> None:
-        """An idempotent producer that skipped a number is refused from then on: replace it."""
+        """Mark the producer for replacement after a failure.
+
+        Brokers refuse an idempotent producer for good once it has skipped a sequence number.
+        """
         error = None if confirmed.cancelled() else confirmed.exception()
         if confirmed.cancelled() or (isinstance(error, KafkaError) and not error.retriable):
             self._is_spent = True

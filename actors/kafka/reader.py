@@ -1,8 +1,8 @@
-"""One member of the consumer group: reads batches, sees them stored, then commits their offsets.
+"""A member of the consumer group: reads batches, has them stored, then commits their offsets.
 
-Two batches may be under way: while one is being committed to Postgres, the next is being read. An
-offset is committed to Kafka only after everything before it is in Postgres; whatever is delivered
-again after a crash or a rebalance is recognised by its place in its topic.
+Two batches may be under way: while one is committed to Postgres, the next is read. An offset is
+committed to Kafka only after all messages before it are in Postgres. Messages that are delivered
+again after a crash or a rebalance are deduplicated by their position in the topic.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ log = structlog.get_logger("kafka")
 MAX_BATCHES_UNDER_WAY = 2
 POLL_MS = 200
 COMMIT_EVERY = 0.2
-# A batch that takes longer than this means that shards are behind: stop reading, keep answering
+# A batch that takes longer than this means that shards are behind: stop reading, but keep answering
 # the group's coordinator.
 PAUSE_AFTER = 1.0
-# What is not stored by then is left to whoever gets the partition.
+# Batches that are not stored in this time are left to the next owner of the partition.
 LET_GO_WITHIN = 8.0
 
 HandleRecords = Callable[[list[KafkaMessage]], Coroutine[Any, Any, None]]
@@ -38,7 +38,7 @@ HandleRecords = Callable[[list[KafkaMessage]], Coroutine[Any, Any, None]]
 
 @dataclass(slots=True)
 class _Flight:
-    """A batch under way, and where its partitions stand once it is stored."""
+    """A batch under way, and the offsets of its partitions once it is stored."""
 
     task: asyncio.Task[None]
     positions: dict[TopicPartition, int]
@@ -61,13 +61,13 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._monotonic = monotonic
         self._flights: deque[_Flight] = deque()
         self._stored: dict[TopicPartition, int] = {}
-        # The next record of each partition to hand on. The consumer's own position may be further.
+        # The next offset of each partition to hand on. The consumer's position may be further.
         self._next: dict[TopicPartition, int] = {}
         self._uncommitted: dict[TopicPartition, int] = {}
         self._committed_at = 0.0
         self._topics: frozenset[str] = frozenset()
         self._held: frozenset[str] = frozenset()
-        # When there was first something to read, by the machine's clock.
+        # When the first partition was assigned, by the monotonic clock.
         self.assigned_at: float | None = None
         self._polled_at = monotonic()
         self.committing = WorkProgress(monotonic)
@@ -90,16 +90,15 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._consumer.start()
 
     async def stop(self) -> None:
-        """Let go of everything; the group moves the partitions at once."""
+        """Finish the batches under way and leave the group."""
         await self._finish_all()
         await self._consumer.stop()
 
     async def existing_topics(self) -> set[str]:
-        """The topics this cluster has now."""
         return set(await self._consumer.topics())
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Read these topics from now on."""
+        """Subscribe to exactly these topics."""
         wanted = frozenset(topics)
         if wanted == self._topics:
             return
@@ -111,7 +110,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             self._consumer.unsubscribe()
 
     def pause_topics(self, topics: Iterable[str]) -> None:
-        """Read exactly these topics no further for now; Kafka keeps what comes."""
+        """Pause exactly these topics; Kafka keeps their messages."""
         before, self._held = self._held, frozenset(topics)
         if before - self._held:
             self._resume()
@@ -121,14 +120,14 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer.pause(*self._places_held())
 
     def _resume(self) -> None:
-        """Go on with all that is not held."""
+        """Resume all partitions except those of paused topics."""
         self._consumer.resume(*(self._consumer.paused() - self._places_held()))
 
     def _places_held(self) -> set[TopicPartition]:
         return {place for place in self._consumer.assignment() if place.topic in self._held}
 
     async def read_forever(self) -> None:
-        """Read, hand on, commit."""
+        """Read batches, hand them on and commit their offsets."""
         while True:
             self._polled_at = self._monotonic()
             if not self._topics:
@@ -145,11 +144,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     @property
     def polled_ago(self) -> float:
-        """Seconds since it last looked for records."""
+        """Return the seconds since the last poll."""
         return self._monotonic() - self._polled_at
 
     def partitions(self) -> list[dict[str, Any]]:
-        """Where each assigned partition stands. `lag` is what is there and not stored yet."""
+        """Describe each assigned partition; `lag` counts messages that are not stored yet."""
         rows = []
         for place in sorted(self._consumer.assignment()):
             end = self._consumer.highwater(place)
@@ -163,28 +162,26 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     @property
     def stored_ago(self) -> float:
-        """Seconds since the oldest batch under way was read; 0 without any."""
+        """Return the seconds since the oldest batch under way was read; 0 without any."""
         return self._monotonic() - self._flights[0].began if self._flights else 0.0
 
     @property
     def under_way(self) -> int:
-        """Batches that are being stored."""
+        """Return the number of batches that are being stored."""
         return len(self._flights)
 
-    # The group
-
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Finish or drop what is under way before somebody else reads it."""
+        """Finish or drop the batches under way before another member reads their partitions."""
         await self._finish_all()
         for place in list(revoked):
             self._stored.pop(place, None)
             self._next.pop(place, None)
-            # Who comes after us commits what is further; if it comes back, this would undo that.
+            # The next owner commits further offsets, which this one would undo later.
             self._uncommitted.pop(place, None)
         self._counters.rebalances += 1
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Begin where the group has committed."""
+        """Start at the offsets that the group has committed."""
         places = list(assigned)
         if places and self.assigned_at is None:
             self.assigned_at = self._monotonic()
@@ -193,8 +190,6 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             self._stored[place] = self._next[place] = position
         self._pause_held()
         log.info("kafka.assigned", partitions=len(self._consumer.assignment()))
-
-    # Batches
 
     async def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
@@ -214,18 +209,18 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         return found
 
     def _go_back(self) -> None:
-        """To what was handed on last: a read that fails takes along what it read elsewhere."""
+        """Seek to the last offsets handed on: a failed poll loses messages of other partitions."""
         for place in self._consumer.assignment():
             if place in self._next:
                 self._consumer.seek(place, self._next[place])
 
     async def _read_carefully(self) -> dict[TopicPartition, list[Any]]:
-        """Partition by partition; what aiokafka cannot read there, from its bytes."""
+        """Read partition by partition; decode the raw bytes where aiokafka fails."""
         found: dict[TopicPartition, list[Any]] = {}
         for place in sorted(self._consumer.assignment()):
             end = self._consumer.highwater(place)
             if end is not None and end <= self._next.get(place, -1):
-                continue  # nothing there
+                continue  # nothing to read
             try:
                 found |= await self._consumer.getmany(
                     place, timeout_ms=POLL_MS, max_records=self._config.batch
@@ -236,11 +231,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._consumer.seek(place, behind)
                 if messages:
                     found[place] = messages
-                break  # the others are read as usual
+                break  # the next poll reads the other partitions
         return found
 
     async def _skip_what_nobody_sees(self) -> None:
-        """Past aborted transactions and markers, so that they are not counted as lag."""
+        """Skip aborted transactions and markers, so that they do not count as lag."""
         try:
             async with asyncio.timeout(POLL_MS / 1000):
                 for place in self._consumer.assignment():
@@ -281,17 +276,17 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._counters.pauses += 1
         log.warning("kafka.paused", partitions=len(self._consumer.assignment()))
         while not task.done():
-            # Each time: partitions that were assigned meanwhile are not paused. At most one batch
-            # of them comes before they are.
+            # Pause in every round, because newly assigned partitions are not paused. At most one
+            # batch of them is read before.
             self._consumer.pause(*self._consumer.assignment())
             self._begin(await self._poll(POLL_MS))
         self._resume()
 
     async def _reap(self) -> None:
-        """Take note of what is stored; tell Kafka now and then."""
+        """Record stored batches, and commit their offsets at intervals."""
         while self._flights and self._flights[0].task.done():
             flight = self._flights.popleft()
-            flight.task.result()  # a bug: the process ends and the batch is delivered again
+            flight.task.result()  # on a bug the process ends and Kafka delivers the batch again
             self._stored |= flight.positions
             self._uncommitted |= flight.positions
         if self._monotonic() - self._committed_at > COMMIT_EVERY:
@@ -307,16 +302,16 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             await self._consumer.commit(offsets)
         except (CommitFailedError, IllegalStateError) as error:
-            # The partitions have moved: their new owner sees the records again, as duplicates.
+            # The partitions have moved: their new owner reads the messages again, as duplicates.
             log.warning("kafka.commit_lost", error=type(error).__name__)
         except KafkaError as error:
             log.warning("kafka.commit_failed", error=repr(error))
-            return  # tried again with the next batch
+            return  # the next batch tries again
         else:
             self._counters.commits += 1
         self.committing.done()
         for place, offset in offsets.items():
-            if self._uncommitted.get(place) == offset:  # no later one has been added meanwhile
+            if self._uncommitted.get(place) == offset:  # no later offset was added meanwhile
                 del self._uncommitted[place]
 
     async def _finish_all(self) -> None:
@@ -335,6 +330,6 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._commit()
 
     def _abandon_later(self) -> None:
-        """Nothing after a dropped batch may be committed."""
+        """Cancel all later batches: nothing after a dropped batch may be committed."""
         while self._flights:
             self._flights.popleft().task.cancel()

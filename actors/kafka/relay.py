@@ -1,8 +1,8 @@
-"""The outbox, published: in the order it was written, removed when the broker has it.
+"""Publishes the outbox in the order it was written; rows are removed once the broker has them.
 
-Each topic has a lane of its own: one that takes nothing holds up nobody else. What is not taken
-stays in the outbox and is tried again, ever more rarely; it is counted and told until it is gone. A
-crash between publishing and removing publishes a row again, under the same event id.
+Each topic is published separately, so that one failing topic does not block the others. Refused
+rows stay in the outbox and are tried again with growing pauses. After a crash between publishing
+and removing, a row is published again under the same event id.
 """
 
 import asyncio
@@ -21,34 +21,34 @@ log = structlog.get_logger("relay")
 
 BATCH = 500
 IDLE = 0.1
-# How soon to look again while something is held: each look passes all of it.
+# The pause while rows are postponed: each round reads past all of them.
 IDLE_HELD = 0.5
 MAX_TOPIC_BATCHES = 64
 TOPIC_CAP, ROW_CAP = 5.0, 60.0
 
 
 class Outbox(Protocol):
-    """Postgres as the relay sees it."""
+    """The outbox in Postgres."""
 
     async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[OutgoingRow]:
-        """The next rows behind `after`, in the order they were written, but for these topics."""
+        """Return the next rows after `after`, in the order written, without these topics."""
         ...
 
     async def completions(self, rows: Sequence[OutgoingRow]) -> list[PreparedEvent]:
-        """The events that the first of these rows stand for; None where the wait is gone.
+        """Return the events of the first rows; None where the wait is gone.
 
-        As many as are not too large together, and one at least.
+        The events are limited in bytes together, but there is at least one.
         """
         ...
 
     async def confirm(self, outbox_ids: Sequence[int]) -> None:
-        """The broker has these."""
+        """Remove rows that the broker has."""
         ...
 
 
 @dataclass(slots=True)
 class RelayCounters:
-    """What the relay counts. The last two are how it stands now."""
+    """Counters of the relay. The last two describe the current state."""
 
     published: int = 0
     batches: int = 0
@@ -60,14 +60,14 @@ class RelayCounters:
 
 @dataclass(slots=True)
 class _Postponement:
-    """Something is left alone for a while."""
+    """How often a row or topic has failed, and until when it is not tried again."""
 
     attempts: int = 0
     until: float = 0.0
 
 
 class Relay:
-    """Publishes batch after batch."""
+    """Publishes the rows of the outbox in batches."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Relay:
         self.progress = WorkProgress(monotonic)
 
     async def run_forever(self) -> None:
-        """Publish what there is, then look again soon."""
+        """Publish all rows, then look for new ones at short intervals."""
         try:
             while True:
                 if not await self.publish_some():
@@ -99,7 +99,7 @@ class Relay:
                 task.cancel()
 
     async def publish_some(self) -> int:
-        """Publish a batch, or go on with those under way; how many rows left the outbox."""
+        """Publish a batch, or continue those under way; return how many rows left the outbox."""
         if len(self._batches) < MAX_TOPIC_BATCHES:
             await self._start_batches()
         if not self._batches:
@@ -117,7 +117,7 @@ class Relay:
             done += [row.outbox_id for row in (*batch.published, *batch.vanished)]
         if done:
             await self._outbox.confirm(done)
-        if ended:  # what was refused is counted, and told by other means
+        if ended:  # a refused row counts as progress: it is counted and reported separately
             self.progress.done()
         return len(done)
 
@@ -127,7 +127,7 @@ class Relay:
         rows = await self._outbox.upcoming(self._after, BATCH, [*held, *self._batches])
         due = [row for row in rows if not self._is_put_off(row, now)]
         made = await self._outbox.completions(due) if due else []
-        # Past the refused ones to the end of the outbox, then from its beginning again.
+        # Read past the refused rows to the end of the outbox, then from its beginning again.
         self._after = _read_to(rows, due[: len(made)], due) if self._rows else 0
         if not due:
             return
@@ -179,7 +179,7 @@ class Relay:
 
 
 def _read_to(rows: list[OutgoingRow], taken: list[OutgoingRow], due: list[OutgoingRow]) -> int:
-    """Behind which row to go on; 0 if there was none behind them."""
+    """Return the row after which to continue; 0 at the end of the outbox."""
     if len(taken) < len(due):
         return taken[-1].outbox_id
     return rows[-1].outbox_id if len(rows) == BATCH else 0

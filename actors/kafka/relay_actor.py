@@ -1,4 +1,4 @@
-"""The Ray face of the relay: one publisher for the whole outbox."""
+"""The Ray actor of the relay: one publisher for the whole outbox."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from storage.postgres.pool import Pool, PoolOptions, open_pool
 
 
 class RelayActor(Actor):
-    """Publishes what waits emit when they end."""
+    """Publishes the completion events of waits."""
 
     kind = "kafka-relay"
 
@@ -30,7 +30,7 @@ class RelayActor(Actor):
         self._measure("count_backlog", lambda: self._counting.stalled_seconds)
 
     async def report(self) -> dict[str, Any]:
-        """Count the outbox, and describe this actor; the first report starts it."""
+        """Count the outbox and describe this actor; the first report starts it."""
         self._begin()
         self._backlog = await self._count_backlog()
         return self._describe()

@@ -1,8 +1,8 @@
-"""Records that aiokafka cannot hand out, read from the bytes of their batches.
+"""Reads messages that aiokafka cannot decode from the raw bytes of their batches.
 
-Kafka lets the name of a header be any bytes; aiokafka raises where they are not UTF-8, and never
-gets past the batch that holds it. Here such a name is read with replacement characters, and the
-records go the way of all others. It is slow and reaches into aiokafka: for these records only.
+Kafka allows any bytes in the name of a header. aiokafka raises if they are not UTF-8, and never
+gets past that batch. Here such a name is decoded with replacement characters. This is slow and uses
+internals of aiokafka, so it is for such messages only.
 """
 
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.legacy_records import _LegacyRecordBatchPy
 
-MAX_BYTES = 1024 * 1024  # a broker sends at least one batch, however large
+MAX_BYTES = 1024 * 1024  # a broker sends at least one batch, regardless of its size
 
 
 async def fetch_tolerantly(
     consumer: AIOKafkaConsumer, place: TopicPartition, offset: int
 ) -> tuple[list[Any], int]:
-    """The next records of a partition, whatever their headers, and the offset behind them.
+    """Fetch the next messages of a partition, and the offset after them.
 
     Raises:
         KafkaError: They cannot be fetched now, or are corrupt.
@@ -41,7 +41,7 @@ async def fetch_tolerantly(
 def decode_batches(
     place: TopicPartition, offset: int, aborted: list[tuple[int, int]] | None, raw: bytes
 ) -> tuple[list[Any], int]:
-    """What a fetch from `offset` on has brought, without what transactions took back."""
+    """Decode the messages from `offset` on, without those of aborted transactions."""
     records = PartitionRecords(
         place, _Batches(raw), aborted, offset, None, None, True, READ_COMMITTED
     )
@@ -49,7 +49,7 @@ def decode_batches(
 
 
 def _without_replica(reply: Any) -> Any:
-    """From version 11 on a reply names a replica between the aborted ones and the records."""
+    """Remove the preferred replica, which replies contain from version 11 on."""
     if reply.API_VERSION < 11:
         return reply.topics
     return [
@@ -59,7 +59,7 @@ def _without_replica(reply: Any) -> Any:
 
 
 class _Batches:
-    """The batches of a fetch, as aiokafka's own class offers them."""
+    """The batches of a fetch, with the interface of aiokafka's class."""
 
     def __init__(self, raw: bytes) -> None:
         self._left = list(_slices(memoryview(raw)))
@@ -74,20 +74,20 @@ class _Batches:
         return _LegacyRecordBatchPy(raw, magic) if magic < 2 else _LenientBatch(raw)
 
 
-_LENGTH, _OVERHEAD, _MAGIC = 8, 12, 16  # the same places in all versions of the format
+_LENGTH, _OVERHEAD, _MAGIC = 8, 12, 16  # the same offsets in all versions of the format
 
 
 def _slices(rest: memoryview) -> Iterator[memoryview]:
     while len(rest) > _MAGIC:
         size = _OVERHEAD + int.from_bytes(rest[_LENGTH:_OVERHEAD], "big")
         if size > len(rest):
-            return  # the broker has cut it off
+            return  # the broker has truncated this batch
         yield rest[:size]
         rest = rest[size:]
 
 
 class _LenientBatch(_DefaultRecordBatchPy):  # type: ignore[misc]
-    """A batch in which the names of headers may be any bytes."""
+    """A batch whose header names may be any bytes."""
 
     _buffer: bytearray
 
@@ -106,5 +106,4 @@ class _LenientBytes(bytearray):
         return found if isinstance(found, int) else _LenientBytes(found)
 
     def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
-        """As text, whatever it is."""
         return super().decode(encoding, errors)

@@ -1,4 +1,4 @@
-"""One topic's part of a batch on its way to the broker."""
+"""The rows of one topic that are being published together."""
 
 import asyncio
 from collections.abc import Awaitable, Container, Iterable
@@ -12,33 +12,35 @@ from storage.kafka.outbox import OutgoingRow
 
 log = structlog.get_logger("relay")
 
-# A producer that keeps order tries for ever; after this the topic is in trouble.
+# An idempotent producer retries for ever; after this time the topic counts as failed.
 CONFIRM_WITHIN = 30.0
-# Errors of the event itself; whatever else Kafka says is about the topic.
+# Errors of the event itself; all other Kafka errors concern the topic.
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
-# The event that a row stands for, why there is none, or None where its wait is gone.
+# The event of a row, the error that prevented it, or None where its wait is gone.
 PreparedEvent = CompletionMessage | Exception | None
 PreparedRow = tuple[OutgoingRow, PreparedEvent]
 
 
 class PublishEvent(Protocol):
-    """Kafka as the relay sees it."""
+    """Publishes an event to Kafka."""
 
     async def __call__(self, completion: CompletionMessage) -> Awaitable[object]:
-        """Hand an event over; what is returned ends when the broker has it."""
+        """Send an event; return an awaitable that ends when the broker has confirmed it."""
         ...
 
 
 class TopicBatch:
-    """Publishes rows in their order and remembers what became of them.
+    """Publishes rows in order and records their results.
 
-    Of each key only what comes before its first failure is done: the rest goes again, in its order.
+    Of each key, only the rows before its first failure are done; the rest is published again in
+    order.
     """
 
     def __init__(self, publish: PublishEvent, suspects: Container[str]) -> None:
         self._publish = publish
-        # Keys that were refused before. They go alone, so that others are not refused with them.
+        # Keys that were refused before. They are sent alone, so that others are not refused with
+        # them.
         self._suspects = suspects
         self._handed: list[tuple[OutgoingRow, asyncio.Future[object]]] = []
         self._failed: set[str] = set()
@@ -48,7 +50,7 @@ class TopicBatch:
         self.trouble: BaseException | None = None
 
     async def run(self, pairs: Iterable[PreparedRow]) -> None:
-        """See the rows through, or as far as the topic takes them."""
+        """Publish the rows, as far as the topic accepts them."""
         for row, made in pairs:
             if row.record_key in self._failed:
                 continue

@@ -1,4 +1,4 @@
-"""Looks after deliveries that do not get on, and says so before anybody asks."""
+"""Warns about growing backlogs and blocked groups of deliveries."""
 
 from core.dispatch.health import LARGE_BACKLOG, BacklogTrend
 from storage.dispatch import stats
@@ -8,20 +8,20 @@ from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.pool import Pool
 
 CHECK_INTERVAL = 30.0
-# Enough to see that it is too much, and by how much it grows.
+# Enough to see that there are too many, and how fast they grow.
 MAX_COUNTED_JOBS = 20_000
 MAX_FAILED_JOBS = 10_000
 
 
 class BacklogMonitor:
-    """Remembers no more than the last sizes: after a restart it sees growth a little later."""
+    """Remembers only the last sizes; after a restart it notices growth a little later."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._backlogs: dict[tuple[int, int], BacklogTrend] = {}
 
     async def check(self) -> int:
-        """One look at everything; how many warnings it led to."""
+        """Check all pools and groups; return how many warnings were written."""
         found = [*await self._crowded(), *await self._blocked()]
         for warning in found:
             await warnings.warn(self._pool, warning)

@@ -1,4 +1,4 @@
-"""Quiet housekeeping: re-offers stranded events, forgets what is past its time, counts the rest."""
+"""Offers stranded events to their waits again, and deletes data past its retention."""
 
 import asyncio
 import time
@@ -23,17 +23,17 @@ from storage.waits import inbox, waits
 log = structlog.get_logger("sweeper")
 
 BATCH = 500
-# What the events that are offered at once have together.
+# The events that are offered at once have at most this many bytes together.
 BATCH_BYTES = 8 * 1024 * 1024
-# How much of the inbox a round looks at. That is all of it, unless something is wrong: then a round
-# costs no more than this, and the next one goes on from there.
+# How many inbox rows one round reads. The inbox is normally smaller; if not, the next round
+# continues from there.
 SLICE = 50_000
-# A warning that nobody has looked at, and that has not come again since, is of no use any more.
+# Warnings older than this that were not repeated are acknowledged automatically.
 SEEN_AFTER = 8 * 3_600.0
 
 
 class Sweeper:
-    """Everything here may run twice or not at all; a later round makes up for it."""
+    """All steps may run twice or not at all; a later round makes up for it."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Sweeper:
         self._pool = pool
         self._send_many = send_many
         self._now = now
-        self._looked_at = 0  # of the inbox, up to this number
+        self._looked_at = 0  # the last inbox row that was read
 
     async def reoffer(self) -> int:
-        """Give stranded events of the next slice to the wait that exists by now; how many went."""
+        """Offer stranded events of the next slice to their waits; return how many were taken."""
         after = self._looked_at
         size, last = await inbox.slice_after(self._pool, after, SLICE)
-        # From the beginning once the end is reached, and not when nothing is new: the wait of an
-        # old event may have come since, and some event is always new.
+        # Start from the beginning once the end is reached: the wait of an old event may have been
+        # registered since.
         self._looked_at = last if size == SLICE else 0
         taken = 0
         while found := await inbox.stranded(self._pool, after, last, BATCH, BATCH_BYTES):
@@ -74,7 +74,7 @@ class Sweeper:
         return len(taken)
 
     async def forget(self) -> int:
-        """Remove events, waits, dead letters and deliveries past their time; how many rows."""
+        """Delete data past its retention; return how many rows."""
         pool, retention = self._pool, self._config.retention
         gone = await _all_of(lambda: inbox.expire(pool, BATCH))
         gone += await _all_of(lambda: waits.forget_ended(pool, retention, BATCH))
@@ -88,11 +88,11 @@ class Sweeper:
         return gone + await self._forget_deliveries()
 
     async def _forget_deliveries(self) -> int:
-        """The same for jobs that have ended, tenant by tenant: their ids grow with time."""
+        """Delete ended jobs of each tenant by id, because job ids are ordered by time."""
         pool, before, gone = self._pool, self._now() - self._config.retention, 0
         for tenant in (await keys.tenants(pool)).values():
             gone += await _all_of(partial(jobs.forget, pool, tenant, before, BATCH))
-        # Once no job brings it anywhere, an event goes as well.
+        # An event is deleted once no job refers to it.
         gone += await _all_of(lambda: events.forget(pool, before, BATCH))
         await warnings.acknowledge_old(pool, SEEN_AFTER)
         await warnings.forget(pool, self._config.retention)
@@ -100,10 +100,10 @@ class Sweeper:
 
 
 async def _all_of(forget_some: Callable[[], Awaitable[int]]) -> int:
-    """Batch by batch, until there was none left; how many went.
+    """Delete in batches until none is left; return how many rows.
 
-    After each it rests for as long as that took. What is forgotten came with the traffic of
-    another day, and must not take more than its share from that of today.
+    Each batch is followed by a pause of the same length, so that deleting old data takes at most
+    half of the time from current traffic.
     """
     gone = 0
     while True:

@@ -1,4 +1,4 @@
-"""Encrypts what was stored before there was encryption, once, in the background."""
+"""Encrypts secrets that were stored before encryption was configured, once, in the background."""
 
 import structlog
 
@@ -10,14 +10,14 @@ log = structlog.get_logger("encryption")
 
 
 class EncryptionSweep:
-    """May be killed at any line; a later round makes up for it."""
+    """May be interrupted at any time; a later round continues."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._is_done = False
 
     async def run(self) -> None:
-        """Encrypt plain secrets, unless that was done; what somebody holds is left for later."""
+        """Encrypt plain secrets unless that is done; skip locked rows until the next round."""
         if self._is_done:
             return
         if await keys.is_complete(self._pool):
@@ -27,6 +27,6 @@ class EncryptionSweep:
         walk = await reencryption.encrypt_plain(self._pool)
         log.info("encryption.swept", seen=walk.seen, encrypted=walk.renewed, busy=walk.busy)
         if not walk.renewed and not walk.busy:
-            # Nothing was left: a row that was stored plain meanwhile would have been seen.
+            # No plain row was left: one that was stored meanwhile would have been found.
             await keys.complete(self._pool, key_ring().current)
             self._is_done = True

@@ -1,4 +1,4 @@
-"""The Ray face of housekeeping: cleanup, encryption of old rows, backlog warnings."""
+"""The Ray actor of maintenance: cleanup, encryption of old rows, backlog warnings."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ SUPERVISOR_INTERVAL = 2.0
 
 
 class MaintenanceActor(Actor):
-    """Does what no request waits for. The supervisor starts it after all other actors."""
+    """Runs background work. The supervisor starts it after all other actors."""
 
     kind = "maintenance"
 
@@ -30,5 +30,5 @@ class MaintenanceActor(Actor):
         self._every(config.sweep_every, sweeper.forget, "forget")
         self._every(config.sweep_every, EncryptionSweep(pool).run)
         self._every(CHECK_INTERVAL, BacklogMonitor(pool).check)
-        # The supervisor watches over all actors; this call watches over the supervisor.
+        # The supervisor checks all actors; this call checks the supervisor.
         self._every(SUPERVISOR_INTERVAL, partial(directory.report, SUPERVISOR))

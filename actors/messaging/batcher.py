@@ -1,10 +1,10 @@
-"""Batches messages to one actor: while calls are under way, the next batch gathers. No timers.
+"""Batches messages to one actor: messages that arrive during a call go into the next. No timers.
 
-Two calls may be under way: while one is being committed, the other is being decided. A caller that
-needs an order waits for its reply first; between callers there is none.
+Two calls may be under way: while one is committed, the other is decided. A caller that needs an
+order waits for its reply first; there is no order between callers.
 
-A call is answered as a whole. Where several tenants send, each call therefore carries one tenant's
-messages, is short, and tenants take turns; light requests travel in calls of their own.
+A call is answered as a whole. Where several tenants send, each call therefore contains messages of
+one tenant only, is short, and tenants take turns; light requests get separate calls.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from core.waits.messages import Offer, Register, Reply, WaitMessage, decode_repl
 CallActor: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
 _ALL_TENANTS = 0
-# About what a message takes beside what it carries.
+# The approximate memory of a message without its payload.
 MESSAGE_BYTES = 300
 MAX_CALLS_UNDER_WAY = 2
-# A call costs more than what is in it: a second one beside the first must carry this much.
+# A call has a fixed cost: a second one beside the first must carry this many messages.
 MIN_EXTRA_CALL_MESSAGES = 64
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 4 * 1024 * 1024
-# A request travels whole; a heavier one is split.
+# A request is sent whole; a heavier one is split.
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 QUEUE_BYTES = 128 * 1024 * 1024
 # A shard handles a call in one go, so where several tenants send, a call carries at most this
@@ -61,7 +61,7 @@ def weigh(messages: Sequence[WaitMessage]) -> int:
 class SendRequest:
     """Messages of one caller to one actor, and the future of their replies.
 
-    They count as those of the first message's tenant: only the product itself mixes tenants.
+    They count for the tenant of the first message: only internal callers mix tenants.
     """
 
     __slots__ = ("future", "messages", "tenant", "weight")
@@ -75,7 +75,7 @@ class SendRequest:
     def abandon(self) -> None:
         """Stop waiting, whether the request was answered or not."""
         if not self.future.cancel() and not self.future.cancelled():
-            self.future.exception()  # else asyncio complains that nobody looked
+            self.future.exception()  # mark the exception as retrieved, else asyncio logs it
 
     def fail(self, error: Exception) -> None:
         if not self.abandoned:
@@ -87,7 +87,7 @@ class SendRequest:
 
 
 class SendQueue:
-    """Requests that wait, by tenant in turns, and the calls that are under way."""
+    """Queued requests by tenant, with tenants taking turns, and the number of calls under way."""
 
     __slots__ = ("_queues", "began", "calls", "messages")
 
@@ -112,7 +112,7 @@ class SendQueue:
         self.messages += len(request.messages)
 
     def take(self, max_messages: int, max_bytes: int) -> list[SendRequest]:
-        """Take what fits of the owner whose turn it is, at least one; the next owner follows."""
+        """Take requests of the tenant whose turn it is, at least one; the next tenant follows."""
         owner = next(iter(self._queues))
         queue = self._queues.pop(owner)
         requests: list[SendRequest] = []
@@ -131,14 +131,14 @@ class SendQueue:
 
 
 class Batcher:
-    """Sends to one actor what gathered since the last call returned, in order."""
+    """Sends the messages that were queued since the last call, in order."""
 
     def __init__(self, call: CallActor, limit: int, max_bytes: int = QUEUE_BYTES) -> None:
         self._call = call
         self._limit = limit
         self._queue = SendQueue()
         self._light = SendQueue()
-        # Light requests that are not answered, by tenant.
+        # Light requests that are not answered yet, by tenant.
         self._light_requests: Counter[int] = Counter()
         self._queued = SharedLimit(limit, whole_if_alone=True)
         self._bytes = SharedLimit(max_bytes, whole_if_alone=True)
@@ -200,7 +200,7 @@ class Batcher:
 
     @property
     def max_messages(self) -> int:
-        """The most messages that one request should have now."""
+        """Return how many messages one request may contain now."""
         is_contested = self._queued.is_contested(time.monotonic())
         return MESSAGES_BESIDE_OTHERS if is_contested else sys.maxsize
 
@@ -226,8 +226,8 @@ class Batcher:
                     if queue is self._light:
                         self._answered(requests)
         finally:
-            # Here and not in a callback: a caller that sends again the moment it is answered runs
-            # before any callback would, and would count on a task that has already ended.
+            # Not in a callback: a caller that sends again as soon as it is answered runs before
+            # callbacks do, and would rely on a task that has already ended.
             queue.calls -= 1
 
     async def _send(self, requests: list[SendRequest]) -> None:
@@ -258,7 +258,7 @@ class Batcher:
         for tenant, (messages, weight) in _loads_of(requests).items():
             self._queued.release(tenant, messages)
             self._bytes.release(tenant, weight)
-        # An abandoned request was never sent, and nobody waits for it: it did not happen.
+        # An abandoned request was never sent, and no caller waits for it.
         abandoned = [request for request in requests if request.abandoned]
         if not abandoned:
             return requests

@@ -1,4 +1,4 @@
-"""Who wants to know when which correlation changed: one feed for each watching replica."""
+"""Feeds that tell replicas which of their watched correlations changed."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ class _Feed:
 
 
 class ChangeFeeds:
-    """A feed carries names only; the log in Postgres has what happened."""
+    """A feed carries keys only; the log in Postgres contains what happened."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -31,9 +31,9 @@ class ChangeFeeds:
     async def listen(
         self, name: str, watch: list[bytes], unwatch: list[bytes], wait: float
     ) -> list[bytes]:
-        """Change what a feed watches, then wait until something did change, or `wait` seconds.
+        """Change what a feed watches, then wait up to `wait` seconds for changes.
 
-        Keys that are newly watched count as changed: whatever happened before is then read too.
+        Newly watched keys count as changed, so that earlier events are read too.
         """
         feed = self._feeds.setdefault(name, _Feed(self._monotonic()))
         feed.last_heard = self._monotonic()
@@ -52,14 +52,14 @@ class ChangeFeeds:
         return changed
 
     def leave(self, name: str, key: bytes) -> bool:
-        """Nobody reads a correlation by this feed any more; whether anybody does by another."""
+        """Remove a correlation from this feed; return whether another feed watches it."""
         feed = self._feeds.get(name)
         if feed is not None:
             self._unwatch(name, feed, key)
         return key in self._watchers
 
     def changed(self, key: bytes) -> None:
-        """Something about this correlation was committed."""
+        """Report a committed change of this correlation."""
         for name in self._watchers.get(key, ()):
             feed = self._feeds[name]
             feed.changed[key] = None

@@ -1,4 +1,4 @@
-"""Watching correlations: one feed per actor for the whole process, fanned out here."""
+"""Watches correlations: one feed per actor and process, distributed to the watchers here."""
 
 import asyncio
 import contextlib
@@ -22,18 +22,18 @@ class ChangeWatch:
     """One watcher of one correlation."""
 
     def __init__(self) -> None:
-        # Set at first: what happened before the watch began has to be read as well.
+        # Set at first, because changes before the watch began have to be read as well.
         self._event = asyncio.Event()
         self._event.set()
 
     def wake(self) -> None:
-        """The correlation may have changed."""
+        """Report that the correlation may have changed."""
         self._event.set()
 
     async def changed(self, timeout: float) -> bool:
-        """Wait until it may have changed since the last call; False if nothing did in time."""
+        """Wait for a change since the last call; return False if there was none in time."""
         try:
-            # Not wait_for: in Python 3.11 it can swallow that its task is cancelled.
+            # Not wait_for: in Python 3.11 it can swallow a cancellation.
             async with asyncio.timeout(timeout):
                 await self._event.wait()
         except TimeoutError:
@@ -88,7 +88,7 @@ class ChangeWatches:
                 feed.removed.add(key)
 
     def renew(self, address: Address) -> None:
-        """Say once more that this correlation is watched, if it is: its actor may not know."""
+        """Watch a correlation again, if it is watched: its actor may have forgotten it."""
         target = host_actor_name(address.key, self._config)
         feed = self._feeds.get(target)
         if feed is not None and address.key in feed.watches:
@@ -96,7 +96,6 @@ class ChangeWatches:
             self._restart(target, feed)
 
     async def close(self) -> None:
-        """Stop listening."""
         for feed in self._feeds.values():
             if feed.task is not None:
                 feed.task.cancel()
@@ -104,7 +103,7 @@ class ChangeWatches:
                     await feed.task
 
     def _restart(self, target: str, feed: _Feed) -> None:
-        """A new key must reach the actor now, not when the running call returns."""
+        """Send a new key to the actor now, not when the running call returns."""
         if feed.task is None or feed.task.done():
             feed.task = asyncio.create_task(self._listen(target, feed))
         else:
@@ -113,7 +112,7 @@ class ChangeWatches:
             task.add_done_callback(self._adding.discard)
 
     async def _add(self, target: str, feed: _Feed) -> None:
-        """A short call beside the long one; the actor then wakes the long one itself."""
+        """Make a short call beside the long one; the actor then wakes the long one."""
         with contextlib.suppress(RayError, TransientError, ValueError):
             await self._call(target, feed, wait=0.0)
 
@@ -122,7 +121,8 @@ class ChangeWatches:
             try:
                 await self._call(target, feed, wait=LISTEN_FOR if feed.watches else 0.0)
             except (RayError, TransientError, ValueError) as error:
-                # The actor is gone and has forgotten us: begin anew, and let everyone look.
+                # The actor has restarted and lost its feeds: watch all keys again and wake all
+                # watchers.
                 log.warning("watch.feed_lost", target=target, error=type(error).__name__)
                 self._directory.forget(target)
                 feed.added |= set(feed.watches)

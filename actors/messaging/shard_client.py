@@ -32,14 +32,14 @@ from core.waits.messages import RefusalKind, RefusedReply, Reply, WaitMessage
 log = structlog.get_logger("shard_client")
 
 MAX_BATCHERS = 256
-# Seconds. Where a port cannot be reached, as behind a firewall between nodes, batches go by Ray's
-# own calls; the socket is tried again after this time, in the background.
+# If a port cannot be reached, for example behind a firewall, batches are sent by Ray calls; after
+# this many seconds the socket is tried again in the background.
 RAY_FOR = 60.0
 _MAX_CONNECTIONS = 256
 
 Handle = Any
 FindActor = Callable[[str], Awaitable[Handle]]
-# Has the actor of a name handle one batch; raises RayActorError or ConnectionLostError while the
+# Sends one batch to the actor of a name; raises RayActorError or ConnectionLostError while the
 # actor is gone.
 DeliverBatch = Callable[[str, bytes], Awaitable[bytes]]
 
@@ -58,7 +58,7 @@ class ShardClient:
 
     @classmethod
     def open(cls, config: Config, directory: Directory) -> "ShardClient":
-        """Make a client that finds actors in a directory and keeps connections to them."""
+        """Create a client that finds actors in a directory and keeps connections to them."""
         connections = ShardConnections(directory.handle, directory.forget)
         return cls(config, connections.handle_batch, connections.close)
 
@@ -71,7 +71,7 @@ class ShardClient:
         """
         request = SendRequest([message])
         self._batcher(message.address.key).put(request)
-        # asyncio.timeout would cost as much as all of this together.
+        # asyncio.timeout would cost as much as the rest of this method.
         loop = asyncio.get_running_loop()
         timer = loop.call_later(self._config.request_timeout, lambda: request.fail(_late()))
         try:
@@ -87,7 +87,7 @@ class ShardClient:
         return reply
 
     async def send_many(self, messages: list[WaitMessage]) -> list[Reply]:
-        """Send many messages; the replies come in their order, refusals among them.
+        """Send many messages; return the replies in the same order, including refusals.
 
         Raises:
             UnavailableError: No reply in time; messages may or may not have been taken.
@@ -128,7 +128,7 @@ class ShardClient:
                 request.abandon()
 
     def _host_of(self, key: bytes) -> int | bytes:
-        """Return what tells the actor of this correlation from others, cheaper than its name."""
+        """Return a key for the actor of this correlation that is cheaper than its name."""
         return shard_of(key, self._shards) if self._shards else key
 
     def _batcher(self, key: bytes) -> Batcher:
@@ -175,7 +175,7 @@ class ShardConnections:
         self._closed = False
 
     async def handle_batch(self, name: str, batch: bytes) -> bytes:
-        """Have an actor handle one batch.
+        """Send one batch to an actor, and return its reply.
 
         Raises:
             RayError, ConnectionLostError: The actor is away.
@@ -206,7 +206,7 @@ class ShardConnections:
         return None
 
     def _attempt(self, name: str) -> "asyncio.Task[BatchConnection | None]":
-        """Start one attempt for all callers that wait for this actor."""
+        """Start one attempt to connect, shared by all callers that wait for this actor."""
         task = self._opening.get(name)
         if task is None:
             task = asyncio.create_task(self._open(name))
@@ -217,7 +217,7 @@ class ShardConnections:
     def _attempted(self, name: str, task: "asyncio.Task[BatchConnection | None]") -> None:
         self._opening.pop(name, None)
         if not task.cancelled():
-            task.exception()  # nobody else looks at an attempt made in the background
+            task.exception()  # mark the exception as retrieved
 
     async def _open(self, name: str) -> BatchConnection | None:
         handle = await self._find(name)
@@ -229,7 +229,7 @@ class ShardConnections:
             connection = await BatchConnection.open(endpoint)
         except OSError as error:
             if isinstance(error, ConnectionRefusedError) and name not in self._refused:
-                # The actor named this port a moment ago, so it has just died: look it up again.
+                # The actor reported this port a moment ago, so it has just died: look it up again.
                 self._refused.add(name)
                 self._forget(name)
                 raise ConnectionLostError(f"{name} refused") from error
@@ -294,7 +294,7 @@ def _split_by_size(
     """Split indices of messages into portions that are neither too heavy nor too many."""
     chosen = [messages[index] for index in indices]
     if len(chosen) <= max_messages and weigh(chosen) <= MAX_REQUEST_BYTES:
-        return [indices]  # as nearly always
+        return [indices]  # the usual case
     portions: list[list[int]] = [[]]
     weight = 0
     for index, message in zip(indices, chosen, strict=True):

@@ -1,8 +1,8 @@
-"""A line: batches to one actor and back over a socket of its own, beside Ray.
+"""Sends batches to an actor over a direct TCP socket instead of Ray calls.
 
-A Ray call costs both sides about a millisecond of CPU, whatever is in it: with few callbacks a
-second that was most of what a callback cost. Ray keeps what it is best at: it places the actor,
-starts it anew, tells where its line is, and says when it is gone, even behind a silent socket.
+A Ray call costs both sides about a millisecond of CPU regardless of its content, which was most of
+the cost of a callback at low rates. Ray still places and restarts the actor, tells callers its
+port, and reports when it is gone, even if the socket stays silent.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ log = structlog.get_logger("line")
 
 HandleBatch: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
-_HEAD = struct.Struct("!IQ?")  # how long, of which call, and whether it went well
+_HEAD = struct.Struct("!IQ?")  # length, call number, success
 _MAX_FRAME_BYTES = 256 * 1024 * 1024
 _SECRET_BYTES = 32
-# The actor begins with a challenge, new for each line; the caller answers with its HMAC under the
-# secret. So the secret itself is never on this wire, and an answer is good for no other line.
+# The actor sends a challenge, new for each connection; the caller answers with its HMAC under the
+# secret. So the secret is never sent, and an answer is valid for one connection only.
 _CHALLENGE_BYTES = 32
 _PROOF = "sha256"
 _PROOF_BYTES = 32
 _CONNECT_WITHIN = 2.0
 _GREET_WITHIN = 5.0
 
-# A peer that is gone tells so, but not a path that is gone: a firewall that forgot us, say. Not
-# every system knows all of these.
+# Keepalive detects a broken path, such as a firewall that dropped the connection. Not every system
+# supports all of these options.
 _KEEPALIVE = {
     "TCP_KEEPIDLE": 5,
     "TCP_KEEPINTVL": 5,
@@ -43,7 +43,7 @@ _KEEPALIVE = {
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where an actor's line is; only those who could ask it through Ray know the secret."""
+    """The address of an actor's socket; only callers that reach the actor by Ray get the secret."""
 
     host: str
     port: int
@@ -51,21 +51,21 @@ class Endpoint:
 
 
 class ConnectionLostError(ConnectionError):
-    """The other end is gone; what was under way may or may not have been taken."""
+    """The connection is lost; batches under way may or may not have been handled."""
 
 
 class BatchFailedError(Exception):
-    """The other end could not do it."""
+    """The actor could not handle a batch."""
 
 
 class _Frames:
-    """Cuts a stream into frames."""
+    """Splits a stream into frames."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bool, bytes]]:
-        """The frames that are whole by now."""
+        """Yield the frames that are complete."""
         self._data += data
         at = 0
         while len(self._data) - at >= _HEAD.size:
@@ -81,7 +81,7 @@ class _Frames:
 
 
 class BatchConnection(asyncio.Protocol):
-    """The caller's end. Calls may overtake each other."""
+    """The caller's end of a connection. Replies may arrive out of order."""
 
     def __init__(self) -> None:
         self._frames = _Frames()
@@ -93,10 +93,10 @@ class BatchConnection(asyncio.Protocol):
 
     @classmethod
     async def open(cls, endpoint: Endpoint) -> "BatchConnection":
-        """Connect.
+        """Connect and authenticate.
 
         Raises:
-            OSError: Nobody is there, or does not answer in time.
+            OSError: The actor cannot be reached, or does not answer in time.
         """
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT_WITHIN):
@@ -109,18 +109,18 @@ class BatchConnection(asyncio.Protocol):
         return line
 
     async def prove(self, secret: bytes) -> None:
-        """Answer the actor's challenge, once it has come."""
+        """Answer the actor's challenge."""
         challenge = await self._challenged
         if self._transport is None:
             raise ConnectionLostError("the line was closed at once")
         self._transport.write(hmac.digest(secret, challenge, _PROOF))
 
     async def call(self, batch: bytes) -> bytes:
-        """Let the actor take one batch.
+        """Send one batch, and return the reply.
 
         Raises:
-            LineLostError: It is gone.
-            LineFailedError: It could not.
+            ConnectionLostError: The connection is closed.
+            BatchFailedError: The actor could not handle the batch.
         """
         if self._transport is None:
             raise ConnectionLostError("the line is closed")
@@ -138,21 +138,20 @@ class BatchConnection(asyncio.Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Nothing can be sent any more."""
+        """Return whether the connection is closed."""
         return self._transport is None
 
     def close(self) -> None:
-        """Hang up; who still waits is told."""
+        """Close the connection; calls under way fail."""
         if self._transport is not None:
             self._transport.abort()
         self.connection_lost(None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to write."""
         self._transport = _with_keepalive(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hand out the answers that have come."""
+        """Read the challenge, then resolve the calls whose replies have arrived."""
         if self._challenge is not None:
             self._challenge += data[: _CHALLENGE_BYTES - len(self._challenge)]
             if len(self._challenge) < _CHALLENGE_BYTES:
@@ -160,22 +159,21 @@ class BatchConnection(asyncio.Protocol):
             if not self._challenged.done():
                 self._challenged.set_result(self._challenge)
             self._challenge = None
-            return  # nobody has asked anything yet
+            return  # no call has been made yet
         for number, good, payload in self._frames.feed(data):
             answer = self._calls.get(number)
             if answer is None or answer.done():
-                continue  # its caller has stopped waiting
+                continue  # the caller has stopped waiting
             if good:
                 answer.set_result(payload)
             else:
                 answer.set_exception(BatchFailedError(payload.decode()))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail all calls under way."""
         self._transport = None
         if not self._challenged.done():
             self._challenged.set_exception(ConnectionLostError("the line was closed at once"))
-            self._challenged.exception()  # retrieved: whoever opened it may have given up
+            self._challenged.exception()  # mark the exception as retrieved
         for answer in self._calls.values():
             if not answer.done():
                 answer.set_exception(
@@ -193,7 +191,7 @@ def _with_keepalive(transport: asyncio.BaseTransport) -> asyncio.Transport:
 
 
 class BatchServer:
-    """The actor's end: takes lines from those who know its secret."""
+    """The actor's end: accepts connections from callers that know its secret."""
 
     def __init__(self, take: HandleBatch) -> None:
         self._take = take
@@ -202,21 +200,21 @@ class BatchServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, host: str) -> Endpoint:
-        """Open a port of this host."""
+        """Listen on a free port of this host."""
         self._server = await asyncio.get_running_loop().create_server(lambda: _Peer(self), host, 0)
         return Endpoint(host, self._server.sockets[0].getsockname()[1], self._secret)
 
     def close(self) -> None:
-        """Take no more lines."""
+        """Accept no more connections."""
         if self._server is not None:
             self._server.close()
 
     def is_authentic(self, challenge: bytes, proof: bytes) -> bool:
-        """Whether this is who we told our secret."""
+        """Return whether a proof matches the challenge and our secret."""
         return hmac.compare_digest(proof, hmac.digest(self._secret, challenge, _PROOF))
 
     def answer(self, peer: "_Peer", number: int, batch: bytes) -> None:
-        """Take a batch; several may be under way."""
+        """Handle a batch in a task; several may be under way."""
         task = asyncio.create_task(self._answer(peer, number, batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -234,7 +232,7 @@ class BatchServer:
 
 
 class _Peer(asyncio.Protocol):
-    """One line as the actor sees it. The first bytes must prove the secret, and come soon."""
+    """One connection at the actor's end. The first bytes must prove the secret, in time."""
 
     def __init__(self, exchange: BatchServer) -> None:
         self._exchange = exchange
@@ -244,13 +242,13 @@ class _Peer(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Give it a moment to say who it is."""
+        """Send the challenge, and start the time limit for the answer."""
         self._transport = _with_keepalive(transport)
         self._transport.write(self._challenge)
         asyncio.get_running_loop().call_later(_GREET_WITHIN, self._expect_greeted)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come, if it is from one of ours."""
+        """Check the proof, then handle the batches that have arrived."""
         if self._greeting is not None:
             greeting = self._greeting + data[:_PROOF_BYTES]
             data = data[_PROOF_BYTES - len(self._greeting) :]
@@ -268,12 +266,11 @@ class _Peer(asyncio.Protocol):
             self.hang_up("line.garbled")
 
     def send(self, number: int, reply: bytes, *, good: bool) -> None:
-        """Answer, if the caller is still there."""
+        """Send a reply if the caller is still connected."""
         if self._transport is not None:
             self._transport.writelines((_HEAD.pack(len(reply), number, good), reply))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The caller is gone."""
         self._transport = None
 
     def _expect_greeted(self) -> None:
@@ -281,7 +278,7 @@ class _Peer(asyncio.Protocol):
             self.hang_up("line.silent")
 
     def hang_up(self, event: str) -> None:
-        """End it, and say why."""
+        """Close the connection and log the reason."""
         if self._transport is not None:
             log.warning(event, peer=self._transport.get_extra_info("peername"))
             self._transport.abort()
