@@ -27,7 +27,7 @@ class ReplyBy(StrEnum):
 
 
 class GatherMode(StrEnum):
-    """How the caller gets the answers: one by one, or all at once."""
+    """How the caller receives the answers: one by one, or all at once."""
 
     STREAM = "stream"
     WAIT = "wait"
@@ -64,7 +64,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply: ReplyBy = ReplyBy.CALLBACK
 
     def __repr__(self) -> str:
-        """Without address, headers and authorization: they may be secret."""
+        """Leave out address, headers and authorization: they may be secret."""
         return f"Resource({self.method}, reply={self.reply.value!r})"
 
 
@@ -81,7 +81,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GatherSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole request, stored as the first line of the correlation's log."""
+    """A gather's request, stored as the first entry of the correlation's log."""
 
     asks: tuple[Question, ...]
     context: msgspec.Raw = msgspec.Raw(b"null")
@@ -90,13 +90,13 @@ class GatherSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace: float = DEFAULT_GRACE_MS / 1000
     trace: str = ""
     callback_path: str = ""
-    """The path of callback URLs, where `{name}` stands for the resource; the edge knows it."""
+    """The path of callback URLs, with `{name}` in the place of the resource's name."""
     format: str = ""
-    """The format in which the answers are told."""
+    """The format of the answers to the caller."""
     ids_in_body: bool = False
     """Whether the ids and the callback URL are added to a body that came with the request."""
     reads_status: bool = False
-    """Whether the field `status` of a direct answer tells its outcome."""
+    """Whether the field `status` of a direct answer is its outcome."""
     fixed_names: bool = False
     """Whether resources have the instance's names even if they came with the request."""
 
@@ -118,7 +118,7 @@ class GatherCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the resource came with the request: another one may have the same name."""
 
     def __repr__(self) -> str:
-        """Without the callback's address, which has a token in it, and the body."""
+        """Leave out the body and the callback URL, which contains a token."""
         return f"GatherCall({self.name!r}, {self.address!r}, {self.resource!r})"
 
     @property
@@ -127,7 +127,7 @@ class GatherCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Calls of one gather. The context that all of them send stands here once."""
+    """Calls of one gather, and the context that all of them send."""
 
     calls: tuple[GatherCall, ...]
     context: bytes = b"null"

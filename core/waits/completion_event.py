@@ -1,4 +1,4 @@
-"""The event that tells of a correlation's end, as a CloudEvent in binary mode."""
+"""The completion event of a correlation, as a CloudEvent in binary mode."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from core.waits.strategy import Outcome, Status
 
 
 class CompletionMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One record to publish."""
+    """One Kafka message to publish."""
 
     topic: str
     key: str
@@ -26,7 +26,7 @@ class CompletionMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def build_completion(
     wait: Wait, counted: Sequence[WaitLogEntry], topic: str, type_: str, source: str
 ) -> CompletionMessage:
-    """What the world is told. The id is the same however often it is sent: receivers keep one."""
+    """Build the message; its event id never changes, so receivers can drop repeated messages."""
     address = wait.address
     event_id = f"{address.scoped_id}/{wait.ending.seq if wait.ending else 0}"
     attributes = {

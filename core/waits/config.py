@@ -32,14 +32,14 @@ API_RESPONSE = "api_response"
 KAFKA_EVENT = "kafka_event"
 MAX_TIMEOUT = 90 * 86_400.0
 MASK = "•••"
-"""In place of what is kept from readers."""
+"""Replaces secret values."""
 
 # Strict: "300" and true are not numbers, and would hide a mistake.
 Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False, strict=True)]
 Name = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[\w.:-]+$")]
 Path = Annotated[str, Field(min_length=1, max_length=255)]
 Topic = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
-# What may be awaited: a topic, or the type of an event that is posted.
+# The name of a topic, or the type of an event that is posted.
 Label = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._:-]+$")]
 Text = Annotated[str, Field(max_length=65_536)]
 PlainMap = Annotated[dict[str, Any], AfterValidator(check_plain)]
@@ -96,7 +96,7 @@ class ApiCall(_Event):
 
 
 class KafkaEvent(_Event):
-    """The Kafka event awaited as `kafka_event`; or the posted event whose type `topic` is."""
+    """The Kafka message awaited as `kafka_event`, or a posted event with `topic` as its type."""
 
     topic: Label | None = None
     filter: PlainMap = {}
@@ -109,7 +109,7 @@ class KafkaEvent(_Event):
 
 
 class NamedEvent(_Event):
-    """One further event by name: a callback of `service`, or a Kafka event on `topic`."""
+    """One further event by name: a callback of `service`, or a Kafka message on `topic`."""
 
     name: Name
     service: Name | None = None
@@ -128,7 +128,7 @@ class NamedEvent(_Event):
 
 
 class WaitConfig(_Part):
-    """The seed's `data` block; `events` and `quorum` go beyond it."""
+    """The expected events, how many of them are enough, and what happens at the deadline."""
 
     api_call: ApiCall | None = None
     kafka_event: KafkaEvent | None = None
@@ -144,7 +144,7 @@ class WaitConfig(_Part):
 
     @model_validator(mode="after")
     def _is_decidable(self) -> Self:
-        """Refuse what could never complete, now instead of after the timeout."""
+        """Refuse a wait that could never complete now, instead of after its timeout."""
         names = [event.name for event in self.expected()]
         if len(set(names)) != len(names):
             raise ValueError("events must have different names")
@@ -159,7 +159,7 @@ class WaitConfig(_Part):
         return self
 
     def expected(self) -> tuple[ExpectedEvent, ...]:
-        """The enabled events, in the order of the configuration."""
+        """Return the enabled events in the order of the configuration."""
         events: list[ExpectedEvent] = []
         if self.api_call and self.api_call.enabled:
             events.append(_expected(API_RESPONSE, Source.API, None, self.api_call))
@@ -174,10 +174,10 @@ class WaitConfig(_Part):
         return tuple(events)
 
     def published_to(self, kafka: KafkaConfig | None) -> str | None:
-        """The topic that is told of the end: as this wait says, else as the setting does.
+        """Return the topic of the completion event, or None; the wait overrides the setting.
 
         Raises:
-            InvalidError: It asks for what needs Kafka, and there is none.
+            InvalidError: The wait asks for a completion event, but Kafka is not configured.
         """
         if self.publish_completion is False:
             return None
@@ -193,7 +193,7 @@ class WaitConfig(_Part):
         return None
 
     def to_spec(self) -> WaitSpec:
-        """What the actor needs of it."""
+        """Return the part of the configuration that the actor needs."""
         call = self.api_call
         return WaitSpec(
             events=self.expected(),
@@ -220,7 +220,7 @@ def _expected(name: str, source: Source, label: str | None, event: _Event) -> Ex
 
 
 def _call(call: ApiCall) -> msgspec.Raw:
-    """What is kept of it: of its headers, templates only, as what is written out may be secret."""
+    """Return the call as it is stored; header values that are no templates may be secret."""
     kept = {"url", "method", "headers", "body", "response_mode"}
     document = call.model_dump(include=kept, exclude_defaults=True, by_alias=True)
     if "headers" in document:

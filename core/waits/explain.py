@@ -1,4 +1,4 @@
-"""Why a wait still waits, or why it ended so: in words, from its state and the near misses."""
+"""Explains in words why a wait is not over, or why it ended as it did."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ class NearMiss(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """One sentence for the whole, one for each event."""
+    """One sentence for the wait and one for each of its events."""
 
     summary: str
     events: dict[str, str]
@@ -29,7 +29,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain(wait: Wait, parked: Sequence[ParkedEvent], now: float) -> Explanation:
-    """Tell the story of one correlation."""
+    """Explain the state of a wait; `parked` are the events for its ids that did not count."""
     return Explanation(
         summary=_summary(wait, now),
         events={

@@ -1,4 +1,4 @@
-"""Events that find no place: kept with their verdict, as far as their address has room."""
+"""The inbox: events that no wait took are kept with their verdict, up to a limit per address."""
 
 from collections.abc import Mapping
 
@@ -13,11 +13,11 @@ class UnregisteredAddress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is known of an address that nobody has registered."""
 
     early: tuple[ParkedEvent, ...] = ()
-    """Events that came before, for a registration to take up."""
+    """Events that a registration would take from the inbox."""
     sizes: Mapping[str, int] = {}
-    """The bytes of each event that is kept here, by its id."""
+    """The size in bytes of each event in the inbox, by event id."""
     refused: int = 0
-    """How many were refused because there were too many, and noted."""
+    """How many events were refused because the inbox of this address was full."""
     elsewhere: str | None = None
     """An execution that waits under the same correlation id."""
 
@@ -28,7 +28,7 @@ UNREGISTERED = UnregisteredAddress()
 def park_offer(
     offer: Offer, now: float, found: UnregisteredAddress, limits: WaitLimits
 ) -> Decision:
-    """No wait yet: keep the event. A later registration under its own ids still gets it."""
+    """Keep an event that has no wait, for a later registration under the same ids."""
     if offer.event_id not in found.sizes:
         clause = _exceeded(len(offer.payload), found, limits)
         if clause is not None:
@@ -44,7 +44,7 @@ def park_offer(
 
 
 def _exceeded(size: int, found: UnregisteredAddress, limits: WaitLimits) -> Difference | None:
-    """The bound that one more event of this size would exceed. The first has room always."""
+    """Return the limit that this event would exceed. The first event always has room."""
     count = len(found.sizes)
     if count >= limits.early_events:
         return Difference("earlyEvents", limits.early_events, count + 1)
@@ -55,14 +55,14 @@ def _exceeded(size: int, found: UnregisteredAddress, limits: WaitLimits) -> Diff
 
 
 def _refuse(offer: Offer, now: float, clause: Difference, *, noted: bool) -> Decision:
-    """Refuse an event; a bounded number of such is noted, without the data."""
+    """Refuse an event; a limited number of refused events is stored, without data."""
     reply = OfferReply(verdict=Verdict.REJECTED, reason=Reason.TOO_MANY_EARLY, clause=clause)
     note = msgspec.structs.replace(parked_event(offer, reply, now), payload=b"")
     return Decision(wait=None, reply=reply, parked=(note,) if noted else ())
 
 
 def parked_event(offer: Offer, reply: OfferReply, now: float) -> ParkedEvent:
-    """The event as the inbox keeps it."""
+    """Make the inbox entry of an offered event."""
     return ParkedEvent(
         address=offer.address,
         turn_id=offer.turn_id,

@@ -1,4 +1,4 @@
-"""An incoming event, the two ids that are found in it, and the offer it becomes with them."""
+"""Incoming events: finds their two ids and turns them into offers to correlations."""
 
 from collections.abc import Collection, Mapping
 from functools import lru_cache
@@ -55,8 +55,7 @@ def find_ids(
 ) -> list[CorrelationIds] | MissingId:
     """Find every pair of ids under the default and the given field names, the default first.
 
-    A header goes before the body. Header names are looked up in lower case, as HTTP servers deliver
-    them.
+    Headers take precedence over the body. Header names must be in lower case.
     """
     pairs: list[CorrelationIds] = []
     missing: MissingId | None = None
@@ -79,15 +78,15 @@ def _is_among(execution: str, correlation: str, pairs: list[CorrelationIds]) -> 
 
 
 def may_hold_ids(raw: bytes, fields: IdFields) -> bool:
-    """Return whether ids may stand in this JSON: searching bytes spares most events a walk."""
+    """Return whether this JSON may contain ids. Searching the bytes is cheaper than a walk."""
     correlation, execution = _last_names(fields)
-    # A name with a backslash escape may be spelled differently from how it reads.
+    # A name with a backslash escape is spelled differently from its value.
     return correlation in raw or execution in raw or b"\\" in raw
 
 
 @lru_cache(maxsize=1024)
 def _last_names(fields: IdFields) -> tuple[bytes, bytes]:
-    """Return what any spelling of each path contains: its last name."""
+    """Return the last name of each path: every spelling of the path contains it."""
     return _last_name(fields.correlation_field), _last_name(fields.execution_field)
 
 
@@ -97,12 +96,12 @@ def _last_name(path: str) -> bytes:
 
 
 def without_ids(body: Any, fields: IdFields) -> Any:
-    """Return the body as it is stored: without the ids that routed it."""
+    """Return the body without the ids, as it is stored."""
     if not isinstance(body, dict | list):
         return body
     places = (fields.correlation_field, fields.execution_field)
     for path in places:
-        if not path.isidentifier():  # a plain name is removed below, wherever it stands
+        if not path.isidentifier():  # `without` removes plain names at any depth
             body = without_path(body, path)
     return without(body, places)
 
@@ -147,7 +146,7 @@ def offer_of(
 
 
 def _data_of(event: IncomingEvent, fields: IdFields) -> bytes:
-    """Return the data without ids; data that has none is kept byte for byte."""
+    """Return the data without ids; data that contains none stays the same bytes."""
     if not may_hold_ids(event.raw, fields):
         return event.raw
     cleaned = without_ids(event.body, fields)

@@ -1,19 +1,19 @@
-"""How much one correlation may hold: by number and in bytes."""
+"""The limits of one correlation: numbers of events and bytes."""
 
 import msgspec
 
 
 class WaitLimits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The bounds of one correlation. What exceeds them is refused with a reason."""
+    """The limits of one correlation. An event that exceeds them is refused with a reason."""
 
     log_lines: int = 256
-    """From here on, events that only would be noted get no line."""
+    """Entries in the log after which events that do not count are not logged."""
     early_events: int = 256
-    """Most events that are kept for an address nobody has registered."""
+    """Events that are kept for an address that is not registered."""
     early_bytes: int = 4 * 1024 * 1024
-    """Most bytes of these."""
+    """Bytes of the events that are kept for an address that is not registered."""
     result_bytes: int = 8 * 1024 * 1024
-    """Most bytes that all events of a wait have together."""
+    """Bytes of all received events of a wait together."""
 
 
 DEFAULT_LIMITS = WaitLimits()

@@ -1,4 +1,4 @@
-"""Which expected event an incoming one fulfils, or the clause that it failed."""
+"""Matching: which expected events an incoming event can fulfil, or why it fulfils none."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ _UNREAD = object()
 
 
 class NoMatch(msgspec.Struct, frozen=True):
-    """The nearest miss."""
+    """Why an event matches no expected event, by the expected event that came closest."""
 
     reason: Reason
     clause: Difference
 
 
 def candidates(spec: WaitSpec, offer: Offer) -> list[Slot] | NoMatch:
-    """Every expected event this offer could fulfil: the most particular first."""
+    """Return the expected events that this offer could fulfil, the most specific first."""
     by_source = spec.by_source.get(offer.source)
     if by_source is None:
         expected = sorted(source.value for source in spec.by_source)
@@ -28,7 +28,7 @@ def candidates(spec: WaitSpec, offer: Offer) -> list[Slot] | NoMatch:
         )
     by_label = [at for at in by_source if at[1].label is None or at[1].label == offer.label]
     if offer.by_token:
-        # Whoever was given one event's URL fulfils that one, not also the one that anybody may.
+        # The token belongs to the URL of one event, so it fulfils no event that accepts any sender.
         by_label = [at for at in by_label if at[1].label is not None] or by_label
     if not by_label:
         rule = "topic" if offer.source == "kafka" else "service"
@@ -59,7 +59,7 @@ def _filtered(places: list[Slot], offer: Offer) -> list[Slot] | NoMatch:
 
 
 def first_difference(filter_: dict[str, Any], document: Any) -> Difference | None:
-    """The first key of the filter that the document does not equal."""
+    """Return the first clause of the filter that the document does not match."""
     for path, expected in filter_.items():
         actual = find(document, path)
         if actual is MISSING:
@@ -70,9 +70,9 @@ def first_difference(filter_: dict[str, Any], document: Any) -> Difference | Non
 
 
 def _brief(value: Any) -> Any:
-    """The value as an explanation shows it: enough to see the difference, never a megabyte."""
+    """Return the value shortened, because it is part of an explanation."""
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        value = str(value)  # a reply travels as msgpack, which has no longer numbers
+        value = str(value)  # replies are msgpack, which has no longer integers
     if isinstance(value, str) and len(value) > 200:
         return value[:200] + "…"
     return value if isinstance(value, str | int | float | bool | None) else type(value).__name__

@@ -1,4 +1,4 @@
-"""The messages to a correlation and its replies, encoded once per batch."""
+"""The messages to a correlation and its replies."""
 
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -52,7 +52,7 @@ class Register(_Message, frozen=True, tag="register"):
     spec: bytes
     fresh: bool = False
     asked: bytes = b""
-    """The gather's request, stored as the first line of the log."""
+    """The gather's request, stored as the first entry of the log."""
 
 
 class Offer(_Message, frozen=True, tag="offer"):
@@ -65,7 +65,7 @@ class Offer(_Message, frozen=True, tag="offer"):
     content_type: str = JSON
     outcome: Outcome = Outcome.RECEIVED
     by_token: bool = False
-    """Whether the sender showed only the token of one wait's callback URL."""
+    """Whether the sender authenticated only by the token of a callback URL."""
 
 
 class Expire(_Message, frozen=True, tag="expire"):
@@ -75,17 +75,17 @@ class Expire(_Message, frozen=True, tag="expire"):
 
 
 class Accept(_Message, frozen=True, tag="accept"):
-    """Note that the resource asked for this event has agreed to send it."""
+    """Record that the resource has agreed to send this event."""
 
     event: str
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):
-    """Cancel the wait: its result is not needed any more."""
+    """Cancel the wait: nobody needs its result."""
 
 
 class Abandon(_Message, frozen=True, tag="abandon"):
-    """Report that the last reader of `feed` went away; other feeds may have readers."""
+    """Report that the last reader of `feed` has disconnected; other feeds may have readers."""
 
     feed: str
 
@@ -115,7 +115,7 @@ class OfferReply(
 
     @property
     def is_log_only(self) -> bool:
-        """Whether the event does not count but may get a line in the log."""
+        """Return whether the event does not count but may be logged."""
         return self.verdict is Verdict.DUPLICATE or self.verdict is Verdict.LATE
 
 
@@ -141,12 +141,12 @@ class StatusReply(
 
 
 class RefusalKind(StrEnum):
-    """Why a message was not taken."""
+    """Why a message was refused."""
 
     UNKNOWN = "unknown"
     CONFLICT = "conflict"
     OVERLOADED = "overloaded"
-    """A limit is reached: no message is taken now; try later."""
+    """A limit is reached: the same message may be accepted later."""
     FAILED = "failed"
     """This message failed; another attempt may succeed."""
     FULL = "full"
@@ -169,7 +169,7 @@ class RefusedReply(
 
     @property
     def is_transient(self) -> bool:
-        """Whether the same message may be taken later."""
+        """Return whether the same message may be accepted later."""
         return self.kind in {RefusalKind.OVERLOADED, RefusalKind.FAILED}
 
 

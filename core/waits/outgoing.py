@@ -1,4 +1,4 @@
-"""What the world is told when a correlation ends: decided with the end, stored with it."""
+"""The events to publish when a correlation ends, stored in the same transaction as the end."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ _TYPES = {status: f"muster.correlation.{status}" for status in Status}
 
 
 class OutgoingEvent(msgspec.Struct, frozen=True, gc=False):
-    """One event to publish. Its data is read from the correlation when it is sent."""
+    """One event to publish. Its data is read from the correlation when the event is sent."""
 
     topic: str
     key: str
@@ -17,7 +17,7 @@ class OutgoingEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 def completion_events(before: Wait | None, after: Wait | None) -> tuple[OutgoingEvent, ...]:
-    """The events that this step leads to."""
+    """Return the events to publish if the wait ended between `before` and `after`."""
     if after is None or after.ending is None or after.spec.publish is None:
         return ()
     if before is not None and before.ending is not None:

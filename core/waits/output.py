@@ -20,11 +20,11 @@ RESERVED = frozenset(
         "aggregation_strategy",
     }
 )
-"""Keys the product itself puts beside the events, so no event may have such a name."""
+"""Keys that Muster adds to the output, so no event may have such a name."""
 
 
 def payloads_of(wait: Wait, entries: Iterable[WaitLogEntry]) -> dict[str, bytes]:
-    """Map the name of each event to the data that counted for it."""
+    """Map the name of each received event to its data."""
     by_seq = {entry.seq: entry.payload for entry in entries}
     return {
         event.name: by_seq[state.seq]

@@ -1,10 +1,10 @@
-"""When an idle correlation may leave memory. Its row stays, so nothing is lost by it."""
+"""Passivation: when an idle correlation may leave memory. Its row in Postgres stays."""
 
 from enum import StrEnum
 
 
 class PassivationDecision(StrEnum):
-    """What to do with one activation."""
+    """Whether a correlation stays in memory."""
 
     KEEP = "keep"
     LEAVE = "leave"
@@ -13,7 +13,7 @@ class PassivationDecision(StrEnum):
 def decide_passivation(
     *, unsaved: bool, ended: bool, idle: float, idle_after: float, crowded: bool
 ) -> PassivationDecision:
-    """Unsaved state stays; finished or crowded out leaves at once; the rest after `idle_after`."""
+    """Keep unsaved state; let others leave when ended, crowded out or idle for `idle_after`."""
     if unsaved:
         return PassivationDecision.KEEP
     return (

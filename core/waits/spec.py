@@ -1,4 +1,4 @@
-"""What a correlation waits for. Built once from configuration, then never changed."""
+"""The immutable specification of what a correlation waits for."""
 
 import hashlib
 from collections import OrderedDict
@@ -23,7 +23,7 @@ class Strategy(StrEnum):
 
 
 class TimeoutPolicy(StrEnum):
-    """What happens when the events that are needed can no longer all come."""
+    """What happens when the strategy can no longer be satisfied."""
 
     FAIL = "fail"
     CONTINUE = "continue"
@@ -31,14 +31,14 @@ class TimeoutPolicy(StrEnum):
 
 
 class Source(StrEnum):
-    """The path an event came by."""
+    """How an event arrived."""
 
     API = "api"
     KAFKA = "kafka"
 
 
 class IdFields(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a sender puts the two ids: names of headers, and paths into the body."""
+    """Where an event has the two ids: names of headers, and paths into the body."""
 
     correlation_field: str = "correlation_id"
     execution_field: str = "execution_id"
@@ -50,7 +50,7 @@ DEFAULT_IDS = IdFields()
 
 
 class ExpectedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One event that may come. `label` is a topic or a service; None accepts any."""
+    """One expected event. `label` is a topic or a service; None accepts any."""
 
     name: str
     source: Source
@@ -60,7 +60,7 @@ class ExpectedEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     filter: dict[str, Any] = {}
     ids: IdFields = DEFAULT_IDS
     inline: bool = False
-    """Of a gather: who is asked came with the request, and has this name there only."""
+    """Whether the gather's request defined the resource, so no other gather knows its name."""
 
 
 NO_CALL = msgspec.Raw()
@@ -70,9 +70,9 @@ Slot: TypeAlias = tuple[int, ExpectedEvent]
 
 
 class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """The enabled events and the rules that decide over them. Times are in seconds.
+    """The enabled events and the rules for them. Times are in seconds.
 
-    Many waits share one spec, so what follows from it is worked out once and kept beside it.
+    Many waits share one spec, so derived values are cached in it.
     """
 
     events: tuple[ExpectedEvent, ...]
@@ -83,29 +83,29 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
     on_timeout: TimeoutPolicy = TimeoutPolicy.FAIL
     output: dict[str, str] = {}
     call: msgspec.Raw = NO_CALL
-    """The API call as JSON: what it sends can be large, and no shard looks into it."""
+    """The API call as JSON; it is not decoded, because it can be large and no shard needs it."""
     publish: str | None = None
-    """The topic that is told of the end."""
+    """The topic of the completion event."""
     gather: bool = False
-    """Whether Muster itself asks for the events: the correlation's log begins with whom and how."""
+    """Whether Muster asks for the events: the first log entry is the gather's request."""
     lost: bytes = b""
-    """The digest of the spec in whose place this one stands, because Postgres does not have it."""
+    """The digest of the spec that this one replaces because Postgres does not have it."""
 
     def __repr__(self) -> str:
-        # A call has headers, which may be secret.
+        # The headers of a call may be secret.
         return f"WaitSpec({', '.join(self.names)}; {self.digest.hex()})"
 
     @cached_property
     def staggered(self) -> bool:
-        """Whether some event has an earlier deadline than the whole."""
+        """Return whether an event has an earlier deadline than the wait."""
         return any(e.timeout is not None and e.timeout < self.timeout for e in self.events)
 
     @cached_property
     def by_source(self) -> dict[Source, tuple[Slot, ...]]:
-        """What each path may bring, the most particular first.
+        """Return the expected events of each source, the most specific first.
 
-        An event that names its origin or filters more takes precedence over one that takes
-        anything, so that a particular event is not used up where a general one would have done.
+        An incoming event fulfils the expected event with a label or more filter clauses first,
+        and leaves the general one for events that fulfil nothing else.
         """
         places = sorted(
             enumerate(self.events), key=lambda at: (at[1].label is None, -len(at[1].filter))
@@ -118,12 +118,12 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """All events, in the order of the configuration."""
+        """Return the names of the events in the order of the configuration."""
         return tuple(event.name for event in self.events)
 
     @cached_property
     def needed_slots(self) -> tuple[tuple[int, ...], int]:
-        """Which events the strategy looks at, and how many of them must be received."""
+        """Return the indexes of the events that the strategy counts, and how many it needs."""
         every = tuple(range(len(self.events)))
         match self.strategy:
             case Strategy.ALL | Strategy.SETTLED:
@@ -142,27 +142,26 @@ class WaitSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, di
 
     @property
     def needed_names(self) -> list[str]:
-        """The names of the events the strategy looks at."""
+        """Return the names of the events that the strategy counts."""
         return [self.names[index] for index in self.needed_slots[0]]
 
     @property
     def text(self) -> str:
-        """The JSON that Postgres keeps, once for all waits that share it."""
+        """Return the JSON that Postgres stores once for all waits that share the spec."""
         return encode_spec(self).decode()
 
     @cached_property
     def weight(self) -> int:
-        """About how many bytes of memory it holds."""
+        """Return an estimate of the memory in bytes that the spec uses."""
         return estimate_spec_bytes(encode_spec(self), bytes(self.call))
 
     @cached_property
     def digest(self) -> bytes:
-        """Sixteen bytes that stand for the text."""
+        """Return sixteen bytes that identify the text."""
         return hashlib.sha256(self.text.encode()).digest()[:16]
 
 
 def encode_spec(spec: WaitSpec) -> bytes:
-    """The spec as JSON: in a registration, and in Postgres."""
     return msgspec.json.encode(spec)
 
 
@@ -170,7 +169,7 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def same_spec(one: WaitSpec, other: WaitSpec) -> bool:
-    """Whether two specs mean the same, in whatever order their maps were written."""
+    """Return whether two specs are equal, whatever the order of keys in their maps."""
     return _in_order(one) == _in_order(other)
 
 
@@ -185,9 +184,9 @@ _SPEC_DECODER = msgspec.json.Decoder(WaitSpec)
 
 
 def placeholder_spec(digest: bytes, events: int) -> WaitSpec:
-    """What is known of a wait whose spec is not in Postgres: how many events it has.
+    """Make the spec of a wait whose spec is not in Postgres: only its number of events is known.
 
-    Nothing matches it, and at its deadline it ends.
+    No event matches this spec, so the wait ends at its deadline.
     """
     names = [f"unknown_{number}" for number in range(1, events + 1)]
     return WaitSpec(
@@ -197,7 +196,7 @@ def placeholder_spec(digest: bytes, events: int) -> WaitSpec:
 
 
 class SpecCache:
-    """Specs by their text, the longest unused forgotten first: bounded in number and bytes."""
+    """An LRU cache of specs by their text, limited in number and bytes."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most = most
@@ -209,7 +208,6 @@ class SpecCache:
         return len(self._specs)
 
     def decode(self, raw: bytes) -> WaitSpec:
-        """The spec of this text."""
         found = self._specs.get(raw)
         if found is not None:
             self._specs.move_to_end(raw)
@@ -227,5 +225,5 @@ _cache = SpecCache(4096, 32 * 1024 * 1024)
 
 
 def decode_spec(raw: bytes | str) -> WaitSpec:
-    """The spec of a row. Waits of one node share one object, however many there are."""
+    """Decode a spec. Waits with the same spec share one object."""
     return _cache.decode(raw.encode() if isinstance(raw, str) else raw)

@@ -1,16 +1,15 @@
-"""How many bytes a decoded spec holds: an estimate from its text, never much too low."""
+"""Estimates the memory of a decoded spec from its text, never much too low."""
 
-# Of the objects that stand for one value in CPython, with their place in what holds them.
+# Bytes of one value in CPython, with the reference to it in its container.
 _LIST, _DICT, _VALUE = 72, 240, 72
-# Of the spec itself, with what is worked out of it.
+# Bytes of the spec object with its cached values.
 _BASE = 2_000
 
 
 def estimate_spec_bytes(text: bytes, unread: bytes) -> int:
-    """The bytes that a spec of this text holds, of which the part `unread` was not decoded.
+    """Estimate the bytes of a spec; `unread` is the part of its text that was not decoded.
 
-    Values are counted by what stands between them; such marks inside of strings count as well,
-    which errs on the safe side.
+    The punctuation of JSON is counted, inside strings too, so the estimate is rather too high.
     """
     return _BASE + 2 * len(text) + _objects(text) - _objects(unread)
 

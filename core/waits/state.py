@@ -1,4 +1,4 @@
-"""The per-correlation actor's mind: state, a message and the time in; new state and effects out."""
+"""The state of a correlation, its log and inbox entries, and the result of one message."""
 
 import msgspec
 
@@ -9,9 +9,9 @@ from core.waits.strategy import Ending, Outcome, Status
 
 
 class EventState(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How one expected event stands, and which event made it so.
+    """The outcome of one expected event, and the incoming event that led to it.
 
-    A pending one with a time was promised then.
+    A pending event with a time `at` was promised by its resource at that time.
     """
 
     outcome: Outcome = Outcome.PENDING
@@ -24,15 +24,15 @@ class EventState(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 PENDING = EventState()
-# The kind of a log's first line where Muster itself asks for the events.
+# The kind of the first log entry of a gather.
 GATHER_ENTRY = "asked"
 
 
 def to_stored(moment: float) -> float:
-    """A moment as Postgres keeps it, to the microsecond.
+    """Round a time to the microsecond, as Postgres stores it.
 
-    Rows and memory must agree exactly: a deadline that the timer read from the row and fired
-    has passed for the wait as well.
+    Memory and row must agree exactly: when a timer fires at the deadline in the row, the
+    deadline in memory must have passed too.
     """
     return round(moment, 6)
 
@@ -54,11 +54,10 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def status(self) -> Status:
-        """Waiting, or how it ended."""
         return self.ending.status if self.ending else Status.WAITING
 
     def deadline_of(self, index: int) -> float:
-        """When the event at this place in the configuration is given up."""
+        """Return the deadline of the event with this index in the configuration."""
         timeout = self.spec.events[index].timeout
         if timeout is None or timeout >= self.spec.timeout:
             return self.expires_at
@@ -66,7 +65,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def due_at(self) -> float:
-        """The next deadline; after the end it stays where it was, so that no index changes."""
+        """Return the next deadline; it stays the same after the end, so that no index changes."""
         if not self.spec.staggered:
             return self.expires_at
         pending = [
@@ -78,17 +77,16 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        """Event name → outcome."""
+        """Return the outcome of each event by its name."""
         outcomes = [mark.outcome for mark in self.marks]
         return dict(zip(self.spec.names, outcomes, strict=True))
 
     def index_of(self, name: str) -> int:
-        """The place of a named event in the configuration."""
         return next(i for i, event in enumerate(self.spec.events) if event.name == name)
 
 
 class WaitLogEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One line of a correlation's append-only log; payloads live here once."""
+    """One entry of a correlation's append-only log, the only place where payloads are stored."""
 
     seq: int
     kind: str
@@ -102,7 +100,7 @@ class WaitLogEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An event that found no place in a correlation: early or refused, kept with its verdict."""
+    """An event in the inbox: it came before its wait or was refused."""
 
     address: Address
     turn_id: str
@@ -118,7 +116,7 @@ class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: Outcome = Outcome.RECEIVED
 
     def to_offer(self) -> Offer:
-        """The event as it was offered first: the same ids, so that trying again counts once."""
+        """Return the original offer with the same ids, so that a second attempt counts once."""
         return Offer(
             address=self.address,
             turn_id=self.turn_id,
@@ -132,7 +130,7 @@ class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one turn leads to. All of it is committed together, or none of it."""
+    """The result of one message, committed in one transaction."""
 
     wait: Wait | None
     reply: Reply

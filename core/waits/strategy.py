@@ -1,4 +1,4 @@
-"""Strategy and outcomes decide; the timeout policy has the last word when they cannot."""
+"""Decides whether a wait has ended, by its strategy, its outcomes and its timeout policy."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -10,7 +10,7 @@ from core.waits.spec import Strategy, TimeoutPolicy, WaitSpec
 
 
 class Outcome(StrEnum):
-    """How one expected event stands."""
+    """The state of one expected event."""
 
     PENDING = "pending"
     RECEIVED = "received"
@@ -28,7 +28,7 @@ class StrategyResult(StrEnum):
 
 
 class Status(StrEnum):
-    """The life of a wait; everything but WAITING is final."""
+    """The status of a wait; every status but WAITING is final."""
 
     WAITING = "waiting"
     COMPLETED = "completed"
@@ -38,7 +38,7 @@ class Status(StrEnum):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How a wait ended and why; `seq` is its place in the correlation's log."""
+    """How a wait ended and why; `seq` is its number in the correlation's log."""
 
     status: Status
     reason: str
@@ -49,7 +49,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     missing: tuple[str, ...] = ()
     warning: str | None = None
     turn_id: str = ""
-    """The request that asked for this end, if it was one."""
+    """The request that ended the wait, if one did."""
 
 
 _BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
@@ -57,7 +57,7 @@ _SATISFIED = {strategy: f"strategy {strategy} is satisfied" for strategy in Stra
 
 
 def evaluate(spec: WaitSpec, outcomes: Sequence[Outcome]) -> StrategyResult:
-    """Decide from strategy and outcomes alone. Outcomes stand in the order of `spec.events`."""
+    """Apply the strategy to the outcomes, which are in the order of `spec.events`."""
     places, enough = spec.needed_slots
     pending = received = 0
     for place in places:
@@ -74,7 +74,7 @@ def evaluate(spec: WaitSpec, outcomes: Sequence[Outcome]) -> StrategyResult:
 
 
 def decide_ending(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending | None:
-    """The ending these outcomes lead to, or None while the wait goes on."""
+    """Return the ending for these outcomes, or None while the wait continues."""
     match evaluate(spec, outcomes):
         case StrategyResult.WAIT:
             return None
@@ -103,10 +103,10 @@ def _complete(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
 
 
 def _undecided(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
-    """Whether the policy's answer still depends on events that can come.
+    """Return whether pending events can still change what the timeout policy decides.
 
-    `all` with `continue` asks for the required events only: when an optional one is lost, it
-    goes on waiting for them, so that the order of arrival does not decide.
+    `all` with `continue` needs the required events only. It keeps waiting for them after an
+    optional event is lost, so that the result does not depend on the order of arrival.
     """
     if (spec.strategy, spec.on_timeout) != (Strategy.ALL, TimeoutPolicy.CONTINUE):
         return False
@@ -141,7 +141,7 @@ def _apply_policy(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
 
 
 def _may_continue(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
-    """Whether the policy lets the workflow go on although the strategy is out of reach."""
+    """Return whether the policy completes a wait whose strategy can no longer be satisfied."""
     if spec.on_timeout is not TimeoutPolicy.CONTINUE:
         return spec.on_timeout is TimeoutPolicy.CONTINUE_WITH_PARTIAL
     match spec.strategy:

@@ -1,4 +1,4 @@
-"""One turn of a correlation: the only place where its state changes. No turn ever waits."""
+"""The state machine of a correlation: applies one message without I/O or waiting."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -48,19 +48,19 @@ def apply(
     found: UnregisteredAddress = UNREGISTERED,
     limits: WaitLimits = DEFAULT_LIMITS,
 ) -> Decision:
-    """Decide what `message` means at `now`.
+    """Apply `message` at time `now`.
 
     Args:
-        wait: The correlation, or None while nobody has registered it.
-        message: What was said to it.
+        wait: The correlation, or None if it is not registered.
+        message: The message to the correlation.
         now: The database's time.
-        found: What is known of the address, if there is no `wait`.
-        limits: How much the correlation may hold.
+        found: The inbox of the address, if there is no `wait`.
+        limits: The limits of the correlation.
     """
     if wait is None:
         return _first_contact(message, now, found, limits)
     if wait.spec.lost and isinstance(message, Offer):
-        # Kept until its registration is repeated, which brings the spec back.
+        # The event is kept until a repeated registration restores the spec.
         return replace(park_offer(message, now, found, limits), wait=wait)
     match message:
         case Register():
@@ -124,12 +124,12 @@ def _open(
 def _with_early(
     opened: Decision, wait: Wait, now: float, early: Sequence[ParkedEvent], limits: WaitLimits
 ) -> Decision:
-    """What came before the registration is part of it, in the order it came."""
+    """Offer the early events to a new wait in the order of their arrival."""
     entries: list[WaitLogEntry] = [*opened.entries]
     kept: list[ParkedEvent] = []
     for event in sorted(early, key=lambda parked: (parked.at, parked.event_id)):
         decision = _take_up(wait, event.to_offer(), now, limits)
-        # The whole registration is one step: it is stored as the row's first version.
+        # The registration and its early events are stored as the row's first version.
         wait = replace(decision.wait or wait, version=1)
         entries.extend(decision.entries)
         kept.extend(replace(again, at=event.at) for again in decision.parked)
@@ -144,7 +144,7 @@ def _with_early(
 
 
 def _take_up(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decision:
-    """Offer an early event; one that would only be noted stays where it is if the log is full."""
+    """Offer an early event; if it would only be logged and the log is full, keep it parked."""
     decision = _offer(wait, offer, now, limits)
     reply = decision.reply
     if (
@@ -157,7 +157,7 @@ def _take_up(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decisi
 
 
 def _open_again(wait: Wait, message: Register) -> Decision:
-    """A registration may be repeated; it may not mean something else the second time."""
+    """Accept a repeated registration; refuse one that differs from the first."""
     if wait.registered_by == message.turn_id:
         return Decision(wait=wait, reply=_opened(wait, created=True))
     if wait.node_id == message.node_id and same_spec(wait.spec, decode_spec(message.spec)):
@@ -205,7 +205,7 @@ def _offer(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decision
 
 
 def verdict_if_only_logged(wait: Wait, offer: Offer, now: float) -> Verdict | None:
-    """The verdict on an event that would only be logged: it is late, or its like came already."""
+    """Return the verdict on an event that would only be logged, or None if it would count."""
     decision = _offer(wait, offer, now, DEFAULT_LIMITS)
     reply = decision.reply
     if decision.wait is wait or not isinstance(reply, OfferReply) or not reply.is_log_only:
@@ -214,7 +214,7 @@ def verdict_if_only_logged(wait: Wait, offer: Offer, now: float) -> Verdict | No
 
 
 def _seen_before(wait: Wait, offer: Offer) -> Reply | None:
-    """Answer a repeated event without touching anything."""
+    """Return the reply to a repeated event, or None if the event is new."""
     for index, mark in enumerate(wait.marks):
         if mark.event_id != offer.event_id or not mark.event_id:
             continue
@@ -262,7 +262,7 @@ def _fulfil(
 
 
 def _too_large(wait: Wait, offer: Offer, now: float, clause: Difference) -> Decision:
-    """The event fits the wait, but not beside what came already."""
+    """Refuse an event that would exceed the limit of bytes for all events of the wait."""
     reply = OfferReply(
         verdict=Verdict.REJECTED,
         reason=Reason.TOO_LARGE_TOGETHER,
@@ -273,7 +273,7 @@ def _too_large(wait: Wait, offer: Offer, now: float, clause: Difference) -> Deci
 
 
 def _first_pending(wait: Wait, found: list[Slot]) -> Slot:
-    """The first of the candidates that is still awaited, else the first of all."""
+    """Return the first candidate that is pending, or else the first candidate."""
     for place in found:
         if wait.marks[place[0]].outcome is Outcome.PENDING:
             return place
@@ -300,7 +300,7 @@ def _expire(wait: Wait, now: float) -> Decision:
 
 
 def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[WaitLogEntry, ...]]:
-    """Every event whose deadline has passed is timed out; the strategy then decides."""
+    """Time out every event whose deadline has passed, then apply the strategy."""
     if wait.ending is not None or now < wait.due_at:
         return wait, ()
     changed, entries = wait, []
@@ -316,7 +316,7 @@ def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[WaitLogEntry, ...]]:
 
 
 def _accept(wait: Wait, message: Accept, now: float) -> Decision:
-    """Remember who agreed, so that nobody is asked again after a restart."""
+    """Record that a resource agreed, so that it is not called again after a restart."""
     stands = dict(zip(wait.spec.names, wait.marks, strict=True)).get(message.event)
     if wait.ending is not None or stands != PENDING:
         return Decision(wait=wait, reply=StatusReply(status=wait.status, changed=False))
@@ -340,7 +340,7 @@ def _conclude(wait: Wait, now: float) -> Wait:
 
 
 def _ended(wait: Wait, ending: Ending, now: float) -> Wait:
-    # The end takes a number in the log without a line there: the row itself tells it.
+    # The end takes a number of the log without an entry there: the row stores the end.
     seq = wait.log_length + 1
     return replace(wait, log_length=seq, ending=replace(ending, at=now, seq=seq))
 
