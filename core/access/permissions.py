@@ -1,11 +1,11 @@
-"""API keys: what they look like, how they are remembered, what they allow."""
+"""API keys: their format, their hashes and their permissions."""
 
 import hashlib
 from enum import StrEnum
 
 
 class Permission(StrEnum):
-    """What a key may do. Each route names one."""
+    """A permission of an API key. Each route requires one."""
 
     WAITS_READ = "waits:read"
     WAITS_WRITE = "waits:write"
@@ -37,12 +37,12 @@ MAX_PREFIX = 64
 
 
 def compose_key(prefix: str, secret: str) -> str:
-    """The key as its owner sees it, once."""
+    """Return the full key, which is shown only once."""
     return f"mk_{prefix}_{secret}"
 
 
 def split_key(key: str) -> tuple[str, bytes] | None:
-    """The public prefix and the hash that is stored, or None if it cannot be a key."""
+    """Return the prefix and the hash of the secret, or None if the text cannot be a key."""
     kind, _, rest = key.partition("_")
     prefix, _, secret = rest.partition("_")
     if kind != "mk" or not 0 < len(prefix) <= MAX_PREFIX or not secret or not key.isascii():
@@ -51,5 +51,5 @@ def split_key(key: str) -> tuple[str, bytes] | None:
 
 
 def hash_secret(secret: str) -> bytes:
-    """Secrets are 32 random bytes, so a fast hash is enough."""
+    """Hash a secret. Secrets are 32 random bytes, so a fast hash is enough."""
     return hashlib.sha256(secret.encode()).digest()

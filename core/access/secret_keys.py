@@ -1,4 +1,4 @@
-"""Keys that secrets are encrypted under: how they are written down, and what they are called."""
+"""The format and the ids of the keys that encrypt secrets."""
 
 import base64
 import hashlib
@@ -9,12 +9,12 @@ ID_BYTES = 8
 
 
 def key_id(key: bytes) -> str:
-    """Return what a key is called: the first bytes of its digest, which say nothing of it."""
+    """Return the id of a key: the first bytes of its digest, which do not reveal the key."""
     return hashlib.sha256(key).hexdigest()[: 2 * ID_BYTES]
 
 
 def format_key(key: bytes) -> str:
-    """Write a key down as `parse_keys` reads it."""
+    """Write a key in the format of `parse_keys`."""
     return base64.b64encode(key).decode()
 
 
@@ -22,7 +22,7 @@ def parse_keys(texts: Iterable[str]) -> tuple[bytes, ...]:
     """Read keys, each base64 of 32 bytes.
 
     Raises:
-        ValueError: There is none, one is no key, or one is named twice. No message repeats a key.
+        ValueError: There is no key, a key is invalid or repeated. The message contains no key.
     """
     try:
         keys = tuple(base64.b64decode(text.strip(), validate=True) for text in texts)

@@ -1,4 +1,4 @@
-"""Signed tokens: proof that the holder may do one thing to one correlation, and no other."""
+"""Signed tokens: each allows one action on one correlation."""
 
 import base64
 import hashlib
@@ -12,11 +12,11 @@ from core.shared.address import Address
 from core.shared.denial import Denial
 
 TOKEN_SCOPE = Denial("token_scope")
-"""A token was shown for something it does not allow."""
+"""The token does not allow the request."""
 
 
 class TokenHolder(NamedTuple):
-    """Whom a token is for; with a `source`, it may speak as that one only."""
+    """The correlation of a token; with a `source`, the token is valid for that source only."""
 
     address: Address
     source: str = ""
@@ -32,7 +32,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Claims)
 _SIGNATURE = 16
 
-# What a token may be for.
+# The purposes of tokens.
 CALLBACK = "callback"
 STREAM = "stream"
 
@@ -44,7 +44,7 @@ def sign(
     purpose: str = CALLBACK,
     source: str = "",
 ) -> str:
-    """A token for this address that ends at `expires_at`."""
+    """Make a token for this address that expires at `expires_at`."""
     named = (address.tenant, address.execution_id, address.correlation_id)
     claims = _encoder.encode((named, math.ceil(expires_at), *([source] if source else [])))
     return base64.urlsafe_b64encode(_mac(claims, secret, purpose) + claims).rstrip(b"=").decode()
@@ -53,13 +53,13 @@ def sign(
 def verify(
     token: str, now: float, secrets: list[bytes], purpose: str = CALLBACK
 ) -> TokenHolder | None:
-    """Whom a token is for, or None if it is forged, broken or over."""
+    """Return the holder of a token, or None if it is forged, malformed or expired."""
     try:
         raw = base64.b64decode(token.encode() + b"=" * (-len(token) % 4), b"-_", validate=True)
     except ValueError:
         return None
     signature, signed = raw[:_SIGNATURE], raw[_SIGNATURE:]
-    # Nothing is read out of a token before its signature is known to be ours.
+    # No token is decoded before its signature is verified.
     if not any(hmac.compare_digest(signature, _mac(signed, s, purpose)) for s in secrets):
         return None
     claims = _decoder.decode(signed)

@@ -1,4 +1,4 @@
-"""What an answer means for a delivery, and what becomes of the job."""
+"""Delivery attempts: classifies the receiver's response and decides the next job status."""
 
 from collections.abc import Mapping
 from datetime import UTC
@@ -18,19 +18,19 @@ DEFAULT_DELAY = 30.0
 MAX_RETRY_AFTER = 3_600.0
 MAX_DELAY = 43_200.0
 MAX_FREE_DEFERRAL = 30 * 86_400.0
-"""Seconds for which a receiver may ask for patience at no cost; then it spends attempts."""
+"""The age in seconds from which a deferral by the receiver counts as an attempt."""
 
 EXPIRED_MESSAGE = "not delivered before it expired"
-"""What is said of a job whose time was over before anybody took it."""
+"""The error of a job that expired before it was sent."""
 
 _LATER = frozenset({408, 425})
-"""Refusals that say: not now."""
+"""Client errors that are worth a retry."""
 _NEVER = 501
-"""The one error of a server that does not pass."""
+"""The only server error that is permanent."""
 
 
 class AttemptStatus(StrEnum):
-    """How one attempt went, in the words of its record."""
+    """The result of one attempt."""
 
     SUCCESS = "SUCCESS"
     CLIENT_ERROR = "CLIENT_ERROR"
@@ -46,54 +46,52 @@ class ErrorType(StrEnum):
     TRANSIENT = "TRANSIENT"
     PERMANENT = "PERMANENT"
     CONFIGURATION = "CONFIGURATION"
-    """Only a change of this instance helps: it has not what the delivery needs."""
+    """This instance lacks configuration that the delivery needs."""
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One attempt: when, how long, and what came of it."""
+    """One attempt: its time, its duration and its result."""
 
     status: AttemptStatus
     error_type: ErrorType | None = None
     delay: float | None = None
-    """Of a deferral: how long the receiver wants to be left alone."""
+    """Seconds that the receiver asked to wait, if it deferred the job."""
     code: int | None = None
     body: str | None = None
     error: str | None = None
     counts_as_failure: bool = False
-    """Whether it speaks against the target. A receiver that answers, if only by a no, is there."""
+    """Whether the circuit breaker counts a failure. A receiver that refuses a job is available."""
     began_at: float = 0.0
     seconds: float = 0.0
 
     @property
     def permanent(self) -> bool:
-        """Whether the same again would end the same."""
         return self.error_type is ErrorType.PERMANENT
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the receiver answered, by a no."""
+        """Return whether the receiver answered with a client error."""
         return self.status is AttemptStatus.CLIENT_ERROR and self.code is not None
 
 
 class JobTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What becomes of the job after an attempt."""
+    """The state of a job after an attempt."""
 
     status: JobStatus
     attempt_count: int
     attempt_number: int
-    """Which attempt it was; a deferral spends none, so the next has the same number."""
+    """The number of the attempt; a deferral does not count, so the next has the same number."""
     wait: float | None = None
-    """Seconds until it is sent again."""
+    """Seconds until the next attempt."""
     error: str | None = None
 
     @property
     def standing(self) -> QueueState:
-        """The same in one of four words."""
         return QUEUE_STATE_OF[self.status]
 
 
 class _Said(msgspec.Struct):
-    """The only words of a body that matter."""
+    """The fields of a response body by which a receiver defers a job."""
 
     ack: Any = None
     delay: Any = msgspec.field(default=None, name="delaySeconds")
@@ -111,7 +109,7 @@ def read_answer(
     began_at: float = 0.0,
     seconds: float = 0.0,
 ) -> DeliveryAttempt:
-    """What the receiver said. Names of headers are compared as `headers` compares them."""
+    """Classify a response. `headers` should ignore the case of names."""
     kept = _text(body)
     result, error_type, delay, error = _judge(status, headers, body, now)
     return DeliveryAttempt(
@@ -136,7 +134,7 @@ def read_failure(
     began_at: float = 0.0,
     seconds: float = 0.0,
 ) -> DeliveryAttempt:
-    """There was no answer. `permanent`: there never will be, as the target may not be called."""
+    """Classify a call without a response. `permanent`: the target must not be called at all."""
     return DeliveryAttempt(
         status=AttemptStatus.TIMEOUT
         if state is CallState.TIMEOUT
@@ -152,9 +150,9 @@ def read_failure(
 def decide(
     sent: DeliveryAttempt, *, attempt_count: int, max_retries: int, jitter: float, age: float = 0.0
 ) -> JobTransition:
-    """What becomes of a job with so many attempts before this one; `jitter` is in [0, 1].
+    """Decide the state of a job after an attempt.
 
-    `age` is for how many seconds it has been there.
+    `attempt_count` excludes this attempt, `jitter` is in [0, 1], `age` is the job's in seconds.
     """
     number = attempt_count + 1
     is_free = age <= MAX_FREE_DEFERRAL
@@ -180,7 +178,7 @@ def decide(
 
 
 def pause_after(attempt: int, jitter: float) -> float:
-    """Seconds between failed attempt `attempt`, the first being 1, and the next."""
+    """Return the seconds between failed attempt `attempt`, counted from 1, and the next."""
     return backoff(attempt - 1, base=FIRST_PAUSE, cap=MAX_PAUSE, jitter=jitter)
 
 
@@ -215,7 +213,7 @@ def _judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> 
 
 
 def _text(body: bytes) -> str | None:
-    """As much of a body as is kept, without what Postgres cannot store."""
+    """Return the part of a body that is stored, without NUL, which Postgres cannot store."""
     if not body:
         return None
     return (
@@ -224,8 +222,8 @@ def _text(body: bytes) -> str | None:
 
 
 def _asked_delay(body: bytes) -> float | None:
-    """How long a receiver that took the request but not the job wants to be left alone."""
-    if b"false" not in body:  # there is no other way to write it
+    """Return the seconds to wait if the body says `"ack": false`, or None."""
+    if b"false" not in body:  # cheaper than to decode every body
         return None
     try:
         said = _said.decode(body)
@@ -239,18 +237,18 @@ def _asked_delay(body: bytes) -> float | None:
 
 
 def _retry_after(text: str | None, now: float) -> float | None:
-    """Seconds to wait by the header, which has a number of seconds or a date."""
+    """Return the seconds to wait by a Retry-After header: a number of seconds or a date."""
     if text is None:
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
-        # No number that matters has ten digits, and not every number of digits can be read.
+        # A number of ten digits exceeds the maximum anyway.
         seconds = MAX_RETRY_AFTER if len(text) > 9 else float(text)
     else:
         try:
             at = parsedate_to_datetime(text)
         except (ValueError, OverflowError):
             return None
-        # Without a zone it is in the only one that the header knows.
+        # HTTP dates are in UTC.
         seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now
     return min(max(seconds, 1.0), MAX_RETRY_AFTER)

@@ -1,8 +1,8 @@
-"""Leaves a target alone that fails, and finds out when it is well again.
+"""A circuit breaker: stops calls to a target that fails, and probes when to resume.
 
-While closed, the last calls are remembered; too many failures among them open it. When its time is
-over one call at a time may try; a failure opens it again, for twice as long, and several successes
-in a row close it. Calls from before a change of state are over and say nothing about the new one.
+Too many failures among the last calls open a closed breaker. After a pause, one call at a time
+probes the target: a failure opens the breaker for twice as long, several successes in a row close
+it. The result of a call that began before the last change of state is ignored.
 """
 
 from collections import deque
@@ -12,14 +12,14 @@ from typing import Any
 WINDOW = 100
 MIN_CALLS = 10
 FAILURE_SHARE = 0.5
-"""Of failures among the calls of the window: from here on it opens."""
+"""The share of failures in the window that opens the breaker."""
 FIRST_PAUSE, MAX_PAUSE = 5.0, 60.0
 SUCCESSES_TO_CLOSE = 3
-"""Successes in a row that a half-open one wants to see."""
+"""Successes in a row that close a half-open breaker."""
 
 
 class BreakerState(StrEnum):
-    """Whether calls are let through."""
+    """Whether calls are allowed: all, none, or one at a time."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -27,22 +27,22 @@ class BreakerState(StrEnum):
 
 
 class Breaker:
-    """One target's. Times are of a clock that never goes back."""
+    """The circuit breaker of one target. Times are of a monotonic clock."""
 
     def __init__(self) -> None:
         self.used_at = 0.0
-        """When a call last began or ended: whoever keeps many may let go of the idle ones."""
+        """When a call last began or ended, so that idle breakers can be removed."""
         self._successes = self._failures = self._refusals = self._openings = 0
         self._epoch = 0
         self.reset()
 
     @property
     def state(self) -> BreakerState:
-        """It is open until a call has begun that tries the target."""
+        """Return the state; an open breaker becomes half-open only when a probe begins."""
         return self._state
 
     def allows(self, now: float) -> bool:
-        """Whether a call may begin now."""
+        """Return whether a call may begin now."""
         if self._state is BreakerState.CLOSED:
             return True
         if self._state is BreakerState.HALF_OPEN:
@@ -53,13 +53,13 @@ class Breaker:
         return allowed
 
     def opens_at(self, now: float) -> float | None:
-        """When to ask again if it is open; None if no time has to pass, but a call to end."""
+        """Return when an open breaker allows a probe; None if no time has to pass."""
         if self._state is BreakerState.OPEN and now < self._until:
             return self._until
         return None
 
     def begin_attempt(self, now: float) -> int:
-        """A call begins that was allowed; what it gets here it hands back at its end."""
+        """Begin an allowed call; pass the returned ticket to `record` or `release`."""
         self.used_at = now
         if self._state is BreakerState.OPEN:
             self._turn(BreakerState.HALF_OPEN)
@@ -68,7 +68,7 @@ class Breaker:
         return self._epoch
 
     def record(self, ok: bool, now: float, ticket: int | None = None) -> None:
-        """A call has ended. Without a ticket it counts as one of the latest."""
+        """Record the result of a call. Without a ticket it counts as a current call."""
         self.used_at = now
         self._successes += ok
         self._failures += not ok
@@ -81,12 +81,12 @@ class Breaker:
             self._tried(ok, now)
 
     def release(self, ticket: int | None = None) -> None:
-        """A call has ended, or never was made, and says nothing about the target."""
+        """End a call that was not made or whose result does not count."""
         if not self._is_over(ticket):
             self._is_probing = False
 
     def reset(self) -> None:
-        """Close it: somebody knows better."""
+        """Close the breaker and forget the last calls."""
         self._turn(BreakerState.CLOSED)
         self._calls: deque[bool] = deque(maxlen=WINDOW)
         self._failed = 0
@@ -96,7 +96,7 @@ class Breaker:
         self._in_a_row = 0
 
     def snapshot(self) -> dict[str, Any]:
-        """How it stands; `successful` to `opened` since it is known, the others of its window."""
+        """Return counts: `successful` to `opened` are totals, the others are of the window."""
         buffered = len(self._calls)
         return {
             "state": self._state.value,

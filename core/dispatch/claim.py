@@ -1,4 +1,4 @@
-"""A job in the hands of whoever sends it, and what sending it to its subscription takes."""
+"""Claimed jobs with everything that is needed to send them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from core.dispatch.subscription import Signature
 
 
 class ClaimedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a receiver is told of the event, beside its data."""
+    """The attributes of the event that a delivery sends beside the data."""
 
     type: str
     source: str
@@ -27,12 +27,12 @@ class ClaimedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One delivery that is to be made now."""
+    """One job that a worker has claimed to send now."""
 
     tenant: int
     job_id: str
     send_no: int
-    """How often it was taken, this time included: the fence."""
+    """How often the job was claimed, this time included; it serves as fencing token."""
     attempt_count: int
     """Attempts before this one."""
     max_retries: int
@@ -43,48 +43,48 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     data_only: bool
     created_at: float
     expires_at: float = 0.0
-    """0 if it never does."""
+    """0 if the job never expires."""
     source: str | None = None
     subject: str | None = None
     event_id: str | None = None
     event_tenant: str | None = None
-    """Whose event it is, where that is not said by whose job it is: of the anchor's."""
+    """The tenant of the event, if the job is the anchor's."""
     correlation_id: str | None = None
     client_id: str | None = None
-    """The client that it is about, if its event or its creator names one."""
+    """The client that the event or the job's creator names."""
     idempotency_key: str | None = None
-    """As its creator gave it; an EVENT's is made of what it brings to whom."""
+    """The key that the creator gave; jobs of kind EVENT have a derived key instead."""
     payload: bytes | None = None
     content_type: str | None = None
     headers: dict[str, str] = {}
     auth: dict[str, str] | None = None
     unreadable: str | None = None
-    """Why headers and auth are not here, though there are some: it must not be sent without."""
+    """Why headers and auth could not be decrypted: the job must not be sent without them."""
     signature: Signature | None = None
-    """As its creator wants it; None: as its profile has it."""
+    """Overrides the signature of the profile."""
     subscription_id: str | None = None
     subscription_version: int | None = None
     event: ClaimedEvent | None = None
 
     def __repr__(self) -> str:
-        """Without headers, auth and payload: they may be secret."""
+        """Leave out headers, auth and payload: they may be secret."""
         return f"Claimed({self.tenant}, {self.job_id!r}, send_no={self.send_no})"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryProfile:
-    """What the deliveries of a subscription share; of a tenant's own jobs, its secrets."""
+    """What all deliveries of a subscription share; for posted jobs, the tenant's secrets."""
 
     version: int = 0
     target: str | None = None
-    """The one address that all this is for; None if each job has its own."""
+    """The URL of all deliveries; None if each job has another."""
     secrets: tuple[bytes, ...] = field(default=(), repr=False)
-    """Those that are live, the newest first."""
+    """The active secrets, the newest first."""
     signature: Signature = Signature.STANDARD
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: Mapping[str, str] | None = field(default=None, repr=False)
 
     @cached_property
     def extra_headers(self) -> dict[str, str]:
-        """The headers that follow from it: the same for all deliveries, hence made once."""
+        """Return the custom headers and the authorization, cached for all deliveries."""
         return custom_headers(self.headers, self.auth)

@@ -1,4 +1,4 @@
-"""A delivery as it goes over the wire: its body, and the headers that tell what it is."""
+"""The body and the headers of a delivery."""
 
 import msgspec
 
@@ -17,13 +17,13 @@ from core.dispatch.subscription import Signature
 from core.shared.media_types import BYTES, JSON, is_json_type
 
 MAX_HEADER_CHARS = 4_000
-"""Receivers take so much of a header at least. What is longer, once encoded, is left out."""
+"""The longest encoded header that is sent, because receivers limit headers."""
 MAX_HEADERS_CHARS = 8_000
-"""And so much of all extensions of an event together."""
+"""The longest total of all extensions of an event."""
 
 
 class Envelope(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The body of a delivery that is more than its data."""
+    """The body of a delivery that contains more than the data."""
 
     id: str
     kind: Kind
@@ -33,7 +33,7 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", gc=False):
     correlation_id: str | None
     timestamp: str
     tenant: str | msgspec.UnsetType = msgspec.UNSET
-    """Whose event it is, told to the anchor alone."""
+    """The tenant of the event; only deliveries to the anchor have it."""
     data: msgspec.Raw | str | msgspec.UnsetType | None = msgspec.UNSET
     data_base64: bytes | msgspec.UnsetType = msgspec.UNSET
 
@@ -43,9 +43,9 @@ _decode = msgspec.json.Decoder().decode
 
 
 def body_of(job: ClaimedJob) -> tuple[bytes, str | None]:
-    """The body and its media type: the data as it came, or once in an envelope.
+    """Return the body and its media type: the original data, or an envelope around the data.
 
-    It is the same each time the job is sent. No data is no body, which has no media type.
+    The body is the same in each attempt. An empty body has no media type.
     """
     if not job.data_only:
         return _encode(_envelope(job)), JSON
@@ -57,7 +57,7 @@ def body_of(job: ClaimedJob) -> tuple[bytes, str | None]:
 def headers_of(
     job: ClaimedJob, profile: DeliveryProfile, body: bytes, content_type: str | None, now: float
 ) -> dict[str, str]:
-    """All headers, signature included. `now` is when the delivery is signed."""
+    """Return all headers, with a signature made at `now`."""
     headers = dict(profile.extra_headers)
     if job.headers or job.auth:
         headers = merge_headers(headers, custom_headers(job.headers, job.auth))
@@ -77,7 +77,7 @@ def headers_of(
 
 
 def idempotency_key(job: ClaimedJob) -> str:
-    """What is the same each time a job is sent, and for no other job."""
+    """Return a key that is unique to the job and the same in each attempt."""
     if job.idempotency_key is not None:
         return job.idempotency_key
     if job.event_id is not None and job.subscription_id is not None:
@@ -147,7 +147,7 @@ def _classic_facts(job: ClaimedJob) -> dict[str, str | None]:
 
 
 def _cloud_event(job: ClaimedJob, event: ClaimedEvent) -> dict[str, str | None]:
-    """The event's attributes, so that a receiver has it in binary mode."""
+    """Return the event's attributes as headers of a CloudEvent in binary mode."""
     attributes: dict[str, str | None] = {
         "ce-specversion": event.spec_version,
         "ce-id": job.event_id,
@@ -165,7 +165,7 @@ def _cloud_event(job: ClaimedJob, event: ClaimedEvent) -> dict[str, str | None]:
 
 
 def _extensions(event: ClaimedEvent) -> dict[str, str]:
-    """As many as there is room for; none of them can stand in the place of an attribute."""
+    """Return as many extensions as fit into the limit."""
     written: dict[str, str] = {}
     left = MAX_HEADERS_CHARS
     for name, value in event.extensions.items():

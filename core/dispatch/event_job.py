@@ -1,4 +1,4 @@
-"""The job that brings an event to a subscription, as it is when it is made."""
+"""Makes the job that delivers an event to a subscription."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from core.events.event import Event
 
 
 class EventJob(NamedTuple):
-    """One delivery to be made, field by field as Postgres takes it."""
+    """One new job, with the fields in the order of the columns in Postgres."""
 
     tenant_id: int
     job_id: str
@@ -33,11 +33,10 @@ class EventJob(NamedTuple):
 
     @property
     def key(self) -> JobKey:
-        """Which job it is."""
         return JobKey(self.tenant_id, self.job_id)
 
     def job_ref(self, position: int, due: float, size: int = 0) -> JobRef:
-        """What its pool is told, once it stands at its position; `size` is that of the event."""
+        """Return the job for its pool's scheduler; `size` is the size of the event in bytes."""
         return JobRef(
             tenant=self.tenant_id,
             job_id=self.job_id,
@@ -52,7 +51,6 @@ class EventJob(NamedTuple):
 
 
 def job_of(event: Event, subscription: Subscription, job_id: str) -> EventJob:
-    """What a subscription wants done about an event."""
     return EventJob(
         subscription.tenant,
         job_id,

@@ -1,4 +1,4 @@
-"""How a group of jobs stands: which of them is its head, and what keeps it."""
+"""The state of a message group: its first job, and why the group waits."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,24 +7,24 @@ from core.dispatch.job import JobStatus, Mode
 
 
 class GroupState(StrEnum):
-    """What a group does."""
+    """The state of a message group."""
 
     PARKED = "parked"
-    """A person holds it back."""
+    """An operator has parked the group."""
     BLOCKED = "blocked"
-    """A job failed for good, and those behind it must not pass."""
+    """A job failed permanently, and the jobs behind it must not pass it."""
     DELIVERING = "delivering"
     WAITING = "waiting"
-    """Its head is not due: it was delayed, or failed and will be tried again."""
+    """The first job is not due: it is delayed, or it failed and waits for a retry."""
     READY = "ready"
     FAILED = "failed"
-    """What is left failed, and holds nobody."""
+    """Only failed jobs are left, and they block no others."""
     EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A job at the front of its group."""
+    """One of the first jobs of a group."""
 
     job_id: str
     status: JobStatus
@@ -38,15 +38,15 @@ class GroupMember:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands in its group."""
+        """Return the sort key of the job in its group."""
         return self.sequence, self.position
 
 
 def is_blocked(failed: GroupMember | None, next_up: GroupMember | None) -> bool:
-    """Whether what failed holds the first that waits, or will hold whatever comes.
+    """Return whether a failed job blocks the next job, or any job that will come.
 
-    One that blocks on error waits only for those that do so, too: so `failed` is the first of them,
-    if the group has any.
+    A BLOCK_ON_ERROR job waits only for jobs of the same mode, so `failed` must be the first failed
+    job of this mode, if the group has one.
     """
     if failed is None or failed.mode is not Mode.BLOCK_ON_ERROR:
         return False
@@ -56,14 +56,13 @@ def is_blocked(failed: GroupMember | None, next_up: GroupMember | None) -> bool:
 
 
 def head_of(failed: GroupMember | None, next_up: GroupMember | None) -> GroupMember | None:
-    """The job that everybody in the group waits for."""
+    """Return the job that the others in the group wait for."""
     return failed if next_up is None or is_blocked(failed, next_up) else next_up
 
 
 def state_of(
     failed: GroupMember | None, next_up: GroupMember | None, *, parked: bool, now: float
 ) -> GroupState:
-    """What the group does, in one word."""
     if parked:
         return GroupState.PARKED
     if is_blocked(failed, next_up):

@@ -1,4 +1,4 @@
-"""How well deliveries fare: what is healthy, what needs a look, what grows too fast."""
+"""The health of deliveries: success rates, warnings and the growth of backlogs."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 MIN_SUCCESS_RATE = 0.9
-"""Of deliveries that succeed: less is not healthy."""
+"""A pool with a lower share of successful deliveries is not healthy."""
 FEW_WARNINGS, MANY_WARNINGS = 5, 20
 LARGE_BACKLOG = 1_000
 FAST_GROWTH = 100
@@ -14,7 +14,7 @@ GROWTH_CHECKS = 3
 
 
 class Condition(StrEnum):
-    """All that is in one word."""
+    """The health of all pools together."""
 
     HEALTHY = "HEALTHY"
     WARNING = "WARNING"
@@ -23,7 +23,7 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolHealth:
-    """What is known of a pool: whether it answers, and how its last half hour went."""
+    """Whether a pool responds, and its deliveries of the last 30 minutes."""
 
     code: str
     is_up: bool = True
@@ -33,23 +33,21 @@ class PoolHealth:
 
     @property
     def rate(self) -> float:
-        """The share of deliveries that succeeded; all of none."""
         return success_rate(self.completed, self.failed)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nobody needs to look at it."""
         return self.is_up and self.rate >= MIN_SUCCESS_RATE
 
 
 def success_rate(completed: int, failed: int) -> float:
-    """The share that succeeded; all of none."""
+    """Return the share of successful deliveries; 1 without deliveries."""
     total = completed + failed
     return completed / total if total else 1.0
 
 
 def assess_health(pools: list[PoolHealth], warnings: int) -> tuple[Condition, str | None]:
-    """How it is, and why it is no better."""
+    """Return the overall condition, and its reason unless all is healthy."""
     for pool in pools:
         if not pool.is_up:
             return Condition.DEGRADED, f"pool {pool.code} does not answer"
@@ -68,13 +66,13 @@ def assess_health(pools: list[PoolHealth], warnings: int) -> tuple[Condition, st
 
 
 class BacklogTrend:
-    """Follows how many jobs wait in one place."""
+    """Observes the size of one backlog."""
 
     def __init__(self) -> None:
         self._sizes: deque[int] = deque(maxlen=GROWTH_CHECKS + 1)
 
     def observe(self, size: int) -> tuple[bool, int | None]:
-        """Whether too many wait; and by how much they grew, if it was at each of the last looks."""
+        """Return whether the backlog is too large, and its growth if it grew fast and steadily."""
         self._sizes.append(size)
         sizes = list(self._sizes)
         grows = all(later > earlier for earlier, later in pairwise(sizes))

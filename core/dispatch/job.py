@@ -1,4 +1,4 @@
-"""A delivery: its states, and what a pool needs to know to put it in its place."""
+"""Dispatch jobs: their states, and the references by which pools schedule them."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -7,18 +7,18 @@ from typing import NamedTuple
 import msgspec
 
 ANCHOR = 0
-"""The tenant of what belongs to no tenant."""
+"""The number of the anchor tenant, which owns what belongs to no other tenant."""
 
 
 class Kind(StrEnum):
-    """What a job brings: an event to a subscription, or a task that somebody posted."""
+    """What a job delivers: an event to a subscription, or a posted task."""
 
     EVENT = "EVENT"
     TASK = "TASK"
 
 
 class Mode(StrEnum):
-    """What becomes of a group when one of its jobs fails."""
+    """What happens to a group when one of its jobs fails."""
 
     IMMEDIATE = "IMMEDIATE"
     NEXT_ON_ERROR = "NEXT_ON_ERROR"
@@ -26,7 +26,7 @@ class Mode(StrEnum):
 
 
 class JobStatus(StrEnum):
-    """How a job stands, in the words its users know."""
+    """The status of a job."""
 
     PENDING = "PENDING"
     QUEUED = "QUEUED"
@@ -38,7 +38,7 @@ class JobStatus(StrEnum):
 
 
 class QueueState(StrEnum):
-    """The same in four words, for indexes."""
+    """The status of a job, reduced to four states for the indexes in Postgres."""
 
     OPEN = "open"
     UNCLAIMED = "again"
@@ -58,21 +58,21 @@ QUEUE_STATE_OF = {
 
 
 class JobKey(NamedTuple):
-    """Which job."""
+    """Identifies a job."""
 
     tenant: int
     job_id: str
 
 
 class GroupKey(NamedTuple):
-    """Which group: its name is the tenant's own affair."""
+    """Identifies a group; different tenants may use the same name."""
 
     tenant: int
     name: str
 
 
 class JobRef(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=True):
-    """A job as its pool keeps it in memory: where it belongs, and when it may go."""
+    """A job in the memory of its pool: what the scheduler needs to know."""
 
     tenant: int
     job_id: str
@@ -82,29 +82,28 @@ class JobRef(msgspec.Struct, frozen=True, array_like=True, gc=False, kw_only=Tru
     group: str | None = None
     sequence: int = 99
     due: float = 0.0
-    """Not before; 0 if at once. Of a job that somebody has taken: when their time is over."""
+    """The earliest time to send the job, or 0; for a claimed job, the end of the claim."""
     retrying: bool = False
-    """It was sent before and waits to be sent again."""
+    """Whether the job was sent before and waits for a retry."""
     stuck: bool = False
-    """It failed for good, and holds its group."""
+    """Whether the job failed permanently and blocks its group."""
     size: int = 0
-    """Bytes of what it brings."""
+    """The size of the payload in bytes."""
 
     @property
     def key(self) -> JobKey:
-        """Which job it is."""
         return JobKey(self.tenant, self.job_id)
 
     @property
     def group_key(self) -> GroupKey | None:
-        """The group whose order it keeps, if it keeps any."""
+        """Return the group in whose order the job is sent, or None."""
         if self.group is None or self.mode is Mode.IMMEDIATE:
             return None
         return GroupKey(self.tenant, self.group)
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands in its group."""
+        """Return the sort key of the job in its group."""
         return self.sequence, self.position
 
 
@@ -113,16 +112,14 @@ _decoder = msgspec.msgpack.Decoder(list[JobRef])
 
 
 def encode_job_refs(job_refs: Iterable[JobRef]) -> bytes:
-    """Pointers as they travel between processes."""
     return _encoder.encode(list(job_refs))
 
 
 def decode_job_refs(raw: bytes) -> list[JobRef]:
-    """And back."""
     return _decoder.decode(raw)
 
 
 def group_name(subscription_code: str, event_group: str | None, tenant: int | None = None) -> str:
-    """The group of a subscription's job; one that takes all tenants' events has some of each."""
+    """Return the group of a subscription's job; `tenant` separates the tenants' events."""
     whose = subscription_code if tenant is None else f"{subscription_code}@{tenant}"
     return whose if event_group is None else f"{whose}:{event_group}"

@@ -1,4 +1,4 @@
-"""What people may do with jobs, and what becomes of it."""
+"""Actions of operators on jobs, and their results."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from core.dispatch.job import JobStatus
 
 
 class JobAction(StrEnum):
-    """What a person does with a job."""
+    """An action of an operator on a job."""
 
     REQUEUE = "requeue"
     CANCEL = "cancel"
@@ -15,7 +15,7 @@ class JobAction(StrEnum):
 
 
 class Fate(StrEnum):
-    """What became of one job that somebody wanted to change."""
+    """The result of an action on one job."""
 
     DONE = "done"
     UNKNOWN = "unknown"
@@ -30,14 +30,14 @@ ALLOWED_STATUSES = {
     JobAction.COMPLETE: (JobStatus.ERROR,),
     JobAction.IGNORE: (JobStatus.ERROR,),
 }
-"""The states a job is in for a verb to apply; it can be requeued from each but a live delivery."""
+"""The statuses in which an action is allowed; requeue is allowed in all but IN_PROGRESS."""
 
 RESULTING_STATUS = {JobAction.CANCEL: JobStatus.CANCELLED, JobAction.COMPLETE: JobStatus.COMPLETED}
-"""The state a job has afterwards; one that is ignored keeps its own."""
+"""The status after an action; an ignored job keeps its status."""
 
 
 def refusal_of(action: JobAction, was: JobStatus, *, ignored: bool) -> Fate:
-    """Why a job that is there was not changed."""
+    """Return why the action did not change an existing job."""
     if was is JobStatus.IN_PROGRESS:
         return Fate.IN_PROGRESS
     if action is JobAction.REQUEUE:

@@ -33,7 +33,7 @@ class PoolRefusal(Refusal):
 
 
 def refuse_code(code: str, *, is_anchors: bool) -> PoolRefusal | None:
-    # A tenant's own pool is found before the anchor's of the same code.
+    # A tenant's pool would hide the anchor's pool of the same code.
     is_reserved = code == DEFAULT_POOL and not is_anchors
     return PoolRefusal.CODE_IS_RESERVED if is_reserved else None
 

@@ -1,7 +1,7 @@
-"""The jobs of a dispatch pool, in memory: each group in its order, every job when it is due.
+"""Schedules the jobs of a dispatch pool in memory: by group order and due time.
 
-The scheduler only arranges jobs; Postgres decides on each claim. A change that the scheduler has
-missed costs one claim in vain and never a delivery out of order.
+The scheduler only proposes jobs; Postgres decides on each claim. A change that the scheduler has
+missed costs one failed claim and never a delivery out of order.
 """
 
 from bisect import insort
@@ -20,10 +20,10 @@ from core.dispatch.target import TargetKey, target_key_of
 
 MAX_JOBS_PER_GROUP = 100
 MIN_KEPT_OF_FAILING_TARGET = 10
-"""Jobs that stay in memory of a target whose breaker is open, so that one can probe it."""
+"""Jobs that stay in memory for a target with an open breaker, so that one can probe it."""
 
 QueueKey: TypeAlias = GroupKey | tuple[str, int]
-"""A group, or the id and tenant of a job without one: in this order, so that it equals no group."""
+"""A group, or a job without group as (id, tenant): this order never equals a GroupKey."""
 
 _place = attrgetter("place")
 _NEVER = float("inf")
@@ -40,16 +40,16 @@ class _Queue:
         self.waiting: list[JobRef] = []
         self.taken: JobRef | None = None
         self.is_parked = is_parked
-        self.overflows = False  # Postgres has more jobs of this group, behind these
-        self.reload_below = 0  # and they are read when no more than so many are left here
-        self.listed_target: TargetKey | None = None  # the target in whose list this queue stands
+        self.overflows = False  # Postgres has further jobs of this group
+        self.reload_below = 0  # read the further jobs when at most this many are waiting
+        self.listed_target: TargetKey | None = None  # the target whose list contains this queue
         self.wakes_at = _NEVER
 
     def next(self, now: float) -> JobRef | float:
-        """Return the job whose turn it is, or the time when there will be one.
+        """Return the next job to send, or the time when there will be one.
 
-        A BLOCK_ON_ERROR job goes only as the first of its group; the others pass by failed jobs. A
-        job that was never sent holds back all behind it until it is due.
+        A BLOCK_ON_ERROR job is sent only as the first of its group; other jobs pass failed jobs. A
+        job that was never sent blocks the jobs behind it until it is due.
         """
         soonest = _NEVER
         if self.taken is not None or self.is_parked:
@@ -68,7 +68,7 @@ class _Queue:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a job that failed permanently holds back those behind it."""
+        """Return whether a job that failed permanently blocks the jobs behind it."""
         return bool(self.waiting) and self.waiting[0].stuck
 
     def shorten(self) -> list[JobRef]:
@@ -84,7 +84,7 @@ class _Queue:
 
 
 class JobScheduler:
-    """Knows which job may go next. A taken job stays known until its result is reported."""
+    """Selects the next job. A taken job stays known until its result is reported."""
 
     def __init__(self, group_limit: int = MAX_JOBS_PER_GROUP) -> None:
         self._group_limit = group_limit
@@ -92,7 +92,7 @@ class JobScheduler:
         self._keys: dict[JobKey, QueueKey] = {}
         self._due: list[tuple[float, int, QueueKey]] = []
         self._pushed = count()
-        # Queues with a job that can go now, by target. Each such target has a turn, or is held.
+        # Queues with a job to send now, by target. Each such target is in `_turns` or in `_held`.
         self._listed: dict[TargetKey, OrderedDict[QueueKey, None]] = {}
         self._turns: OrderedDict[TargetKey, None] = OrderedDict()
         self._held: set[TargetKey] = set()
@@ -147,7 +147,7 @@ class JobScheduler:
         return []
 
     def take(self, now: float, allows: Callable[[TargetKey], bool]) -> JobRef | None:
-        """Take the next job that may go, of a target that `allows` one."""
+        """Take the next job to send whose target `allows` it."""
         self._wake(now)
         while self._turns:
             target, _ = self._turns.popitem(last=False)
@@ -162,13 +162,13 @@ class JobScheduler:
         return None
 
     def reopen(self, target: TargetKey) -> None:
-        """Give a target that refused a job its turn again."""
+        """Offer jobs again to a target that refused one."""
         if target in self._held:
             self._held.discard(target)
             self._turns[target] = None
 
     def finish(self, key: JobKey, now: float) -> None:
-        """Forget a job that has ended, or that another pool delivers; go on with its group."""
+        """Forget a job that has ended or moved to another pool; continue with its group."""
         self._put_back(key, None, now)
 
     def retry(self, key: JobKey, due: float, now: float, **changes: str) -> None:
@@ -180,7 +180,7 @@ class JobScheduler:
         self._put_back(key, {"stuck": True}, now)
 
     def drop(self, key: JobKey, now: float) -> None:
-        """Forget a job that Postgres did not let us claim; its group has to be read again."""
+        """Forget a job whose claim failed, and have its group read again."""
         where = self._keys.get(key)
         if isinstance(where, GroupKey):
             self._stale.add(where)
@@ -235,9 +235,9 @@ class JobScheduler:
     def evict(
         self, now: float, until: float, room: int, is_failing: Callable[[TargetKey], bool]
     ) -> int:
-        """Forget jobs that cannot go before `until`, as Postgres has them; return how many.
+        """Forget jobs that cannot be sent before `until`, as Postgres has them; return how many.
 
-        Of held targets, few jobs stay if the target is failing; the others share the room.
+        A held target keeps few jobs if it is failing; the other held targets share the room.
         """
         self._wake(now)
         before, stayed = len(self._keys), Counter[TargetKey]()
@@ -259,7 +259,7 @@ class JobScheduler:
         return before - len(self._keys)
 
     def park(self, groups: Collection[GroupKey], now: float) -> None:
-        """Hold back exactly these groups."""
+        """Stop sending jobs of these groups, and resume all other groups."""
         before, self._parked = self._parked, frozenset(groups)
         for group in before ^ self._parked:
             queue = self._queues.get(group)
@@ -271,7 +271,7 @@ class JobScheduler:
         return list(islice(self._stale, limit))
 
     def blocked(self) -> Iterator[tuple[GroupKey, JobKey]]:
-        """Yield each group that a failed job holds back, with that job."""
+        """Yield each group that a failed job blocks, with that job."""
         return (
             (key, queue.waiting[0].key)
             for key, queue in self._queues.items()
@@ -293,11 +293,11 @@ class JobScheduler:
 
     @property
     def has_listed(self) -> bool:
-        """Whether a job could go now, if its target takes it."""
+        """Return whether a job could be sent now if its target allows it."""
         return bool(self._turns)
 
     def _bring_forward(self, queue: _Queue, job: JobRef, key: QueueKey, now: float) -> bool:
-        """Replace a known job that may now go sooner, or to another target."""
+        """Replace a known job that is now due sooner or has another target."""
         for at, known in enumerate(queue.waiting):
             if known.key == job.key:
                 is_sooner = job.due < known.due or (known.stuck and not job.stuck)
@@ -309,7 +309,7 @@ class JobScheduler:
         return False
 
     def _take_of(self, target: TargetKey, now: float) -> JobRef | None:
-        """Take the first job of a target's queues whose turn it still is."""
+        """Take the next job of the queues that are listed under a target."""
         listed, taken = self._listed[target], None
         while listed and taken is None:
             key, _ = listed.popitem(last=False)
@@ -320,7 +320,9 @@ class JobScheduler:
                 queue.waiting.remove(job)
                 queue.taken = taken = job
             else:
-                self._arrange(key, queue, now)  # another has fallen due since it was listed
+                self._arrange(
+                    key, queue, now
+                )  # another job has become due since the queue was listed
         if not listed:
             del self._listed[target]
         return taken
@@ -345,10 +347,10 @@ class JobScheduler:
         self._arrange(where, queue, now)
 
     def _arrange(self, key: QueueKey, queue: _Queue, now: float) -> None:
-        """List a queue under the target of its next job, or note when there will be one."""
+        """List a queue under the target of its next job, or schedule when to look again."""
         job = queue.next(now)
         if job == _NEVER and queue.waiting and queue.taken is None:
-            # Nothing of it goes until an operator acts: one job is enough to remember the group.
+            # No job is sent until an operator acts: one job is enough to remember the group.
             for gone in queue.shorten():
                 del self._keys[gone.key]
         elif queue.overflows and len(queue.waiting) <= queue.reload_below:

@@ -1,6 +1,6 @@
-"""Instants in ISO 8601, in UTC, as headers and bodies of deliveries have them.
+"""Formats times for deliveries in ISO 8601 and UTC.
 
-One is written for each delivery, and most fall into the same few seconds.
+Each delivery needs one, and most are in the same few seconds, so formatted seconds are cached.
 """
 
 from datetime import UTC, datetime
@@ -10,13 +10,11 @@ _MILLION = 1_000_000
 
 
 def to_millis(at: float) -> str:
-    """To the millisecond."""
     second, micros = divmod(round(at * _MILLION), _MILLION)
     return f"{_second(second)}.{micros // 1_000:03}Z"
 
 
 def to_micros(at: float) -> str:
-    """To the microsecond."""
     second, micros = divmod(round(at * _MILLION), _MILLION)
     return f"{_second(second)}.{micros:06}Z"
 

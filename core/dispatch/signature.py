@@ -1,4 +1,4 @@
-"""What proves to a receiver who sent a delivery and that it is as it was sent."""
+"""Signatures of deliveries and the secrets for them."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5
 def sign_standard(
     secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes
 ) -> dict[str, str]:
-    """The headers of Standard Webhooks, with a signature by each secret: any of them verifies."""
+    """Return the headers of Standard Webhooks, with one signature for each secret."""
     headers = {"webhook-id": message_id, "webhook-timestamp": str(timestamp)}
     if secrets:
         signed = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
@@ -27,10 +27,10 @@ def sign_standard(
 
 
 def sign_classic(secrets: Sequence[bytes], timestamp: float, body: bytes) -> dict[str, str]:
-    """One hash in one header, over the time and the body.
+    """Return the headers of the classic signature: one hash of the time and the body.
 
-    There is room for one secret: the oldest, so that while it is being replaced the receiver has
-    time to learn the new one.
+    Only one secret can sign. The oldest does, so that during a rotation the receiver has time to
+    configure the new secret.
     """
     at = to_millis(timestamp)
     headers = {"X-FLOWCATALYST-TIMESTAMP": at}
@@ -40,15 +40,15 @@ def sign_classic(secrets: Sequence[bytes], timestamp: float, body: bytes) -> dic
 
 
 def format_secret(secret: bytes) -> str:
-    """A secret as people and libraries read it."""
+    """Write a secret in the format of Standard Webhooks."""
     return PREFIX + _base64(secret)
 
 
 def parse_secret(text: str) -> bytes:
-    """And back.
+    """Read a secret in the format of Standard Webhooks.
 
     Raises:
-        ValueError: It is not written so.
+        ValueError: The text is not in this format.
     """
     if not text.startswith(PREFIX):
         raise ValueError(f"a secret begins with {PREFIX}")
@@ -63,7 +63,7 @@ def _base64(raw: bytes) -> str:
 
 
 def _hmac(secret: bytes, message: bytes) -> bytes:
-    """HMAC-SHA256. The library's own begins with the secret each time, which takes the longest."""
+    """Compute HMAC-SHA256; unlike `hmac`, hash each secret only once, which saves most time."""
     inner, outer = _started(secret)
     inner, outer = inner.copy(), outer.copy()
     inner.update(message)

@@ -1,4 +1,4 @@
-"""Subscriptions: which events somebody wants, and how they are brought there."""
+"""Subscriptions: which events they select, and how these are delivered."""
 
 import re
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ _SPEC_VERSION = re.compile(SPEC_VERSION.strip("^$"))
 
 
 class SubscriptionStatus(StrEnum):
-    """Whether a subscription takes events."""
+    """Whether a subscription receives events."""
 
     ACTIVE = "ACTIVE"
     PAUSED = "PAUSED"
 
 
 class SubscriptionSource(StrEnum):
-    """Who made a subscription."""
+    """How a subscription was created."""
 
     CODE = "CODE"
     API = "API"
@@ -41,7 +41,7 @@ class SubscriptionSource(StrEnum):
 
 
 class Signature(StrEnum):
-    """How deliveries are signed: as Standard Webhooks has it, or with one hash in one header."""
+    """How deliveries are signed: by Standard Webhooks, or with one hash in one header."""
 
     STANDARD = "standard"
     CLASSIC = "classic"
@@ -63,18 +63,18 @@ class SubscriptionRefusal(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A kind of events: a type, four segments any of which may be `*`, or `*` for all there are."""
+    """Selects events: a type, four segments any of which may be `*`, or `*` for all events."""
 
     pattern: str
     spec_version: str | None = None
-    """`1.0` is this version, `1.*` any of this major, None any at all."""
+    """`1.0` is this version, `1.*` any version of this major, None any version."""
     event_type_id: str | None = field(default=None, compare=False)
-    """Of the type that it names, if that is registered."""
+    """The id of the event type, if the pattern names a registered one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """Something the owner of a subscription keeps with it."""
+    """A custom value that the owner stores with a subscription."""
 
     key: str
     value: str
@@ -82,7 +82,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """One subscription. What may hold secrets is not shown when it is printed."""
+    """One subscription. Its repr leaves out fields that may contain secrets."""
 
     tenant: int
     subscription_id: str
@@ -99,7 +99,7 @@ class Subscription:
     mode: Mode = Mode.IMMEDIATE
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
     max_age_seconds: int = DEFAULT_MAX_AGE_SECONDS
-    """Older than this, a delivery is not worth making; 0 if it always is."""
+    """The age at which a job expires; 0 if it never does."""
     delay_seconds: int = DEFAULT_DELAY_SECONDS
     max_retries: int = DEFAULT_MAX_RETRIES
     """Attempts in total."""
@@ -109,12 +109,12 @@ class Subscription:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     auth: Mapping[str, str] | None = field(default=None, repr=False)
     unreadable: str | None = None
-    """Why headers and auth are not here, though there are some: what encrypted them is missing."""
+    """Why headers and auth could not be decrypted."""
     signature: Signature = Signature.STANDARD
     custom_config: tuple[ConfigEntry, ...] = field(default=(), repr=False)
     source: SubscriptionSource = SubscriptionSource.API
     application: str | None = None
-    """Which application declares it, if one does."""
+    """The application that declares the subscription, if one does."""
     status: SubscriptionStatus = SubscriptionStatus.ACTIVE
     status_reason: str | None = None
     failing_since: float | None = None
@@ -127,7 +127,7 @@ class Subscription:
         return self.tenant == ANCHOR
 
 
-# What a delivery comes out of. All the rest is for people.
+# The fields that affect deliveries.
 _DELIVERY = (
     "status",
     "bindings",
@@ -148,29 +148,29 @@ _DELIVERY = (
 
 
 def same_delivery(one: Subscription, other: Subscription) -> bool:
-    """Whether both take the same events and bring them to the same place in the same way."""
+    """Return whether both select the same events and deliver them in the same way."""
     return all(getattr(one, name) == getattr(other, name) for name in _DELIVERY)
 
 
 def is_code(text: str) -> bool:
-    """Whether a subscription, or a pool, may be called so."""
+    """Return whether the text can be the code of a subscription or a pool."""
     return MIN_CODE_LENGTH <= len(text) <= MAX_CODE_LENGTH and _CODE.fullmatch(text) is not None
 
 
 def is_binding_pattern(text: str) -> bool:
-    """Whether it stands for types: one as it is, or some by `*` in the place of segments."""
+    """Return whether the text is an event type, or a pattern with `*` in place of segments."""
     if ANY in text:
         return text == ANY or is_pattern(text)
     return 0 < len(text) <= CODE_LENGTH and text.isprintable()
 
 
 def is_spec_version(text: str) -> bool:
-    """Whether it is a version, or all of a major."""
+    """Return whether the text is a version such as `1.0`, or all of a major such as `1.*`."""
     return _SPEC_VERSION.fullmatch(text) is not None
 
 
 def candidate_patterns(type_: str) -> list[str]:
-    """Every pattern that stands for this type: what to look for among bindings."""
+    """Return every pattern that matches this type, to look for among bindings."""
     code = parse_code(type_)
     if code is None:
         return [type_] if type_ == ANY else [type_, ANY]
@@ -179,7 +179,7 @@ def candidate_patterns(type_: str) -> list[str]:
 
 
 def binding_matches(binding: Binding, type_: str, type_version: str | None) -> bool:
-    """Whether a binding names this type, in this version if the type has any."""
+    """Return whether a binding selects events of this type and version."""
     return _names(binding.pattern, type_) and _fits(binding.spec_version, type_version)
 
 

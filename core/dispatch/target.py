@@ -1,23 +1,22 @@
-"""Where a delivery goes, as far as it matters who is busy or in trouble: to which server."""
+"""Targets: the servers that deliveries go to, for limits and circuit breakers."""
 
 from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 TargetKey: TypeAlias = tuple[int, str]
-"""A server as one tenant sees it: one tenant's trouble with it is not another's."""
+"""A tenant and a server: failures of one tenant's deliveries do not affect another tenant."""
 
 _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def target_key_of(tenant: int, url: str) -> TargetKey:
-    """Where a tenant's job to this address goes."""
     return tenant, origin_of(url)
 
 
 @lru_cache(10_000)
 def origin_of(url: str) -> str:
-    """The server that an address leads to; what is no address stands for itself."""
+    """Return scheme, host and port of a URL; return a text that is no URL as it is."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

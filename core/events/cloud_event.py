@@ -1,7 +1,7 @@
-"""CloudEvents 1.0 as they come in: plain JSON, structured mode, binary mode, and batches of them.
+"""Reads CloudEvents 1.0: plain JSON, structured mode, binary mode, and batches.
 
-In plain JSON only `type` and `source` are needed, and names may be written as elsewhere in this
-API (`correlationId`). A field that is not known is kept if it is named as extensions are.
+Plain JSON needs only `type` and `source`, and accepts names in camel case (`correlationId`). An
+unknown field is kept as an extension if its name is allowed for extensions.
 """
 
 import re
@@ -64,7 +64,7 @@ _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 @dataclass(frozen=True, slots=True)
 class EventStamp:
-    """What an event does not bring: whose it is, when it came, and the id that it gets."""
+    """What the receiver adds to an event: the tenant, the time of arrival and a new id."""
 
     tenant: int
     now: float
@@ -72,10 +72,10 @@ class EventStamp:
 
 
 def read_event(raw: bytes | msgspec.Raw, stamp: EventStamp, *, structured: bool = False) -> Event:
-    """An event in one JSON object. One with `specversion` is in structured mode anyway.
+    """Read an event from a JSON object, in structured mode if it has `specversion`.
 
     Raises:
-        InvalidError: It breaks a rule; the error names the field.
+        InvalidError: The event is invalid; the error names the field.
     """
     try:
         members = _members(raw)
@@ -100,10 +100,10 @@ def read_event(raw: bytes | msgspec.Raw, stamp: EventStamp, *, structured: bool 
 
 
 def read_binary(headers: Mapping[str, str], body: bytes, stamp: EventStamp) -> Event:
-    """An event in binary mode: attributes in headers, whose names are in lower case.
+    """Read an event in binary mode from headers, whose names are in lower case, and body.
 
     Raises:
-        InvalidError: It breaks a rule; the error names the header.
+        InvalidError: The event is invalid; the error names the header.
     """
     given = [
         (name.removeprefix(PREFIX), _header(name, value))
@@ -124,10 +124,10 @@ def read_binary(headers: Mapping[str, str], body: bytes, stamp: EventStamp) -> E
 def read_batch(
     raw: bytes, stamp: EventStamp, most: int, *, structured: bool = False
 ) -> list[Event]:
-    """The events of a JSON array, each plain or in structured mode.
+    """Read events from a JSON array, each plain or in structured mode.
 
     Raises:
-        InvalidError: One of them breaks a rule; the error names its index and the field.
+        InvalidError: An event is invalid; the error names its index and the field.
     """
     try:
         items = _items(raw)
@@ -148,7 +148,7 @@ def read_batch(
 def _sorted(
     given: Iterable[tuple[str, Any]], prefix: str = "", fields: Mapping[str, str] = _FIELDS
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Attributes by our own names, and all that are none of ours; each is checked."""
+    """Check all values; return the known attributes by field name, and the extensions."""
     known: dict[str, Any] = {}
     extensions: dict[str, Any] = {}
     for name, value in given:
@@ -175,7 +175,7 @@ def _refuse_missing(known: Mapping[str, Any], needed: Iterable[str], prefix: str
 def _born(
     known: dict[str, Any], extensions: dict[str, Any], data: EventData, stamp: EventStamp
 ) -> Event:
-    """The event, with what follows from its attributes."""
+    """Make the event; derive its deduplication id and its type version if they are missing."""
     time = known.setdefault("time", stamp.now)
     if not 0 <= time <= stamp.now + MAX_CLOCK_SKEW:
         raise InvalidError(
@@ -198,7 +198,7 @@ def _born(
 
 
 def version_in(schema: str) -> str | None:
-    """The version that the address of a schema ends in."""
+    """Return the version at the end of a schema's URL, or None."""
     found = _TRAILING_VERSION.search(schema)
     return f"{int(found[1])}.{int(found[2])}" if found else None
 
@@ -211,7 +211,7 @@ def _value(name: str, member: msgspec.Raw) -> Any:
 
 
 def _header(name: str, value: str) -> str:
-    """A header's value: it may be quoted, and what is not ASCII is percent-encoded."""
+    """Decode a header's value, which may be quoted and percent-encoded."""
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = _ESCAPED.sub(r"\1", value[1:-1])
     try:

@@ -1,4 +1,4 @@
-"""What the attributes of an event may be. Each check gives the value back, or names the field."""
+"""Checks of event attributes. Each returns the value or raises an error with the field."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from core.shared.errors import InvalidError
 
 AttributeCheck: TypeAlias = Callable[[str, Any], Any]
 
-# Halves of surrogate pairs are no characters: nothing can encode them.
+# Lone surrogates cannot be encoded.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTENT_TYPE = re.compile(
     r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}(?:\s*;[\x20-\x7e]*)?", re.ASCII
@@ -41,7 +41,7 @@ _TIME = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 def text(longest: int) -> AttributeCheck:
-    """A text of some length, on one line."""
+    """Make a check for a text of at most `longest` characters without control characters."""
 
     def check(name: str, value: Any) -> str:
         if not isinstance(value, str) or not 0 < len(value) <= longest or _CONTROL.search(value):
@@ -52,7 +52,7 @@ def text(longest: int) -> AttributeCheck:
 
 
 def extension(name: str, value: Any, prefix: str = "") -> Any:
-    """An attribute that means nothing to us; it is kept."""
+    """Check the name and the value of an extension attribute."""
     if not _EXTENSION_NAME.fullmatch(name) or name == "data":
         raise InvalidError(
             prefix + name[:_SHOWN],
@@ -99,7 +99,7 @@ def _type_version(name: str, value: Any) -> str:
 
 
 def is_content_type(value: str) -> bool:
-    """Whether a text can be a media type, with or without parameters."""
+    """Return whether a text can be a media type, with or without parameters."""
     return len(value) <= CONTENT_TYPE_LENGTH and _CONTENT_TYPE.fullmatch(value) is not None
 
 
@@ -117,7 +117,7 @@ def _time(name: str, value: Any) -> float:
 
 
 def _context(name: str, value: Any) -> tuple[tuple[str, str], ...]:
-    if isinstance(value, str):  # a header has no other form
+    if isinstance(value, str):  # a header contains the list as JSON
         try:
             value = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -156,4 +156,4 @@ CHECKS: dict[str, AttributeCheck] = {
     "message_group": text(ID_LENGTH),
     "context": _context,
 }
-"""By our own names."""
+"""By the names of the fields of Event."""

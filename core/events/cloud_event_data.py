@@ -1,4 +1,4 @@
-"""The data of an event, in each of the forms that it travels in: the bytes, and what they are."""
+"""Reads the data of an event: its bytes and their media type."""
 
 import base64
 import binascii
@@ -15,17 +15,17 @@ _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class EventData(NamedTuple):
-    """Bytes as they came, and their media type; None where there is nothing."""
+    """The original bytes and their media type; None if there is no data."""
 
     content: bytes | None
     content_type: str | None
 
 
 def from_json(member: bytes, declared: str | None, *, structured: bool) -> EventData:
-    """The `data` of a JSON object.
+    """Read the field `data` of a JSON object.
 
-    A text is data itself where that is declared to be something else than JSON. In plain JSON it
-    may also be a JSON document that its sender has put into a text.
+    If the declared type is not JSON, a string is the data. In plain JSON, a string may also
+    contain a JSON document.
     """
     if member == b"null":
         return EventData(None, declared)
@@ -40,7 +40,7 @@ def from_json(member: bytes, declared: str | None, *, structured: bool) -> Event
 
 
 def from_base64(name: str, member: bytes, declared: str | None) -> EventData:
-    """The `data_base64` of a JSON object."""
+    """Read the field `data_base64` of a JSON object."""
     try:
         content = base64.b64decode(msgspec.json.decode(member, type=str), validate=True)
     except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, ValueError):
@@ -49,7 +49,7 @@ def from_base64(name: str, member: bytes, declared: str | None) -> EventData:
 
 
 def from_body(name: str, content: bytes, declared: str | None) -> EventData:
-    """Bytes by themselves: JSON if they say so or say nothing and are, else whatever they say."""
+    """Read bytes of the declared type; without one, find out whether they are JSON."""
     if declared is None:
         try:
             _checked(name, content)
@@ -69,7 +69,7 @@ def _text(member: bytes, declared: str) -> str:
 
 
 def _document_in(text: str) -> bytes | None:
-    """The object or list that a text consists of, as bytes."""
+    """Return the text as bytes if it is a JSON object or list, or None."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -80,12 +80,12 @@ def _document_in(text: str) -> bytes | None:
 
 
 def _checked(name: str, content: bytes) -> Any:
-    """What the JSON says; raises if it is none that everybody on its way can read."""
+    """Decode JSON; raise InvalidError if it is malformed or nested too deeply."""
     try:
         document = _decode(content)
     except _NOT_JSON as error:
         raise InvalidError(name, f"JSON: {error}") from None
-    # Counting brackets is much cheaper than a walk, and settles all but odd documents.
+    # Counting brackets is much cheaper than a walk and enough for most documents.
     if content.count(b"[") + content.count(b"{") > MAX_DEPTH and is_deeper(document, MAX_DEPTH):
         raise InvalidError(name, f"JSON that is nested at most {MAX_DEPTH} levels deep")
     return document

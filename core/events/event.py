@@ -1,4 +1,4 @@
-"""An event that came in: what is known of it, within which bounds, and how it is looked for."""
+"""Events: their fields, the limits of these, and search keys."""
 
 import re
 from typing import Any
@@ -22,16 +22,16 @@ VALUE_LENGTH = 500
 MAX_EXTENSIONS = 50
 EXTENSION_LENGTH = 1_024
 MAX_CLOCK_SKEW = 86_400.0
-"""How far a sender's clock may be ahead of ours, in seconds."""
+"""How far a sender's clock may be ahead of Muster's, in seconds."""
 ANY = "*"
 CLIENT = "clientId"
-"""The key of its context under which an event names the client that it is about."""
+"""The context key whose value is the client of an event."""
 
 _BETWEEN = re.compile(r"(\*)")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One event. `data` is as it came, to the byte; `time` is the sender's."""
+    """One event. `data` are the original bytes; `time` is the sender's."""
 
     tenant: int
     event_id: str
@@ -44,7 +44,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     content_type: str | None = None
     data_schema: str | None = None
     type_version: str | None = None
-    """Which version of its type it is, if it says so or was found to be."""
+    """The version of the event type, declared by the sender or found by validation."""
     execution_id: str | None = None
     correlation_id: str | None = None
     causation_id: str | None = None
@@ -55,44 +55,42 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def address(self) -> Address | None:
-        """The wait it is for, if it names one."""
+        """Return the address of the wait that the event names, or None."""
         if self.execution_id is None or self.correlation_id is None:
             return None
         return Address(self.tenant, self.execution_id, self.correlation_id)
 
     @property
     def client(self) -> str | None:
-        """The client that it is about, if its context names one."""
+        """Return the client that the context names, or None."""
         return next((value for key, value in self.context if key == CLIENT), None)
 
     @property
     def is_json(self) -> bool:
-        """Whether its data is JSON."""
         return self.content_type is not None and is_json_type(self.content_type)
 
 
 def deduplication_key(source: str, own_id: str) -> str:
-    """What stands for a sender's own id: it is unique within its source.
+    """Return the deduplication id for a source and the sender's event id.
 
-    No two pairs read alike: after the last slash stands the id, which has none.
+    Slashes in the id are quoted, so different pairs have different keys.
     """
     quoted = own_id.replace("%", "%25").replace("/", "%2F")
     return f"{source}/{quoted}"
 
 
 def context_entry(key: str, value: str) -> str:
-    """A pair as it is stored and looked for; keys have no `=` in them."""
+    """Return a context pair as it is stored and searched; keys contain no `=`."""
     return f"{key}={value}"
 
 
 def context_pair(entry: str) -> tuple[str, str]:
-    """And back."""
     key, _, value = entry.partition("=")
     return key, value
 
 
 def type_expression(pattern: str) -> str:
-    """A pattern of types as a regular expression: `*` is any part of one segment, alone all."""
+    """Return a regular expression for a pattern: `*` is part of one segment; alone, any type."""
     if pattern == ANY:
         return ""
     parts = ("[^:]+" if part == ANY else re.escape(part) for part in _BETWEEN.split(pattern))

@@ -1,4 +1,4 @@
-"""An event type as an application declares it: which steps lead there from how it stands."""
+"""Plans the changes that bring an event type to what an application declares."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,17 +20,17 @@ from core.events.event_type import (
 
 
 class DesiredVersion(NamedTuple):
-    """A version as it is to be. Without a status it stays as far as it is."""
+    """A declared version. Without a status, the version keeps its status."""
 
     version: Version
     schema_differs: bool
-    """Its schema is not the one that is kept, or none is."""
+    """Whether the stored schema differs or is missing."""
     status: VersionStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """What is to be done: schemas to keep, then statuses to set."""
+    """The changes to make: schemas to store, then statuses to set."""
 
     new_schemas: tuple[Version, ...] = ()
     status_changes: StatusChanges = field(default_factory=dict)
@@ -40,14 +40,14 @@ class SyncPlan:
 
 
 class SyncPlanRefused(NamedTuple):
-    """Why there is no way, and at which version it ends."""
+    """Why a declaration cannot be applied, and the version that prevents it."""
 
     refusal: EventTypeRefusal
     version: Version | None = None
 
 
 class RemovalPlan(NamedTuple):
-    """What becomes of a type that is declared no more: gone, archived, or kept for a reason."""
+    """What happens to a type that is no longer declared: deleted, archived, or kept."""
 
     deletes: bool = False
     kept: EventTypeRefusal | None = None
@@ -56,7 +56,7 @@ class RemovalPlan(NamedTuple):
 def plan_sync(
     life: EventTypeLifecycle, declared: Iterable[DesiredVersion]
 ) -> SyncPlanRefused | SyncPlan:
-    """The steps from how a type stands to how it is declared, or why there are none.
+    """Plan the changes from the current state of a type to its declaration.
 
     Versions that are not declared stay.
     """
@@ -81,14 +81,14 @@ def plan_sync(
 
 
 def plan_removal(life: EventTypeLifecycle) -> RemovalPlan:
-    """How a type goes that is declared no more."""
+    """Plan the removal of a type that is no longer declared."""
     if refuse_delete(life) is None:
         return RemovalPlan(deletes=True)
     return RemovalPlan(kept=refuse_archive(life))
 
 
 def _changes(life: EventTypeLifecycle, wanted: DesiredVersion) -> EventTypeRefusal | StatusChanges:
-    """What has to change for a version to become what is wanted of it."""
+    """Return the status changes that bring a version to its declared status."""
     status = life.versions.get(wanted.version)
     if status is None:
         return EventTypeRefusal.VERSION_NOT_FOUND
@@ -97,7 +97,7 @@ def _changes(life: EventTypeLifecycle, wanted: DesiredVersion) -> EventTypeRefus
     if wanted.status is VersionStatus.CURRENT:
         return finalise(life, wanted.version)
     if wanted.status is VersionStatus.DEPRECATED:
-        # From a draft at once: it is told to others as what was in force before.
+        # Even from FINALISING: applications declare versions that were in force before.
         return {wanted.version: VersionStatus.DEPRECATED}
     return EventTypeRefusal.INVALID_STATUS
 

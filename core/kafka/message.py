@@ -32,7 +32,7 @@ class KafkaMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def position(self) -> str:
-        """Partition and offset, by which a message of a topic is deduplicated."""
+        """Return partition and offset, which deduplicate the messages of a topic."""
         return f"{self.partition}/{self.offset}"
 
 
@@ -45,9 +45,9 @@ class UndecodableMessage(msgspec.Struct, frozen=True):
 def read_message(message: KafkaMessage) -> IncomingEvent | UndecodableMessage:
     """Read a message's headers, CloudEvents attributes and data.
 
-    Data is JSON unless the message says otherwise. What is not JSON and does not claim to be is
-    kept as it is: its ids can only be in headers then. A malformed content type counts as none:
-    many producers never looked at theirs.
+    Data is JSON unless the message declares another type. Data without a declared type that is
+    not JSON is kept as bytes, with its ids in headers. A malformed content type is ignored,
+    because many producers send one.
     """
     headers = _headers(message)
     declared = _declared_type(headers.get("content-type", ""))
@@ -107,11 +107,11 @@ def _headers(message: KafkaMessage) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in message.headers:
         if value is None:
-            continue  # a name alone says nothing
+            continue
         try:
             headers.setdefault(name.lower(), value.decode())
         except UnicodeDecodeError:
-            continue  # bytes can be no id
+            continue  # an id is text
     return headers
 
 

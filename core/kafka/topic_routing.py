@@ -1,7 +1,7 @@
-"""Which Kafka topics are read, and which tenant's events are on them.
+"""Which Kafka topics are read, and which tenant owns each.
 
-A tenant sees only its own topics: to name another tenant's topic in a wait is not enough. A topic
-that Muster writes for several tenants belongs to none: it is read only if an entry names it.
+A wait receives events only from topics of its tenant. A topic that Muster writes for several
+tenants belongs to none, and is read only if an entry of the configuration names it.
 """
 
 import re
@@ -13,7 +13,7 @@ from core.shared.kafka_config import KafkaConfig
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 TENANT_PLACEHOLDER = "{tenant}"
-"""Stands for the tenant's name in the name of a topic."""
+"""The placeholder for the tenant's name in the name of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class TopicRule:
         """Read `NAME`, `^PATTERN`, or either with `=TENANT` behind it.
 
         Raises:
-            ValueError: It is neither a name nor a pattern.
+            ValueError: The text is neither a name nor a pattern.
         """
         subject, equals, tenant = text.strip().rpartition("=")
         if not equals:
@@ -75,7 +75,7 @@ class TopicRouting:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """The topics that entries name in full, each with its tenant."""
+        """Return the topics that entries name in full, each with its tenant."""
         exact = [rule.exact for rule in self.rules if rule.exact is not None]
         return [(topic, self.tenant_of(topic)) for topic in exact]
 
@@ -83,7 +83,7 @@ class TopicRouting:
         """Return the name of the tenant that the topic belongs to."""
         completions_of = self._completion_tenant(topic)
         for rule in self.rules:
-            # A pattern that fits many topics does not give one tenant's completions to another.
+            # A pattern must not give one tenant's completion events to another tenant.
             may_own = completions_of is None or rule.exact
             if rule.tenant is not None and rule.fits(topic) and may_own:
                 return rule.tenant
@@ -173,5 +173,5 @@ class TopicRouting:
 
 
 def completion_topic(template: str, slug: str) -> str:
-    """Return a tenant's topic of completion events, with _ for @, which no topic has."""
+    """Return a tenant's topic of completion events; _ replaces @, which no topic may contain."""
     return template.replace(TENANT_PLACEHOLDER, slug.replace("@", "_"))

@@ -17,7 +17,7 @@ class UnregisteredAddress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     sizes: Mapping[str, int] = {}
     """The size in bytes of each event in the inbox, by event id."""
     refused: int = 0
-    """How many events were refused because the inbox of this address was full."""
+    """How many stored events were refused because there were too many."""
     elsewhere: str | None = None
     """An execution that waits under the same correlation id."""
 
