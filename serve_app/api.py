@@ -50,7 +50,7 @@ from telemetry.registry import Metrics
 
 OpenClient = Callable[[], Awaitable[ActorClient]]
 
-# Routes are tried in this order: the busiest first.
+# Routes are tried in this order, so the busiest come first.
 _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
     callbacks.router,
     events.raw_router,
@@ -97,7 +97,7 @@ _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
 
 
 class Api(FastAPI):
-    """The app with its own OpenAPI document. It has its replica from start to stop."""
+    """The FastAPI app with a generated OpenAPI document; `replica` is set while the app runs."""
 
     replica: Replica
     gate: LoadLimiter
@@ -106,11 +106,11 @@ class Api(FastAPI):
 
     @property
     def api_routes(self) -> list[APIRoute]:
-        """Every route that takes part in the document."""
+        """Return every route that is in the OpenAPI document."""
         return [r for r in self.routes if isinstance(r, APIRoute) and r.include_in_schema]
 
     def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document, built once."""
+        """Return the OpenAPI document, which is built once."""
         return self._document
 
     @cached_property
@@ -124,7 +124,7 @@ def create_app(
     options: IngressOptions | None = None,
     replica_name: str = "ingress",
 ) -> Api:
-    """Make the app. The client is opened when the app starts, in the loop that serves requests."""
+    """Make the app. Its client is opened when the app starts, in the loop that serves requests."""
     limits = options or IngressOptions()
     gate, counters = LoadLimiter(limits), Metrics(replica_name)
 
@@ -145,12 +145,12 @@ def create_app(
         lifespan=lifespan,
         openapi_url=None,
         redirect_slashes=False,
-        # Else FastAPI asks the environment for OpenTelemetry, several times a request.
+        # Otherwise FastAPI looks for OpenTelemetry several times a request.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.gate, app.counters, app.max_body = gate, counters, config.max_body
     for router in _ROUTERS:
-        # Not include_router: that nests the routers, and each request then pays for the search.
+        # include_router would nest the routers and make the search for a route slower.
         app.router.routes.extend(router.routes)
     problems.install_handlers(app)
     app.add_middleware(LimitsMiddleware, gate=gate, max_body=config.max_body, metrics=counters)
@@ -158,7 +158,7 @@ def create_app(
 
 
 def with_fast_path(app: Api) -> ASGIApp:
-    """The app as a replica serves it: events go the short way, within the same bounds."""
+    """Wrap the app so that events skip the framework's layers; the same limits apply to them."""
     busy = [*callbacks.router.routes, *events.raw_router.routes]
     routes = [route for route in busy if isinstance(route, RawRoute)]
     bound = partial(LimitsMiddleware, gate=app.gate, max_body=app.max_body, metrics=app.counters)

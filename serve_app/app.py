@@ -1,4 +1,4 @@
-"""Serve bindings: `serve deploy` builds from settings, `muster up` from what it has started."""
+"""Serve bindings: `serve deploy` builds the app from settings, `muster up` from a configuration."""
 
 import structlog
 from ray.serve import Application
@@ -15,7 +15,7 @@ SHUTDOWN_GRACE_SECONDS = 2.0
 
 
 def build(args: dict[str, str]) -> Application:
-    """For `serve deploy` with `import_path: serve_app.app:build`; `args` are settings."""
+    """Build the app for `serve deploy`; `args` are settings."""
     settings = Settings.load(args).on_cluster()
     if settings.database_url is None:
         raise InvalidError(
@@ -38,19 +38,19 @@ def build(args: dict[str, str]) -> Application:
 
 
 def make_app(settings: Settings, config: Config) -> Application:
-    """The application, bound to a configuration."""
+    """Bind the Serve application to a configuration."""
     application: Application = DEPLOYMENT.options(
         num_replicas=settings.ingress_replicas,
-        # A stream holds its slot for as long as it lives.
+        # An open stream occupies a request slot.
         max_ongoing_requests=settings.max_ongoing_requests,
         max_queued_requests=settings.max_queued_requests,
         backpressure_config=BackpressureConfig(status_code=429, retry_after_s=1),
-        # What a client was told is committed, so there is little to wait for.
+        # Every answered request is committed, so a shutdown has little to wait for.
         graceful_shutdown_timeout_s=SHUTDOWN_GRACE_SECONDS,
         graceful_shutdown_wait_loop_s=0.2,
         health_check_period_s=2.0,
         health_check_timeout_s=30.0,
-        # Replicas mostly wait; the shards do the work.
+        # Replicas mostly wait for the shards, so they reserve no CPU.
         ray_actor_options={"num_cpus": 0},
         logging_config={"enable_access_log": False, "log_level": "WARNING"},
     ).bind(config, settings.to_options())

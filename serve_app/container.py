@@ -1,4 +1,4 @@
-"""All that one ingress replica holds."""
+"""The container of one ingress replica: it builds the services that routes call."""
 
 import asyncio
 import random
@@ -69,7 +69,7 @@ DENIAL_LOG_INTERVAL = 5.0
 
 
 class Replica:
-    """The parts that routes call. Made in the event loop that serves the requests."""
+    """The services that routes call. Made in the event loop that serves the requests."""
 
     def __init__(
         self, client: ActorClient, options: IngressOptions, gate: LoadLimiter, metrics: Metrics
@@ -86,7 +86,7 @@ class Replica:
         )
         self.new_id = IdGenerator(IdLeases(client.pool, "ingress"), client.clock.now)
         bound = self.database.bind
-        # When a key was last used is not worth waiting for.
+        # Requests do not wait until the time of a key's last use is stored.
         touch = partial(access.touch_keys, client.pool)
         self.keys = ApiKeyVerifier(bound(access.find_key), bound(access.live_prefixes), touch)
         secrets = bound(access.signing_secrets)
@@ -106,7 +106,7 @@ class Replica:
             usage=self.usage,
         )
         named = WaitTopics(self._name_topics, client.clock.now)
-        # Tenants keep their names: asked for once.
+        # A tenant's slug does not change.
         slugs = Cache(bound(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
         told = CompletionTopics(client.config.kafka, slugs.get)
         self.registrar = WaitRegistrar(client, profiles, named, told, self.tokens[CALLBACK])
@@ -122,7 +122,7 @@ class Replica:
             allow_unknown=options.event_types is Admission.OPEN,
         )
         self.notices = ChangeListener()
-        # It may be another server, or one that was put back: nothing is known of it.
+        # The server may be another one or a restored backup: cached rows may be wrong.
         for forget in (named.forget, profiles.forget, slugs.clear, self.kafka.forget):
             self.notices.on_connect(forget)
         self.notices.on_connect(self.new_id.renew_soon)
@@ -190,13 +190,13 @@ class Replica:
         return Redrive(deps, self.database, self.listings, self.config.max_body, patience)
 
     async def start(self) -> None:
-        """What has to be asked of Postgres before the first request, if it is there."""
+        """Check the encryption key and prepare ids before the first request, if Postgres is up."""
         with suppress(*SERVER_ERRORS):
             await keys.check(self.client.pool)
         await self.new_id.start()
 
     async def close(self) -> None:
-        """Store what is still in memory, then let go."""
+        """Store what is still in memory, then close the services."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -226,7 +226,7 @@ class Replica:
             await asyncio.sleep(TELL_USAGE_EVERY)
 
     async def _tell_usage(self) -> None:
-        """Tell what was stored here, and read what tenants have stored anywhere."""
+        """Store what each tenant used here, and read what tenants use on all replicas."""
         try:
             async with asyncio.timeout(self.config.request_timeout):
                 await self._usage_writer.flush()
@@ -250,7 +250,7 @@ class Replica:
 
 
 def oversized_event_warning(missed: tuple[tuple[int, str], str]) -> NewWarning:
-    """What a subscription's owner is told of an event that its filter was not asked about."""
+    """Warn a subscription's owner that an event was too large for the filter."""
     (tenant, subscription_id), type_ = missed
     return NewWarning(
         tenant=tenant,

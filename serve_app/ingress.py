@@ -15,10 +15,10 @@ from telemetry.logging import configure_logging
 
 
 class Ingress:
-    """Serve calls `__serve_build_asgi_app__` in the replica's own loop, then starts the app."""
+    """Serve calls `__serve_build_asgi_app__` in the replica's event loop, then starts the app."""
 
     def __init__(self, config: Config, options: IngressOptions) -> None:
-        # Serve takes what is written to stderr for its own log at INFO, which it does not keep.
+        # Serve redirects stderr to its log at level INFO, which is not stored.
         sys.stderr = sys.__stderr__
         configure_logging(config.log_level, as_json=config.log_json)
         cipher.configure(config)
@@ -26,7 +26,7 @@ class Ingress:
         self._options = options
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:
-        # Half of all that is imported, and only a replica needs it: not who deploys one.
+        # Only a replica needs this import, which is half of all imported code.
         from serve_app.api import create_app, with_fast_path  # noqa: PLC0415
 
         name = serve.get_replica_context().replica_id.unique_id
@@ -36,7 +36,7 @@ class Ingress:
         return with_fast_path(app)
 
     async def check_health(self) -> None:
-        """Answering is enough. A replica is not better after a restart when Postgres is away."""
+        """Do nothing: a restart does not help a replica that answers while Postgres is down."""
 
 
 DEPLOYMENT: Any = serve.deployment(name="ingress")(serve.ingress()(Ingress))

@@ -1,4 +1,4 @@
-"""What callers of the audit log send and get."""
+"""Requests and responses of the audit log."""
 
 from pydantic import Field
 

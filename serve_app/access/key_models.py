@@ -1,4 +1,4 @@
-"""What callers of API keys send and get."""
+"""Requests and responses of API keys."""
 
 from typing import Annotated
 

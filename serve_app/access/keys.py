@@ -75,7 +75,7 @@ async def revoke_key(
 
 
 async def _check_lifetime(context: Context, wanted: float | None) -> None:
-    """Refuse a key that would outlive its maker, instead of quietly shortening its life."""
+    """Raise if a key would outlive the key that makes it."""
     if wanted is None:
         return
     maker = await context.replica.database.query(keys.find_key, context.caller.prefix)

@@ -1,4 +1,4 @@
-"""Quotas of the caller's tenant: what is used, and what it may use."""
+"""Quotas of the caller's tenant: what the tenant uses, and how much it may use."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""What senders of events send, and what they and others get.
+"""Requests and responses of /api/events; core/events/cloud_event.py parses events.
 
 Reading events is the task of core/events/cloud_event.py.
 """
@@ -34,7 +34,7 @@ from storage.events.events import EventFilter
 _LINE = r"^[^\x00-\x1f\x7f-\x9f]+$"
 _PAIR = r"^[^=\x00-\x1f\x7f-\x9f]+=[^\x00-\x1f\x7f-\x9f]+$"
 _MAX_PAIRS = 10
-# What is not known is kept, if it is named as CloudEvents names extensions.
+# Unknown attributes are stored if their names follow the rule for CloudEvents extensions.
 _EXTENSIONS: JsonDict = {
     "additionalProperties": False,
     "patternProperties": {
@@ -255,7 +255,7 @@ class EventListQuery(WireModel):
     )
 
     def to_filter(self) -> EventFilter:
-        """As the database is asked."""
+        """Return the filter for the database query."""
         return EventFilter(
             type=self.type,
             source=self.source,

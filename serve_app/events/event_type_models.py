@@ -1,4 +1,4 @@
-"""What callers of event types and schemas send and get."""
+"""Requests and responses of event types and schemas."""
 
 import json
 from typing import Annotated, Any, Self

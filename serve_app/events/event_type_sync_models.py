@@ -1,4 +1,4 @@
-"""What applications send that declare their event types, and what they get."""
+"""Requests and responses for applications that declare their event types."""
 
 from collections import Counter
 from typing import Annotated, Self

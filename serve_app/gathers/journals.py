@@ -180,7 +180,7 @@ def _asked(journals_request: JournalsRequest, replica: Replica, trace: str) -> G
         reply, path = (ReplyBy.DIRECT, "/direct") if is_direct else (ReplyBy.CALLBACK, "")
         inline = None
         if urls:
-            # The first serves for those that have none of their own.
+            # A resource without a URL is asked at the first URL.
             url = urls[index] if index < len(urls) else urls[0]
             inline = Resource(url=url)
         asks.append(

@@ -19,13 +19,13 @@ AGGREGATOR = "AGGREGATOR"
 
 
 def patient_of(asked: GatherSpec) -> Any:
-    """Whose journals were asked for."""
+    """Return the patient whose journals were asked for."""
     found = find(document_of(bytes(asked.context)), "patientId")
     return None if found is MISSING else found
 
 
 def journal_event(address: Address, patient: Any, entry: WaitLogEntry) -> Document:
-    """The callback object; what is unknown is null."""
+    """Render the answer of one resource; fields without a value are null."""
     outcome, said = Outcome(entry.kind), decoded(entry.payload)
     given = said if isinstance(said, dict) else {}
     document = _journal_object(address, patient) | {
@@ -38,7 +38,7 @@ def journal_event(address: Address, patient: Any, entry: WaitLogEntry) -> Docume
 
 
 def journal_summary(wait: Wait, patient: Any) -> Document:
-    """The last event, from the aggregator itself."""
+    """Render the last event of the stream, which sums up the answers."""
     tally = summarize(wait)
     return _journal_object(wait.address, patient) | {
         "source": AGGREGATOR,
@@ -64,7 +64,7 @@ def _journal_object(address: Address, patient: Any) -> Document:
 
 
 def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> Document:
-    """Everything at once: all notes, in the order their resources answered."""
+    """Render all notes in one document, in the order in which the resources answered."""
     tally = summarize(wait)
     notes: list[Any] = []
     resources: Document = {}

@@ -46,11 +46,11 @@ class JournalsRequest(WireModel):
 
     @property
     def mode(self) -> GatherMode:
-        """How the caller gets the answers."""
+        """Return how the caller gets the answers: as a stream or all at once."""
         return GatherMode.STREAM if self.strategy.upper() == "SSE" else GatherMode.WAIT
 
     def delay(self, index: int) -> int:
-        """What one resource is told; nothing was said about some."""
+        """Return the delay that the resource at `index` is asked for; 0 if none is given."""
         return int(self.delays[index]) if index < len(self.delays) else 0
 
 

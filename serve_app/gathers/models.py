@@ -1,4 +1,4 @@
-"""What callers of gathers send and get."""
+"""Requests and responses of gathers and resources."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -29,7 +29,7 @@ CALLBACK_PATH = "/api/internal/callbacks/{name}"
 RESOURCE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 _URL = r"^https?://[^\s/?#@]+(/[^\s#]*)?(\?[^\s#]*)?$"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# Set by Muster or by the connection; a resource does not choose them.
+# Muster or the connection sets these headers, so a resource cannot choose them.
 _OURS = frozenset(
     {
         "host",
@@ -87,7 +87,7 @@ class ResourceRequest(WireModel):
     )
 
     def to_resource(self) -> Resource:
-        """As the core keeps it."""
+        """Convert the request to the core's type."""
         return Resource(
             url=self.url,
             method=self.method,
@@ -112,7 +112,7 @@ class InlineResource(WireModel):
     reply: ReplyBy = ReplyBy.DIRECT
 
     def to_ask(self) -> Question:
-        """As the core keeps it."""
+        """Convert the resource to the core's type."""
         resource = Resource(
             url=self.url, method=self.method, headers=self.headers, reply=self.reply
         )
@@ -157,7 +157,7 @@ class GatherRequest(WireModel):
         return given
 
     def to_asked(self, trace: str) -> GatherSpec:
-        """As the core keeps it."""
+        """Convert the request to the core's type."""
         asks = [
             Question(name=one) if isinstance(one, str) else one.to_ask() for one in self.resources
         ]

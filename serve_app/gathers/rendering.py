@@ -33,7 +33,7 @@ def detail_of(document: Any) -> Document:
 
 
 def gather_document(wait: Wait, asked: GatherSpec, payloads: Mapping[str, bytes]) -> Document:
-    """A whole gather as it stands."""
+    """Render a gather with the state of each resource."""
     tally = summarize(wait)
     document: Document = {
         "id": wait.address.correlation_id,
@@ -61,7 +61,7 @@ def gather_document(wait: Wait, asked: GatherSpec, payloads: Mapping[str, bytes]
 
 
 def _resource_document(mark: EventState, payload: bytes) -> Document:
-    # What was received is passed on as it came; only of what went wrong something is told.
+    # An answer is passed on unchanged; only an error is decoded to describe it.
     said = None if mark.outcome is Outcome.RECEIVED else decoded(payload)
     document: Document = {"state": state_of(mark, said)}
     if mark.at:
@@ -74,7 +74,7 @@ def _resource_document(mark: EventState, payload: bytes) -> Document:
 
 
 def event_document(address: Address, entry: WaitLogEntry) -> Document:
-    """One answer, or what came instead of it."""
+    """Render the answer of one resource, or the error that took its place."""
     outcome = Outcome(entry.kind)
     said = None if outcome is Outcome.RECEIVED else decoded(entry.payload)
     document: Document = {
@@ -88,7 +88,7 @@ def event_document(address: Address, entry: WaitLogEntry) -> Document:
 
 
 def summary_document(wait: Wait, context: Any) -> Document:
-    """The last event of a gather."""
+    """Render the last event of a gather's stream."""
     tally = summarize(wait)
     return {
         "source": "MUSTER",
@@ -105,12 +105,12 @@ def summary_document(wait: Wait, context: Any) -> Document:
 
 
 def ending_status(wait: Wait) -> str:
-    """COMPLETE however many answered; anything else is somebody's wish."""
+    """Return COMPLETE however many resources answered, or the status of a cancelled gather."""
     return COMPLETE if wait.status is Status.COMPLETED else wait.status.upper()
 
 
 def resource_document(registered: RegisteredResource) -> Document:
-    """A resource without its secrets."""
+    """Render a resource with its secrets masked."""
     resource: Resource = registered.resource
     return {
         "name": registered.name,

@@ -1,4 +1,4 @@
-"""Resources: who can be asked by gathers."""
+"""Resources: the HTTP services that gathers ask."""
 
 from typing import Annotated
 
@@ -40,7 +40,7 @@ async def put_resource(request: Request, name: ResourceName) -> Response:
     log.info("resource.put", tenant=caller.tenant, resource=name, by=caller.prefix)
     registered = await replica.database.query(resources.read, caller.tenant, name)
     if registered is None:
-        raise NotFoundError(f"resource {name}")  # somebody was quick to remove it
+        raise NotFoundError(f"resource {name}")  # it was removed in between
     return json_response(resource_document(registered), 201 if created else 200)
 
 

@@ -36,18 +36,18 @@ STREAM_RESPONSES = describe_stream(
 
 @dataclass(frozen=True, slots=True)
 class EndedGather:
-    """A gather that has ended, and what came for each resource."""
+    """A gather that has ended, with the payload of each resource."""
 
     wait: Wait
     payloads: dict[str, bytes]
 
 
 async def stream_answers(request: Request, gather_id: str, cursor: int) -> Response:
-    """The stream of a gather, in the words it was asked in."""
+    """Stream a gather in the format in which it was started."""
     replica, address = replica_of(request), gather_address(request, gather_id)
     gathering = await replica.gather_service.find(address)
     if is_at_end(cursor, gathering.row.wait):
-        return Response(status_code=204)  # what makes a browser stop coming back
+        return Response(status_code=204)  # makes a browser stop reconnecting
     request_slot_of(request).count_as_stream()
     stream_format = gather_format(gathering.asked)
     policy = disconnect_policy_of_reader(gathering.asked, caller_of(request))
@@ -58,11 +58,11 @@ async def stream_answers(request: Request, gather_id: str, cursor: int) -> Respo
 async def gather_blocking(
     request: Request, tenant: int, asked: GatherSpec, timeout_ms: int
 ) -> EndedGather | None:
-    """Begin a gather and wait for its end; None if the caller went away.
+    """Begin a gather and wait for its end; return None if the caller disconnected.
 
     Raises:
-        NotFoundError: It was forgotten while it was waited for.
-        UnavailableError: Its end could not be read in time.
+        NotFoundError: The gather was deleted while the caller waited.
+        UnavailableError: The end of the gather could not be read in time.
     """
     request_slot_of(request).count_as_stream()
     replica = replica_of(request)
@@ -81,7 +81,7 @@ async def gather_blocking(
 
 
 def gather_address(request: Request, gather_id: str) -> Address:
-    """The gather that is meant, within the caller's tenant; a token allows its own only."""
+    """Return the gather's address in the caller's tenant; raise if a token is for another one."""
     caller = caller_of(request)
     address = Address(caller.tenant, gather_id, gather_id)
     if caller.address is not None and caller.address != address:
@@ -96,7 +96,7 @@ async def stream_frames(
     cursor: int,
     policy: DisconnectPolicy | None,
 ) -> AsyncGenerator[bytes]:
-    """The frames of a stream; its reader counts as one while it lasts."""
+    """Yield the frames of a gather; the caller counts as a reader until it stops reading."""
     async with (
         replica.hub.open(address, stream_format, policy) as channel,
         contextlib.aclosing(channel.frames(cursor)) as frames,
@@ -108,11 +108,11 @@ async def stream_frames(
 async def begin_blocking(
     replica: Replica, tenant: int, asked: GatherSpec, timeout_ms: int
 ) -> StartedGather:
-    """Begin a gather for a caller who waits; who does not even wait for that has left it."""
+    """Begin a gather for a caller who waits; abandon it if the caller disconnects meanwhile."""
     beginning = asyncio.create_task(replica.gather_service.begin(tenant, asked, timeout_ms))
     try:
         return await asyncio.shield(beginning)
-    except asyncio.CancelledError:  # how Serve tells that a client hung up
+    except asyncio.CancelledError:  # Serve cancels the task when a client disconnects
         replica.hub.follow_up(_apply_disconnect_policy(replica, beginning, asked))
         raise
 
@@ -128,7 +128,7 @@ async def _apply_disconnect_policy(
 
 
 async def run_unless_disconnected(request: Request, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work; False if the client went away before it was done, which stops it."""
+    """Run `work`; if the client disconnects first, stop the work and return False."""
     doing = asyncio.create_task(work)
     leaving = asyncio.create_task(_wait_for_disconnect(request))
     try:
@@ -143,6 +143,6 @@ async def run_unless_disconnected(request: Request, work: Coroutine[Any, Any, No
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the client has hung up. The body must have been read."""
+    """Return when the client has disconnected. The body must have been read."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

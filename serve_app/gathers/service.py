@@ -1,4 +1,4 @@
-"""Beginning a gather: its correlation first, committed, then the calls."""
+"""Starting gathers: the correlation is committed first, then the resources are called."""
 
 import re
 import secrets
@@ -47,7 +47,7 @@ from storage.gathers import resources
 from storage.waits import waits
 from storage.waits.waits import WaitRow
 
-# How long a first answer waits for the resources to agree.
+# Seconds that the first answer waits for the resources to accept their calls.
 ACCEPTANCE_TIMEOUT = 0.25
 CALLS_RETRY_SECONDS = 2
 
@@ -56,7 +56,7 @@ _TRACE = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}
 
 @dataclass(frozen=True, slots=True)
 class StartedGather:
-    """A gather that is committed and being asked for."""
+    """A gather that is committed and whose resources are being called."""
 
     address: Address
     opened: RegisterReply
@@ -66,14 +66,14 @@ class StartedGather:
 
 @dataclass(frozen=True, slots=True)
 class StoredGather:
-    """A gather as its rows have it."""
+    """A gather as it is stored in Postgres."""
 
     row: WaitRow
     asked: GatherSpec
 
 
 class GatherService:
-    """Begins gathers and finds them again."""
+    """Starts gathers and finds them again."""
 
     def __init__(
         self, client: ActorClient, database: Database, tokens: Mapping[str, TokenSigner]
@@ -83,7 +83,7 @@ class GatherService:
         self._tokens = tokens
 
     async def begin(self, tenant: int, asked: GatherSpec, timeout_ms: int) -> StartedGather:
-        """Register the correlation, then have everybody asked.
+        """Register the correlation, then have the resources called.
 
         Raises:
             InvalidError: A resource is not registered.
@@ -102,12 +102,12 @@ class GatherService:
         timeout_seconds = ACCEPTANCE_TIMEOUT if asked.mode is GatherMode.STREAM else 0.0
         agreed = await self._client.begin_calls(errand, timeout_seconds)
         if agreed is None:
-            # Else the pool would find it in Postgres, and make calls that nobody hears of.
+            # Otherwise a pool would find the gather in Postgres and call its resources.
             await self._client.send(Cancel(address=address, turn_id=new_turn_id()))
             raise OverloadedError(
                 "too many calls wait for their turn; slow down", CALLS_RETRY_SECONDS
             )
-        # What was gathered can be read for as long as it is kept.
+        # The token is valid for as long as the answers are stored.
         kept_until = opened.expires_at + config.retention
         stream_token = await self._tokens[STREAM].sign(address, kept_until)
         return StartedGather(address, opened, agreed, stream_token)
@@ -115,22 +115,22 @@ class GatherService:
     async def _callback_url(
         self, address: Address, name: str, asked: GatherSpec, until: float
     ) -> str:
-        """Where this resource answers; its token is good for no other."""
+        """Return the URL at which this resource answers; its token is valid for no other."""
         token = await self._tokens[CALLBACK].sign(address, until, name)
         return callback_url(self._client.config.public_url, asked, name, token)
 
     async def find(self, address: Address) -> StoredGather:
-        """One gather; raises NotFoundError."""
+        """Return a stored gather; raise NotFoundError if there is none."""
         wait_row = await self._database.query(waits.read, address)
         if wait_row is None or not wait_row.wait.spec.gather:
             raise NotFoundError(f"gather {address.correlation_id}")
         page = await self._database.query(waits.read_lines, address.key, [1])
         asked = next(entry.payload for entry in page if entry.kind == GATHER_ENTRY)
-        # As it is stored: no view shows what is secret of it.
+        # Secrets stay encrypted, since no view shows them.
         return StoredGather(wait_row, decode_gather_spec(asked))
 
     async def find_missing(self, tenant: int, names: list[str]) -> list[str]:
-        """Those of the names that are not registered."""
+        """Return those of the names that are not registered."""
         known = await self._database.query(resources.find, tenant, names)
         return [name for name in names if name not in known]
 
@@ -165,18 +165,18 @@ class GatherService:
 
 
 def disconnect_policy_of(asked: GatherSpec) -> DisconnectPolicy | None:
-    """What happens when a gather's last reader goes away."""
+    """Return what happens when a gather's last reader disconnects; None if the gather goes on."""
     return None if asked.on_disconnect is OnDisconnect.DETACH else DisconnectPolicy(asked.grace)
 
 
 def disconnect_policy_of_reader(asked: GatherSpec, caller: Caller) -> DisconnectPolicy | None:
-    """The same for a reader of its stream: whoever may only look does not end it by going."""
+    """Return the policy for one reader: a caller who may only read does not end the gather."""
     may_end = caller.address is not None or Permission.GATHERS_WRITE in caller.permissions
     return disconnect_policy_of(asked) if may_end else None
 
 
 def cap_timeout(timeout_ms: int) -> tuple[int, dict[str, str]]:
-    """The time a gather gets, and the header that tells if that is less than was asked for."""
+    """Limit the timeout, and return a Warning header if it is less than the caller asked for."""
     if timeout_ms <= MAX_TIMEOUT_MS:
         return timeout_ms, {}
     warning = f'299 muster "timeoutMs {timeout_ms} was capped at {MAX_TIMEOUT_MS}"'
@@ -184,7 +184,7 @@ def cap_timeout(timeout_ms: int) -> tuple[int, dict[str, str]]:
 
 
 def continue_trace(given: str | None) -> str:
-    """The caller's trace, continued; a new one if there is none."""
+    """Make a span of the caller's trace, or of a new trace if the caller sent none."""
     span = secrets.token_hex(8)
     if given is None or not _TRACE.fullmatch(given):
         return f"00-{secrets.token_hex(16)}-{span}-01"
@@ -193,5 +193,4 @@ def continue_trace(given: str | None) -> str:
 
 
 def encode_context(document: object) -> msgspec.Raw:
-    """A context as it is kept."""
     return msgspec.Raw(msgspec.json.encode(document))

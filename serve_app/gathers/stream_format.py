@@ -1,4 +1,4 @@
-"""The stream of a gather: how each resource answered, and at the end a summary."""
+"""The stream of a gather: the answer of each resource, and a summary at the end."""
 
 from collections.abc import Callable
 
@@ -52,8 +52,8 @@ def make_format(
 
 
 def _general_format(spec: GatherSpec) -> StreamFormat:
-    # Each reader keeps its format, which must not keep the whole request alive: a context does as
-    # long as it is a part of it.
+    # Each reader keeps its format for as long as it reads. A copy of the context does not keep the
+    # whole request in memory.
     context = spec.context.copy()
     return make_format(
         "gather",

@@ -1,4 +1,4 @@
-"""The same routes under another address, which the document does not repeat."""
+"""Routes under a second path, which the OpenAPI document does not repeat."""
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
@@ -7,7 +7,7 @@ from serve_app.http.router import HttpRouter
 
 
 def alias_routes(router: APIRouter | HttpRouter, address: str, other: str) -> APIRouter:
-    """Every route of a router, with one beginning of its path in place of another."""
+    """Copy every route of a router with another prefix of its path."""
     copies = APIRouter()
     for route in router.routes:
         if isinstance(route, APIRoute):

@@ -1,4 +1,4 @@
-"""Who is calling and what they may do: API keys, and signed tokens for one callback."""
+"""Authentication of callers: API keys, and signed tokens in callback URLs."""
 
 import asyncio
 import hmac
@@ -25,9 +25,9 @@ _SEE_EXPECTED = frozenset({Permission.WAITS_READ, Permission.INBOX_READ})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who proved who they are.
+    """An authenticated caller.
 
-    `address` is set where a token allows just one, `source` where it is one resource's.
+    A token sets `address`, the only one it allows, and `source` if it is one resource's.
     """
 
     tenant: int
@@ -38,11 +38,11 @@ class Caller:
 
     @property
     def sees_expected(self) -> bool:
-        """Whether this caller may learn what a wait expects: whom else, and which values."""
+        """Return whether this caller may see what a wait expects: other services, and values."""
         return not self.permissions.isdisjoint(_SEE_EXPECTED)
 
     def check_source(self, source: str) -> None:
-        """Pass if this caller may speak as `source`; raises ForbiddenError."""
+        """Raise ForbiddenError if this caller may not send events as `source`."""
         if self.source and self.source != source:
             detail = f"this token is for answers of {self.source}, not of {source}"
             raise ForbiddenError(detail, TOKEN_SCOPE)
@@ -50,7 +50,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Holder:
-    """Whom a key stands for, and what its secret must hash to."""
+    """The caller that a key belongs to, and the hash of the key's secret."""
 
     caller: Caller
     secret_hash: bytes
@@ -58,7 +58,7 @@ class _Holder:
 
 
 class ApiKeyVerifier:
-    """Verifies API keys. One that expires stops at that moment; a revoked one within KEY_TTL."""
+    """Verifies API keys. A key is refused once it expires, and within KEY_TTL of its revocation."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class ApiKeyVerifier:
         self._holders = Cache(holder, ttl=_ttl, monotonic=monotonic)
 
     async def caller(self, authorization: str | None) -> Caller:
-        """The caller behind an Authorization header.
+        """Return the caller whose key is in an Authorization header.
 
         Raises:
-            UnauthenticatedError: There is no key, or none that is live.
-            OverloadedError: Too many keys that nobody knows are being looked up.
+            UnauthenticatedError: There is no key, or it is unknown, expired or revoked.
+            OverloadedError: Too many unknown keys are being looked up.
         """
         if authorization is None:
             detail = "an API key is needed: Authorization: Bearer mk_…"
@@ -96,7 +96,7 @@ class ApiKeyVerifier:
             detail = "the Authorization header must be: Bearer mk_…"
             raise UnauthenticatedError(detail, Denial("malformed_key"))
         prefix, secret_hash = split
-        # Only a key that there is takes a place among those that are remembered.
+        # Unknown keys must not push existing ones out of the cache.
         is_live = self._holders.has(prefix) or await self._lookup.exists(prefix)
         holder = await self._holders.get(prefix) if is_live else None
         if holder is None:
@@ -108,12 +108,12 @@ class ApiKeyVerifier:
         return holder.caller
 
     def forget(self, prefix: str) -> None:
-        """The key changed: look again at its next use."""
+        """Read the key from the database again at its next use, because it changed."""
         self._holders.forget(prefix)
         self._lookup.forget(prefix)
 
     async def write_used(self) -> None:
-        """Store which keys were used since the last time, all at once."""
+        """Store in one statement which keys were used since the last call."""
         used, self._used = self._used, set()
         if not used:
             return
@@ -131,7 +131,7 @@ def _ttl(found: _Holder | None) -> float:
 
 
 class TokenSigner:
-    """Signs and verifies the tokens in URLs with the secrets that Postgres keeps."""
+    """Signs and verifies the tokens in URLs with the secrets that are stored in Postgres."""
 
     def __init__(
         self,
@@ -149,24 +149,24 @@ class TokenSigner:
         self._secrets = Cache(live, ttl=lambda _: SECRETS_TTL, monotonic=monotonic, limit=1)
 
     def forget(self) -> None:
-        """The secrets changed: read them again at the next use."""
+        """Read the secrets again at the next use, because they changed."""
         self._secrets.clear()
 
     async def sign(self, address: Address, expires_at: float, source: str = "") -> str:
-        """A token for this address, or for one source's answer to it."""
+        """Sign a token for an address; `source` limits it to the answer of one resource."""
         live = await self._secrets.get(self._purpose)
         return sign(address, expires_at, live[0], self._purpose, source)
 
     async def caller(self, token: str, now: float) -> Caller:
-        """The caller a token stands for.
+        """Return the caller that a token authenticates.
 
         Raises:
-            UnauthenticatedError: The token is not ours, or its time is over.
+            UnauthenticatedError: The token is forged or expired.
         """
         purpose = self._purpose
         holder = verify(token, now, await self._secrets.get(purpose), purpose)
         if holder is None and self._may_look_again():
-            # Another replica may have begun to sign with a secret that is new to us.
+            # Another replica may already sign with a secret that is new here.
             holder = verify(token, now, await self._secrets.refresh(purpose), purpose)
         if holder is None:
             detail = f"this {purpose} token is forged, broken or over"

@@ -1,4 +1,4 @@
-"""Where a listing goes on: opaque to callers, checked when it comes back."""
+"""Cursors of listings: opaque to callers, and validated when they come back."""
 
 import base64
 import math
@@ -15,7 +15,7 @@ _EXPECTED = "the nextCursor of an earlier page"
 
 
 def next_wait_cursor(found: ScanPage[Wait, tuple[float, bytes]], limit: int) -> str | None:
-    """Where a listing of waits goes on: after its last, or where its look ended; None: nowhere."""
+    """Return the cursor of the next page of waits; None if this page is the last."""
     if len(found.items) == limit:
         last = found.items[-1]
         return wait_cursor(last.opened_at, last.address.key)
@@ -23,18 +23,18 @@ def next_wait_cursor(found: ScanPage[Wait, tuple[float, bytes]], limit: int) -> 
 
 
 def next_id_cursor(ids: Sequence[int], looked_to: int | None, limit: int) -> str | None:
-    """Where a listing goes on: after its last, or where its look ended; None at its end."""
+    """Return the cursor of the next page of a listing by id; None if this page is the last."""
     place = ids[-1] if len(ids) == limit else looked_to
     return None if place is None else str(place)
 
 
 def wait_cursor(opened_at: float, key: bytes) -> str:
-    """The place after this wait."""
+    """Encode the position after a wait."""
     return base64.urlsafe_b64encode(_WAIT.pack(opened_at, key)).decode()
 
 
 def read_wait_cursor(text: str | None) -> tuple[float, bytes] | None:
-    """The place that a cursor names."""
+    """Decode the position after a wait; raise InvalidError if the cursor is malformed."""
     if text is None:
         return None
     try:
@@ -47,7 +47,7 @@ def read_wait_cursor(text: str | None) -> tuple[float, bytes] | None:
 
 
 def read_id_cursor(text: str | None) -> int | None:
-    """The id that a cursor names."""
+    """Decode the id in a cursor; raise InvalidError if the cursor is malformed."""
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
@@ -56,12 +56,12 @@ def read_id_cursor(text: str | None) -> int | None:
 
 
 def group_cursor(group: PoolGroupKey) -> str:
-    """The place after this group."""
+    """Encode the position after a message group."""
     return base64.urlsafe_b64encode(f"{group.pool_no}:{group.name}".encode()).decode()
 
 
 def read_group_cursor(text: str | None) -> PoolGroupKey:
-    """The group that a cursor names; before all of them without one."""
+    """Decode the position after a message group; without a cursor, return the start."""
     if text is None:
         return START
     try:
@@ -74,12 +74,12 @@ def read_group_cursor(text: str | None) -> PoolGroupKey:
 
 
 def group_job_cursor(place: GroupPosition) -> str:
-    """The place after a job of a group."""
+    """Encode the position after a job of a message group."""
     return f"{place.sequence}.{place.position}"
 
 
 def read_group_job_cursor(text: str | None) -> GroupPosition:
-    """The place that a cursor names; before all of them without one."""
+    """Decode the position after a job of a message group; without a cursor, return the start."""
     if text is None:
         return FRONT
     sequence, dot, position = text.partition(".")

@@ -1,4 +1,4 @@
-"""Describe what is wrong with a field to the person who wrote the request."""
+"""Field errors: sentences that tell the author of a request what is wrong with a field."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,16 +10,16 @@ from core.events import event_type
 from core.shared import tsid
 
 _PLACES = frozenset({"body", "query", "path", "header"})
-# The forms that a value may have, where there are two; see serve_app/gathers/models.py.
+# Steps of pydantic's path that name a variant of a union; see serve_app/gathers/models.py.
 _FORMS = frozenset({"(name)", "(resource)"})
-# Where a field of the value itself says its kind, that is no step on the way to another.
+# pydantic adds the tag of a tagged union to the path, where the caller wrote no field.
 _KINDS = frozenset({("auth", "bearer"), ("auth", "basic")})
-# Not even their author is shown these again: an answer may be kept where a request is not.
+# Errors never repeat these values, because a response may be logged where a request is not.
 _SECRETS = frozenset({"token", "password", "secret"})
 _SHOWN = 100
-# pydantic's sentences begin like this; the rest says what is expected.
+# Beginnings of pydantic's sentences; the rest says what is expected.
 _OPENINGS = ("Value error, ", "Assertion failed, ", "Input should be ", "Input should ")
-# What pydantic says less plainly.
+# Plainer sentences than pydantic's.
 _SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "there is no such field",
@@ -36,7 +36,7 @@ _SENTENCES = {
     "int_from_float": "a whole number",
 }
 _ONE = re.compile(r"\b1 (\w+)s\b")
-# What a pattern means, by the pattern or by how it begins.
+# What a pattern means, by the pattern or its prefix.
 _PATTERNS = {
     event_type.CODE: "four names joined by colons, such as shop:orders:order:created",
     subscription.CODE: "lower-case letters, digits and hyphens, beginning with a letter",

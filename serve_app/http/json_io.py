@@ -1,4 +1,4 @@
-"""JSON in and out. msgspec, because it keeps numbers exact whatever their length."""
+"""JSON bodies of requests and responses. msgspec keeps numbers exact, whatever their length."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -44,7 +44,7 @@ def headers_of_scope(scope: Scope) -> dict[str, str]:
 
 
 def _header_text(value: bytes) -> str:
-    """Decode a value. Ids may hold letters beyond ASCII, which senders write as UTF-8."""
+    """Decode the value of a header as UTF-8, which senders use for ids beyond ASCII."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -60,20 +60,20 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 async def read_body(request: Request, timeout_seconds: float) -> bytes:
-    """The body as it came.
+    """Return the bytes of a JSON body.
 
     Raises:
-        ProblemError: It is not declared as JSON, too large, or too slow to come.
+        ProblemError: The body is not declared as JSON, too large, or too slow.
     """
     check_content_type(headers_of(request).get("content-type"))
     return await read_any_body(request, timeout_seconds)
 
 
 async def read_any_body(request: Request, timeout_seconds: float) -> bytes:
-    """The body as it came, whatever it is declared as.
+    """Return the bytes of a body, whatever its content type.
 
     Raises:
-        ProblemError: It is too large, or too slow to come.
+        ProblemError: The body is too large or too slow.
     """
     try:
         raw = await with_timeout(timeout_seconds, _receive(request))
@@ -86,13 +86,13 @@ async def read_any_body(request: Request, timeout_seconds: float) -> bytes:
 
 
 def body_timed_out(detail: str) -> ProblemError:
-    """The body did not come; the connection ends, since the rest of it is not read."""
+    """Make the error of a body that is too slow; it closes the connection, as bytes may follow."""
     close = {"Connection": "close"}
     return ProblemError(Problem(status=408, code="request_timeout", detail=detail, headers=close))
 
 
 async def _receive(request: Request) -> bytes:
-    """As Starlette's `body`, without the generator round each chunk."""
+    """Read the whole body; Starlette's `body` is slower, because it wraps each chunk."""
     chunks: list[bytes] = []
     while True:
         message = await request.receive()
@@ -104,7 +104,7 @@ async def _receive(request: Request) -> bytes:
 
 
 def check_content_type(declared: str | None) -> None:
-    """Let JSON pass, and whatever is JSON by its suffix."""
+    """Raise if a content type is neither JSON nor has the suffix `+json`."""
     if declared is None or declared == JSON:
         return
     kind = media_type(declared)
@@ -114,7 +114,7 @@ def check_content_type(declared: str | None) -> None:
 
 
 def parse(raw: bytes) -> Any:
-    """What the bytes say."""
+    """Decode JSON of any form; raise ProblemError if it is malformed or too deeply nested."""
     try:
         document = msgspec.json.decode(raw)
     except msgspec.DecodeError as error:
@@ -123,14 +123,14 @@ def parse(raw: bytes) -> Any:
         raise _malformed("the body is not UTF-8") from None
     except RecursionError:
         raise _malformed(f"the body is nested deeper than {MAX_DEPTH} levels") from None
-    # Counting brackets is much cheaper than a walk, and settles all but odd documents.
+    # Counting brackets is much cheaper than a walk, and is enough for most documents.
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and is_deeper(document, MAX_DEPTH):
         raise _malformed(f"the body is nested deeper than {MAX_DEPTH} levels")
     return document
 
 
 def parse_as(model: type[Model], raw: bytes | msgspec.Raw) -> Model:
-    """The bytes as a request model. Strict: "true" is not true, and hides no mistake."""
+    """Decode a request model in pydantic's strict mode, in which the text "true" is no boolean."""
     content = bytes(raw)
     try:
         read = model.model_validate_json(content, strict=True)
@@ -144,11 +144,11 @@ def parse_as(model: type[Model], raw: bytes | msgspec.Raw) -> Model:
 
 
 def parse_items(raw: bytes, max_items: int) -> list[msgspec.Raw]:
-    """The items of a batch, unread: each of them is to be refused on its own."""
+    """Split a batch into undecoded items, so that a faulty item does not affect the others."""
     try:
         items = _BATCH.decode(raw).items
     except msgspec.ValidationError as error:
-        parse(raw)  # what is not JSON at all is told so, wherever the reader gave up
+        parse(raw)  # raises a clearer error if the body is not JSON at all
         raise ProblemError(
             invalid_request([FieldError("body", f'{{"items": […]}}: {error}')])
         ) from None
@@ -162,7 +162,7 @@ def parse_items(raw: bytes, max_items: int) -> list[msgspec.Raw]:
 
 
 class RawEventItem(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """An item of a batch of events, as nearly all of them are."""
+    """An item of a batch of events in its usual form."""
 
     execution_id: str | None = None
     correlation_id: str | None = None
@@ -174,7 +174,7 @@ _ITEM = msgspec.json.Decoder(RawEventItem)
 
 
 def decode_event_item(raw: msgspec.Raw) -> RawEventItem | None:
-    """The item, or None if it takes a closer look to say what is wrong with it."""
+    """Decode an item of the usual form; return None for others, which the slow path validates."""
     try:
         return _ITEM.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -182,7 +182,7 @@ def decode_event_item(raw: msgspec.Raw) -> RawEventItem | None:
 
 
 def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
-    """An item of a batch as two: its `body`, to the byte as it came, and all the rest."""
+    """Split an item of a batch into the unchanged bytes of `body` and its other fields."""
     try:
         fields = _OBJECT.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -192,7 +192,7 @@ def split_body(raw: msgspec.Raw) -> tuple[bytes, msgspec.Raw]:
 
 
 class JsonResponse(Response):
-    """A JSON answer. Starlette's own way to the same two headers costs as much as the JSON."""
+    """A JSON response. Starlette would spend as much time on its two headers as on the JSON."""
 
     def __init__(self, raw: bytes, status: int) -> None:
         self.body = raw
@@ -207,7 +207,6 @@ class JsonResponse(Response):
 def json_response(
     document: Any, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A JSON answer."""
     response = JsonResponse(msgspec.json.encode(document), status)
     if headers:
         response.headers.update(headers)

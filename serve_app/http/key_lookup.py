@@ -1,7 +1,7 @@
-"""Keys that a replica does not know, looked up many at a time and one query at a time.
+"""Lookup of API keys that a replica has not cached: many keys share one query.
 
-Anybody can name keys that there are not, as many as a connection carries. They share one query,
-are remembered apart from the keys that there are, and cannot push those out.
+A caller can send any number of invalid keys. They are cached apart from valid keys, so that they
+cannot push valid keys out of the cache.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ FindLive = Callable[[list[str]], Awaitable[set[str]]]
 
 
 class KeyLookup:
-    """Says whether there is a live key behind a prefix."""
+    """Finds out whether a prefix belongs to a live key."""
 
     def __init__(
         self, find_live: FindLive, monotonic: Callable[[], float] = time.monotonic
@@ -32,10 +32,10 @@ class KeyLookup:
         self._asking: asyncio.Task[None] | None = None
 
     async def exists(self, prefix: str) -> bool:
-        """Whether there is such a key.
+        """Return whether there is a live key with this prefix.
 
         Raises:
-            OverloadedError: Too many that nobody knows are being asked for.
+            OverloadedError: Too many unknown keys are being looked up.
         """
         if self._unknown.get(prefix, 0.0) > self._monotonic():
             return False
@@ -46,11 +46,11 @@ class KeyLookup:
             waiting = self._waiting[prefix] = asyncio.get_running_loop().create_future()
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
-        # One asker who gives up must not take the answer away from the others.
+        # One caller's cancellation must not cancel the lookup of the others.
         return await asyncio.shield(waiting)
 
     def forget(self, prefix: str) -> None:
-        """There may be such a key now."""
+        """Drop what is cached about a prefix, because its key may exist now."""
         self._unknown.pop(prefix, None)
 
     async def _ask(self) -> None:
@@ -80,4 +80,4 @@ class KeyLookup:
         for prefix in prefixes:
             waiting = self._waiting.pop(prefix)
             waiting.set_exception(error)
-            waiting.exception()  # if all who asked have left, it needs no further notice
+            waiting.exception()  # marks it as retrieved: all callers may have left

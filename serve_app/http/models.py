@@ -1,4 +1,4 @@
-"""What all wire models share: camelCase outside, snake_case inside."""
+"""Base classes of wire models: camelCase outside, snake_case inside."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
 
 def _is_written_out(value: Any) -> Any:
-    """Let pass what is no number: pydantic would take it for seconds or for milliseconds."""
+    """Raise for a number, which pydantic would read as seconds or as milliseconds."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         raise ValueError("a time with its zone, such as 2026-01-31T12:00:00Z")
     return value
@@ -46,7 +46,7 @@ class WireModel(BaseModel):
     )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Print nothing that is secret, whatever model it is in."""
+        """Leave secret fields out of the text form."""
         for name, value in super().__repr_args__():
             if name not in SECRET_FIELDS:
                 yield name, value

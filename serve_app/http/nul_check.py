@@ -1,7 +1,7 @@
-"""NUL characters: JSON and URLs can carry them, and no text in Postgres can.
+"""Refusal of NUL characters, which JSON and URLs can carry and texts in Postgres cannot.
 
-Checked once for all requests, so that no field has to think of it. Free JSON (an event's data, a
-filter's values) is kept as bytes or as JSON, and may have them.
+All requests are checked here, so that no field has to. Free JSON (an event's data, a filter's
+values) is stored as bytes or as JSON and may contain NUL characters.
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def check_texts(model: BaseModel, raw: bytes) -> None:
 
 
 def _places(value: Any, place: str) -> Iterator[str]:
-    """Where NULs stand, as the caller would write it."""
+    """Return the fields that contain a NUL character, as the caller would write them."""
     if isinstance(value, str):
         if NUL in value:
             yield place or "body"
@@ -60,7 +60,7 @@ def _places(value: Any, place: str) -> Iterator[str]:
 
 
 def _parts(value: Any) -> Iterator[tuple[Any, str]]:
-    """What a value is made of, with the way to each part."""
+    """Yield the parts of a value, each with its path within the value."""
     if isinstance(value, RootModel):
         yield value.root, ""
     elif isinstance(value, BaseModel):
@@ -76,5 +76,5 @@ def _parts(value: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _is_free(annotation: Any) -> bool:
-    """Whether a field takes any JSON."""
+    """Return whether a field takes any JSON."""
     return annotation is Any or any(map(_is_free, get_args(annotation)))

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what routes declare, completed by what is true of all of them."""
+"""The OpenAPI document: what routes declare, and what holds for all routes."""
 
 import inspect
 import json
@@ -20,13 +20,13 @@ from serve_app.streams.sse import MEDIA_TYPE as EVENTS
 
 _PAGE = re.compile(r"\b(?:Counted)?Page_(\w+?)(?:View)?_(?=\W)")
 _REF = "#/components/schemas/{model}"
-# Models that are referred to by hand; FastAPI knows those of answers itself.
+# Models that `ref` was called with; FastAPI does not know them.
 _referred: set[type[BaseModel]] = set()
-# What any route may answer, and what any route with a permission may.
+# Statuses of every route, and those of every route with a permission.
 _ALWAYS = (429, 500, 503)
 _WITH_KEY = (401, 403)
 _WITH_BODY = (400, 408, 413, 415, 422)
-# What stores may be refused because too much is kept.
+# Statuses of routes that store something: a quota may be used up.
 _STORING = (507,)
 _SCHEMES = {
     "apiKey": {
@@ -50,7 +50,7 @@ _SCHEMES = {
 
 
 def describe_responses(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int | str, Any]:
-    """A route's answers: documents by status, and the problems that are its own."""
+    """Describe a route's responses: models by status, and the problems specific to the route."""
     success: dict[int | str, Any] = {
         status: {"model": model, "description": inspect.getdoc(model) or ""}
         for status, model in answers.items()
@@ -59,7 +59,7 @@ def describe_responses(answers: dict[int, type[BaseModel]], *problems: int) -> d
 
 
 def describe_stream(description: str, data: dict[str, Any]) -> dict[int | str, Any]:
-    """The answers of a route that streams events; `data` is the schema of the JSON in each."""
+    """Describe the responses of an event stream; `data` is the schema of the JSON in each event."""
     event = {
         "type": "object",
         "required": ["id", "event", "data"],
@@ -81,18 +81,18 @@ def describe_stream(description: str, data: dict[str, Any]) -> dict[int | str, A
 
 
 def json_body(model: type[BaseModel]) -> dict[str, Any]:
-    """The request body of a lean route."""
+    """Describe the request body of a raw route."""
     return {"requestBody": {"required": True, "content": _json({"$ref": ref(model)})}}
 
 
 def any_json_body(description: str) -> dict[str, Any]:
-    """A request body of any JSON."""
+    """Describe a request body that may be any JSON."""
     content = _json({"description": description})
     return {"requestBody": {"required": False, "content": content}}
 
 
 def parameter(place: str, name: str, description: str, **schema: Any) -> dict[str, Any]:
-    """One parameter of a lean route."""
+    """Describe one parameter of a raw route."""
     return {
         "name": name,
         "in": place,
@@ -103,7 +103,7 @@ def parameter(place: str, name: str, description: str, **schema: Any) -> dict[st
 
 
 def build(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
-    """The whole document."""
+    """Build the OpenAPI document of an app."""
     document: dict[str, Any] = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
@@ -130,14 +130,14 @@ def _name_pages(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def requirement_of(route: APIRoute) -> Requires | None:
-    """What a route asks of its caller; None if it is public."""
+    """Return the permission that a route requires; None if the route is public."""
     permits = [d.dependency for d in route.dependencies if isinstance(d.dependency, Requires)]
     return permits[0] if permits else None
 
 
 def _complete(operation: dict[str, Any], route: APIRoute) -> None:
     permit = requirement_of(route)
-    # FastAPI's own idea of a 422.
+    # FastAPI describes a 422 that has another form than the problems here.
     operation["responses"].pop("422", None)
     statuses = [*_ALWAYS]
     if permit is not None:
@@ -164,7 +164,7 @@ def _problem(status: int) -> dict[str, Any]:
 
 
 def ref(model: type[BaseModel]) -> str:
-    """Return where a model stands in the document, and let it stand there."""
+    """Return the reference to a model, and add the model to the document's schemas."""
     _referred.add(model)
     return _REF.format(model=model.__name__)
 

@@ -1,4 +1,4 @@
-"""Parts of paths that look like nothing else: words beside them are other routes."""
+"""Path convertors for ids, which keep words at the same place free for other routes."""
 
 from starlette.convertors import Convertor, register_url_convertor
 
@@ -6,7 +6,7 @@ from core.shared.tsid import ALPHABET, LENGTH
 
 
 class _Tsid(Convertor[str]):
-    """An id; whether it can be one is checked later."""
+    """An id of Muster; endpoints check whether it is valid."""
 
     regex = f"[{ALPHABET}]{{{LENGTH}}}"
 

@@ -1,4 +1,4 @@
-"""Permissions on routes: each names one, or stands on a short public list."""
+"""Permissions of routes: a route names one, or is on a short public list."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from serve_app.limits.load_limiter import REQUEST_SLOT, RequestSlot
 from serve_app.limits.middleware import SLASH
 
 CALLER = "muster.caller"
-# What a POST with one of these stores counts against the tenant's quotas.
+# A POST with one of these permissions counts against the tenant's quotas.
 _STORING = frozenset(
     {
         Permission.CALLBACKS_WRITE,
@@ -31,7 +31,7 @@ TOKEN_PARAMETER = "token"  # noqa: S105  a parameter's name
 
 
 class Requires:
-    """Lets a request pass whose key has the permission."""
+    """Lets a request pass if its key has the permission."""
 
     def __init__(self, permission: Permission) -> None:
         self.permission = permission
@@ -50,19 +50,19 @@ class Requires:
         if self.stores and request.scope["method"] == "POST":
             replica.quotas.check(caller.tenant)
         request.scope[CALLER] = caller
-        # What it holds counts among its tenant's from now on.
+        # From now on the request counts among those of its tenant.
         request.scope[REQUEST_SLOT].assign_tenant(caller.tenant)
 
 
 class RequiresOrToken(Requires):
-    """The same, or the signed token of one URL."""
+    """Lets a request pass if its key has the permission or its URL has a signed token."""
 
     def __init__(self, permission: Permission, purpose: str) -> None:
         super().__init__(permission)
         self.purpose = purpose
 
     async def __call__(self, request: Request) -> None:
-        """A token goes before a key: it allows less."""
+        """Identify the caller by the token; by the key only if there is no token."""
         token = _token_in(request)
         if token is None:
             await super().__call__(request)
@@ -74,29 +74,29 @@ class RequiresOrToken(Requires):
 
 
 def requires(permission: Permission) -> Depends:
-    """For a route's `dependencies`."""
+    """Make a dependency of a route that requires a permission."""
     return Depends(Requires(permission))
 
 
 def requires_or_token(permission: Permission, purpose: str = CALLBACK) -> Depends:
-    """For a route that a signed URL leads to."""
+    """Make a dependency of a route that is also called through signed URLs."""
     return Depends(RequiresOrToken(permission, purpose))
 
 
 def replica_of(request: Request) -> Replica:
-    """The replica that serves this request."""
+    """Return the replica that serves this request."""
     replica: Replica = request.scope["app"].replica
     return replica
 
 
 def caller_of(request: Request) -> Caller:
-    """Whom `requires` let pass."""
+    """Return the caller that `requires` has identified."""
     caller: Caller = request.scope[CALLER]
     return caller
 
 
 def request_slot_of(request: Request) -> RequestSlot:
-    """This request's share of the gate."""
+    """Return the slot in which the load limiter accounts for this request."""
     request_slot: RequestSlot = request.scope[REQUEST_SLOT]
     return request_slot
 
@@ -106,7 +106,7 @@ def address_from_path(
     execution_id: Annotated[str, Path(alias="executionId")],
     correlation_id: Annotated[str, Path(alias="correlationId")],
 ) -> Address:
-    """The correlation that the path names, within the caller's tenant."""
+    """Return the address of the correlation in the path, within the caller's tenant."""
     execution, correlation = (
         check_id(part.replace(SLASH, "/")) for part in (execution_id, correlation_id)
     )

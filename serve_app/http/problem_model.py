@@ -1,4 +1,4 @@
-"""A refusal on the wire."""
+"""The model of problem documents (RFC 9457)."""
 
 from typing import Any
 

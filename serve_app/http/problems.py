@@ -1,4 +1,4 @@
-"""Every refusal as application/problem+json (RFC 9457); the core knows no status codes."""
+"""Errors as application/problem+json (RFC 9457); the core knows no status codes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -46,7 +46,7 @@ log = structlog.get_logger("problems")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One refusal. `code` is for programs and stays the same; `detail` is for people."""
+    """A problem to answer with. `code` is for programs and stable; `detail` is for people."""
 
     status: int
     code: str
@@ -56,7 +56,7 @@ class Problem:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self, request_id: str | None = None) -> dict[str, Any]:
-        """The body of the answer."""
+        """Return the body of the response."""
         body: dict[str, Any] = {
             "type": f"urn:muster:problem:{self.code}",
             "title": HTTPStatus(self.status).phrase,
@@ -73,14 +73,14 @@ class Problem:
 
 
 class ProblemError(Exception):
-    """A refusal that only the HTTP edge knows; never leaves this process."""
+    """An error of the HTTP layer that carries its problem."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.problem = problem
 
 
-# First match wins, so narrow kinds stand above wide ones.
+# The first match wins, so subclasses come before their base classes.
 _KINDS: tuple[tuple[type[MusterError], int, str], ...] = (
     (NotFoundError, 404, "not_found"),
     (ConflictError, 409, "conflict"),
@@ -92,7 +92,7 @@ _KINDS: tuple[tuple[type[MusterError], int, str], ...] = (
     (TransientError, 503, "unavailable"),
     (MusterError, 500, "internal"),
 )
-# The framework's own refusals, in our words.
+# Codes and sentences for the framework's errors.
 _HTTP: dict[int, tuple[str, str]] = {
     404: ("not_found", "there is nothing at this path"),
     405: ("method_not_allowed", "this path does not take that method"),
@@ -103,7 +103,7 @@ INTERNAL = Problem(
     code="internal",
     detail="something went wrong on this side; the log has more under the request id",
 )
-# A net below the checks of each field: what Postgres has no form for, a NUL in a text above all.
+# For values that passed the checks of fields and that Postgres cannot store.
 UNSTORABLE = Problem(
     status=422,
     code="invalid",
@@ -112,7 +112,7 @@ UNSTORABLE = Problem(
 
 
 def problem_of(error: Exception) -> Problem:
-    """What to answer for an error."""
+    """Return the problem to answer with after an error."""
     match error:
         case ProblemError():
             return error.problem
@@ -132,7 +132,7 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _of_database(error: Exception) -> Problem | None:
-    """What to answer for an error of Postgres or of its driver; None if it is neither's."""
+    """Return the problem for an error of Postgres or its driver; None for other errors."""
     if isinstance(error, DataError):
         return UNSTORABLE
     if not (isinstance(error, SERVER_ERRORS) and is_server_error(error)):
@@ -147,7 +147,7 @@ def _of_database(error: Exception) -> Problem | None:
 
 
 def invalid_request(faults: Iterable[FieldError]) -> Problem:
-    """A request whose fields break rules."""
+    """Make the problem of a request with invalid fields."""
     listed = tuple(faults)
     more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
     detail = f"{listed[0]}{more}" if listed else "the request is not valid"
@@ -181,12 +181,12 @@ _REFUSALS = {
 
 
 def refusal_code_of(reply: RefusedReply) -> str:
-    """The word for programs that says why a message was not taken."""
+    """Return the machine-readable code of a refused message."""
     return _REFUSALS[reply.kind][1]
 
 
 def refusal_error(reply: RefusedReply) -> ProblemError:
-    """What to answer when a correlation did not take a message."""
+    """Make the error for a message that a correlation refused."""
     status, code = _REFUSALS[reply.kind]
     headers = _CHALLENGE if status == 401 else {}
     if reply.is_transient:
@@ -206,7 +206,7 @@ def refusal_error(reply: RefusedReply) -> ProblemError:
 
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
-    """The answer on the wire."""
+    """Make the HTTP response of a problem."""
     return Response(
         msgspec.json.encode(problem.document(scope.get(REQUEST_ID))),
         status_code=problem.status,
@@ -225,7 +225,7 @@ def install_handlers(app: FastAPI) -> None:
 def note_denial(
     error: Exception, problem: Problem, scope: Scope, note: Callable[[Denial, str], None]
 ) -> None:
-    """Have it noted if somebody was not let in."""
+    """Pass a denied request to `note`; do nothing about other problems."""
     if problem.status in _DENIED:
         denial = error.denial if isinstance(error, DeniedError) else Denial("token_over")
         client = scope.get("client")
@@ -249,9 +249,9 @@ async def _answer(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Every method of the path: each has a route of its own, and the router knows one only.
+    """Return every method of a path; the router stops at the first route, which has one method.
 
-    Routes that name the path as it is go before those that take a part of it for a parameter.
+    Routes with exactly this path take precedence over those with a parameter in it.
     """
     path = request.scope["path"]
     routes = [route for route in request.app.routes if isinstance(route, Route)]
@@ -261,7 +261,7 @@ def _methods_at(request: Request) -> list[str]:
 
 
 def _of_quota(error: QuotaExceededError) -> Problem:
-    """Name the quota, the limit, when there is room again and how to get more."""
+    """Describe the exceeded quota: its limit, when there is room again and how to get more."""
     quota = Quota(error.quota)
     if quota in PER_DAY:
         status, frees = 429, "begins anew at midnight UTC"

@@ -39,7 +39,7 @@ log = structlog.get_logger("http")
 
 
 class Context:
-    """What an endpoint works with: its replica, and whom it works for."""
+    """What an endpoint works with: the replica, the request and its caller."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -96,7 +96,7 @@ def unless_refused(result: T | Refusal) -> T:
 
 
 class HttpRouter:
-    """The routes of one noun."""
+    """The routes of one kind of resource."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class HttpRouter:
         writes: Permission | None = None,
         refuses: type[Refusal] | tuple[int, ...] = (),
     ) -> None:
-        """Take what holds for routes that name no permission and no refusals of their own."""
+        """Set the defaults for routes that name no permission and no refusals."""
         self._routes = APIRouter(prefix=prefix, tags=[] if tag is None else [tag])
         self._reads, self._writes, self._refuses = reads, writes, refuses
 

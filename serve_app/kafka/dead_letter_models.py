@@ -1,4 +1,4 @@
-"""Dead letters as callers see them, and how they are to be tried again."""
+"""Requests and responses of dead letters."""
 
 from datetime import datetime
 from enum import StrEnum

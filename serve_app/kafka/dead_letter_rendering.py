@@ -1,4 +1,4 @@
-"""Dead letters to the documents callers get: any bytes have to fit into JSON."""
+"""Dead letters as JSON documents."""
 
 from core.kafka.message import KafkaMessage
 from core.shared.timestamps import to_iso
@@ -11,7 +11,7 @@ from storage.kafka.dead_letters import DeadLetter
 
 
 def dead_letter_item(letter: DeadLetter) -> Document:
-    """A dead letter in a listing."""
+    """Render a dead letter for a listing, without its data."""
     return drop_none(
         {
             **_place(letter),
@@ -25,7 +25,7 @@ def dead_letter_item(letter: DeadLetter) -> Document:
 
 
 def dead_letter_document(letter: DeadLetter, record: KafkaMessage) -> Document:
-    """A dead letter whole."""
+    """Render a dead letter with its key, headers and data."""
     key, key_encoding = text_or_base64(record.key)
     data, data_encoding = json_or_base64(record.value)
     headers = []
@@ -43,7 +43,7 @@ def dead_letter_document(letter: DeadLetter, record: KafkaMessage) -> Document:
 
 
 def verdicts_of(done: RedriveRound) -> dict[str, int]:
-    """Verdicts with those in it that had no ids: they are in the inbox as rejected."""
+    """Count the verdicts; messages without ids count as rejected, as in the inbox."""
     verdicts = {str(verdict): count for verdict, count in done.done.verdicts.items()}
     if done.done.unplaced:
         verdicts[Verdict.REJECTED] = verdicts.get(Verdict.REJECTED, 0) + done.done.unplaced
@@ -51,7 +51,7 @@ def verdicts_of(done: RedriveRound) -> dict[str, int]:
 
 
 def redrive_document(done: RedriveRound) -> Document:
-    """What one round of a redrive came to."""
+    """Render the result of one call that redrives several dead letters."""
     selected = done.selected
     return {
         "handled": len(done.settled),
@@ -66,7 +66,7 @@ def redrive_document(done: RedriveRound) -> Document:
 
 
 def redriven_document(letter_id: int, done: RedriveRound) -> Document:
-    """What became of one letter."""
+    """Render the result of redriving one dead letter."""
     if done.failures:
         result, error = RedriveResult.FAILED, done.failures[0][1]
     else:

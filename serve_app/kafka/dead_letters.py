@@ -1,4 +1,4 @@
-"""Dead letters: look at what could not be handled, try it again, forget it."""
+"""Dead letters: list, redrive and delete Kafka messages that could not be handled."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ DeadLetterId = Annotated[int, Path(alias="letterId", ge=1, lt=2**63)]
 
 
 class _Digits(Convertor[str]):
-    """Keeps `redrive` from being taken for an id; what the digits are worth is checked later."""
+    """Matches digits only, so that `redrive` is no id; endpoints check the number."""
 
     regex = "[0-9]{1,19}"
 

@@ -1,4 +1,4 @@
-"""Kafka: what is read from where, how far, and what is left to publish."""
+"""The state of Kafka: topics, partitions, consumers and the relay."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response

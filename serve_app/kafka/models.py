@@ -1,4 +1,4 @@
-"""Kafka as a tenant sees it."""
+"""The responses of /api/kafka."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Kafka as one tenant may see it: its own topics and partitions, and how the actors are."""
+"""The state of Kafka for one tenant: its topics and partitions, and the actors' state."""
 
 import asyncio
 import time
@@ -45,7 +45,7 @@ _COUNTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSnapshot:
-    """What is known at one moment."""
+    """What the document for one tenant is made of."""
 
     config: KafkaConfig
     slug: str
@@ -57,7 +57,7 @@ class KafkaSnapshot:
 
 
 class KafkaStatusReader:
-    """Looks at Kafka for one tenant at a time."""
+    """Reads the state of Kafka for one tenant at a time."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class KafkaStatusReader:
         )
 
     def forget(self) -> None:
-        """Ask again who is who: the database may have been put back."""
+        """Drop cached names, because the database may have been restored from a backup."""
         self._slugs.clear()
         self._letters.clear()
 
     async def read(self, tenant: int) -> Document:
-        """The document for one tenant."""
+        """Return the document for one tenant."""
         letters = await self._letters.refresh(tenant)
         if self._config is None:
             return {"configured": False, "deadLetters": sum(letters.values())}
@@ -103,7 +103,7 @@ class KafkaStatusReader:
         )
 
     async def extend_snapshot(self, snapshot: MetricsSnapshot, tenant: int) -> MetricsSnapshot:
-        """The same with what names this tenant's topics; without it if Postgres is away."""
+        """Add a tenant's dead letters and lags to a snapshot, unless Postgres is down."""
         try:
             letters = await self._letters.get(tenant)
             slug = await self._slug(tenant)
@@ -122,7 +122,7 @@ class KafkaStatusReader:
 
 
 def kafka_document(observed: KafkaSnapshot) -> Document:
-    """Everything in one document."""
+    """Render the state of Kafka."""
     config, book = observed.config, TopicRouting.of(observed.config)
     readers = [actor for actor in observed.actors if actor["kind"] == INGEST]
     relays = [actor for actor in observed.actors if actor["kind"] == RELAY]
@@ -145,7 +145,7 @@ def kafka_document(observed: KafkaSnapshot) -> Document:
 
 
 def partitions_of(book: TopicRouting, slug: str, readers: Iterable[Report]) -> list[Document]:
-    """This tenant's partitions that are being read; the actor that answers knows best."""
+    """Render the tenant's partitions; a live actor's report replaces that of a dead one."""
     rows: dict[tuple[str, int], Document] = {}
     for actor in sorted(readers, key=lambda one: bool(one.get("alive"))):
         for row in stats_of(actor).get("partitions") or ():
@@ -155,7 +155,7 @@ def partitions_of(book: TopicRouting, slug: str, readers: Iterable[Report]) -> l
 
 
 def error_of(actor: Report) -> str | None:
-    """Why an actor does not read or publish; None if it does."""
+    """Return why an actor does not read or publish; None if it does."""
     if not actor.get("alive"):
         return "does not answer"
     stats = stats_of(actor)
@@ -165,12 +165,11 @@ def error_of(actor: Report) -> str | None:
 
 
 def is_connected(actor: Report) -> bool:
-    """Whether an actor reads or publishes."""
+    """Return whether an actor reads or publishes."""
     return error_of(actor) is None
 
 
 def stats_of(actor: Report) -> Mapping[str, Any]:
-    """What an actor counted."""
     return actor.get("stats") or {}
 
 

@@ -1,7 +1,7 @@
-"""Turns for large bodies, where several tenants share a replica: its event loop is one for all.
+"""Turns for large bodies, because the tenants of a replica share its event loop.
 
-A body takes turns only once it is there as a whole, so that a slow sender holds none. Until its
-turn comes it counts as memory of its tenant, which bounds how many can wait.
+A body waits for its turn only once all of it has arrived, so that a slow sender occupies no turn.
+Until then it counts as memory of its tenant, which limits how many can wait.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _TOO_LATE = (
 
 
 class LargeBodyTurn:
-    """The turn of one body, until it ends or has taken too long."""
+    """The turn of one body, which ends by a call or after a timeout."""
 
     __slots__ = ("_bodies", "_tenant", "_timer")
 
@@ -34,7 +34,7 @@ class LargeBodyTurn:
         self._timer: asyncio.TimerHandle | None = loop.call_later(MAX_TURN_SECONDS, self.end)
 
     def end(self) -> None:
-        """It is the next one's turn; a second time, this does nothing."""
+        """Pass the turn on to the next body; a second call does nothing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -42,7 +42,7 @@ class LargeBodyTurn:
 
 
 class LargeBodies:
-    """Lets each tenant work on so many large bodies at once; the others wait in their order."""
+    """Limits how many large bodies each tenant processes at once; others wait in order."""
 
     def __init__(self) -> None:
         self._begun: dict[int, int] = {}
@@ -52,7 +52,7 @@ class LargeBodies:
         """Wait for a turn.
 
         Raises:
-            OverloadedError: It did not come within `timeout_seconds`.
+            OverloadedError: There was no turn within `timeout_seconds`.
         """
         begun = self._begun.get(tenant, 0)
         if begun < MAX_CONCURRENT_BODIES:
@@ -68,13 +68,13 @@ class LargeBodies:
             await with_timeout(timeout_seconds, turn)
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self.pass_on(tenant)  # it came in the same moment
+                self.pass_on(tenant)  # the turn came at the moment of the timeout
             if isinstance(error, TimeoutError):
                 raise OverloadedError(_TOO_LATE) from None
             raise
 
     def pass_on(self, tenant: int) -> None:
-        """A turn has ended: the next one that still waits has it."""
+        """Give an ended turn to the next body that still waits."""
         waiting = self._waiting.get(tenant, ())
         while waiting:
             turn = waiting.popleft()

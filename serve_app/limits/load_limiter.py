@@ -1,6 +1,6 @@
-"""What one replica holds at once, of all callers and of each tenant: nobody has more than half.
+"""Limits on what one replica has in memory, for all callers and for each tenant.
 
-Until a request has shown whose it is, it counts among those of nobody, who have half as well.
+No tenant gets more than half. Requests whose tenant is not known yet share one half as well.
 """
 
 import time
@@ -21,7 +21,7 @@ RESPONSES = ("enough answers in memory", "answers that are not read yet", "MUSTE
 
 
 class TenantLoad:
-    """How much one tenant holds; or those who have not said whose they are."""
+    """What one tenant occupies, or all requests whose tenant is not known yet."""
 
     __slots__ = ("answer_bytes", "body_bytes", "requests", "streams", "tenant")
 
@@ -34,7 +34,7 @@ class TenantLoad:
 
 
 class LoadLimiter:
-    """Counts what one replica holds, and says when it is enough."""
+    """Counts what requests occupy on one replica, and refuses those over a limit."""
 
     def __init__(self, options: IngressOptions) -> None:
         self._options = options
@@ -55,11 +55,11 @@ class LoadLimiter:
 
     @property
     def tenants(self) -> int:
-        """How many tenants hold something now."""
+        """Return how many tenants occupy something now."""
         return len(self._uses)
 
     def admit(self, *, urgent: bool = False) -> "RequestSlot":
-        """Let one request in; one that is urgent always, and it takes no place from the others."""
+        """Admit one request; an urgent one is always admitted and occupies no place."""
         if not urgent and self.requests - self.urgent >= self._options.request_limit:
             raise _full(REQUESTS)
         use = TenantLoad(None) if urgent else self._nobody
@@ -69,7 +69,7 @@ class LoadLimiter:
         return RequestSlot(self, use, urgent=urgent)
 
     def assign_tenant(self, use: TenantLoad, tenant: int, reserved: int) -> TenantLoad:
-        """Turn a request of nobody, with the bytes it holds, into one of a tenant."""
+        """Count a request and its bytes for a tenant, now that the tenant is known."""
         if tenant != self._last_tenant:
             if self._last_tenant is not None:
                 self._contested_until = time.monotonic() + CONTESTED_FOR
@@ -95,14 +95,14 @@ class LoadLimiter:
         """Wait for a turn to work on a large body; None if no turn is needed.
 
         Raises:
-            OverloadedError: It did not come within `timeout_seconds`.
+            OverloadedError: There was no turn within `timeout_seconds`.
         """
         if use.tenant is None or time.monotonic() >= self._contested_until:
             return None
         return await self._large_bodies.begin(use.tenant, timeout_seconds)
 
     def count_as_stream(self, use: TenantLoad) -> None:
-        """Turn one request into a stream."""
+        """Count a request as a stream."""
         if self.streams >= self._options.stream_limit:
             raise _full(STREAMS)
         if use.streams >= self._stream_share:
@@ -113,7 +113,7 @@ class LoadLimiter:
         use.streams += 1
 
     def reserve_body(self, use: TenantLoad, size: int) -> None:
-        """Make room for `size` bytes of a body that have come."""
+        """Reserve room for `size` bytes of a body that have arrived."""
         if self.body_bytes + size > self._options.body_budget:
             raise _full(BODIES)
         if use.body_bytes + size > self._body_share:
@@ -122,10 +122,10 @@ class LoadLimiter:
         use.body_bytes += size
 
     def reserve_response(self, use: TenantLoad, size: int, *, always: bool) -> None:
-        """Make room for an answer until it is read.
+        """Reserve room for a response until the client has read it.
 
-        A tenant gets one in any case, however large it is. So does who must be told, `always`:
-        what was stored is not answered with a refusal.
+        A tenant's only response is admitted whatever its size. `always` admits any response: a
+        request that has stored something is not answered with an error.
         """
         if not always:
             if self.answer_bytes and self.answer_bytes + size > self._options.answer_budget:
@@ -136,12 +136,12 @@ class LoadLimiter:
         use.answer_bytes += size
 
     def release_response(self, use: TenantLoad, size: int) -> None:
-        """It is read, or nobody will."""
+        """Free the room of a response that was read or given up."""
         self.answer_bytes -= size
         use.answer_bytes -= size
 
     def release(self, use: TenantLoad, reserved: int, *, lingers: bool, urgent: bool) -> None:
-        """Take back what a request had."""
+        """Free what a request occupied."""
         self.body_bytes -= reserved
         self.urgent -= urgent
         use.body_bytes -= reserved
@@ -159,13 +159,13 @@ class LoadLimiter:
         use.requests += 1
 
     def _forget_idle(self, use: TenantLoad) -> None:
-        """Else the map grows with the tenants there ever were."""
+        """Remove a tenant that occupies nothing, so that the map does not grow for ever."""
         if use.tenant is not None and not (use.requests or use.streams or use.body_bytes):
             self._uses.pop(use.tenant, None)
 
 
 class RequestSlot:
-    """One request's share of the gate."""
+    """What one request occupies."""
 
     __slots__ = ("_answer", "_body_bytes", "_gate", "_turn", "_urgent", "_use", "lingers")
 
@@ -179,38 +179,38 @@ class RequestSlot:
         self.lingers = False
 
     def assign_tenant(self, tenant: int) -> None:
-        """It is this tenant's: count it there from now on. A stream of nobody's stays that."""
+        """Count the request for a tenant, unless it is urgent or a stream already."""
         if self._use.tenant is None and not (self._urgent or self.lingers):
             self._use = self._gate.assign_tenant(self._use, tenant, self._body_bytes)
 
     async def begin_large_body(self, timeout_seconds: float) -> None:
-        """Wait until it is this request's turn to work on a large body; it lasts until its end.
+        """Wait for a turn to work on a large body; the turn ends with the request.
 
         Raises:
-            OverloadedError: It did not come within `timeout_seconds`.
+            OverloadedError: There was no turn within `timeout_seconds`.
         """
         if self._turn is None:
             self._turn = await self._gate.begin_large_body(self._use, timeout_seconds)
 
     def count_as_stream(self) -> None:
-        """This answer will be held open: count it among the streams."""
+        """Count the request as a stream, because its response stays open."""
         if not self.lingers:
             self._gate.count_as_stream(self._use)
             self.lingers = True
             self._end_turn()
 
     def reserve_body(self, size: int) -> None:
-        """Account for bytes of the body until the request is over."""
+        """Account for bytes of the body until the request ends."""
         self._gate.reserve_body(self._use, size)
         self._body_bytes += size
 
     def reserve_response(self, size: int, *, always: bool = False) -> None:
-        """Account for an answer until the request is over, which is when it is read."""
+        """Account for a response until the request ends, which is when the client has read it."""
         self._gate.reserve_response(self._use, size, always=always or self._urgent)
         self._answer += size
 
     def release(self) -> None:
-        """Give everything back."""
+        """Free everything that the request occupied."""
         self._end_turn()
         if self._answer:
             self._gate.release_response(self._use, self._answer)

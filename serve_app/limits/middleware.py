@@ -1,6 +1,6 @@
-"""The bounds of one replica, as plain ASGI: how many, how large, in which form.
+"""The limits of one replica as ASGI middleware: number, size and form of requests.
 
-A flood must cost the flooder, not our memory: what is over a bound is refused before it is read.
+A request over a limit is refused before its body is read, so that a flood costs no memory.
 """
 
 import os
@@ -38,20 +38,20 @@ from telemetry.registry import Metrics
 
 log = structlog.get_logger("http")
 
-# Stands for a slash that a client wrote as %2F inside an id. Not printable, so no id has it.
+# Replaces a slash that a client wrote as %2F inside an id. No id has it: it is not printable.
 SLASH = "\ue000"
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-# No answer is taken for what it is not said to be.
+# Browsers must not guess the type of a response.
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
-# Who looks after a busy replica must see that it is busy, not take it for dead. These answer
-# from caches, so they cannot become a load themselves.
+# Probes and scrapes must get an answer from a busy replica too. They cost little, because they
+# are answered from caches.
 _URGENT = ("/actuator/", "/metrics")
 
 
 class _RequestHead(NamedTuple):
-    """What the guard reads from the headers."""
+    """What the middleware reads from the headers."""
 
     request_id: str
     length: int | None
@@ -59,7 +59,7 @@ class _RequestHead(NamedTuple):
 
 
 class LimitsMiddleware:
-    """Outermost layer of the app: bounds, request id, counters, and the answer to any surprise."""
+    """The outermost layer: limits, request id, counters, and the answer to unexpected errors."""
 
     def __init__(self, app: ASGIApp, *, gate: LoadLimiter, max_body: int, metrics: Metrics) -> None:
         self._app = app
@@ -68,7 +68,6 @@ class LimitsMiddleware:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -89,9 +88,9 @@ class LimitsMiddleware:
                 lingers = request_slot.lingers
                 request_slot.release()
         except ClientDisconnect:
-            log.debug("request.hung_up", request=facts.request_id)  # nobody is left to be answered
+            log.debug("request.hung_up", request=facts.request_id)
         except Exception as error:
-            if counted.status:  # part of an answer is out: all that is left is to break it off
+            if counted.status:  # too late for another response: break it off
                 log.exception("request.broken_off", request=facts.request_id)
                 raise
             problem = self._problem(error, facts)
@@ -119,7 +118,7 @@ class LimitsMiddleware:
         return self._gate.admit(urgent=urgent)
 
     def _counted(self, receive: Receive, facts: _RequestHead, request_slot: RequestSlot) -> Receive:
-        """A body is counted as it comes: what is only announced takes no room from others."""
+        """Count a body's bytes as they arrive; a Content-Length alone reserves no room."""
         if facts.length == 0:
             return receive
         total = 0
@@ -145,10 +144,10 @@ class LimitsMiddleware:
 
 
 class _CountedSend:
-    """Sends an answer, and knows its status; a large one no faster than it is read.
+    """Sends a response and records its status; a large one no faster than the client reads.
 
-    No closure: one that names itself is garbage that only the collector finds, with the whole
-    request behind it.
+    This is no closure: one that refers to itself is a reference cycle, which keeps the request in
+    memory until the garbage collector runs.
     """
 
     __slots__ = ("_receive", "_scope", "_send", "slot", "status")
@@ -176,9 +175,9 @@ class _CountedSend:
 
 
 def _refuse_answer(request_slot: RequestSlot, size: int, scope: Scope) -> Response | None:
-    """What is sent instead of a large answer; None if there is room for it."""
+    """Return the problem to send in place of a large response; None if there is room for it."""
     try:
-        # What has changed something is told so, whatever it costs.
+        # A request that may have changed something gets its response in any case.
         request_slot.reserve_response(size, always=scope["method"] != "GET")
     except OverloadedError as error:
         return problem_response(problem_of(error), scope)
@@ -186,7 +185,7 @@ def _refuse_answer(request_slot: RequestSlot, size: int, scope: Scope) -> Respon
 
 
 def body_too_large(limit: int) -> ProblemError:
-    """The body is over the limit; the connection ends, since the rest of it is not read."""
+    """Make the error of a body over the limit; it closes the connection, as bytes may follow."""
     return ProblemError(
         Problem(
             status=413,
@@ -212,7 +211,7 @@ def _request_head(scope: Scope) -> _RequestHead:
 
 
 def _keep_slashes(scope: Scope) -> None:
-    """Route on the path as the client cut it: an encoded slash belongs to an id."""
+    """Route on the path with encoded slashes replaced, since they are part of an id."""
     raw = scope.get("raw_path") or b""
     if b"%2" in raw and _ENCODED_SLASH.search(raw):
         kept = _ENCODED_SLASH.sub(SLASH.encode(), raw.split(b"?")[0])

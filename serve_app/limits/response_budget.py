@@ -1,7 +1,7 @@
-"""Large answers, sent no faster than they are read, and counted until they are.
+"""Large responses, sent no faster than the client reads and counted until it has read them.
 
-What is written to a connection that nobody reads stays in this process. So a large answer goes out
-in pieces, each once the one before has left, and its request is over when the last has.
+Bytes written to a connection that nobody reads stay in memory. So a large response is sent in
+chunks, each after the one before has left, and its request ends when the last has left.
 """
 
 from starlette.types import Message, Send
@@ -13,7 +13,7 @@ _LENGTH = b"content-length"
 
 
 def content_length_of(start: Message) -> int:
-    """How large the answer is that begins so; 0 where it does not say."""
+    """Return the Content-Length of a response; 0 if it has none."""
     for name, value in start["headers"]:
         if name == _LENGTH:
             return int(value)
@@ -21,7 +21,7 @@ def content_length_of(start: Message) -> int:
 
 
 def send_in_chunks(send: Send) -> Send:
-    """Send bodies piece by piece: before each, the server waits until the last is on its way."""
+    """Send bodies in chunks: before each, the server waits until the last one has left."""
 
     async def send_piece_by_piece(message: Message) -> None:
         body, at = message.get("body", b""), 0
@@ -36,4 +36,4 @@ def send_in_chunks(send: Send) -> Send:
 
 
 async def discard(_: Message) -> None:
-    """Send nothing: something else was answered."""
+    """Send nothing, because another response was sent."""

@@ -1,4 +1,4 @@
-"""Counts of rows, by a sample of large tables, and over all actors: read seldom and shared."""
+"""Cached counts of rows and of all actors; rows of large tables are counted by a sample."""
 
 import asyncio
 import time
@@ -22,14 +22,14 @@ REPORT_TIMEOUT = 2.0
 Report = Mapping[str, Any]
 Counts = tuple[dict[str, int], dict[tuple[str, str], int]]
 
-# What it looks like when the supervisor does not answer.
+# The errors of a call to a supervisor that does not answer.
 SUPERVISOR_ERRORS = (RayError, TransientError, TimeoutError, ValueError)
 
 log = structlog.get_logger("census")
 
 
 class ClusterStats:
-    """What /metrics, /api/status and the health page tell."""
+    """Collects the numbers of /metrics, /api/status and the health page."""
 
     def __init__(
         self, client: ActorClient, monotonic: Callable[[], float] = time.monotonic
@@ -39,11 +39,11 @@ class ClusterStats:
         self._reports = Cache(self._ask, ttl=lambda _: REPORT_TTL, monotonic=monotonic, limit=1)
 
     async def report(self) -> Report:
-        """How the actors are; raises TimeoutError if the supervisor does not say."""
+        """Return the supervisor's report; raise TimeoutError if it does not answer."""
         return await self._reports.get("report")
 
     async def snapshot(self) -> MetricsSnapshot:
-        """Everything for one scrape; a part that is away leaves a hole, not a failure."""
+        """Collect the numbers for one scrape; parts that are down are left out."""
         actors, counts = await asyncio.gather(self._actors(), self._counts_or_none())
         waits_by_status, parked = counts or (None, None)
         return MetricsSnapshot(actors=actors, waits=waits_by_status, inbox=parked)
@@ -72,7 +72,7 @@ class ClusterStats:
 
 
 class RateMeter:
-    """How fast a counter grows between two looks."""
+    """Measures how fast a counter grows."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -80,12 +80,12 @@ class RateMeter:
         self._rate = 0.0
 
     def update(self, count: float) -> float:
-        """Growth per second since the last look at least a second ago."""
+        """Return the growth per second; measure again if the last time is a second ago."""
         now = self._monotonic()
         if self._last is None:
             self._last = (now, count)
         elif now - self._last[0] >= 1.0:
-            # A counter that shrank belongs to a process that came back.
+            # A counter that shrank belongs to a restarted process.
             grown = max(0.0, count - self._last[1])
             self._rate = grown / (now - self._last[0])
             self._last = (now, count)

@@ -10,5 +10,5 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/openapi.json")
 async def show_openapi(request: Request) -> Response:
-    """The document."""
+    """Return the OpenAPI document."""
     return json_response(request.app.openapi())

@@ -1,4 +1,4 @@
-"""Health for load balancers and people; public, and says no more than they need."""
+"""Health checks for load balancers and people; public, so they show no details."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ async def show_liveness() -> Response:
 
 
 async def _tenant(request: Request) -> int | None:
-    """Whoever shows a key is told more; a bad one is no reason to say less than to nobody."""
+    """Return the tenant of a valid key; None without a key or with a bad one."""
     authorization = headers_of(request).get("authorization")
     if authorization is None:
         return None

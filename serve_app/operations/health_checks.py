@@ -1,6 +1,6 @@
-"""Whether requests can be served: the database, the shards, the timer; and how others are.
+"""Health of the database, the shards, the timer and optional components.
 
-A part is up while the work that waits for it gets done, not because it answers.
+A component is UP while its work makes progress; answering alone is not enough.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ KAFKA = "kafka"
 POOLS = "pools"
 DISPATCH = "dispatch"
 MAINTENANCE = "maintenance"
-# Without these, requests are served all the same.
+# Requests are served without these components, so they do not make the whole DOWN.
 _INFORMATIONAL = frozenset({KAFKA, POOLS, DISPATCH, MAINTENANCE})
 Component = dict[str, Any]
 
 
 class Health:
-    """Looks at every part. The answer is kept a second, since anybody may ask."""
+    """Checks every component. Results are cached for a second, since anybody may ask."""
 
     def __init__(
         self,
@@ -49,15 +49,15 @@ class Health:
         self._cluster_stats = census
         self._streams = streams
         self._pool: Pool | None = None
-        # Work of this replica itself, and for how many seconds it has not got on.
+        # Background tasks of this replica, each with the seconds since its last progress.
         self.stalled: dict[str, Callable[[], float]] = {}
         self._checked = Cache(self._check, ttl=lambda _: HEALTH_TTL, monotonic=monotonic, limit=1)
 
     async def read(self, tenant: int | None = None) -> dict[str, Any]:
-        """The whole picture: DOWN if any part is that requests need.
+        """Return the health of all components: DOWN if one is DOWN that requests need.
 
-        Kafka, pools, dispatch, streams and resources are told, no more; resources by name to the
-        tenant whose they are.
+        Kafka, pools, dispatch, streams and resources are informational. Only the tenant that owns
+        the resources sees their names.
         """
         components = await self._checked.get("components")
         needed = [part for name, part in components.items() if name not in _INFORMATIONAL]
@@ -88,12 +88,12 @@ class Health:
         return {"database": database, "replica": self._replica(), **actors}
 
     async def close(self) -> None:
-        """Let go of the connection that the database is asked by."""
+        """Close the connection of the database check."""
         if self._pool is not None:
             self._pool.terminate()
 
     async def _database(self) -> Component:
-        # By a connection of its own: those of a busy replica may all be taken.
+        # The check has a connection, because a busy replica may use all those of the pool.
         if self._pool is None:
             dsn = self._client.config.dsn
             options = PoolOptions(
@@ -136,13 +136,13 @@ def _group(report: Report, kind: str, expected: int) -> Component:
 
 
 def dispatch_component(report: Report) -> Component:
-    """UP when every dispatch pool that there is answers and gets on."""
+    """Return UP if every dispatch pool answers and makes progress."""
     pools = [actor for actor in report["actors"] if str(actor["name"]).startswith(DISPATCH_POOL)]
     return _component(pools, len(pools))
 
 
 def _component(actors: Sequence[Report], expected: int) -> Component:
-    """UP when as many as expected answer, and none of them is stalled."""
+    """Return UP if as many actors as expected answer and none is stalled."""
     alive = [actor for actor in actors if actor["alive"]]
     stalls = _stalls(alive)
     up = len(alive) - len(stalls)
@@ -156,9 +156,9 @@ def _stalls(actors: Iterable[Report]) -> list[str]:
 
 
 def kafka_component(report: Report, expected: int) -> Component:
-    """UP when every consumer and the relay are connected and get on; else which does not, and why.
+    """Return UP if every consumer and the relay are connected and make progress, else why not.
 
-    Anybody may ask, so only the kind of an error is told: its text may name hosts.
+    Anybody may ask, so errors are shown by their type only: their texts may name hosts.
     """
     actors = [actor for actor in report["actors"] if actor["kind"] in {INGEST, RELAY}]
     up = sum(
@@ -174,7 +174,7 @@ def kafka_component(report: Report, expected: int) -> Component:
 
 
 def _held_words(actor: Report) -> str | None:
-    """What cannot be published: told, but a topic that somebody misspelt makes nothing DOWN."""
+    """Describe what cannot be published; a misspelt topic is shown but does not mean DOWN."""
     held, refused = (int(stats_of(actor).get(name) or 0) for name in ("held_topics", "refused"))
     if not (held or refused):
         return None

@@ -1,4 +1,4 @@
-"""Actors and health as callers see them."""
+"""The responses of /api/status and of the health checks."""
 
 from typing import Any, Literal
 

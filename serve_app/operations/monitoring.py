@@ -1,4 +1,4 @@
-"""Monitoring of dispatch: pools, queues, what is under way, targets, warnings."""
+"""Monitoring of dispatch: pools, queues, jobs in flight, targets and warnings."""
 
 from dataclasses import replace
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""How dispatch fares, as callers see it."""
+"""Requests and responses of dispatch monitoring."""
 
 from datetime import datetime
 from typing import Annotated, Self

@@ -1,4 +1,4 @@
-"""Monitoring beyond single pools: who takes work, who watches over them, all in one."""
+"""Monitoring across pools: consumers, the supervisor, and a dashboard."""
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response

@@ -1,4 +1,4 @@
-"""What pools tell and what is kept of warnings to the documents callers get."""
+"""The documents of dispatch monitoring, made from pools' reports and stored warnings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from serve_app.operations.cluster_stats import Report
 from storage.dispatch.stats import QueueSize
 
 _WINDOWS = ("5", "30")
-# Whoever has not looked for work for so many seconds is not well.
+# A consumer that has not polled for so many seconds is unhealthy.
 MAX_POLL_AGE_SECONDS = 60.0
 
 
 def health_document(pools: list[PoolHealth], warnings: int, now: float) -> Document:
-    """How it is, and what that follows from. Each pool has one queue."""
+    """Render the condition of dispatch and its reasons. Each pool has one queue."""
     condition, reason = assess_health(pools, warnings)
     healthy = sum(pool.is_healthy for pool in pools)
     details = {
@@ -33,7 +33,7 @@ def health_document(pools: list[PoolHealth], warnings: int, now: float) -> Docum
 
 
 def pool_stats_document(pool: PoolSnapshot, size: QueueSize | None = None) -> Document:
-    """A pool's counters; of one that is lent, those of the tenant that has `size` in it."""
+    """Render a pool's counters; of a pool lent to the tenant, the tenant's `size` in its queue."""
     stats, row = pool.stats, pool.row
     completed, failed = stats.get("completed", 0), stats.get("failed", 0)
     active, waiting = stats.get("active", 0), stats.get("waiting", 0)
@@ -80,7 +80,7 @@ def pool_stats_document(pool: PoolSnapshot, size: QueueSize | None = None) -> Do
 
 
 def queue_stats_document(pool: PoolSnapshot, size: QueueSize) -> Document:
-    """What waits before a pool, and what went through it."""
+    """Render the queue of a pool and the jobs that have gone through it."""
     stats = pool.stats
     completed, failed = stats.get("completed", 0), stats.get("failed", 0)
     queued = size.under_way + size.delayed + size.ready
@@ -111,7 +111,7 @@ def queue_stats_document(pool: PoolSnapshot, size: QueueSize) -> Document:
 
 
 def in_flight_document(pool: PoolSnapshot, report: Mapping[str, Any]) -> Document:
-    """A job that is being delivered."""
+    """Render a job that is being delivered."""
     return {
         "messageId": report["job_id"],
         "poolCode": pool.row.code,
@@ -122,7 +122,7 @@ def in_flight_document(pool: PoolSnapshot, report: Mapping[str, Any]) -> Documen
 
 
 def breaker_document(pool: PoolSnapshot, report: Mapping[str, Any]) -> Document:
-    """A target as a pool finds it."""
+    """Render the circuit breaker of a target in a pool."""
     return {
         "name": report["target"],
         "poolCode": pool.row.code,
@@ -141,7 +141,7 @@ def breaker_document(pool: PoolSnapshot, report: Mapping[str, Any]) -> Document:
 def consumers_document(
     pools: Iterable[PoolSnapshot], readers: Iterable[Report], now: float
 ) -> Document:
-    """Who takes work, and when each last looked for some."""
+    """Render the consumers, and when each last polled."""
     found = {
         pool.row.pool_id: {
             "kind": "dispatch-pool",
@@ -166,7 +166,7 @@ def consumers_document(
 
 
 def _poll_document(is_up: bool, ago: float | None, now: float) -> Document:
-    """Whether somebody looks for work; `ago` is how many seconds ago it last did."""
+    """Render whether a consumer polls; `ago` is the number of seconds since its last poll."""
     ago = ago if is_up else None
     at = None if ago is None else now - ago
     return {
@@ -180,7 +180,7 @@ def _poll_document(is_up: bool, ago: float | None, now: float) -> Document:
 
 
 def standby_document(actors: Sequence[Report] | None) -> Document:
-    """Who takes over; None: the supervisor, who does, does not answer."""
+    """Render the state of failover; `None` means that the supervisor does not answer."""
     known = actors or ()
     alive = sum(bool(actor.get("alive")) for actor in known)
     return {

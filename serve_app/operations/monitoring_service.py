@@ -1,4 +1,4 @@
-"""What monitoring shows one tenant, document by document; the dashboard is all of them at once."""
+"""The data of dispatch monitoring for one tenant."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,16 +25,15 @@ from storage.dispatch.stats import QueueSize
 from storage.operations import warnings
 from storage.operations.warnings import WarningFilter
 
-# One job is looked for among so many of a pool.
+# The number of a pool's jobs among which one job is searched.
 MAX_IN_FLIGHT = 10_000
-# Of a dashboard, of each kind.
+# The maximum for each kind of item on the dashboard.
 MAX_DASHBOARD_ITEMS = 100
 
 log = structlog.get_logger("monitoring")
 
 
 async def health(replica: Replica, tenant: int) -> Document:
-    """How deliveries fare."""
     dispatch_status = replica.dispatch
     pools = await dispatch_status.pools(tenant)
     is_open = BreakerState.OPEN.value
@@ -48,7 +47,7 @@ async def health(replica: Replica, tenant: int) -> Document:
 
 
 async def pool_stats(replica: Replica, tenant: int) -> list[Document]:
-    """Each pool with its counters, or with the tenant's part."""
+    """List the pools with their counters; of a shared pool, the tenant's part."""
     pools = await replica.dispatch.pools(tenant)
     is_any_lent = any(pool.is_lent for pool in pools)
     sizes = await replica.dispatch.sizes(tenant) if is_any_lent else {}
@@ -56,7 +55,7 @@ async def pool_stats(replica: Replica, tenant: int) -> list[Document]:
 
 
 async def queue_stats(replica: Replica, tenant: int) -> list[Document]:
-    """What waits before each pool."""
+    """List the queue of each pool."""
     pools = await replica.dispatch.pools(tenant)
     sizes = await replica.dispatch.sizes(tenant)
     return [queue_stats_document(pool, sizes.get(pool.row.pool_no, QueueSize())) for pool in pools]
@@ -69,7 +68,7 @@ async def in_flight(
     message_id: str | None = None,
     pool_code: str | None = None,
 ) -> list[Document]:
-    """What is being delivered, longest first."""
+    """List the jobs that are being delivered, longest first."""
     pools = await replica.dispatch.pools(tenant, pool_code)
     max_items = limit if message_id is None else MAX_IN_FLIGHT
     items = [
@@ -83,7 +82,7 @@ async def in_flight(
 
 
 async def breakers(replica: Replica, tenant: int) -> list[Document]:
-    """Targets, by name."""
+    """List the targets by name."""
     pools = await replica.dispatch.pools(tenant)
     items = [
         breaker_document(pool, one)
@@ -94,14 +93,14 @@ async def breakers(replica: Replica, tenant: int) -> list[Document]:
 
 
 async def consumers(replica: Replica, tenant: int) -> Document:
-    """Who takes work from somewhere: the tenant's pools and the shared ones, and Kafka ingest."""
+    """List the consumers: the tenant's pools, the shared ones, and Kafka ingest."""
     pools = await replica.dispatch.pools(tenant)
     readers = [actor for actor in await _actors(replica) or () if actor["kind"] == INGEST]
     return consumers_document(pools, readers, replica.client.clock.now())
 
 
 async def standby(replica: Replica) -> Document:
-    """Who would take over. Dispatch pools are left out: each tenant has its own."""
+    """Return the state of failover, without dispatch pools, which belong to tenants."""
     actors = await _actors(replica)
     return standby_document(
         None if actors is None else [one for one in actors if one["kind"] != DISPATCH_KIND]
@@ -109,7 +108,7 @@ async def standby(replica: Replica) -> Document:
 
 
 async def dashboard(replica: Replica, tenant: int) -> Document:
-    """Everything, of each kind the first."""
+    """Collect all documents, each with its first items."""
     condition, pools, queues, under_way, targets, taking = await asyncio.gather(
         health(replica, tenant),
         pool_stats(replica, tenant),
@@ -134,7 +133,7 @@ async def dashboard(replica: Replica, tenant: int) -> Document:
 
 
 async def _actors(replica: Replica) -> Iterable[Report] | None:
-    """What the supervisor knows; None if it does not say."""
+    """Return the actors in the supervisor's report; None if the supervisor does not answer."""
     try:
         actors: Iterable[Report] = (await replica.cluster_stats.report())["actors"]
     except SUPERVISOR_ERRORS as error:

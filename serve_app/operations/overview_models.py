@@ -1,4 +1,4 @@
-"""Monitoring beyond single pools, as callers see it."""
+"""The responses of monitoring across pools."""
 
 from datetime import datetime
 from typing import Literal

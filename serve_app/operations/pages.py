@@ -1,4 +1,4 @@
-"""The pages at /docs and /gather: their files come from here, and nothing from elsewhere."""
+"""The pages at /docs and /gather, which load only files of this server."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,8 +9,8 @@ from starlette.responses import Response
 router = APIRouter(include_in_schema=False)
 
 _FOLDER = Path(__file__).parents[1] / "pages"
-# No script and no style but those in files of ours, in nobody's frame. That nothing is taken for
-# what it is not said to be holds for every answer: see limits.py.
+# Only scripts and styles in files of this server, and no frames. The limits middleware adds
+# X-Content-Type-Options to every response.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

@@ -1,4 +1,4 @@
-"""The actors and how much they have to do."""
+"""The state of the actors and how much they have to do."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ from serve_app.operations.models import StatusView
 
 router = APIRouter(tags=["operations"])
 
-# They name topics, resources and pools, which are their tenants' own: GET /api/kafka, /metrics and
+# These name topics, resources and pools of other tenants. GET /api/kafka, /metrics and
 # /monitoring show each tenant its part.
 _PRIVATE = frozenset({"partitions", "following", "gathers", "resources", "code", "tenant"})
-# Of a pool that everybody shares: whether it is well, and not how much goes through it.
+# Of a shared pool, only these fields are shown: its condition, but not its throughput.
 _SHARED = frozenset({"pool_no", "status", "behind", "active", "concurrency"})
 _SUMS = ("hot", "pending", "registered", "matched", "buffered", "duplicate", "late", "rejected")
 
@@ -40,7 +40,7 @@ async def show_status(request: Request) -> Response:
 
 
 def status_document(report: Report, flushes_per_second: float, tenant: int) -> dict[str, Any]:
-    """The supervisor's report as a tenant may see it, with sums over all shards."""
+    """Render what a tenant may see of the supervisor's report, with sums over all shards."""
     totals = {name: sum(_stat(actor, name) for actor in report["actors"]) for name in _SUMS}
     return {
         "placement": report["placement"],
@@ -63,7 +63,7 @@ def _actor(actor: Report, tenant: int) -> dict[str, Any]:
 
 
 def _pool_stats(stats: Report, tenant: int) -> Report:
-    """Of a dispatch pool: one's own in full, a shared one's condition, nothing of others'."""
+    """Return all stats of the tenant's pool, the condition of a shared one, none of others."""
     match stats.get("tenant"):
         case owner if owner == tenant:
             return stats

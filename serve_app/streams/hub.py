@@ -1,8 +1,8 @@
-"""Streams of one replica: each correlation is read once, however many read it here.
+"""Streams of one replica: each correlation is read once, however many readers it has here.
 
-The log in Postgres is the buffer. A channel reads what is committed, makes frames of it once and
-wakes its readers; each of them remembers one number and takes what comes after it at its own pace.
-A reader that is further behind than the channel remembers reads the log for itself.
+The log in Postgres is the buffer. A channel reads committed entries, renders each once and wakes
+its readers; each reader has a cursor and reads on at its speed. A reader further behind than the
+channel's memory reads the log from Postgres.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from telemetry.logging import about
 log = structlog.get_logger("stream")
 
 RETRY_SECONDS = 1.0
-# How often a correlation is told that its last reader went away.
+# Attempts to tell a correlation that its last reader disconnected.
 MAX_ABANDON_ATTEMPTS = 5
-# Seconds after which to come again for an end that could not be read.
+# Retry-After of a response whose end could not be read, in seconds.
 END_RETRY_SECONDS = 2
-# What is read at once, and about what a channel remembers: no correlation may cost much more.
+# What is read at once, and about what a channel caches: limits the memory of a correlation.
 READ_AHEAD_BYTES = 256 * 1024
 
 Frame: TypeAlias = tuple[int, bytes]
@@ -43,9 +43,9 @@ _number_of = itemgetter(0)
 
 @dataclass(frozen=True, slots=True)
 class LogUpdate:
-    """What was read at once; `counted` is None if that was not all there is.
+    """What one read of a log returned; `counted` is None if the log has more entries.
 
-    At the end it is the lines that count, for a story that tells them; for others it is empty.
+    Once the wait has ended, `counted` has the entries of the result, if the format includes them.
     """
 
     wait: Wait
@@ -53,27 +53,27 @@ class LogUpdate:
     counted: list[WaitLogEntry] | None
 
     def entries_after(self, cursor: int) -> list[WaitLogEntry]:
-        """The lines that a reader at `cursor` has not seen.
+        """Return the entries that a reader at `cursor` has not seen.
 
-        The wait was read before them: lines up to its length are complete. Lines beyond it may
-        lie after an end that the wait does not show yet, so they are left for later.
+        The wait was read before the entries, so entries up to its length are complete. Entries
+        beyond it may follow an end that the wait does not show yet, so they are left for later.
         """
         end = end_sequence_of(self.wait)
         return [entry for entry in self.entries if cursor < entry.seq < end]
 
 
 def end_sequence_of(wait: Wait) -> int:
-    """The number that no line of the story has yet."""
+    """Return the number of the end of a wait, or the next free number if it has not ended."""
     return wait.ending.seq if wait.ending is not None else wait.log_length + 1
 
 
-# The frames for a reader at a number.
+# Renders the frames for a reader at a cursor.
 FrameRenderer: TypeAlias = Callable[[int, LogUpdate], list[Frame]]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFormat:
-    """A form of words. `tells_result`: its end repeats all that counts, which has to be read."""
+    """A format of a stream. `includes_result`: its last event contains the result."""
 
     name: str
     render: FrameRenderer
@@ -82,18 +82,18 @@ class StreamFormat:
 
 @dataclass(frozen=True, slots=True)
 class DisconnectPolicy:
-    """What happens when nobody reads any more: after `grace` seconds the correlation is told."""
+    """A correlation without readers is abandoned after `grace` seconds."""
 
     grace: float
 
 
 def is_at_end(cursor: int, wait: Wait) -> bool:
-    """Whether nothing more will come for a reader at `cursor`."""
+    """Return whether a reader at `cursor` has read everything."""
     return wait.ending is not None and cursor >= wait.ending.seq
 
 
 class Channel:
-    """One correlation in one form of words."""
+    """The stream of one correlation in one format."""
 
     def __init__(
         self, client: ActorClient, address: Address, stream_format: StreamFormat, heartbeat: float
@@ -109,21 +109,21 @@ class Channel:
         self._changed = asyncio.Event()
         self._beats = 0
         self.over = False
-        # Whether it stopped because of a mistake of ours, before the end.
+        # Whether an unexpected error stopped the channel before the end.
         self.broken = False
-        # The end; None if it broke, or if the correlation was gone before it came.
+        # The end; None if the channel broke or the correlation was deleted before its end.
         self.result: LogUpdate | None = None
         self.readers = 0
         self._task = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop following the correlation."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     async def frames(self, cursor: int) -> AsyncGenerator[bytes]:
-        """Everything after `cursor`, until the correlation has ended."""
+        """Yield the frames after `cursor`, until the correlation has ended."""
         yield OPENING_FRAME
         beats = self._beats
         while True:
@@ -144,7 +144,7 @@ class Channel:
                 await changed.wait()
 
     async def _catch_up(self, cursor: int) -> tuple[list[Frame], int]:
-        """What this channel has forgotten already; and the number the reader is at then."""
+        """Read entries that are no longer cached; return their frames and the new cursor."""
         try:
             update = await self._read(cursor)
         except SERVER_ERRORS:
@@ -164,10 +164,10 @@ class Channel:
             await self._changed.wait()
 
     async def ended_within(self, timeout_seconds: float) -> None:
-        """The same, but not for ever.
+        """Return when the correlation has ended, but wait at most `timeout_seconds`.
 
         Raises:
-            UnavailableError: The end did not come, or cannot be told.
+            UnavailableError: The correlation has not ended, or its end cannot be read.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
@@ -179,7 +179,7 @@ class Channel:
         try:
             await self._read_on()
         except Exception:
-            # Its readers come back after the last id they saw; here they would wait for ever.
+            # The channel ends, so that its readers reconnect after the last id they saw.
             log.exception("stream.broken", **about(self._address))
             self.over = self.broken = True
             self._wake()
@@ -196,7 +196,7 @@ class Channel:
             while not self.over:
                 if not await watch.changed(timeout=pause):
                     self._beats += 1
-                # Read after a beat as well, should a change ever go unheard.
+                # Read at every heartbeat too, in case a notification is lost.
                 pause = self._heartbeat
                 try:
                     update = await self._read(self._read_to)
@@ -204,7 +204,7 @@ class Channel:
                     away = type(error).__name__
                     log.warning("stream.database_away", error=away, **about(self._address))
                     pause = RETRY_SECONDS
-                    self._wake()  # for the beat
+                    self._wake()  # so that readers send a heartbeat
                     continue
                 await self._apply(update)
                 if update is not None and update.counted is None:
@@ -232,7 +232,7 @@ class Channel:
 
 
 def _read_to(cursor: int, update: LogUpdate) -> int:
-    """Up to which number everything is known now."""
+    """Return the number up to which all entries are known."""
     wait, lines = update.wait, update.entries_after(cursor)
     if update.counted is None:
         return lines[-1].seq if lines else cursor
@@ -242,7 +242,7 @@ def _read_to(cursor: int, update: LogUpdate) -> int:
 async def read_log_update(
     client: ActorClient, address: Address, cursor: int, *, with_result: bool
 ) -> LogUpdate | None:
-    """What is committed after `cursor`; None if the correlation is gone."""
+    """Read what is committed after `cursor`; return None if the correlation does not exist."""
     async with asyncio.timeout(client.config.request_timeout):
         wait_row = await waits.read(client.pool, address)
         if wait_row is None:
@@ -258,19 +258,19 @@ async def read_log_update(
         return LogUpdate(wait, page.entries, counted)
 
 
-# A correlation's key, and the name of the story that is told of it.
+# A correlation's key and the name of a format.
 _ChannelKey: TypeAlias = tuple[bytes, str]
 
 
 class StreamHub:
-    """All channels of this replica, each for as long as it has readers."""
+    """All channels of this replica; a channel exists while it has readers."""
 
     def __init__(self, client: ActorClient, heartbeat: float) -> None:
         self._client = client
         self._heartbeat = heartbeat
         self._channels: dict[_ChannelKey, Channel] = {}
         self._readers: Counter[bytes] = Counter()
-        # Of these, the places that are kept for readers who may come back.
+        # How many of the readers are disconnected ones that may reconnect.
         self._away: Counter[bytes] = Counter()
         self._follow_ups: set[asyncio.Task[None]] = set()
 
@@ -278,7 +278,7 @@ class StreamHub:
     async def open(
         self, address: Address, stream_format: StreamFormat, policy: DisconnectPolicy | None = None
     ) -> AsyncIterator[Channel]:
-        """Read a correlation for as long as the context lasts."""
+        """Follow a correlation while the context is open."""
         channel_key = (address.key, stream_format.name)
         channel = self._enter(channel_key, address, stream_format)
         try:
@@ -291,11 +291,11 @@ class StreamHub:
 
     @property
     def readers(self) -> int:
-        """How many read here."""
+        """Return the number of connected readers."""
         return self._readers.total() - self._away.total()
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Stop all channels and tasks."""
         for task in self._follow_ups:
             task.cancel()
         await asyncio.gather(*self._follow_ups, return_exceptions=True)
@@ -303,7 +303,7 @@ class StreamHub:
             await channel.close()
 
     def follow_up(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what is left to do for somebody who went away."""
+        """Run a task that outlives the request of a disconnected reader."""
         task = asyncio.create_task(work)
         self._follow_ups.add(task)
         task.add_done_callback(self._follow_ups.discard)
@@ -339,7 +339,7 @@ class StreamHub:
     async def _wait_and_abandon(
         self, channel_key: _ChannelKey, address: Address, grace: float
     ) -> None:
-        """The last reader's place is kept for a while: it may come back."""
+        """Keep the last reader's place for `grace` seconds, then abandon the correlation."""
         channel = self._channels[channel_key]
         try:
             with contextlib.suppress(TimeoutError):
@@ -352,9 +352,9 @@ class StreamHub:
             await self._abandon(address)
 
     async def _abandon(self, address: Address) -> None:
-        """Tell the correlation, if still nobody reads here.
+        """Tell the correlation that nobody reads it, unless somebody does again.
 
-        A shard that is away or new is told again; if that is in vain, the deadline ends it.
+        A shard that is down or new is told again; if all attempts fail, the deadline ends the wait.
         """
         for _ in range(MAX_ABANDON_ATTEMPTS):
             if address.key in self._readers:

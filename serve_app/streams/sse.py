@@ -20,21 +20,21 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def cursor_of(header: int | None, parameter: int | None) -> int:
-    """Return where a reader goes on; the header goes before the parameter."""
+    """Return the cursor of a reader; the header takes precedence over the parameter."""
     given = parameter if header is None else header
     return FROM_START if given is None else given
 
 
 def frame(kind: str, number: int, document: Any) -> bytes:
-    """Make one event. Stored JSON may have several lines; each gets a `data:` of its own."""
+    """Make the frame of one event. Each line of stored JSON needs a `data:` field."""
     data = msgspec.json.encode(document)
-    if b"\n" in data or b"\r" in data:  # rare, and to look costs far less than to replace
+    if b"\n" in data or b"\r" in data:  # rare, and a search is much cheaper than a replacement
         data = _LINE_END.sub(b"\ndata: ", data)
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, kind.encode(), data)
 
 
 class EventStream(StreamingResponse):
-    """Closes its generator in any case: a client that vanished must not stay a reader."""
+    """Closes its generator in any case, so that a disconnected client is no longer a reader."""
 
     def __init__(self, frames: AsyncGenerator[bytes]) -> None:
         super().__init__(

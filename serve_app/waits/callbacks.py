@@ -1,6 +1,6 @@
 """Events by HTTP: callbacks of services, and events of topics where there is no broker.
 
-This is the hot path of the product; see raw_route.py.
+These routes are the hot path; see raw_route.py.
 """
 
 import re
@@ -49,7 +49,7 @@ from services.waits.intake import UnaddressedEvent
 
 @dataclass(frozen=True, slots=True)
 class _Ingress:
-    """A way in: the path parameter that names the service or topic, and its pattern."""
+    """A kind of sender: the path parameter that names the service or topic, and its pattern."""
 
     source: Source
     channel: str

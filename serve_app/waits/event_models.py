@@ -1,4 +1,4 @@
-"""What becomes of events, and the inbox of those that found no place."""
+"""Responses to events, and of the inbox."""
 
 from datetime import datetime
 from typing import Any

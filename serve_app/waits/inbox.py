@@ -30,7 +30,7 @@ from storage.waits.inbox import InboxFilter
 router = APIRouter(tags=["inbox"])
 
 InboxId = Annotated[int, Path(alias="inboxId", ge=1, lt=2**63)]
-# The log of the correlation has these; other events stay in the inbox under their new verdict.
+# Events with these verdicts are in the log of the correlation, so they leave the inbox.
 _TAKEN = frozenset({Verdict.MATCHED, Verdict.DUPLICATE, Verdict.LATE})
 
 
@@ -80,7 +80,7 @@ async def retry_inbox_event(request: Request, inbox_id: InboxId) -> Response:
     offer = await _offer(replica, caller, parked)
     reply = await replica.client.send(offer)
     document = event_reply_document(offer, reply, brief=not caller.sees_expected)
-    # An event that had no ids is kept under its new address from now on, whatever the verdict.
+    # An event that had no ids is stored under its new address, whatever the verdict.
     if document["verdict"] in _TAKEN or offer.address != parked.address:
         await replica.database.query(inbox.delete, caller.tenant, inbox_id)
     return json_response(document)
@@ -112,7 +112,7 @@ async def _offer(replica: Replica, caller: Caller, parked: ParkedEvent) -> Offer
     """Offer the event with the ids it was first offered with: a repeated offer counts once."""
     if parked.address.correlation_id:
         return parked.to_offer()
-    # Id fields that were unknown when it came may be known by now.
+    # Id fields may have been configured since the event came.
     event = IncomingEvent(
         source=parked.source,
         label=parked.label,

@@ -1,4 +1,4 @@
-"""Registering waits: ids for those that bring none, a callback URL for each."""
+"""Registration of waits: it makes missing ids and a callback URL for each service."""
 
 import uuid
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ DEFAULT_SERVICE = "external-service"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationPlan:
-    """A registration with all its ids."""
+    """A registration with all ids."""
 
     address: Address
     node_id: str
@@ -48,7 +48,7 @@ class RegistrationPlan:
     fresh: bool
 
     def message(self) -> Register:
-        """What is said to the correlation."""
+        """Return the message that registers the wait."""
         return Register(
             address=self.address,
             turn_id=new_turn_id(),
@@ -76,7 +76,7 @@ class WaitRegistrar:
         self._tokens = tokens
 
     async def register(self, tenant: int, request: WaitRequest) -> tuple[int, Document]:
-        """Register one wait; status and document of the answer."""
+        """Register one wait; return the status and the document of the response."""
         await self._completion_topics.check(tenant, [request.data])
         plan = plan_registration(tenant, request, await self._completion_topics.config_of(tenant))
         await self._remember(tenant, [plan])
@@ -85,7 +85,7 @@ class WaitRegistrar:
     async def register_many(
         self, tenant: int, requests: Sequence[WaitRequest]
     ) -> list[tuple[int, Document] | ProblemError]:
-        """Register several waits; each gets an answer of its own."""
+        """Register several waits; return the result of each."""
         await self._completion_topics.check(tenant, [request.data for request in requests])
         kafka = await self._completion_topics.config_of(tenant)
         plans = await map_yielding(
@@ -123,7 +123,7 @@ class WaitRegistrar:
                 assert_never(reply)
 
     async def _document(self, plan: RegistrationPlan, reply: RegisterReply) -> Document:
-        # A little longer than the wait, so that a late answer is heard, too.
+        # The token is valid a little longer than the wait, so that late callbacks are stored too.
         until = reply.expires_at + self._client.config.token_grace
         document = ids_document(plan.address) | {
             "nodeId": plan.node_id,
@@ -144,7 +144,7 @@ class WaitRegistrar:
         return document | {"callbackUrls": named} if named else document
 
     async def _url(self, address: Address, service: str, until: float) -> str:
-        """Where this service calls back; its token is good for no other."""
+        """Return the URL at which this service calls back; its token is valid for no other."""
         token = await self._tokens.sign(address, until, service)
         base = self._client.config.public_url
         return f"{base}/api/internal/callbacks/{quote(service, safe='')}?token={token}"
@@ -153,10 +153,10 @@ class WaitRegistrar:
 def plan_registration(
     tenant: int, request: WaitRequest, kafka: KafkaConfig | None = None
 ) -> RegistrationPlan:
-    """Give a registration the ids it lacks.
+    """Make the ids that a registration lacks.
 
-    Whoever names the execution may repeat the request: the correlation id then has to come out
-    the same. Ids that are made up here are new, which spares the look for an older wait.
+    A caller that names the execution may repeat the request, so the correlation id is derived and
+    stays the same. Random ids are new, so nobody has to look for an older wait.
     """
     execution_id = request.execution_id or str(uuid.uuid4())
     fresh = request.execution_id is None and request.correlation_id is None

@@ -1,4 +1,4 @@
-"""Core objects to the documents callers get. Stored JSON goes out byte for byte as it came in."""
+"""Waits, logs and inbox events as JSON documents. Stored JSON is passed on byte for byte."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ from storage.waits.waits import LogPage, WaitRow
 
 
 def ids_document(address: Address) -> Document:
-    """How a correlation is named."""
+    """Render the ids of a correlation."""
     return {
         "waitStateId": address.scoped_id,
         "executionId": address.execution_id,
@@ -29,14 +29,14 @@ def ids_document(address: Address) -> Document:
 
 
 def required_events(spec: WaitSpec) -> list[str]:
-    """The events that must come, as far as the strategy names any."""
+    """Return the events that must come, if the strategy names any."""
     if spec.strategy in {Strategy.ANY, Strategy.QUORUM}:
         return []
     return spec.needed_names
 
 
 def summary_document(wait: Wait) -> Document:
-    """A wait in a listing."""
+    """Render a wait for a listing."""
     received = [n for n, outcome in wait.outcomes.items() if outcome is Outcome.RECEIVED]
     enabled = [event.name for event in wait.spec.events]
     document = ids_document(wait.address) | {
@@ -58,7 +58,7 @@ def summary_document(wait: Wait) -> Document:
 
 
 def wait_document(wait_row: WaitRow, entries: Iterable[WaitLogEntry]) -> Document:
-    """One wait with its events, their data, and what it hands on."""
+    """Render a wait with its events, their data and its result."""
     wait = wait_row.wait
     payloads = payloads_of(wait, entries)
     document = summary_document(wait)
@@ -75,7 +75,7 @@ def wait_document(wait_row: WaitRow, entries: Iterable[WaitLogEntry]) -> Documen
 def log_documents(
     wait: Wait, page: LogPage, after: int, counted: Iterable[WaitLogEntry]
 ) -> list[Document]:
-    """A page of the log in order, with the start and the end, which have no line of their own."""
+    """Render a page of the log in order; the start and the end of a wait are no log entries."""
     documents = [entry_document(entry) for entry in page.entries]
     if after < 0:
         documents.append(registered_document(wait))
@@ -85,13 +85,13 @@ def log_documents(
 
 
 def includes_end(wait: Wait, page: LogPage, after: int) -> bool:
-    """Whether the end of the wait is on this page of its log."""
+    """Return whether the end of the wait is on this page of its log."""
     last = page.entries[-1].seq if page.more else wait.log_length
     return wait.ending is not None and after < wait.ending.seq <= last
 
 
 def registered_document(wait: Wait) -> Document:
-    """The log's beginning."""
+    """Render the start of the log."""
     return {
         "id": 0,
         "type": "registered",
@@ -103,7 +103,7 @@ def registered_document(wait: Wait) -> Document:
 
 
 def entry_document(entry: WaitLogEntry) -> Document:
-    """One line of the log."""
+    """Render one entry of the log."""
     document: Document = {
         "id": entry.seq,
         "type": entry.kind,
@@ -121,7 +121,7 @@ def entry_document(entry: WaitLogEntry) -> Document:
 
 
 def ended_document(wait: Wait, ending: Ending, entries: Iterable[WaitLogEntry]) -> Document:
-    """The log's end, with what the wait hands on."""
+    """Render the end of the log, with the result of the wait."""
     return {
         "id": ending.seq,
         "type": "ended",
@@ -133,7 +133,7 @@ def ended_document(wait: Wait, ending: Ending, entries: Iterable[WaitLogEntry]) 
 
 
 def explanation_document(explanation: Explanation) -> Document:
-    """Why it waits or ended so."""
+    """Render why a wait still waits, or why it ended."""
     return {
         "summary": explanation.summary,
         "events": explanation.events,
@@ -153,7 +153,7 @@ def explanation_document(explanation: Explanation) -> Document:
 
 
 def inbox_item_document(row: Mapping[str, Any]) -> Document:
-    """One event of an inbox listing."""
+    """Render an event for a listing of the inbox."""
     document = {
         "inboxId": row["inbox_id"],
         "executionId": row["execution_id"],
@@ -173,7 +173,7 @@ def inbox_item_document(row: Mapping[str, Any]) -> Document:
 
 
 def inbox_event_document(inbox_id: int, parked: ParkedEvent) -> Document:
-    """One event of the inbox with its data."""
+    """Render an event of the inbox with its data."""
     document = {
         "inboxId": inbox_id,
         "executionId": parked.address.execution_id or None,

@@ -1,4 +1,4 @@
-"""What callers send."""
+"""Requests of waits, callbacks and the inbox."""
 
 from typing import Annotated, Any, Literal
 
@@ -30,7 +30,7 @@ EventId = Annotated[
 
 
 def are_valid_ids(execution: str | None, correlation: str | None, event: str | None) -> bool:
-    """Whether these ids are such as `EventItem` lets pass; else it says what is wrong with them."""
+    """Return whether `EventItem` would accept these ids; that model describes what is wrong."""
     return (
         (execution is None or check_id(execution) is not None)
         and (correlation is None or check_id(correlation) is not None)

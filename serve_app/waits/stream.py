@@ -1,4 +1,4 @@
-"""One wait's story: live, as a log, and in words."""
+"""The history of one wait: as a live stream, as a log, and explained in words."""
 
 import contextlib
 from collections.abc import AsyncGenerator
@@ -59,7 +59,7 @@ async def stream_wait(
     cursor = cursor_of(last_event_id, last_event_id_parameter)
     wait_row = await read_wait(replica, address)
     if is_at_end(cursor, wait_row.wait):
-        return Response(status_code=204)  # what makes a browser stop coming back
+        return Response(status_code=204)  # makes a browser stop reconnecting
     request_slot_of(request).count_as_stream()
     return EventStream(_frames(replica, address, cursor))
 
@@ -84,7 +84,7 @@ async def read_log(request: Request, address: WaitAddress, after: After = FROM_S
     replica = replica_of(request)
     wait_row = await read_wait(replica, address)
     page = await replica.database.query(waits.read_log, address.key, max(after, 0))
-    # The end repeats all that counts: read for the page that has it, and for no other.
+    # The end includes the result, which is read only for the page that has the end.
     has_end = includes_end(wait_row.wait, page, after)
     counted = await replica.database.query(waits.read_counted, wait_row.wait) if has_end else []
 

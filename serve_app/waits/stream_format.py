@@ -1,4 +1,4 @@
-"""The stream of a wait: registered, the events that came, ended."""
+"""The stream of a wait: its registration, its events and its end."""
 
 from serve_app.streams.hub import Frame, LogUpdate, StreamFormat
 from serve_app.streams.sse import frame

@@ -1,4 +1,4 @@
-"""Waits as callers see them. These describe; mapper.py writes, and a test compares."""
+"""Responses of waits. rendering.py writes these documents; a test compares both."""
 
 from datetime import datetime
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Waits: register, list, look at, cancel."""
+"""Waits: register, list, show and cancel."""
 
 import asyncio
 from functools import partial
@@ -137,7 +137,7 @@ async def cancel_wait(request: Request, address: WaitAddress) -> Response:
 
 
 async def read_wait(replica: Replica, address: Address) -> WaitRow:
-    """The wait as its row has it; raises NotFoundError."""
+    """Read a wait; raise NotFoundError if there is none."""
     wait_row = await replica.database.query(waits.read, address)
     if wait_row is None:
         raise NotFoundError(f"wait state {address.scoped_id}")
@@ -164,10 +164,10 @@ async def _view(replica: Replica, wait_row: WaitRow) -> Response:
 
 
 def check_size(raw: bytes | Raw, limit: int) -> None:
-    """Refuse a registration that shards would have to hold, before it is decoded.
+    """Refuse a registration that is too large for a shard, before it is decoded.
 
     Raises:
-        ProblemError: It is larger than the limit.
+        ProblemError: The registration is larger than the limit.
     """
     size = len(bytes(raw))
     if size > limit:
