@@ -1,4 +1,4 @@
-"""The base of every actor: it starts once and lazily, runs loops, and reports."""
+"""The base class of actors: lazy start, background loops and reports."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ SYNC_INTERVAL = 5.0
 
 
 class ActorEnvironment:
-    """The database's time, a local clock, chance and ids."""
+    """The clocks, random numbers and ids of an actor."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.clock = DatabaseClock(monotonic, time.time)
@@ -39,7 +39,7 @@ class ActorEnvironment:
 class Actor:
     """Starts with its first call, because Ray runs constructors without an event loop.
 
-    If the start or a loop fails, the process ends and Ray starts it anew.
+    If the start or a loop fails, the process ends and Ray restarts it.
     """
 
     kind: ClassVar[str] = ""
@@ -63,7 +63,7 @@ class Actor:
         return self._describe()
 
     async def _start(self) -> Any:
-        """Do what must be done before any work."""
+        """Open connections and start loops; subclasses return what `_started` hands out."""
 
     def _stats(self) -> dict[str, Any]:
         return {}
@@ -101,7 +101,7 @@ class Actor:
     async def _open_database(
         self, options: PoolOptions, sync_interval: float = SYNC_INTERVAL
     ) -> Pool:
-        """Open a pool, and follow the database's clock: nothing is decided before it is known."""
+        """Open a pool and follow the database's clock, which must be known before any decision."""
         clock = self._environment.clock
         pool = await open_pool(options, clock.measure)
         await sync_until_done(clock, pool)
@@ -109,7 +109,7 @@ class Actor:
         return pool
 
     def _measure(self, work: str, stalled_seconds: Callable[[], float]) -> None:
-        """Report for how long this work has been waiting without getting done."""
+        """Include in the report for how long this work has made no progress."""
         self._measures[work] = stalled_seconds
 
     def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
@@ -121,7 +121,7 @@ class Actor:
     def _every(
         self, seconds: float, work: Callable[[], Awaitable[object]], name: str | None = None
     ) -> None:
-        """Run `work` again and again; a failed round is logged and the next one runs.
+        """Run `work` at intervals; a failed round is logged and the next one runs.
 
         With a name, the report says for how long no round has succeeded.
         """
@@ -142,7 +142,7 @@ class Actor:
         await retry_while_away(work, self._name)
 
     async def _close(self) -> None:
-        """End all loops; for tests, as the process of an actor just ends."""
+        """Cancel all loops; only tests need it, because the process of an actor just ends."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

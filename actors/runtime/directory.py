@@ -1,6 +1,6 @@
-"""Where actors are found and made: the only module that applies `ray.remote`.
+"""Finds and creates actors; the only module that applies `ray.remote`.
 
-Get-or-create is one atomic call, so whoever misses an actor may bring it back.
+Get-or-create is one atomic call, so any process may bring back a missing actor.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Handle = Any  # Ray's handles have no static type
 
 ANSWER_WITHIN = 5.0
 
-# By name prefix; imported when first made, because actors use the directory themselves.
+# Classes by name prefix; imported when first needed, because actors import this module.
 _CLASSES = {
     SHARD: "actors.waits.shard_actor:ShardActor",
     DEDICATED: "actors.waits.shard_actor:ShardActor",
@@ -43,12 +43,12 @@ _CLASSES = {
 
 
 def ensure(name: str, config: Config) -> Handle:
-    """The actor of this name, made if there is none. Blocks on Ray's control store."""
+    """Return the actor of this name, created if necessary. Blocks on Ray's control store."""
     return _remote(name, config).remote(name, config)
 
 
 def find(name: str, namespace: str) -> Handle | None:
-    """The actor of this name, if there is one."""
+    """Return the actor of this name, or None."""
     try:
         return ray.get_actor(name, namespace=namespace)
     except ValueError:
@@ -56,7 +56,7 @@ def find(name: str, namespace: str) -> Handle | None:
 
 
 def list_actor_names(namespace: str) -> list[str]:
-    """The names of all actors of this Muster."""
+    """List the names of all actors in a namespace."""
     rows = ray.util.list_named_actors(all_namespaces=True)
     return sorted(row["name"] for row in rows if row["namespace"] == namespace)
 
@@ -70,12 +70,12 @@ def _remote(name: str, config: Config) -> Any:
         lifetime="detached",
         get_if_exists=True,
         max_restarts=-1,
-        # A call that failed may have run: routers retry with the same ids, Ray must not.
+        # A failed call may have run: callers retry with the same ids, Ray must not.
         max_task_retries=0,
         max_concurrency=1_000,
         num_cpus=0,
-        # One node's end must not take all shards. Ray ignores SPREAD for an actor that asks for
-        # nothing and picks a node by chance; one byte of memory makes it deal them out in turn.
+        # Losing one node must not lose all shards. Ray ignores SPREAD for an actor without
+        # resources and picks a random node; one byte of memory makes it distribute actors evenly.
         scheduling_strategy="SPREAD",
         memory=1,
         enable_task_events=False,
@@ -83,7 +83,7 @@ def _remote(name: str, config: Config) -> Any:
 
 
 class Directory:
-    """A process's handles, looked up off the event loop and kept until their actor dies."""
+    """Caches the actor handles of a process until their actor dies."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -92,7 +92,7 @@ class Directory:
         self._dedicated_seen = (0.0, 0)
 
     async def handle(self, name: str) -> Handle:
-        """The actor of this name; many askers share one look-up."""
+        """Return the actor of this name; concurrent callers share one look-up."""
         found = self._handles.get(name)
         if found is not None:
             return found
@@ -104,10 +104,10 @@ class Directory:
         return await asyncio.shield(task)
 
     async def report(self, name: str) -> dict[str, Any]:
-        """What this actor tells of itself.
+        """Return the report of an actor.
 
         Raises:
-            UnavailableError: It is away.
+            UnavailableError: The actor does not answer.
         """
         handle = await self.handle(name)
         try:
@@ -118,7 +118,7 @@ class Directory:
         return told
 
     def forget(self, name: str) -> None:
-        """The handle did not work; look it up again next time."""
+        """Drop a handle that did not work, so that it is looked up again."""
         self._handles.pop(name, None)
 
     async def _look_up(self, name: str) -> Handle:
@@ -136,7 +136,7 @@ class Directory:
         return ensure(name, self._config)
 
     def _check_dedicated_limit(self) -> None:
-        """A dedicated actor is a process: there can only be so many."""
+        """Refuse another dedicated actor above the limit, because each is a process."""
         checked_at, count = self._dedicated_seen
         if time.monotonic() - checked_at > 1.0:
             count = sum(

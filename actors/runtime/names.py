@@ -1,4 +1,4 @@
-"""The names of the actors, and which of them hosts a correlation."""
+"""The names of actors, and which of them hosts a correlation."""
 
 import zlib
 from functools import lru_cache
@@ -20,7 +20,6 @@ DEDICATED = "correlation:"
 
 @lru_cache(maxsize=1024)
 def shard_name(index: int) -> str:
-    """The name of one shard."""
     return f"{SHARD}{index}"
 
 
@@ -36,23 +35,22 @@ def expected_actors(config: Config) -> list[str]:
 
 
 def call_pool_names(config: Config) -> list[str]:
-    """The pools that call resources."""
     return [f"{CALLS}{index}" for index in range(config.call_pools)]
 
 
 def dispatch_pool_name(pool_no: int) -> str:
-    """The actor that keeps a dispatch pool: one only, so that its rate has one keeper."""
+    """Return the name of a pool's actor. There is one per pool, which alone enforces its rate."""
     return f"{DISPATCH}{pool_no}"
 
 
 def call_pool_name(tenant: int, resource: str, config: Config) -> str:
-    """The pool that calls this resource: one only, so that its rate has one keeper."""
+    """Return the only call pool that calls this resource, and alone enforces its rate."""
     place = zlib.crc32(f"{tenant}/{resource}".encode()) % config.call_pools
     return f"{CALLS}{place}"
 
 
 def host_actor_name(key: bytes, config: Config) -> str:
-    """The actor that hosts this correlation: the whole difference between the two placements."""
+    """Return the name of the actor that hosts this correlation, by placement."""
     if config.placement is Placement.DEDICATED:
         return f"{DEDICATED}{key.hex()}"
     return shard_name(shard_of(key, config.shards))

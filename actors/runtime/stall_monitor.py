@@ -1,4 +1,4 @@
-"""Notices actors whose work does not get on, and says so: in the log, and by a warning."""
+"""Logs and warns when the work of an actor makes no progress."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ CATEGORY = "STALLED"
 
 
 class StallWatch:
-    """Remembers who is stalled, so that each stall is told once, and its end as well."""
+    """Remembers stalled actors, so that each stall and its end are reported once."""
 
     def __init__(self, warn: Callable[[NewWarning], Awaitable[object]]) -> None:
         self._warn = warn
@@ -24,7 +24,7 @@ class StallWatch:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def check(self, reports: Iterable[Mapping[str, Any]]) -> None:
-        """Compare the latest reports with those before them."""
+        """Compare the latest reports with the previous ones."""
         stalls = {str(report["name"]): stall_of(report) for report in reports}
         for name, stall in stalls.items():
             if stall is not None and name not in self._stalled:
@@ -35,7 +35,7 @@ class StallWatch:
         self._stalled = {name for name, stall in stalls.items() if stall is not None}
 
     def _tell(self, name: str, stall: str) -> None:
-        """Write the warning beside the checks: what holds up an actor may hold up this, too."""
+        """Write the warning in a task, because Postgres may be what stalls the actor."""
         warning = NewWarning(
             tenant=ANCHOR,
             category=CATEGORY,
@@ -50,5 +50,5 @@ class StallWatch:
     async def _write(self, warning: NewWarning) -> None:
         try:
             await self._warn(warning)
-        except Exception as error:  # it is in the log, and in health
+        except Exception as error:  # the stall is also in the log and in health
             log.warning("supervisor.warning_lost", error=type(error).__name__)

@@ -1,4 +1,4 @@
-"""Brings all actors up, notices when one does not answer, and tells how they are."""
+"""Starts all actors, restarts those that do not answer, and reports their state."""
 
 import asyncio
 import contextlib
@@ -32,12 +32,12 @@ log = structlog.get_logger("supervisor")
 
 CHECK_EVERY = 1.0
 ANSWER_WITHIN = 5.0
-# Restarting a process that is only slow makes things worse: it must stay silent this long.
+# Restarting a process that is only slow makes things worse, so it must miss this many checks.
 SILENT_CHECKS = 6
 
 
 class SupervisorActor(Actor):
-    """Owns the list of actors; holds no state that a restart could lose."""
+    """Owns the list of actors; a restart loses no state."""
 
     kind = "supervisor"
 
@@ -51,15 +51,15 @@ class SupervisorActor(Actor):
         self._checked = asyncio.Event()
         self._guests: list[str] = []
         self._database: Pool | None = None
-        # None until Postgres has said which there are: till then none of them is too many.
+        # None until Postgres was read: until then no dispatch pool counts as surplus.
         self._dispatch: list[str] | None = None
         self._stalls = StallWatch(self._warn)
 
     async def adopt(self, config: Config) -> bool:
         """Return True once every actor runs with this configuration and has answered.
 
-        False: this supervisor was made for another configuration and has stopped its actors. The
-        caller replaces it, so that a restart by Ray brings back the new configuration.
+        Return False if this supervisor was created with another configuration; it has then stopped
+        its actors. The caller replaces it, so that a restart by Ray uses the new configuration.
         """
         if config != self._config:
             log.info("supervisor.config_changed")
@@ -75,7 +75,7 @@ class SupervisorActor(Actor):
         """Describe every actor, as of the last check; the first report starts the checks."""
         self._begin()
         names = self._expected()
-        if MAINTENANCE in self._silent:  # it has been asked at least once
+        if MAINTENANCE in self._silent:  # it has been checked at least once
             names.append(MAINTENANCE)
         own = {**self._describe(), "alive": True}
         rows = [self._row(name) for name in [*names, *self._guests]]
@@ -104,7 +104,7 @@ class SupervisorActor(Actor):
                 await warnings.warn(self._database, warning)
 
     async def _count_pools(self) -> None:
-        """Dispatch pools come and go with their rows. While Postgres is away, those known stay."""
+        """Read which dispatch pools exist; keep the known ones while Postgres is away."""
         if self._database is None:
             options = PoolOptions(dsn=self._config.dsn, name=self._name, max_size=1)
             self._database = await open_pool(options)
@@ -120,7 +120,7 @@ class SupervisorActor(Actor):
         await self._count_pools()
         names = self._expected()
         if all(self._is_up(name) for name in names):
-            names.append(MAINTENANCE)  # last, so that it slows no start down: no request needs it
+            names.append(MAINTENANCE)  # last, because no request needs it
         await asyncio.gather(*(self._check_one(name) for name in names))
         self._checked.set()
         self._stalls.check(self._reports.values())
@@ -129,12 +129,12 @@ class SupervisorActor(Actor):
         surplus = [n for n in names if n.startswith(kinds) and n not in self._expected()]
         if self._dispatch is None:
             surplus = [name for name in surplus if not name.startswith(DISPATCH)]
-        # Shards beyond the configured number only slow the others down.
+        # Shards above the configured number only slow the others down.
         await asyncio.to_thread(self._dismiss, surplus)
         await self._visit([name for name in names if name.startswith(DEDICATED)])
 
     async def _visit(self, guests: list[str]) -> None:
-        """Correlations with an actor of their own come and go by themselves: only look."""
+        """Check dedicated actors without starting or stopping them."""
         for name in set(self._guests) - set(guests):
             self._reports.pop(name, None)
         self._guests = guests

@@ -1,4 +1,4 @@
-"""The near horizon of deadlines, soonest first."""
+"""A heap of near deadlines."""
 
 import heapq
 
@@ -6,7 +6,7 @@ from core.shared.address import Address
 
 
 class DeadlineHeap:
-    """Each correlation stands in it at most once, at its latest known deadline."""
+    """Contains each correlation at most once, with its latest known deadline."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, bytes]] = []
@@ -16,7 +16,7 @@ class DeadlineHeap:
         return len(self._due)
 
     def put(self, address: Address, due_at: float) -> None:
-        """Remember a deadline in place of an older one."""
+        """Add a deadline, replacing an earlier one of the same correlation."""
         key = address.key
         known = self._due.get(key)
         if known is not None and known[0] == due_at:
@@ -25,19 +25,19 @@ class DeadlineHeap:
         heapq.heappush(self._heap, (due_at, key))
 
     def take_due(self, now: float, limit: int) -> list[tuple[Address, float]]:
-        """Take out what is due, the longest overdue first."""
+        """Remove and return due deadlines, the longest overdue first."""
         taken: list[tuple[Address, float]] = []
         while self._heap and self._heap[0][0] <= now and len(taken) < limit:
             due_at, key = heapq.heappop(self._heap)
             known = self._due.get(key)
             if known is None or known[0] != due_at:
-                continue  # replaced by another deadline since
+                continue  # replaced by another deadline
             del self._due[key]
             taken.append((known[1], due_at))
         return taken
 
     def earliest(self) -> float | None:
-        """The next deadline."""
+        """Return the next deadline, or None."""
         while self._heap:
             due_at, key = self._heap[0]
             known = self._due.get(key)

@@ -1,7 +1,7 @@
-"""The timer's mind: near deadlines in memory, all deadlines in Postgres, none missed.
+"""Fires deadlines: near ones are in memory, all are in Postgres, and none is missed.
 
-It reads ahead by index, shards tell it of deadlines nearer than it has read, and a slow pass looks
-again at everything since the mark: the time up to which every deadline has been answered.
+The timer reads ahead by index, and shards send it deadlines nearer than it has read. A slow sweep
+reads everything again since the watermark, the time up to which all deadlines were answered.
 """
 
 import asyncio
@@ -20,30 +20,30 @@ from storage.waits.deadlines import DueWait
 log = structlog.get_logger("timer")
 
 FIRE_CHUNK = 500
-# Chunks under way: past this a crowd only fills the queues before the shards.
+# The maximum of concurrent chunks; more would only fill the queues of the shards.
 MAX_CHUNKS_UNDER_WAY = 8
-# A row can be committed this much later than its deadline was computed.
+# A row can be committed this many seconds after its deadline was computed.
 SLACK = 60.0
-# The mark is ahead of the clock: it was put back, by nobody knows how much, and deadlines may have
-# passed unseen on it since. So much of the past is looked at again.
+# A watermark in the future means that the database's clock was set back by an unknown amount, so
+# this many seconds of the past are read again.
 PUT_BACK = 3_600.0
-# Before a deadline fires again whose own wait cannot be read or written, while others can.
+# The pause before a deadline fires again whose wait cannot be read or written.
 REFUSED_PAUSE = 5.0
 
 
 class Deadlines(Protocol):
-    """What the timer reads and writes."""
+    """The deadlines and the watermark in Postgres."""
 
     def due_between(self, after: float, until: float) -> AsyncIterator[list[DueWait]]:
         """Yield pages of waiting correlations with a deadline in (after, until], soonest first."""
         ...
 
     async def read_watermark(self) -> float | None:
-        """Up to where everything has fired."""
+        """Return the time up to which all deadlines were answered."""
         ...
 
     async def write_watermark(self, swept_until: float) -> None:
-        """Move the mark, back as well."""
+        """Store the watermark, which may also move back."""
         ...
 
 
@@ -65,37 +65,36 @@ class Timer:
         self._new_turn_id = new_turn_id
         self._heap = DeadlineHeap()
         self._firing: dict[bytes, float] = {}
-        # With when each was sent off, the oldest first.
+        # The start time of each task, the oldest first.
         self._tasks: dict[asyncio.Task[None], float] = {}
         self._read_until = 0.0
         self._counts = {"fired": 0, "retried": 0, "skew_sum": 0.0, "skew_max": 0.0}
 
     def arm(self, due: list[tuple[Address, float]]) -> None:
-        """Deadlines that a shard has just committed."""
+        """Add deadlines that a shard has just committed."""
         for address, due_at in due:
             self._put(address, due_at)
 
     def snapshot(self) -> dict[str, Any]:
-        """Counters, and how much is near."""
         return {**self._counts, "near": len(self._heap), "firing": len(self._firing)}
 
     @property
     def stalled_seconds(self) -> float:
-        """How long the oldest of the deadlines that were sent off has gone unanswered."""
+        """Return for how long the oldest fired deadline has not been answered, in seconds."""
         oldest = next(iter(self._tasks.values()), None)
         return 0.0 if oldest is None else asyncio.get_running_loop().time() - oldest
 
     async def start(self) -> None:
-        """Read everything since the mark, then go on reading ahead."""
+        """Read all deadlines since the watermark, and the near future."""
         mark = await self._deadlines.read_watermark()
         await self._read(0.0 if mark is None else self._since(mark))
 
     async def read_ahead(self) -> None:
-        """Extend the horizon."""
+        """Read the next deadlines up to the horizon."""
         await self._read(self._read_until)
 
     async def sweep(self) -> None:
-        """Look again at what may have been committed behind the horizon; move the mark."""
+        """Read deadlines again that may have been committed late, and move the watermark."""
         mark = await self._deadlines.read_watermark()
         await self._read(self._since(mark or self._now()), keep_horizon=True)
         open_since = [self._now(), *self._firing.values()]
@@ -105,7 +104,7 @@ class Timer:
         await self._deadlines.write_watermark(min(open_since))
 
     def tick(self) -> None:
-        """Send off what is due now, as much as shards can take at once; the rest as they answer."""
+        """Fire due deadlines within the limit of chunks; the rest follows as shards answer."""
         while len(self._tasks) < MAX_CHUNKS_UNDER_WAY:
             due = self._heap.take_due(self._now(), FIRE_CHUNK)
             if not due:
@@ -122,7 +121,7 @@ class Timer:
             self.tick()
 
     async def settled(self) -> None:
-        """Wait until everything that is due by now is answered."""
+        """Wait until all fired deadlines are answered."""
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
@@ -135,7 +134,7 @@ class Timer:
             self._read_until = until
 
     def _since(self, mark: float) -> float:
-        """Return the time from which on a deadline may not have been answered."""
+        """Return the time since which deadlines may not have been answered."""
         now = self._now()
         return max(0.0, (mark if mark <= now else now - PUT_BACK) - SLACK)
 
@@ -154,7 +153,7 @@ class Timer:
             log.warning("timer.fire_failed", error=str(error), waits=len(due))
             replies = [_AGAIN] * len(due)
         except Exception:
-            # Whatever it was: a deadline that is under way for ever would never fire.
+            # On any error, fire again: a deadline that stays under way would never fire.
             log.exception("timer.fire_crashed", waits=len(due))
             replies = [_AGAIN] * len(due)
         for (address, due_at), reply in zip(due, replies, strict=True):

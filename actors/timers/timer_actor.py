@@ -1,4 +1,4 @@
-"""The Ray face of the timer."""
+"""The Ray actor of the timer."""
 
 import asyncio
 from functools import partial
@@ -14,9 +14,9 @@ from services.shared.process import new_turn_id
 from storage.postgres.pool import Pool, PoolOptions
 from storage.waits.deadlines import DeadlineStore
 
-# Seconds between a shard's clock and ours that no measurement and no queue explains.
+# A larger difference between a shard's clock and ours is not explained by delays.
 MAX_CLOCK_DIFFERENCE = 1.0
-# More often than other actors: what fires while the clock is ahead fires early.
+# More often than other actors: while our clock is ahead, deadlines fire early.
 SYNC_INTERVAL = 1.0
 
 
@@ -32,10 +32,10 @@ class TimerActor(Actor):
         self._asking = asyncio.Lock()
 
     async def arm(self, due: list[tuple[Address, float]], now: float | None = None) -> None:
-        """Take deadlines that a shard has just committed; `now` is the shard's time.
+        """Add deadlines that a shard has just committed; `now` is the shard's time.
 
-        If that differs from ours, the database may have got another clock a moment ago: until
-        ours is measured anew, these deadlines could fire early.
+        If that differs from our time, the database's clock may have changed. Our clock is then
+        measured again first, because the deadlines could fire early.
         """
         self._begin()
         if now is not None and self._database is not None and self._differs(now):
@@ -49,7 +49,7 @@ class TimerActor(Actor):
         return abs(self._environment.now() - now) > MAX_CLOCK_DIFFERENCE
 
     async def _measure_anew(self, pool: Pool) -> None:
-        """Ask the server that shards write to now, not one that a connection still leads to."""
+        """Measure the clock on new connections, because old ones may lead to a former server."""
         await pool.expire_connections()
         await self._environment.clock.sync(pool)
 

@@ -1,4 +1,4 @@
-"""One correlation in memory: its state as of the last turn, whether or not it is stored yet."""
+"""Correlations in memory: their state after the last turn, stored or not."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,12 @@ from core.waits.state import Decision, ParkedEvent, Wait
 from core.waits.transitions import apply
 from storage.waits.waits import LoadedWait
 
-# What a wait holds in memory besides its spec, with its place among the others; and each mark.
+# The approximate memory of a wait without its spec, and of each mark.
 WAIT_BYTES, MARK_BYTES = 1_000, 400
 
 
 class Activation(msgspec.Struct, gc=False):
-    """The cache of a row, or of what the inbox keeps for an address while there is no wait."""
+    """The cached row of a wait, or the early events of an address without a wait."""
 
     key: bytes
     wait: Wait | None
@@ -34,31 +34,31 @@ class Activation(msgspec.Struct, gc=False):
 
     @classmethod
     def of(cls, key: bytes, loaded: LoadedWait, now: float) -> "Activation":
-        """Activate from what Postgres knows."""
+        """Create an activation from what Postgres contains."""
         return cls(key, loaded.wait, loaded.sizes, loaded.refused, loaded.elsewhere, now)
 
     @classmethod
     def fresh(cls, key: bytes, now: float) -> "Activation":
-        """Activate what nobody has ever heard of."""
+        """Create an activation of a correlation that cannot exist yet."""
         return cls(key, None, {}, 0, None, now)
 
     @property
     def lacks_early(self) -> bool:
-        """Whether a registration would take up early events that have not been read."""
+        """Return whether a registration would need early events that have not been read."""
         return self.wait is None and len(self.sizes) > len(self.early)
 
     @property
     def lacks_spec(self) -> bool:
-        """Whether Postgres did not have its spec, which a registration may bring back."""
+        """Return whether Postgres has lost the spec, which a registration may restore."""
         return self.wait is not None and self.wait.spec.lost != b""
 
     def add_early(self, events: Iterable[ParkedEvent]) -> None:
-        """These are in Postgres, and as many as a registration takes up."""
+        """Add early events that were read from Postgres."""
         self.early = {event.event_id: event for event in events} | self.early
         self.sizes = {name: len(event.payload) for name, event in self.early.items()}
 
     def apply(self, message: WaitMessage, now: float, limits: WaitLimits) -> Decision:
-        """One turn: decide, and be what was decided."""
+        """Decide one message and keep the new state."""
         wait = self.wait
         if wait is not None and not wait.spec.lost:
             decision = apply(wait, message, now, UNREGISTERED, limits)
@@ -92,29 +92,29 @@ class Activation(msgspec.Struct, gc=False):
 
     @property
     def at_rest(self) -> bool:
-        """Nothing is expected to happen to it soon: nobody registered it, or it has ended."""
+        """Return whether no change is expected soon: it is not registered, or has ended."""
         wait = self.wait
         return wait is None or wait.ending is not None or wait.spec.lost != b""
 
 
 class ActivationCache:
-    """The correlations in memory, the longest unused first, never many more than the limit."""
+    """Activations in the order of their last use, limited in number and bytes."""
 
     def __init__(self, limit: int, idle_after: float, max_bytes: int) -> None:
         self._by_key: OrderedDict[bytes, Activation] = OrderedDict()
         self._limit = limit
         self._idle_after = idle_after
         self._max_bytes = max_bytes
-        # Many waits share one spec, which counts once.
+        # Many waits share one spec, which is counted once.
         self._spec_users: dict[int, int] = {}
-        # About how many bytes they hold together.
+        # The approximate bytes of all activations.
         self.weight = 0
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def get(self, key: bytes, now: float) -> Activation | None:
-        """The activation, which counts as used now."""
+        """Return an activation and mark it as used now."""
         found = self._by_key.get(key)
         if found is not None:
             found.last_used = now
@@ -122,7 +122,6 @@ class ActivationCache:
         return found
 
     def add(self, activation: Activation) -> None:
-        """Take one in."""
         known = self._by_key.get(activation.key)
         if known is not activation:
             if known is not None:
@@ -131,7 +130,7 @@ class ActivationCache:
             self.update_weight(activation)
 
     def update_weight(self, activation: Activation) -> None:
-        """Count what a wait holds, once there is one."""
+        """Count the memory of an activation once it has a wait."""
         wait = activation.wait
         if wait is None or activation.weight:
             return
@@ -155,19 +154,19 @@ class ActivationCache:
             self.weight -= wait.spec.weight
 
     def drop(self, key: bytes) -> None:
-        """Forget one, whatever its state: the row is the truth."""
+        """Forget an activation regardless of its state: the row in Postgres decides."""
         found = self._by_key.pop(key, None)
         if found is not None:
             self._release(found)
 
     def forget(self, unsaved: frozenset[bytes]) -> int:
-        """Forget all but those whose changes are not stored; return how many."""
+        """Forget all activations without unsaved changes; return how many."""
         kept = OrderedDict((key, one) for key, one in self._by_key.items() if key in unsaved)
         gone, self._by_key = len(self._by_key) - len(kept), kept
         return gone
 
     def drop_if_at_rest(self, key: bytes) -> bool:
-        """Let a stored correlation go at once if it has ended."""
+        """Forget a stored correlation at once if it is not registered or has ended."""
         found = self._by_key.get(key)
         if found is None or not found.at_rest:
             return False
@@ -176,12 +175,12 @@ class ActivationCache:
         return True
 
     def passivate(self, unsaved: frozenset[bytes], now: float) -> int:
-        """Let idle and crowded-out correlations go; how many went."""
+        """Forget idle correlations, and the least used ones above the limits; return how many."""
         gone = list(self._leaving(unsaved, now))
         for key in gone:
             self.drop(key)
         if len(gone) > len(self._by_key):
-            # A dict keeps the size of its fullest hour; a copy has the size it needs.
+            # A dict never shrinks; a copy has only the size it needs.
             self._by_key = OrderedDict(self._by_key)
         return len(gone)
 
@@ -206,7 +205,7 @@ class ActivationCache:
                 yield key
 
     def _freed_by(self, activation: Activation) -> int:
-        """What is free at least when this one has gone."""
+        """Return how many bytes are freed at least when this activation is dropped."""
         wait = activation.wait
         is_last = wait is not None and self._spec_users.get(id(wait.spec)) == 1
         return activation.weight + (wait.spec.weight if wait is not None and is_last else 0)

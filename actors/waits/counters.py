@@ -1,4 +1,4 @@
-"""What a shard counts. Plain numbers: metrics, status and tests read the same ones."""
+"""Counters of a shard, read by metrics, status and tests."""
 
 from bisect import bisect_left
 from typing import Any
@@ -38,7 +38,6 @@ class ShardCounters:
         self._flush_buckets = [0] * (len(FLUSH_BOUNDS) + 1)
 
     def add(self, name: str, amount: float = 1) -> None:
-        """Count something that happened."""
         self._counts[name] += amount
 
     def replies(self, turns: list[tuple[Turn, Reply]]) -> None:
@@ -51,7 +50,7 @@ class ShardCounters:
 
     def stored(self, before: Wait | None, after: Wait) -> None:
         """Count what a committed change means for its wait."""
-        # With an empty log nothing has come: most changes are told apart by that alone.
+        # Skip waits with an empty log cheaply: they have received no event.
         had_event = before is not None and before.log_length and _first_received(before) is not None
         if after.log_length and not had_event:
             first = _first_received(after)
@@ -62,19 +61,17 @@ class ShardCounters:
             self._counts["wait_seconds_sum"] += after.ending.at - after.opened_at
 
     def flush(self, rows: int, seconds: float) -> None:
-        """Count one flush."""
         self._counts["flushes"] += 1
         self._counts["flush_rows"] += rows
         self._counts["flush_seconds_sum"] += seconds
         self._flush_buckets[bisect_left(FLUSH_BOUNDS, seconds)] += 1
 
     def snapshot(self) -> dict[str, Any]:
-        """All numbers, as they are now."""
         return {**self._counts, "flush_seconds_buckets": list(self._flush_buckets)}
 
 
 def _first_received(wait: Wait) -> int | None:
-    """The place of the event that came before all others, if one came. For every stored change."""
+    """Return the index of the event that was received first, or None. Runs for every change."""
     first, lowest = None, 0
     for index, mark in enumerate(wait.marks):
         if mark.event_id and (first is None or mark.seq < lowest):

@@ -1,7 +1,7 @@
-"""What a shard stores next where several tenants send.
+"""Chooses what a shard stores next if several tenants send.
 
-Whoever comes while a flush is under way waits for all of it, and then for the flush it is in. So
-flushes are short there, and tenants with little to store do not wait for the rows of the others.
+A new message waits for the flush under way, and then for the next. So flushes are short, and
+tenants with few rows do not wait for the rows of others.
 """
 
 from collections.abc import Iterable
@@ -19,13 +19,13 @@ LIGHT_BYTES = 64 * 1024
 
 
 class SharedFlush:
-    """Chooses rows: those of tenants with little alone, then some of everybody's, and so on."""
+    """Alternates between rows of tenants with few rows and rows of all tenants."""
 
     def __init__(self) -> None:
         self._was_light = False
 
     def choose(self, unsaved: Iterable[Unsaved], max_rows: int) -> list[Unsaved]:
-        """Choose what the next flush stores, at least one row."""
+        """Choose the rows of the next flush, at least one."""
         by_tenant: dict[int, list[Unsaved]] = {}
         for one in unsaved:
             by_tenant.setdefault(one.change.tenant, []).append(one)
@@ -42,7 +42,7 @@ def _is_light(rows: list[Unsaved]) -> bool:
 
 
 def _fitting(rows: list[Unsaved]) -> list[Unsaved]:
-    """Leave out what is too heavy beside the others; the first is in, whatever it weighs."""
+    """Leave out rows above the size limit; the first row is always included."""
     chosen: list[Unsaved] = []
     weight = 0
     for one in rows:

@@ -1,4 +1,4 @@
-"""What a shard counts of gathers: how they ended, and how each resource answered."""
+"""Counters of a shard about gathers: how they ended, and how each resource answered."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +12,8 @@ from core.waits.spec import ExpectedEvent
 from core.waits.state import EventState, Wait
 from core.waits.strategy import Outcome, Status
 
-# The rest is counted as one, and so is every name that came with a request: of those there can be
-# any number.
+# Further names are counted together, and so are all names that came with a request, because their
+# number is unlimited.
 MAX_NAMES = 1_000
 OTHERS = "(others)"
 
@@ -45,7 +45,7 @@ class GatherCounters:
             state = _state_of(expected, mark, turns)
             counts = self._counts(after.address.tenant, expected)
             counts[state] += 1
-            if state in _ANSWERS:  # else it is the time that somebody was waited for in vain
+            if state in _ANSWERS:  # other states have no response time
                 counts["seconds"] += mark.at - after.opened_at
         if after.ending is not None and (before is None or before.ending is None):
             how = (
@@ -56,7 +56,6 @@ class GatherCounters:
             self._ended[how] = self._ended.get(how, 0) + 1
 
     def snapshot(self) -> dict[str, Any]:
-        """All numbers, as they are now."""
         return {
             "ended": dict(self._ended),
             "late": self._late,
@@ -76,7 +75,7 @@ class GatherCounters:
 def _state_of(
     expected: ExpectedEvent, mark: EventState, turns: Sequence[tuple[Turn, Reply]]
 ) -> CallState:
-    """A mark does not tell one failure from another; what came for it does."""
+    """Return the state of a call; for a failure, by the message, because marks do not tell."""
     document = None
     if mark.outcome is Outcome.FAILED:
         came = (t.message for t, r in turns if isinstance(r, OfferReply) and r.seq == mark.seq)

@@ -1,4 +1,4 @@
-"""What a shard says to a message before its correlation does: that it must not, or not yet."""
+"""Checks that refuse a message before its correlation handles it."""
 
 import math
 
@@ -16,7 +16,7 @@ from core.waits.messages import (
 from core.waits.state import Wait
 from core.waits.transitions import verdict_if_only_logged
 
-# Within so many seconds, replicas tell a shard that came back what they watch.
+# After a restart of a shard, replicas renew their watches within this many seconds.
 REWATCH_WITHIN = 3.0
 
 _TOO_NEW = RefusedReply(
@@ -30,7 +30,7 @@ _TOKEN_EXPIRED = RefusedReply(
 
 
 class MessageGuard:
-    """Those of one shard, which began at `began` by the database's clock."""
+    """The checks of one shard, which started at `began` by the database's clock."""
 
     def __init__(
         self, log_limit: int, feeds: ChangeFeeds, began: float, token_grace: float = math.inf
@@ -41,23 +41,23 @@ class MessageGuard:
         self._began = began
 
     def check(self, wait: Wait, message: WaitMessage, now: float) -> Reply | None:
-        """The answer instead of a turn; None if nothing speaks against one."""
+        """Return the refusal of a message, or None if the correlation may handle it."""
         if isinstance(message, Offer):
             if message.by_token and self._is_over(wait, now):
                 return _TOKEN_EXPIRED
             if wait.log_length < self._log_limit:
                 return None
-            # What counts has its place in a full log, too: there is one for each expected event.
+            # An event that counts is logged even in a full log: each expected event has its entry.
             verdict = verdict_if_only_logged(wait, message, now)
             return None if verdict is None else _log_is_full(verdict)
         return self._check_abandon(wait, message, now) if isinstance(message, Abandon) else None
 
     def _is_over(self, wait: Wait, now: float) -> bool:
-        """Whether the URLs that were given out for this wait are no longer heard."""
+        """Return whether callback URLs of this wait have expired."""
         return wait.ending is not None and now >= wait.ending.at + self._token_grace
 
     def _check_abandon(self, wait: Wait, message: Abandon, now: float) -> Reply | None:
-        """One replica's last reader went away; there may be others."""
+        """Check whether other readers remain after the last one of a replica left."""
         if wait.opened_at < self._began and now < self._began + REWATCH_WITHIN:
             return _TOO_NEW
         if self._feeds.leave(message.feed, message.address.key):
@@ -66,6 +66,6 @@ class MessageGuard:
 
 
 def _log_is_full(verdict: Verdict) -> RefusedReply:
-    """For good: a log never gets shorter."""
+    """Make a final refusal: a log never gets shorter."""
     detail = f"the event is {verdict}, and this wait's log has no room for more of these"
     return RefusedReply(kind=RefusalKind.FULL, detail=detail, verdict=verdict)

@@ -1,4 +1,4 @@
-"""Messages that a shard has not answered yet: bounded in number and bytes, shared by tenants."""
+"""Messages that a shard has not answered yet, limited in number and bytes and per tenant."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -20,7 +20,7 @@ SHARE_TAKEN = RefusedReply(
 
 
 class PendingMessages:
-    """Counts the messages that a shard has taken and not answered."""
+    """Counts the messages that a shard has accepted and not answered."""
 
     def __init__(self, messages: int, size: int) -> None:
         self._limit = messages
@@ -35,16 +35,16 @@ class PendingMessages:
         return self._bytes.taken
 
     def is_contested(self, now: float) -> bool:
-        """Return whether more than one tenant has sent something lately."""
+        """Return whether several tenants have sent messages lately."""
         return self._messages.is_contested(now)
 
     def admit(
         self, messages: Sequence[WaitMessage], now: float
     ) -> tuple[TenantLoads, dict[int, RefusedReply]]:
-        """Admit what fits, tenant by tenant.
+        """Admit the messages of each tenant that fit.
 
-        Return what was admitted, for `release`, and a refusal for each tenant whose messages do
-        not fit.
+        Return what was admitted, for `release`, and a refusal for each tenant whose messages do not
+        fit.
         """
         admitted: TenantLoads = {}
         refused: dict[int, RefusedReply] = {}
@@ -60,7 +60,7 @@ class PendingMessages:
         return admitted, refused
 
     def release(self, loads: TenantLoads) -> None:
-        """Give back the room of answered messages."""
+        """Release the room of answered messages."""
         for tenant, (count, size) in loads.items():
             self._messages.release(tenant, count)
             self._bytes.release(tenant, size)
@@ -69,7 +69,7 @@ class PendingMessages:
 def loads_of(messages: Sequence[WaitMessage]) -> TenantLoads:
     """Add up messages and bytes by tenant."""
     tenants = {message.address.tenant for message in messages}
-    if len(tenants) == 1:  # as almost always, and this runs for every batch
+    if len(tenants) == 1:  # the usual case, and this runs for every batch
         return {tenants.pop(): (len(messages), weigh(messages))}
     by_tenant: dict[int, list[WaitMessage]] = {tenant: [] for tenant in tenants}
     for message in messages:

@@ -1,9 +1,9 @@
-"""A shard's mind: it hosts per-correlation actors, runs their turns and commits them in groups.
+"""Hosts correlations: runs their turns and commits them in groups.
 
-A message goes through three hands. Turns run at once for correlations in memory; the loader
-activates the others from their rows, many in one query; the writer stores everything that changed
-since its last flush in one statement and only then answers. Turns never wait, so a correlation
-handles one message at a time without a lock.
+A turn runs at once if its correlation is in memory; otherwise the loader first activates the
+correlation from its row, many in one query. The writer stores all changes since its last flush in
+one statement, and then answers. Turns never wait, so a correlation handles one message at a time
+without a lock.
 """
 
 from typing import Any
@@ -41,11 +41,11 @@ class Shard:
         self._guard = MessageGuard(
             config.log_limit, self.feeds, environment.now(), config.token_grace
         )
-        # Batches that are not answered yet, the oldest first, each with when it came.
+        # Batches that are not answered yet, the oldest first, with their arrival times.
         self._unanswered: dict[Batch, float] = {}
 
     async def handle(self, messages: list[WaitMessage]) -> list[Reply]:
-        """Take a batch; the answers, once all of it is in Postgres."""
+        """Handle a batch; return the replies once all changes are in Postgres."""
         moment = self.moment()
         taken, refused = self._pending.admit(messages, moment.monotonic)
         batch = Batch(len(messages))
@@ -62,7 +62,6 @@ class Shard:
             self._pending.release(taken)
 
     def snapshot(self) -> dict[str, Any]:
-        """Counters, and how full it is now."""
         return {
             **self.counters.snapshot(),
             "hot": len(self._activations),
@@ -75,39 +74,37 @@ class Shard:
         }
 
     def passivate(self) -> int:
-        """Passivate what is idle; called now and then."""
+        """Forget idle correlations and absent feeds; return how many correlations."""
         self.feeds.forget_absent()
         gone = self._activations.passivate(self._writer.keys, self._environment.monotonic())
         self.counters.add("passivated", gone)
         return gone
 
     def forget(self) -> None:
-        """Forget what was read: Postgres may have lost it, or have been put back.
+        """Forget what was read, because Postgres may have been restored from a backup.
 
-        Of what is not stored yet, the versions in the rows decide.
+        Unsaved changes are checked against the versions of their rows.
         """
         gone = self._activations.forget(self._writer.keys)
         self.counters.add("passivated", gone)
 
     def decide_again(self) -> None:
-        """Decide again what is not stored yet: the database's time is another than was thought."""
+        """Decide unsaved changes again, because the database's clock has changed."""
         self._writer.decide_again()
 
     @property
     def stalled_seconds(self) -> float:
-        """How long the oldest batch has been waiting for its rows to be read and committed."""
+        """Return for how long the oldest batch has not been answered, in seconds."""
         oldest = next(iter(self._unanswered.values()), None)
         return 0.0 if oldest is None else self._environment.monotonic() - oldest
 
     @property
     def idle(self) -> bool:
-        """Whether nothing would be missed if this shard went away now."""
+        """Return whether this shard has no messages, activations or feeds."""
         return not (self._pending or len(self._activations) or len(self.feeds))
 
-    # Turns
-
     def moment(self) -> TurnTime:
-        """All turns that follow without a wait in between happen at one moment."""
+        """Return the time for all turns that follow without waiting in between."""
         return TurnTime(self._environment.now(), self._environment.monotonic())
 
     def _accept(self, turn: Turn, moment: TurnTime) -> None:
@@ -122,7 +119,7 @@ class Shard:
             else:
                 self.run(active, turn, moment.now)
         elif active is None and message.fresh and not turn.lost:
-            # Nobody else has ever seen these ids: there is no row and no early event to read.
+            # These ids were just created: there is no row and no early event to read.
             active = Activation.fresh(key, moment.monotonic)
             self._activations.add(active)
             self.run(active, turn, moment.now)
@@ -134,7 +131,7 @@ class Shard:
             self.run(active, turn, moment.now)
 
     def run(self, active: Activation, turn: Turn, now: float) -> None:
-        """One step of one correlation: read, decide, remember. Nothing here may wait."""
+        """Run one turn of a correlation. Nothing here may wait."""
         before = active.wait
         if before is not None:
             objection = self._guard.check(before, turn.message, now)
@@ -151,22 +148,19 @@ class Shard:
         elif self._writer.answer_unchanged(turn, decision.reply):
             self._activations.drop_if_at_rest(turn.key)
 
-    # Activation and group commit
-
     async def load_forever(self) -> None:
-        """Activate correlations from their rows."""
         await self._loader.load_forever()
 
     def _reload(self, key: bytes, turns: list[Turn]) -> None:
         self._loader.load(key, turns)
 
     async def write_forever(self) -> None:
-        """Flush whatever gathered while the last flush was under way."""
+        """Flush the changes that were made during the last flush."""
         await self._writer.write_forever()
 
 
 def limits_of(config: Config) -> WaitLimits:
-    """What one correlation may hold, by the settings."""
+    """Return the limits of one correlation from the configuration."""
     return WaitLimits(
         log_lines=config.log_limit,
         early_events=config.early_limit,

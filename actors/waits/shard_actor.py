@@ -1,4 +1,4 @@
-"""The Ray face of a shard. Everything interesting is in `Shard`."""
+"""The Ray actor of a shard; the logic is in `Shard`."""
 
 import asyncio
 import os
@@ -27,12 +27,12 @@ from storage.waits.shard_store import ShardStore
 
 log = structlog.get_logger("shard")
 
-# Not for ever: a caller that dies cannot take its call back.
+# Limited, because a caller that dies cannot cancel its call.
 LONG_POLL_SECONDS = 30.0
 
 
 class _ShardEnvironment(ActorEnvironment):
-    """Time, chance, and the actors that a shard calls: the timer and the call pools."""
+    """Clocks, random numbers, and the actors that a shard calls: the timer and the call pools."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -41,17 +41,17 @@ class _ShardEnvironment(ActorEnvironment):
         self._pools: list[Any] = []
 
     def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
-        # One way: if the timer is away it reads these rows when it is back.
+        # Does not wait: if the timer is away, it reads these rows when it is back.
         if self._timer is not None:
             self._timer.arm.remote(due, self.now())
 
     def cancel_calls(self, gathers: list[bytes]) -> None:
-        # One way: a call that goes on for nobody ends at its deadline.
+        # Does not wait: a call that is not cancelled ends at its deadline.
         for pool in self._pools:
             pool.cancel_calls.remote(gathers)
 
     async def find_peers(self) -> None:
-        """Ray's look-up blocks, so it runs in a thread."""
+        """Look up the timer and the call pools in a thread, because Ray's look-up blocks."""
         if self._timer is None:
             self._timer = await asyncio.to_thread(find, TIMER, self._config.namespace)
         names = call_pool_names(self._config)
@@ -85,12 +85,12 @@ class ShardActor(Actor):
         self._idle_since: float | None = None
 
     async def handle_batch(self, batch: bytes) -> bytes:
-        """Handle one batch of messages; the answers, after commit."""
+        """Handle one batch of messages; return the replies after the commit."""
         shard: Shard = self._shard or await self._started()
         return encode_batch(await shard.handle(decode_messages(batch)))
 
     async def endpoint(self) -> Endpoint | None:
-        """Where batches can come in past Ray. Nowhere if Ray's own traffic is to be encrypted."""
+        """Return the address of the batch socket; None if Ray's traffic has to be encrypted."""
         self._begin()
         if self._endpoint is None and os.environ.get("RAY_USE_TLS", "0") == "0":
             async with self._opening:
@@ -106,10 +106,10 @@ class ShardActor(Actor):
             return None
 
     async def long_poll(self, secret: bytes) -> None:
-        """Return only after a while: until then Ray tells the caller if this actor is gone.
+        """Return after a while; until then Ray tells the caller if this actor is gone.
 
         Raises:
-            LineLostError: The line of this secret was another incarnation's.
+            ConnectionLostError: The secret belongs to an earlier incarnation.
         """
         if self._endpoint is None or self._endpoint.secret != secret:
             raise ConnectionLostError("another incarnation")
@@ -118,12 +118,12 @@ class ShardActor(Actor):
     async def listen(
         self, feed: str, watch: list[bytes], unwatch: list[bytes], wait: float
     ) -> list[bytes]:
-        """The correlations of this feed that changed since it was last asked."""
+        """Wait for and return the correlations of this feed that changed since the last call."""
         shard: Shard = self._shard or await self._started()
         return await shard.feeds.listen(feed, watch, unwatch, wait)
 
     async def report(self) -> dict[str, Any]:
-        """Describe this shard without starting it: the first message does that."""
+        """Describe this shard without starting it; the first message does that."""
         return self._describe()
 
     def _stats(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class ShardActor(Actor):
     async def _start(self) -> Shard:
         pool = await self._store.pool()
         await sync_until_done(self._environment.clock, pool)
-        # Before the first turn: a deadline nearer than the timer has read must reach it.
+        # Before the first turn, because near deadlines must reach the timer.
         await self._peers.find_peers()
         shard = Shard(self._config, self._store, self._peers)
         self._store.on_lost = shard.forget
@@ -156,7 +156,7 @@ class ShardActor(Actor):
             self._leave_if_idle(self._shard)
 
     def _leave_if_idle(self, shard: Shard) -> None:
-        """An actor of its own goes when its correlation has gone from memory."""
+        """End a dedicated actor some time after its correlation has left memory."""
         now = time.monotonic()
         if not shard.idle:
             self._idle_since = None

@@ -1,7 +1,7 @@
-"""Group commit: store what a shard's turns changed, all that gathered in one statement.
+"""Group commit: stores all changes of a shard's turns in one statement.
 
-While one flush is under way the next gathers. Whoever waits for a turn is answered once the flush
-that holds it is committed.
+Changes that are made during a flush go into the next. A turn is answered once its flush is
+committed.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from telemetry.logging import about
 log = structlog.get_logger("shard")
 
 MAX_RACES = 20
-# What one statement carries at most, if it is more than one correlation.
+# The maximum size of a statement with more than one correlation.
 FLUSH_BYTES = 8 * 1024 * 1024
 
 _BROKEN = RefusedReply(kind=RefusalKind.BROKEN, detail="Postgres refuses this event")
@@ -47,61 +47,55 @@ _TOO_SLOW = RefusedReply(
 
 
 class ShardPersistence(Protocol):
-    """What a shard needs of Postgres."""
+    """What a shard reads from and writes to Postgres."""
 
     async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
-        """All that is known of these keys."""
+        """Read what is known of these keys."""
         ...
 
     async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
-        """The events that came before a registration, as many as it takes up."""
+        """Read early events of these keys, as many as a registration takes."""
         ...
 
     async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
-        """Write changes together; the keys whose row was kept."""
+        """Write changes together; return the keys whose rows were written."""
         ...
 
     async def probe(self) -> None:
-        """Raise what Postgres has against rows of any content, if it takes none now."""
+        """Raise an error if Postgres stores no rows now, regardless of their content."""
         ...
 
     async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
-        """Store a spec again that is not there any more."""
+        """Store a spec that was lost."""
         ...
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
-        """Which correlation a node of this execution already has."""
+        """Return the correlation that a node of this execution already has."""
         ...
 
 
 class ShardEnvironment(Protocol):
-    """Time, chance and the timer: everything else a shard depends on."""
+    """Clocks, random numbers and other actors that a shard depends on."""
 
-    def now(self) -> float:
-        """The database's time."""
-        ...
+    def now(self) -> float: ...
 
-    def monotonic(self) -> float:
-        """A local clock that never jumps."""
-        ...
+    def monotonic(self) -> float: ...
 
-    def chance(self) -> float:
-        """A number in [0, 1)."""
-        ...
+    def chance(self) -> float: ...
 
     def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
-        """Tell the timer of deadlines it may not have seen."""
+        """Send deadlines to the timer that it may not have read."""
         ...
 
     def cancel_calls(self, gathers: list[bytes]) -> None:
-        """Tell the pools that nobody waits for these calls any more."""
+        """Cancel the calls of these gathers."""
         ...
 
 
 class ShardWriter:
     """Holds the changes of one shard until they are in Postgres.
 
-    `reload` gets the turns whose row another owner moved on, to be decided again.
+    `reload` gets turns to decide again because another owner has changed their row.
     """
 
     def __init__(
@@ -127,34 +121,34 @@ class ShardWriter:
             probe=store.probe,
             pause=self.pause,
         )
-        # Asked once: a logger that says nothing still costs as much as a turn.
+        # Computed once: a disabled logger costs as much as a turn.
         self._tells_all = config.log_level.upper() == "DEBUG"
         self.feeds = ChangeFeeds(environment.monotonic)
         self.counters = ShardCounters()
         self.gathers = GatherCounters()
-        # Whether what is in flight was decided by a time that was found wrong since.
+        # Whether the changes in flight were decided by a clock that was found wrong since.
         self._is_outdated = False
         self._shared = SharedFlush()
-        # Whether several tenants send.
+        # Returns whether several tenants send.
         self.is_contested: Callable[[], bool] = lambda: False
 
     def __len__(self) -> int:
-        """How many correlations have changes that are not stored."""
+        """Count the correlations with unsaved changes."""
         return len(self._unsaved) + len(self._in_flight)
 
     @property
     def keys(self) -> frozenset[bytes]:
-        """The correlations whose changes are not stored."""
+        """Return the correlations with unsaved changes."""
         return frozenset(self._unsaved) | frozenset(self._in_flight)
 
     def holds(self, key: bytes) -> bool:
-        """Whether a correlation has changes that are not stored."""
+        """Return whether a correlation has unsaved changes."""
         return key in self._unsaved or key in self._in_flight
 
     def add(self, turn: Turn, before: Wait | None, decision: Decision) -> None:
-        """Store what a turn decided, with the next flush."""
+        """Add the decision of a turn to the next flush."""
         if not self._unsaved:
-            self._to_write.set()  # else the writer knows already
+            self._to_write.set()  # otherwise the writer is awake already
         unsaved = self._unsaved.get(turn.key)
         if unsaved is None:
             unsaved = Unsaved(turn.key, turn.message.address.tenant, before)
@@ -162,9 +156,9 @@ class ShardWriter:
         unsaved.fold(turn, decision, changed=decision.wait is not before)
 
     def answer_unchanged(self, turn: Turn, reply: Reply) -> bool:
-        """Answer a turn that changed nothing; False if the answer waits for unsaved changes.
+        """Answer a turn that changed nothing; return False if the answer has to wait.
 
-        An answer that rests on state not yet stored waits for that state.
+        An answer that depends on unsaved changes waits for their commit.
         """
         holder = self._unsaved.get(turn.key) or self._in_flight.get(turn.key)
         if holder is not None:
@@ -175,7 +169,7 @@ class ShardWriter:
         return True
 
     async def write_forever(self) -> None:
-        """Flush whatever gathered while the last flush was under way."""
+        """Flush the changes that were made during the last flush."""
         while True:
             await self._to_write.wait()
             self._to_write.clear()
@@ -188,7 +182,7 @@ class ShardWriter:
         await self._split.run(list(self._in_flight.values()))
 
     def _next_flush(self) -> dict[bytes, Unsaved]:
-        """What fits in one flush, in rows and in bytes; one correlation always does."""
+        """Take the changes of the next flush, limited in rows and bytes, at least one."""
         if len(self._unsaved) > 1 and self.is_contested():
             chosen = self._shared.choose(self._unsaved.values(), self._config.flush_limit)
             return {one.change.key: self._unsaved.pop(one.change.key) for one in chosen}
@@ -205,16 +199,16 @@ class ShardWriter:
         return {key: self._unsaved.pop(key) for key in keys}
 
     def decide_again(self) -> None:
-        """Let all that is not stored be decided by the time that is true now.
+        """Decide unsaved changes again by the current clock.
 
-        What is in flight is left to its write: only if that fails is it taken back.
+        Changes in flight are withdrawn only if their write fails.
         """
         self._is_outdated = bool(self._in_flight)
         for key in self._unsaved.keys() - self._in_flight.keys():
             self._reload(key, self._withdraw(self._unsaved.pop(key)))
 
     async def _flush(self, part: list[Unsaved]) -> set[bytes] | None:
-        """Write these; returns which were kept, or None if they must be decided again first."""
+        """Write changes; return the keys written, or None if they must be decided again first."""
         if self._is_outdated:
             return None
         started = self._environment.monotonic()
@@ -235,7 +229,7 @@ class ShardWriter:
             self._settle(part, kept)
 
     def _withdraw(self, unsaved: Unsaved) -> list[Turn]:
-        """Forget what a correlation's turns decided, later ones as well; the turns."""
+        """Drop the decisions of a correlation, including later ones; return its turns."""
         key = unsaved.change.key
         self._activations.drop(key)
         later = self._unsaved.pop(key, None)
@@ -243,7 +237,7 @@ class ShardWriter:
         return [turn for turn, _ in turns]
 
     async def _refuse(self, unsaved: Unsaved, error: Exception) -> None:
-        """Tell everyone whose turns are in a change that cannot be stored, now or later."""
+        """Refuse all turns of a change that cannot be stored."""
         key = unsaved.change.key
         log.error("shard.row_refused", wait=key.hex(), weight=unsaved.weight, exc_info=error)
         self.counters.add("rows_refused")
@@ -257,7 +251,7 @@ class ShardWriter:
             later.refuse(refusal)
 
     async def pause(self, attempt: int, error: Exception) -> None:
-        """Wait while Postgres is away; callers wait, and new ones are refused by bound."""
+        """Wait while Postgres is away; callers wait, and new ones are refused above a limit."""
         self.counters.add("flush_failures")
         pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._environment.chance())
         log.warning("shard.database_away", error=type(error).__name__, attempt=attempt)
@@ -266,7 +260,7 @@ class ShardWriter:
     def _settle(self, flushed: Iterable[Unsaved], kept: set[bytes]) -> None:
         near: list[tuple[Address, float]] = []
         cancelled: list[bytes] = []
-        # Up to here the timer may have looked already.
+        # The timer may have read deadlines up to this time already.
         horizon = self._environment.now() + 2 * self._config.timer_horizon
         for unsaved in flushed:
             key, before, wait = unsaved.change.key, unsaved.before, unsaved.change.wait
@@ -298,7 +292,7 @@ class ShardWriter:
             log.debug("wait.ended", status=wait.status, **about(wait.address))
 
     def _lost(self, unsaved: Unsaved) -> None:
-        """Another owner moved the row on: forget, read it again, decide again."""
+        """Reload a correlation whose row another owner has changed, and decide its turns again."""
         self.counters.add("conflicts")
         log.info("wait.conflict", **about(unsaved.turns[0][0].message.address))
         again: list[Turn] = []
@@ -313,6 +307,6 @@ class ShardWriter:
 
 
 def _is_called_off(before: Wait | None, wait: Wait) -> bool:
-    """Whether this is the change that cancelled a gather; what is late changes it once more."""
+    """Return whether this change cancelled a gather; a late event may change it again."""
     was_open = before is None or before.ending is None
     return was_open and wait.spec.gather and wait.status is Status.CANCELLED

@@ -1,7 +1,7 @@
-"""Activation: read what Postgres knows of correlations that are not in memory, many in one query.
+"""Activates correlations that are not in memory from their rows, many in one query.
 
-Events that came before a registration are read apart, so many bytes at a time: whose early events
-are large holds up nobody else.
+Early events are read separately and in limited chunks, so that large ones do not delay other
+correlations.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from telemetry.logging import about
 
 log = structlog.get_logger("shard")
 
-# Early events of so many bytes are read at a time, or those of one correlation.
+# Early events are read in chunks of this many bytes, or of one correlation.
 EARLY_CHUNK = 4 * 1024 * 1024
 
 _NOT_LOADED = RefusedReply(kind=RefusalKind.OVERLOADED, detail="could not be loaded; try again")
@@ -31,19 +31,19 @@ _Taken: TypeAlias = dict[tuple[bytes, str], RefusedReply]
 
 
 class TurnRunner(Protocol):
-    """The shard that a loader works for."""
+    """Runs the turns of loaded correlations."""
 
     def moment(self) -> TurnTime:
-        """The time of the turns that follow."""
+        """Return the time for the turns that follow."""
         ...
 
     def run(self, active: Activation, turn: Turn, now: float) -> None:
-        """Let an active correlation have its turn."""
+        """Run a turn of an active correlation."""
         ...
 
 
 class ShardLoader:
-    """Holds the turns of correlations that are being read, in the order they came."""
+    """Holds the turns of correlations that are being read, in the order they arrived."""
 
     def __init__(
         self,
@@ -59,11 +59,11 @@ class ShardLoader:
         self._to_load: list[bytes] = []
         self._to_open: dict[bytes, Activation] = {}
         self._work = asyncio.Event()
-        # By key; whoever has a turn for one of these adds it here.
+        # Turns by key; further turns of these correlations are added here.
         self.held: dict[bytes, list[Turn]] = {}
 
     def load(self, key: bytes, turns: Iterable[Turn]) -> None:
-        """Read a correlation, then let it have these turns."""
+        """Read a correlation, then run these turns."""
         if key in self.held:
             self.held[key].extend(turns)
             return
@@ -78,7 +78,7 @@ class ShardLoader:
         self._work.set()
 
     async def load_forever(self) -> None:
-        """Read all that gathered, and a part of the early events that are asked for, by turns."""
+        """Read requested correlations and chunks of requested early events, alternately."""
         while True:
             await self._work.wait()
             self._work.clear()
@@ -139,7 +139,7 @@ class ShardLoader:
     async def _read(
         self, keys: list[bytes], read: Callable[[list[bytes]], Awaitable[dict[bytes, T]]]
     ) -> dict[bytes, T]:
-        """Read by keys, for as long as Postgres is away; who waits for unreadable ones is told."""
+        """Read by keys, and wait while Postgres is away; refuse the turns of unreadable rows."""
         found: dict[bytes, T] = {}
 
         async def keep(_: list[bytes], more: dict[bytes, T]) -> None:
@@ -175,13 +175,13 @@ class ShardLoader:
                 self._to_open[key] = active
                 return
             else:
-                # Each time: one at rest leaves after a turn that changed nothing, and what the
-                # next turn then decided would be unknown to those that come after it.
+                # Add it in every round: an activation at rest is dropped after a turn that changed
+                # nothing, and later turns would not see what the next turn decides.
                 self._activations.add(active)
                 self._host.run(active, turn, now)
 
     async def _restore(self, found: LoadedWait) -> bool:
-        """Bring back a spec that Postgres has lost, if a registration has it; whether one had."""
+        """Restore a lost spec from a registration, if one contains it; return whether one did."""
         wait = found.wait
         if wait is None or not wait.spec.lost:
             return False
@@ -194,7 +194,7 @@ class ShardLoader:
         return True
 
     async def _nodes_taken(self, loaded: dict[bytes, LoadedWait]) -> _Taken:
-        """Registrations that lost although there is no such wait: their node is another's."""
+        """Find registrations that failed because another correlation has their node."""
         taken: _Taken = {}
         strangers = [key for key, found in loaded.items() if found.wait is None]
         lost = [turn for key in strangers for turn in self.held[key] if turn.lost]
@@ -217,13 +217,13 @@ def _load_request(key: bytes, turns: list[Turn]) -> LoadRequest:
 
 
 def _refuse_impostor(active: Activation, turn: Turn) -> RefusedReply | None:
-    """Two addresses can share a key only by a forged hash collision: let neither in."""
+    """Refuse an address whose key belongs to another: only a forged hash can collide."""
     if active.wait is None or active.wait.address == turn.message.address:
         return None
     return RefusedReply(kind=RefusalKind.CONFLICT, detail="these ids collide with others")
 
 
 def _spec_in(turns: list[Turn], digest: bytes) -> WaitSpec | None:
-    """The spec of this digest, if one of these registers it."""
+    """Return the spec of this digest, if one of these turns registers it."""
     specs = [decode_spec(t.message.spec) for t in turns if isinstance(t.message, Register)]
     return next((spec for spec in specs if spec.digest == digest), None)

@@ -1,4 +1,4 @@
-"""A message on its way through a shard, and the batch it came in."""
+"""A message that a shard handles, and the batch it arrived in."""
 
 import asyncio
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from core.waits.outgoing import completion_events
 from core.waits.state import Decision, Wait
 from storage.waits.flush import NO_VERSION, WaitChange
 
-# What a row weighs besides its payload, in bytes.
+# The approximate bytes of a row without its payload.
 ROW_WEIGHT = 300
 
 
@@ -20,7 +20,7 @@ class TurnTime(NamedTuple):
 
 
 class Batch:
-    """One call of a router: answered as a whole, once every message in it is committed."""
+    """One call of a client, answered once all its messages are committed."""
 
     __slots__ = ("_open", "_replies", "done")
 
@@ -30,7 +30,7 @@ class Batch:
         self.done: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
     def answer(self, index: int, reply: Reply) -> None:
-        """Settle one message; the last one settles the batch."""
+        """Answer one message; the last answer completes the batch."""
         self._replies[index] = reply
         self._open -= 1
         if self._open == 0 and not self.done.done():
@@ -38,7 +38,7 @@ class Batch:
 
 
 class Turn:
-    """One message and where its answer goes. `lost` counts the races it lost."""
+    """One message of a batch. `lost` counts how often its row was changed by another owner."""
 
     __slots__ = ("batch", "index", "key", "lost", "message")
 
@@ -50,12 +50,11 @@ class Turn:
         self.lost = 0
 
     def answer(self, reply: Reply) -> None:
-        """Tell the caller."""
         self.batch.answer(self.index, reply)
 
 
 class Unsaved:
-    """A correlation's turns since its last flush, folded to one change of about `weight` bytes."""
+    """A correlation's turns since its last flush, merged to one change of about `weight` bytes."""
 
     __slots__ = ("before", "change", "turns", "weight")
 
@@ -66,13 +65,13 @@ class Unsaved:
         self.turns: list[tuple[Turn, Reply]] = []
 
     def fold(self, turn: Turn, decision: Decision, *, changed: bool) -> None:
-        """Add one decision; only the last state is ever written."""
+        """Add one decision; only the last state is written."""
         change, entries = self.change, decision.entries
         if changed:
             change.outgoing += completion_events(change.wait or self.before, decision.wait)
             change.wait = decision.wait
         if change.entries:
-            # Late and sent again before the first was stored: one line is enough.
+            # An event that is late and was sent twice before the flush is logged once.
             known = {entry.event_id for entry in change.entries}
             change.entries += [entry for entry in entries if entry.event_id not in known]
         else:
@@ -80,7 +79,7 @@ class Unsaved:
         for entry in entries:
             self.weight += ROW_WEIGHT + len(entry.payload)
         if decision.taken_from_inbox:
-            # Parked and taken up again within one flush: it never needs to reach the inbox.
+            # Parked and taken up within one flush, so it never needs to reach the inbox.
             taken = set(decision.taken_from_inbox)
             change.parked = [event for event in change.parked if event.event_id not in taken]
             change.taken_from_inbox.extend(decision.taken_from_inbox)
@@ -91,11 +90,11 @@ class Unsaved:
         self.turns.append((turn, decision.reply))
 
     def commit(self) -> None:
-        """It is in Postgres: answer everyone."""
+        """Answer all turns after the commit."""
         for turn, reply in self.turns:
             turn.answer(reply)
 
     def refuse(self, refusal: RefusedReply) -> None:
-        """It cannot be stored: say so to everyone."""
+        """Refuse all turns, because the change cannot be stored."""
         for turn, _ in self.turns:
             turn.answer(refusal)

@@ -1,6 +1,6 @@
-"""How many keys, types, subscriptions and so on a tenant may have: asked before one more is made.
+"""Quotas on the number of keys, types, subscriptions and so on, checked before one is created.
 
-Requests that ask at the same moment may pass together, so that a tenant can have a few more.
+Concurrent requests may pass together, so a tenant can exceed a quota by a few.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from storage.access import usage
 
 
 class CountQuotas:
-    """Refuses what would be more than a tenant may have."""
+    """Refuses what would exceed a tenant's quota."""
 
     def __init__(
         self, database: Database, limits: QuotaLimits, refused: Counter[str] | None = None
@@ -23,10 +23,10 @@ class CountQuotas:
         self._refused = Counter() if refused is None else refused
 
     async def check(self, tenant: int, quota: Quota, adding: int = 1) -> None:
-        """Pass if a tenant may have so many more.
+        """Check that a tenant may have `adding` more.
 
         Raises:
-            QuotaExceededError: It may not.
+            QuotaExceededError: The quota would be exceeded.
         """
         if adding <= 0:
             return
@@ -40,7 +40,7 @@ class CountQuotas:
             raise QuotaExceededError(quota.value, limit)
 
     async def check_declared(self, tenant: int, quota: Quota, codes: Sequence[str]) -> int:
-        """Pass if a tenant may have those of these codes that it does not have yet; how many."""
+        """Check that a tenant may have these codes; return how many of them are new."""
         known = await self._database.query(usage.count_known, tenant, quota, codes)
         adding = len(set(codes)) - known
         await self.check(tenant, quota, adding)

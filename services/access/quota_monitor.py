@@ -1,7 +1,7 @@
-"""Which tenants have stored as much as they may, known in memory and read about once a second.
+"""Knows which tenants have used up their storage quota, from readings about once a second.
 
-Asking costs nothing, so that every request can. A tenant may store more for as long as it takes
-until its writers have told what they stored and it has been read: two seconds' worth.
+A check is free, so that every request can make one. A tenant may exceed its quota by what it stores
+until writers have reported it and it has been read: about two seconds.
 """
 
 import time
@@ -32,14 +32,14 @@ MAX_RETRY_AFTER = 3_600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageSource:
-    """Where use is read."""
+    """Queries for the storage that tenants use."""
 
     read_today: Callable[[Sequence[int]], Awaitable[UsageReading]]
     read_before_today: Callable[[Sequence[int]], Awaitable[dict[int, UsageSums]]]
 
 
 def usage_source(pool: Pool, config: Config) -> UsageSource:
-    """Read from Postgres, whatever may still be kept by this configuration."""
+    """Read usage from Postgres, for as many days as this configuration keeps data."""
     kept: Mapping[StoredKind, int] = days_kept(config.early_ttl, config.retention)
     return UsageSource(
         read_today=partial(usage.read_today, pool),
@@ -48,7 +48,7 @@ def usage_source(pool: Pool, config: Config) -> UsageSource:
 
 
 class QuotaWatch:
-    """Refuses for tenants whose quota of what is stored is used up."""
+    """Refuses requests of tenants whose storage quota is used up."""
 
     def __init__(
         self,
@@ -72,18 +72,18 @@ class QuotaWatch:
 
     @property
     def exhausted(self) -> Mapping[int, tuple[Quota, int]]:
-        """Tenants that may store nothing now, each with the quota and its limit."""
+        """Return the tenants that may store nothing now, each with the quota and its limit."""
         return self._exhausted
 
     def watch(self, tenant: int) -> None:
-        """Read this tenant's use from now on."""
+        """Read this tenant's usage from now on."""
         self._seen.add(tenant)
 
     def check(self, tenant: int) -> None:
-        """Pass if a tenant may store more.
+        """Check that a tenant may store more.
 
         Raises:
-            QuotaExceededError: It may not.
+            QuotaExceededError: The quota is used up.
         """
         self._seen.add(tenant)
         if self._exhausted:
@@ -93,7 +93,7 @@ class QuotaWatch:
                 raise QuotaExceededError(found[0].value, found[1], self._retry_after)
 
     async def refresh(self) -> None:
-        """Read what tenants that asked lately have stored."""
+        """Read the usage of the tenants that were checked lately."""
         tenants = self._recent_tenants()
         if not tenants:
             self._exhausted = {}

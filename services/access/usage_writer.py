@@ -1,4 +1,4 @@
-"""Tells Postgres about once a second what a process has stored for each tenant."""
+"""Writes about once a second to Postgres what a process has stored for each tenant."""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +10,7 @@ _ROUNDS = 10
 
 
 class UsageWriter:
-    """Flushes a counter. What is not told when a process is killed is lost: a second's worth."""
+    """Flushes a counter. If the process is killed, the counts of about a second are lost."""
 
     def __init__(
         self, counter: UsageCounter, add: Callable[[UsageCounts], Awaitable[None]]
@@ -19,7 +19,7 @@ class UsageWriter:
         self._add = add
 
     async def flush(self) -> None:
-        """Add what was counted; what cannot be added now stays counted."""
+        """Write the counts; counts that cannot be written now are kept."""
         for _ in range(_ROUNDS):
             counts = self._counter.take(BATCH_SIZE)
             if not counts:

@@ -1,4 +1,4 @@
-"""What an application declares as a whole: its subscriptions or its pools, all or nothing."""
+"""Applies the declared subscriptions or pools of an application, all or nothing."""
 
 from collections.abc import AsyncIterator, Sequence, Set
 from contextlib import asynccontextmanager, suppress
@@ -16,7 +16,7 @@ from storage.postgres.queries import Q
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """What became of each code."""
+    """The result for each code."""
 
     created: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True)
 class SyncRefusal:
-    """Nothing was done, because of one of them."""
+    """Nothing was changed, because of this code."""
 
     code: str
     refusal: SubscriptionRefusal | PoolRefusal
@@ -36,7 +36,7 @@ class SyncRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclarationOptions:
-    """How an application means what it declares."""
+    """The application, and how its declaration is to be applied."""
 
     application: str
     remove: bool = False
@@ -46,11 +46,11 @@ class DeclarationOptions:
 
 
 class _RehearsedError(Exception):
-    """Undoes what the transaction has done."""
+    """Rolls back the transaction of a dry run."""
 
 
 class _RefusedError(Exception):
-    """The same, for it cannot go on."""
+    """Rolls back the transaction because a code is refused."""
 
     def __init__(self, code: str, refusal: SubscriptionRefusal | PoolRefusal) -> None:
         super().__init__(code, refusal)
@@ -59,7 +59,7 @@ class _RefusedError(Exception):
 
 @asynccontextmanager
 async def _together(pool: Pool, declaration: DeclarationOptions) -> AsyncIterator[Connection]:
-    """A transaction, undone at the end of a rehearsal."""
+    """Run a transaction, which a dry run rolls back at its end."""
     with suppress(_RehearsedError):
         async with pool.acquire() as conn, conn.transaction():
             yield conn
@@ -70,7 +70,7 @@ async def _together(pool: Pool, declaration: DeclarationOptions) -> AsyncIterato
 async def sync_subscriptions(
     pool: Pool, tenant: int, declaration: DeclarationOptions, wanted: Sequence[Subscription]
 ) -> SyncResult | SyncRefusal:
-    """Make and change what differs; what is no longer declared goes, if that is asked for."""
+    """Create and update what differs; delete what is no longer declared, if requested."""
     synced = SyncResult()
     try:
         async with _together(pool, declaration) as conn:
@@ -98,7 +98,7 @@ async def _sync_subscription(
             raise _RefusedError(declaration.code, made)
         synced.created.append(declaration.code)
         return
-    if current.application != application:  # somebody else's
+    if current.application != application:  # it belongs to another application
         raise _RefusedError(declaration.code, SubscriptionRefusal.CODE_EXISTS)
     declared = _declared(current, declaration)
     if declared == current:
@@ -111,7 +111,7 @@ async def _sync_subscription(
 
 
 def _declared(current: Subscription, declaration: Subscription) -> Subscription:
-    """All that is declared; whether it is paused stays the affair of people."""
+    """Return the declared subscription with the stored status: only operators pause and resume."""
     return replace(
         declaration,
         subscription_id=current.subscription_id,
@@ -141,15 +141,15 @@ async def _remove_subscriptions(
 async def sync_pools(
     pool: Pool, tenant: int, declaration: DeclarationOptions, wanted: Sequence[NewPool], most: int
 ) -> SyncResult | SyncRefusal:
-    """Make and change what differs; what is no longer declared is archived, if nobody needs it.
+    """Create and update what differs; archive unused pools that are no longer declared.
 
-    There may be `most` of them, of all tenants together.
+    There may be at most `most` pools of all tenants together.
     """
     synced = SyncResult()
     try:
         async with _together(pool, declaration) as conn:
             await pools.lock_count(conn)
-            if declaration.remove:  # first, so that there is room
+            if declaration.remove:  # first, to make room
                 listed = {one.code for one in wanted}
                 await _remove_pools(conn, tenant, declaration.application, listed, synced)
             for one in wanted:

@@ -22,7 +22,7 @@ from telemetry.registry import Metrics
 
 INGRESS_CHANNEL = "events"
 REFUSED = "refused"
-"""What metrics call the verdict on an event that its wait did not take."""
+"""The verdict in metrics on an event that its wait did not take."""
 # Seconds between attempts to offer an event to a wait whose shard is behind.
 RETRY_PAUSES = (0.1, 0.3, 0.9)
 
@@ -127,7 +127,7 @@ class CloudEventIntake:
     async def _check_in_time(
         self, events: list[Event]
     ) -> tuple[list[Event], _Warnings] | RejectedEvent:
-        # Each check has a limit of its own, but a batch may have a thousand.
+        # Each check has a time limit, but a batch may have a thousand events.
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
@@ -206,7 +206,7 @@ class CloudEventIntake:
 
 
 def _is_overloaded(reply: Reply) -> bool:
-    # A shard that did not answer has used up its time already: no second attempt.
+    # A shard that did not answer has used up the time already, so it is not tried again.
     return isinstance(reply, RefusedReply) and reply.kind is RefusalKind.OVERLOADED
 
 

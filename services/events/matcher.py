@@ -1,4 +1,4 @@
-"""Who wants an event: a job for each."""
+"""Finds the subscriptions that want an event, and creates a job for each."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,15 +11,15 @@ from services.shared.time_slice import TimeSlice
 
 
 class SubscriptionLookup(Protocol):
-    """Who wants what."""
+    """Finds subscriptions by event type."""
 
     async def matching(self, tenant: int, type_: str) -> tuple[Subscription, ...]:
-        """Those with a binding on the type: versions and filters are for each event."""
+        """Return those with a binding on the type; versions and filters are checked per event."""
         ...
 
 
 class EventMatcher:
-    """Makes jobs of events, in order."""
+    """Creates the jobs of events, in order."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class EventMatcher:
         self._max_jobs = max_jobs
 
     async def match(self, events: list[Event]) -> tuple[list[EventJob], list[int]]:
-        """All jobs, and how many each event has.
+        """Return all jobs, and how many each event has.
 
         Raises:
             InvalidError: Several events would make more jobs than fit into one transaction.
@@ -52,7 +52,7 @@ class EventMatcher:
             for one in candidates:
                 if one.filter is None or self._wanted(one, event):
                     jobs.append(job_of(event, one, self._new_id()))
-                # Thousands may want one event, and each filter takes its time.
+                # Thousands of subscriptions may match an event, and each filter takes time.
                 if timeslice.is_due:
                     await timeslice.take()
             counts.append(len(jobs) - before)
@@ -64,7 +64,7 @@ class EventMatcher:
         return jobs, counts
 
     async def _candidates(self, event: Event) -> list[Subscription]:
-        """Those that want this type in this version."""
+        """Return the subscriptions that want this type and version."""
         return [
             one
             for one in await self._subscriptions.matching(event.tenant, event.type)

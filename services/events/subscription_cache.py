@@ -1,4 +1,4 @@
-"""Who wants which events, remembered: each event would ask Postgres otherwise."""
+"""Caches which subscriptions match an event type, so that events need no query."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
@@ -14,7 +14,7 @@ ReadSubscriptions: TypeAlias = Callable[[int, Sequence[str]], Awaitable[Sequence
 
 
 class SubscriptionCache:
-    """Subscriptions by the tenant and the type of an event. Notices of changes clear it."""
+    """Subscriptions by tenant and event type. Notifications of changes clear it."""
 
     def __init__(self, matching: ReadSubscriptions, monotonic: Callable[[], float]) -> None:
         self._matching = matching
@@ -23,15 +23,16 @@ class SubscriptionCache:
         )
 
     async def matching(self, tenant: int, type_: str) -> tuple[Subscription, ...]:
-        """Those that have a binding on the type and are active: the tenant's and the anchor's.
+        """Return active subscriptions with a binding on the type, of the tenant and the anchor.
 
-        Of their bindings, only those that name the type. Versions and filters are for each event.
+        They contain only the bindings that name the type. Versions and filters are checked per
+        event.
         """
         return await self._found.get((tenant, type_))
 
     def clear(self, tenant: int | None = None) -> None:
-        """Something has changed: ask again, if it is one tenant's only for that one's events."""
-        if tenant in (None, ANCHOR):  # whose subscriptions take everybody's
+        """Read subscriptions again after a change, of one tenant or of all."""
+        if tenant in (None, ANCHOR):  # the anchor's subscriptions get events of all tenants
             self._found.clear()
         else:
             self._found.forget_where(lambda key: key[0] == tenant)

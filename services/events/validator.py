@@ -1,4 +1,4 @@
-"""Whether an event is what its type says: asked of every event that comes in."""
+"""Validates incoming events against their types."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -21,14 +21,14 @@ from handlers.schemas.validator import SchemaValidator
 from services.shared.cache import Cache
 from storage.events.event_types import CompiledSchemaRow, EventType
 
-# Changes are told at once (services/shared/change_listener.py); this is for one that was missed.
+# Changes are notified at once (services/shared/change_listener.py); this is for a missed one.
 TYPE_TTL = 300.0
 SCHEMA_TTL = 600.0
 SCHEMA_LIMIT = 128
 
 
 class ValidationStatus(StrEnum):
-    """What came of holding an event against its type."""
+    """The result of validating an event against its type."""
 
     FINE = "fine"
     WARNED = "warned"
@@ -38,7 +38,7 @@ class ValidationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """Whether an event is taken, which version it is one of, and what did not fit."""
+    """Whether an event is accepted, its version, and the schema errors."""
 
     status: ValidationStatus
     accepted: bool
@@ -52,7 +52,7 @@ class ValidationResult:
 
 @dataclass(frozen=True, slots=True)
 class _CachedType:
-    """What is remembered of a type."""
+    """The cached properties of a type."""
 
     lifecycle: EventTypeLifecycle
     validation: Validation
@@ -70,10 +70,10 @@ _NO_CLIENT = ValidationResult(ValidationStatus.REFUSED, accepted=False, lacks_cl
 
 
 class EventValidator:
-    """Holds events against their types, which it remembers until it is told of a change.
+    """Validates events against types, which it caches until they change.
 
-    `forget` is called where the change is made, before that is answered; `clear` everywhere, as
-    soon as the notice of it has come.
+    The process that changes a type calls `forget` before it answers; all processes call `clear` on
+    notification.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class EventValidator:
         async def known(key: _TypeKey) -> _CachedType | None:
             tenant, code = key
             if parse_code(code) is None:
-                return None  # nobody can register it
+                return None  # such a type cannot be registered
             found = await read(tenant, code)
             return _known(found) if found else None
 
@@ -121,10 +121,10 @@ class EventValidator:
         data: bytes,
         client: str | None = None,
     ) -> ValidationResult:
-        """What becomes of an event; of one that is about a client, `client` is which.
+        """Validate an event; `client` is the client that it concerns, if any.
 
         Raises:
-            TransientError: It cannot be told now.
+            TransientError: It cannot be validated now.
         """
         known = await self._types.get((tenant, code))
         if known is None or known.lifecycle.status is TypeStatus.ARCHIVED:
@@ -146,15 +146,15 @@ class EventValidator:
         return unfit or _FINE
 
     def forget(self, tenant: int, code: str) -> None:
-        """The type has changed: look again at its next event."""
+        """Read a type again with its next event."""
         self._types.forget((tenant, code))
 
     def clear(self, tenant: int | None = None) -> None:
-        """Types have changed: look again at all of them, or at those of one tenant."""
+        """Read the types of one tenant, or of all, again after a change."""
         self._types.forget_where(lambda key: tenant in (None, key[0]))
 
     def close(self) -> None:
-        """Let go of the processes that check."""
+        """Stop the processes that check schemas."""
         self.checks.close()
 
     async def _validate(
@@ -168,7 +168,7 @@ class EventValidator:
         tenant, code = key
         schema = await self._schemas.get((tenant, code, version, known.digests[version]))
         if schema is None:
-            return []  # the type went away a moment ago
+            return []  # the type was deleted a moment ago
         kind = content_type or known.mime_types[version]
         return await self.checks.check(tenant, schema, data, kind)
 

@@ -1,7 +1,7 @@
-"""Events into Postgres, with a job for each who wants them: many callers, one statement at a time.
+"""Stores events with their jobs: many callers, one statement at a time.
 
-While one flush is under way the next gathers, so that order is kept and load makes flushes larger,
-not more. Whoever puts an event is answered once it is committed.
+Events that arrive during a flush go into the next, so that order is kept and load makes flushes
+larger, not more frequent. A caller is answered once its events are committed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from storage.postgres.error_class import ErrorClass, error_class
 log = structlog.get_logger("events")
 
 FIRST_PAUSE = 0.05
-# How often an event may find what stands in its way gone the moment it looks.
+# How often a conflicting event may be deleted in the moment it is looked up.
 MAX_ROUNDS = 5
 ROW_WEIGHT = 300
 
@@ -38,31 +38,29 @@ NotifyPools: TypeAlias = Callable[[Mapping[int, Sequence[JobRef]]], Awaitable[No
 
 
 class EventPersistence(Protocol):
-    """What a writer needs of Postgres."""
+    """What a writer reads from and writes to Postgres."""
 
     async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> FlushResult:
-        """Store events and the jobs of those that are new, together."""
+        """Store events and the jobs of new events together."""
         ...
 
     async def known(self, events: Sequence[Event]) -> dict[EventKey, Event]:
-        """What is stored in the place of these events."""
+        """Return the stored events that conflict with these."""
         ...
 
     async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, JobPosition]:
-        """Where these jobs stand, as far as they were made."""
+        """Return the positions of these jobs, as far as they exist."""
         ...
 
     async def probe(self) -> None:
-        """Raise what Postgres has against events of any content, if it takes none now."""
+        """Raise an error if Postgres stores no rows now, regardless of their content."""
         ...
 
-    def close(self) -> None:
-        """Let go."""
-        ...
+    def close(self) -> None: ...
 
 
 class StoredEvent(NamedTuple):
-    """What became of an event: itself, or the one that was known by the same id before."""
+    """A stored event, or the earlier event with the same id."""
 
     event: Event
     duplicate: bool
@@ -71,7 +69,7 @@ class StoredEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventWriterLimits:
-    """How much is written at once, how much may wait, and for how long, in seconds."""
+    """Limits of flushes and of the queue; times are in seconds."""
 
     flush_rows: int = 5_000
     flush_bytes: int = 8 * 1024 * 1024
@@ -85,7 +83,7 @@ class EventWriterLimits:
 
 
 class _PutRequest:
-    """What one caller puts, with how many jobs each event has, and where the answer goes."""
+    """The events and jobs of one caller, the number of jobs per event, and the future."""
 
     __slots__ = ("counts", "events", "future", "jobs", "rows", "tenant", "weight")
 
@@ -100,7 +98,7 @@ class _PutRequest:
 
     @property
     def abandoned(self) -> bool:
-        """Its caller has stopped waiting."""
+        """Return whether the caller has stopped waiting."""
         return self.future.done()
 
     def fail(self, error: Exception) -> None:
@@ -109,11 +107,11 @@ class _PutRequest:
 
     def abandon(self) -> None:
         if not self.future.cancel() and not self.future.cancelled():
-            self.future.exception()  # else asyncio complains that nobody looked
+            self.future.exception()  # mark the exception as retrieved, else asyncio logs it
 
 
 class EventWriter:
-    """Stores events in groups. Made in the loop that it runs in."""
+    """Stores events in groups. It must be created in the loop that it runs in."""
 
     def __init__(
         self,
@@ -138,7 +136,7 @@ class EventWriter:
         self._rows = SharedLimit(self._bounds.pending_rows, whole_if_alone=True)
         self._weight = SharedLimit(self._bounds.pending_bytes, whole_if_alone=True)
         self.progress = WorkProgress()
-        # For as long as somebody waits for an event.
+        # Events are retried while a caller waits for them.
         self._split = SplitWrite(
             write=self._flush,
             settle=self._settle,
@@ -149,12 +147,12 @@ class EventWriter:
         )
 
     async def put(self, events: list[Event]) -> list[StoredEvent]:
-        """Store events, all in one transaction; what became of each, which means it is committed.
+        """Store events in one transaction; return the result of each after the commit.
 
         Raises:
-            OverloadedError: Too much waits to be stored; nothing was taken.
+            OverloadedError: The queue is full; nothing was taken.
             UnavailableError: Not stored in time, as far as is known.
-            InvalidError: So many want so many events that they must come in smaller batches.
+            InvalidError: The events have too many jobs for one transaction; send smaller batches.
         """
         if not events:
             return []
@@ -169,13 +167,11 @@ class EventWriter:
             request.abandon()
 
     async def close(self) -> None:
-        """Stop; whoever still waits is told."""
+        """Stop, and fail the requests that are still queued."""
         await self._commit.close()
         for request in self._commit.waiting:
             request.fail(UnavailableError("shutting down"))
         self._store.close()
-
-    # Group commit
 
     def _admit(self, request: _PutRequest) -> None:
         bounds, now = self._bounds, time.monotonic()
@@ -211,7 +207,7 @@ class EventWriter:
         await pause(attempt, base=FIRST_PAUSE, cap=self._bounds.max_pause)
 
     async def _refuse(self, request: _PutRequest, error: Exception) -> None:
-        """An event that Postgres will not take must not hold up the others."""
+        """Fail a request that Postgres refuses, so that it does not block the others."""
         log.error("events.refused", events=len(request.events), exc_info=error)
         if error_class(error) is ErrorClass.TIMEOUT:
             request.fail(_late())
@@ -224,7 +220,7 @@ class EventWriter:
     async def _flush(
         self, requests: list[_PutRequest]
     ) -> tuple[FlushResult, dict[EventKey, Event]]:
-        """Store all; where their jobs stand, and what stands in the place of events not new."""
+        """Store all events; return the positions of jobs, and the earlier events of duplicates."""
         events, jobs = _contents(requests)
         flushed = await self._store.flush(events, jobs)
         known: dict[EventKey, Event] = {}
@@ -242,9 +238,10 @@ class EventWriter:
                 events, jobs = _contents(requests)
                 left = [event for event in events if not _is_settled(event, flushed, known)]
             own = {key for key, event in known.items() if event.event_id == key.event_id}
-            # Stored before, by a flush whose answer was lost: its jobs are there as well.
+            # An earlier flush stored these events, but its answer was lost; their jobs are stored
+            # too.
             flushed.jobs |= await self._places(jobs, own)
-            # What stood in the way may have been forgotten since.
+            # The conflicting event may have been deleted since.
             gone = [event for event in left if _key(event) not in known]
             if gone:
                 keys = {_key(event) for event in gone}
@@ -255,7 +252,7 @@ class EventWriter:
         raise UnavailableError("the event could not be stored now")
 
     def _renew_ids(self, requests: Iterable[_PutRequest], taken: set[EventKey]) -> None:
-        """Give other ids to events whose ids somebody else's event has."""
+        """Give new ids to events whose ids are taken by other events."""
         for request in requests:
             for at, event in enumerate(request.events):
                 key = _key(event)
@@ -296,7 +293,7 @@ class EventWriter:
         if pools:
             try:
                 await self._notify_pools(pools)
-            except Exception:  # they are in Postgres, where pools look for themselves
+            except Exception:  # pools find the jobs in Postgres
                 log.exception("events.not_handed_over", pools=len(pools))
 
 
@@ -313,9 +310,9 @@ def _contents(requests: Iterable[_PutRequest]) -> tuple[list[Event], list[EventJ
 
 
 def _is_taken(event: Event, first: Event | None) -> bool:
-    """Return True if what is stored under the event's own id is not this event.
+    """Return whether another event is stored under this event's id.
 
-    But for `time`, which Postgres rounds, all of it is stored as it came.
+    `time` is not compared, because Postgres rounds it.
     """
     if first is None or first.event_id != event.event_id:
         return False

@@ -1,4 +1,4 @@
-"""Warnings of one process on their way to Postgres: each once a moment at most."""
+"""Writes the warnings of one process to Postgres at short intervals."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,7 +18,7 @@ def _nothing() -> Iterable[NewWarning]:
 
 
 class WarningWriter:
-    """Takes warnings at any time; those of one source are one."""
+    """Collects warnings; those of one source are merged."""
 
     def __init__(
         self,
@@ -30,13 +30,13 @@ class WarningWriter:
         self._open: dict[tuple[int, str, str], NewWarning] = {}
 
     def add(self, warning: NewWarning) -> None:
-        """Somebody should look at this."""
+        """Queue a warning."""
         key = (warning.tenant, warning.category, warning.source)
         if key in self._open or len(self._open) < MAX_WARNINGS:
             self._open[key] = warning
 
     async def run_forever(self) -> None:
-        """Write what was noted, and whatever `more` there is."""
+        """Write the queued warnings, and those that `more` returns."""
         while True:
             await asyncio.sleep(WRITE_EVERY)
             for warning in self._more():
@@ -45,5 +45,5 @@ class WarningWriter:
             for warning in noted.values():
                 try:
                     await self._write(warning)
-                except Exception as error:  # no warning is worth the process
+                except Exception as error:  # a lost warning must not end the process
                     log.warning("dispatch.warning_lost", error=type(error).__name__)

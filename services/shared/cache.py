@@ -1,4 +1,4 @@
-"""Values read from Postgres, kept for a short time; many askers share one reading."""
+"""A cache of values from Postgres; concurrent callers share one query."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """A bounded cache. A value is at most `ttl` seconds old when it is handed out."""
+    """A bounded cache. A returned value is at most `ttl` seconds old."""
 
     def __init__(
         self,
@@ -28,37 +28,36 @@ class Cache(Generic[K, V]):
         self._changes = 0
 
     async def get(self, key: K) -> V:
-        """The value, read now if it is not known or too old."""
+        """Return the value; read it if it is unknown or too old."""
         known = self._values.get(key)
         if known is not None and self._monotonic() < known[1]:
             return known[0]
         return await self._read(key)
 
     def has(self, key: K) -> bool:
-        """Whether the value was read before, however old it is by now."""
+        """Return whether the value was read before, regardless of its age."""
         return key in self._values
 
     async def refresh(self, key: K) -> V:
-        """The value as it is now: by a reading that began after this call."""
+        """Return the value from a query that started after this call."""
         running = self._reading.get(key)
         if running is not None:
             await asyncio.wait({running})
         return await self._read(key)
 
     def forget(self, key: K) -> None:
-        """Read it again next time."""
+        """Read the value again next time."""
         self._changes += 1
         self._values.pop(key, None)
-        self._reading.pop(key, None)  # what is being read may have been read before the change
+        self._reading.pop(key, None)  # the query under way may have started before the change
 
     def clear(self) -> None:
-        """Read everything again."""
         self._changes += 1
         self._values.clear()
         self._reading.clear()
 
     def forget_where(self, are_meant: Callable[[K], bool]) -> None:
-        """Read these again next time."""
+        """Read the values of matching keys again next time."""
         self._changes += 1
         for known in (self._values, self._reading):
             for key in [key for key in known if are_meant(key)]:
@@ -67,13 +66,13 @@ class Cache(Generic[K, V]):
     async def fill(
         self, keys: Iterable[K], read: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]]
     ) -> None:
-        """Have the values of these, those that are not known read together."""
+        """Read the unknown values among these keys with one query."""
         began, changes = self._monotonic(), self._changes
         missing = [key for key in keys if not self._knows(key) and key not in self._reading]
         if not missing:
             return
         found = await read(missing)
-        if self._changes == changes:  # else it may have been read before the change
+        if self._changes == changes:  # else the query may have started before a change
             for key, value in found.items():
                 self._keep(key, value, began)
 
@@ -93,12 +92,12 @@ class Cache(Generic[K, V]):
             task = asyncio.create_task(self._read_and_keep(key))
             task.add_done_callback(_consume_exception)
             self._reading[key] = task
-        # One asker who gives up must not take the reading away from the others.
+        # A caller that gives up must not cancel the query for the others.
         return await asyncio.shield(task)
 
     async def _read_and_keep(self, key: K) -> V:
         try:
-            # The age counts from before the reading: what changes meanwhile may be missed by it.
+            # The age counts from the start of the query, which may miss later changes.
             began = self._monotonic()
             value = await self._read_value(key)
             if self._is_current(key):
@@ -109,11 +108,11 @@ class Cache(Generic[K, V]):
                 del self._reading[key]
 
     def _is_current(self, key: K) -> bool:
-        """Whether this reading is the latest: nobody said since it began that it will be old."""
+        """Return whether this query is the latest and was not invalidated."""
         return self._reading.get(key) is asyncio.current_task()
 
 
 def _consume_exception(task: asyncio.Task[V]) -> None:
-    """A failed reading is told to its askers; if all have left, it needs no further notice."""
+    """Mark the exception of a query as retrieved, in case all callers have given up."""
     if not task.cancelled():
         task.exception()

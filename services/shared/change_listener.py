@@ -1,4 +1,4 @@
-"""What others have changed, heard at once: one connection in each process that keeps copies."""
+"""Listens for notifications of changes, over one connection in each process with caches."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ MAX_PAUSE = 5.0
 
 
 class ChangeListener:
-    """Calls whoever wants to know of a topic. Calls are short and do not wait."""
+    """Calls the callbacks of a topic. Callbacks must be short and not block."""
 
     def __init__(self, *, ask_every: float = PING_INTERVAL) -> None:
         self._ask_every = ask_every
@@ -32,19 +32,19 @@ class ChangeListener:
         """Set while changes are heard as they happen."""
 
     def on_change(self, topic: str, call: Callable[[], None]) -> None:
-        """From now on, call this when the topic has changed, or may have without being heard."""
+        """Register a callback for changes of a topic, and for changes that may have been missed."""
         self.on_tenant_change(topic, lambda _: call())
 
     def on_connect(self, call: Callable[[], None]) -> None:
-        """From now on, call this whenever the database is reached anew: it may have gone back."""
+        """Register a callback for each new connection: the database may have been restored."""
         self._on_connect.append(call)
 
     def on_tenant_change(self, topic: str, call: Callable[[int | None], None]) -> None:
-        """The same, with the tenant whose it is; None if it may be anybody's."""
+        """Register a callback that gets the tenant of a change, or None for all tenants."""
         self._calls.setdefault(topic, []).append(call)
 
     async def run_forever(self, dsn: str) -> None:
-        """Listen, and listen again whenever the connection is lost."""
+        """Listen, and connect again whenever the connection is lost."""
         while True:
             try:
                 await self._listen(PoolOptions(dsn=dsn, name="notices", statement_timeout=5.0))
@@ -67,7 +67,7 @@ class ChangeListener:
             await conn.add_listener(CHANNEL, self._heard)
             self.listening.set()
             self._failures = 0
-            # What changed before this is not told again.
+            # Changes before this moment were not notified, so all topics count as changed.
             for topic in self._calls:
                 self._call(topic, None)
             for call in self._on_connect:
@@ -79,7 +79,7 @@ class ChangeListener:
             conn.terminate()
 
     async def _is_there(self, conn: Connection, gone: asyncio.Event) -> None:
-        """Wait for the end; one that nobody told of is noticed by asking."""
+        """Wait for the end of the connection, and check it by a query at intervals."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(gone.wait(), self._ask_every)
             return

@@ -1,4 +1,4 @@
-"""Queries of one replica: bounded in time, and patient while Postgres is away for a moment."""
+"""Queries with a time limit, repeated while Postgres is away for a moment."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Database:
-    """The pool with a limit: neither a queue before it nor an outage holds a request for ever."""
+    """A connection pool with a time limit for waiting and outages together."""
 
     def __init__(self, pool: Pool, timeout_seconds: float) -> None:
         self._pool = pool
@@ -24,10 +24,10 @@ class Database:
     async def query(
         self, query: Callable[Concatenate[Pool, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run what may run twice: again and again until Postgres answers or the time is over.
+        """Run a query that may run twice, and repeat it until Postgres answers.
 
         Raises:
-            TimeoutError: It did not answer in time.
+            TimeoutError: Postgres did not answer in time.
         """
         attempt = 0
         async with asyncio.timeout(self._timeout) as limit:
@@ -35,7 +35,7 @@ class Database:
                 try:
                     return await query(self._pool, *args, **kwargs)
                 except SchemaMismatchError:
-                    raise  # takes longer than anybody waits
+                    raise  # a migration takes longer than any caller waits
                 except SERVER_ERRORS as error:
                     if limit.expired() or not is_server_error(error):
                         raise
@@ -47,14 +47,14 @@ class Database:
     async def query_once(
         self, query: Callable[Concatenate[Pool, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run what must not run twice."""
+        """Run a query that must not run twice."""
         async with asyncio.timeout(self._timeout):
             return await query(self._pool, *args, **kwargs)
 
     def bind(
         self, query: Callable[Concatenate[Pool, P], Awaitable[T]]
     ) -> Callable[P, Awaitable[T]]:
-        """`ask` with the query chosen."""
+        """Return a function that runs this query by `Database.query`."""
 
         async def asks(*args: P.args, **kwargs: P.kwargs) -> T:
             return await self.query(query, *args, **kwargs)

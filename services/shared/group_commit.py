@@ -13,8 +13,8 @@ K = TypeVar("K", bound=Hashable)
 class GroupCommit(Generic[T]):
     """Writes items in batches, one batch at a time, without timers.
 
-    A batch has at most `max_items`; with `cost`, their costs sum up to `max_cost` at most, each
-    part by itself. An item that costs more goes alone. `write` has to deal with every item.
+    A batch has at most `max_items`; with `cost`, each component of the summed costs is at most
+    `max_cost`. An item that costs more is written alone. `write` has to handle every item.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class GroupCommit(Generic[T]):
         return len(self.waiting) + self._under_way
 
     def add(self, *items: T) -> None:
-        """Write these with the next batch."""
+        """Add items to the next batch."""
         self.waiting.extend(items)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
 
     async def close(self, timeout: float = 0.0) -> None:
-        """Stop, after `timeout` seconds for what is left."""
+        """Stop after waiting up to `timeout` seconds for the remaining items."""
         task = self._running
         if task is not None:
             if timeout:
@@ -60,8 +60,8 @@ class GroupCommit(Generic[T]):
                 await self._write(batch)
                 self._under_way = 0
         finally:
-            # Here and not in a callback: a caller that adds again the moment it is answered runs
-            # before any callback would, and would count on a task that has already ended.
+            # Not in a callback: a caller that adds again as soon as it is answered runs before
+            # callbacks do, and would rely on a task that has already ended.
             self._running = None
             self._under_way = 0
 
@@ -81,7 +81,7 @@ class GroupCommit(Generic[T]):
 
 
 class KeyedGroupCommit(Generic[K, T]):
-    """A group commit for each key, which exists while it has something to write."""
+    """A group commit for each key, which exists while it has items to write."""
 
     def __init__(
         self, write: Callable[[K, list[T]], Awaitable[object]], max_items: int, max_waiting: int
@@ -95,7 +95,7 @@ class KeyedGroupCommit(Generic[K, T]):
         return len(self._commits)
 
     def add(self, key: K, items: Iterable[T]) -> None:
-        """Write these with the key's next batch, or forget them if too many wait."""
+        """Add items to the key's next batch, or drop them if too many wait."""
         commit = self._commits.get(key)
         if commit is None:
             commit = self._commits[key] = GroupCommit(
@@ -105,7 +105,6 @@ class KeyedGroupCommit(Generic[K, T]):
             commit.add(*items)
 
     async def close(self, timeout: float = 0.0) -> None:
-        """Stop, after `timeout` seconds for what is left."""
         commits = list(self._commits.values())
         await asyncio.gather(*(commit.close(timeout) for commit in commits))
 

@@ -1,4 +1,4 @@
-"""Ids that one process makes: its number is leased from Postgres, the time is the database's."""
+"""Creates ids from a number leased from Postgres and the database's time."""
 
 import asyncio
 import contextlib
@@ -21,15 +21,15 @@ from storage.postgres.pool import Pool
 log = structlog.get_logger("ids")
 
 RETRY_FIRST, RETRY_LAST = 0.1, 2.0
-# Far more often than needed: a database that was restored may have lent the number to another.
+# More often than needed: a restored database may have leased the number to another process.
 RENEW_EVERY = 15.0
 
 
 class Leases(Protocol):
-    """Where numbers come from."""
+    """Leases of numbers."""
 
     async def take(self) -> int | None:
-        """Lease a number; None if there is none just now."""
+        """Lease a number; return None if none is free."""
         ...
 
     async def renew(self, number: int) -> bool:
@@ -42,14 +42,14 @@ class Leases(Protocol):
 
 
 class IdLeases:
-    """Leases in Postgres, under a name that no other process has."""
+    """Leases in Postgres, under a name that is unique to this process."""
 
     def __init__(self, pool: Pool, name: str) -> None:
         self._pool = pool
         self._holder = f"{owner_name(name)}:{new_turn_id()}"
 
     async def take(self) -> int | None:
-        """Lease a number; None if somebody else was faster."""
+        """Lease a number; return None if another process was faster."""
         return await table.lease_maker(self._pool, self._holder)
 
     async def renew(self, number: int) -> bool:
@@ -62,7 +62,7 @@ class IdLeases:
 
 
 class IdGenerator:
-    """Makes ids while its lease lasts, in a process that may start while Postgres is away."""
+    """Creates ids while its lease lasts; the process may start while Postgres is away."""
 
     def __init__(
         self,
@@ -80,26 +80,26 @@ class IdGenerator:
         self._hurry = asyncio.Event()
 
     def __call__(self) -> str:
-        """Make a new id.
+        """Create an id.
 
         Raises:
-            UnavailableError: There is no number, or its lease is over and may be another's.
+            UnavailableError: There is no number, or its lease has expired.
         """
         if self._maker is None or self._monotonic() > self._valid_until:
             raise UnavailableError("the database has not answered yet", retry_after=2)
         return self._maker()
 
     async def start(self) -> None:
-        """Lease a number, and keep it; go on trying for as long as Postgres is away."""
+        """Lease a number and keep renewing it; retry while Postgres is away."""
         is_held = await self._is_held()
         self._keeping = asyncio.create_task(self._keep(is_held=is_held))
 
     def renew_soon(self) -> None:
-        """See now whether the number is still ours: the database may have been put back."""
+        """Check the lease now, because the database may have been restored."""
         self._hurry.set()
 
     async def close(self) -> None:
-        """Make no more ids, and let others have the number."""
+        """Create no more ids, and release the number."""
         if self._keeping is not None:
             self._keeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -122,7 +122,7 @@ class IdGenerator:
         except DATABASE_ERRORS as error:  # Postgres may be away, or have no tables yet
             log.warning("ids.no_number", error=type(error).__name__)
             return False
-        # By the time it was asked for: by now a part of the lease is over.
+        # The lease counts from the request, because a part of it has passed since.
         self._valid_until = asked + LEASE_SECONDS
         return True
 

@@ -1,7 +1,7 @@
-"""Listings and counts, on connections of their own: whoever reads one row never waits behind them.
+"""Listings and counts on separate connections, so that short queries never wait behind them.
 
-A listing may read many rows for a filter that no index serves. A tenant has half of the connections
-at most, and there is always one for the next.
+A listing may read many rows for a filter without an index. A tenant gets at most half of the
+connections, so that one remains for the next tenant.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ MAX_WAITING_LISTINGS = 100
 
 
 class Listings:
-    """Asks for one tenant after another, as its share allows."""
+    """Runs listings of tenants in turn, within the share of each."""
 
     def __init__(self, database: Database, connections: int, timeout_seconds: float) -> None:
         self._database = database
@@ -37,11 +37,11 @@ class Listings:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run a listing of a tenant once there is a connection for it.
+        """Run a listing of a tenant once a connection is free for it.
 
         Raises:
             OverloadedError: Too many listings of this tenant wait already.
-            TimeoutError: It did not get its turn, or no answer, in time.
+            TimeoutError: There was no free connection, or no answer, in time.
         """
         await self._enter(tenant)
         try:
@@ -63,7 +63,7 @@ class Listings:
                 await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self._leave(tenant)  # it came the moment nobody waited any more
+                self._leave(tenant)  # the slot was granted as the caller gave up
             raise
 
     def _leave(self, tenant: int) -> None:
@@ -75,7 +75,7 @@ class Listings:
 
     def _admit_one(self, tenant: int) -> bool:
         waiting = self._waiting[tenant]
-        while waiting and waiting[0].done():  # has gone away meanwhile
+        while waiting and waiting[0].done():  # the caller has given up
             waiting.popleft()
         fits = bool(waiting) and self._room.fits(tenant, 1, 0.0)
         if fits:

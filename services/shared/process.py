@@ -1,4 +1,4 @@
-"""What every process of the product needs: ids of turns, its name, loops, the database's clock."""
+"""What every process needs: turn ids, a name, repeated work, the database's clock."""
 
 import asyncio
 import gc
@@ -20,10 +20,10 @@ SYNC_EVERY = 5.0
 
 
 class _TurnIdGenerator:
-    """Makes random ids, and fetches the randomness for many at once.
+    """Creates random ids, and fetches the randomness for many at once.
 
-    Each system call releases the interpreter's lock, and getting it back from Ray's threads took a
-    replica as long as all the rest of finding an event's correlation.
+    Each system call releases the interpreter's lock. Getting the lock back from Ray's threads took
+    as long as the rest of finding an event's correlation.
     """
 
     SIZE, AHEAD = 16, 256
@@ -52,7 +52,7 @@ def owner_name(name: str) -> str:
 
 
 def freeze_gc() -> None:
-    """Exempt what is loaded by now from garbage collection: it stays for good."""
+    """Exempt loaded objects from garbage collection, because they stay for good."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 50)
@@ -71,11 +71,11 @@ async def repeat(name: str, seconds: float, work: Callable[[], Awaitable[object]
 
 
 async def sync_forever(name: str, clock: DatabaseClock, pool: Pool) -> None:
-    """Follow the database's clock in a process that is no actor."""
+    """Follow the database's clock in a process that is not an actor."""
     await repeat(name, SYNC_EVERY, partial(clock.sync, pool))
 
 
 async def sync_until_done(clock: DatabaseClock, pool: Pool) -> None:
-    """Read the database's clock: nothing may be decided before its time is known."""
+    """Read the database's clock, which must be known before any decision."""
     while not clock.synced:
         await retry_while_away(partial(clock.sync, pool))

@@ -1,14 +1,14 @@
-"""Measures for how long work has been waiting without any of it getting done."""
+"""Measures for how long work has made no progress."""
 
 import time
 from collections.abc import Callable
 
-# What nobody has tried again for so long is not waiting any more.
+# Work that was given up and not tried again for this long no longer counts as waiting.
 FORGET_AFTER = 5.0
 
 
 class WorkProgress:
-    """One kind of work. Who does it says when some waits, and when some was done."""
+    """The progress of one kind of work, as reported by the code that does it."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -16,7 +16,7 @@ class WorkProgress:
         self._given_up_at: float | None = None
 
     def waits(self) -> None:
-        """There is work to do, or it has to be tried again."""
+        """Report that there is work to do or to try again."""
         if self._has_given_up:
             self._waiting_since = None
         self._given_up_at = None
@@ -24,17 +24,17 @@ class WorkProgress:
             self._waiting_since = self._monotonic()
 
     def done(self) -> None:
-        """Some of it was done, or there is none."""
+        """Report that some work was done, or that there is none."""
         self._waiting_since = self._given_up_at = None
 
     def given_up(self) -> None:
-        """Nobody waits for it any more, though it was not done."""
+        """Report that no caller waits for the work any more, though it was not done."""
         if self._waiting_since is not None:
             self._given_up_at = self._monotonic()
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds since work has been waiting and none has been done; 0 without any."""
+        """Return for how many seconds work has waited without progress; 0 if none waits."""
         if self._waiting_since is None or self._has_given_up:
             return 0.0
         return self._monotonic() - self._waiting_since

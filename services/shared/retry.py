@@ -29,7 +29,7 @@ async def pause(
 
 
 async def retry_while_away(work: Callable[[], Awaitable[T]], who: str = "") -> T:
-    """Do something once, and try again while Postgres is away."""
+    """Run `work`, and try again while Postgres is away."""
     while True:
         try:
             return await work()

@@ -1,9 +1,9 @@
-"""Write a group of items; where Postgres refuses the group, find out which item it is about.
+"""Writes a group of items; if Postgres refuses the group, finds the item that causes it.
 
-Trouble of the server says nothing about the items: the same group is tried again, however long it
-lasts. What a row itself is guilty of, and what takes longer than a statement may, is looked for by
-halves: one bad item among n costs about 2 log2(n) writes more, not n. An item is refused only if
-the server demonstrably takes others now, and refused it more than once.
+A server error says nothing about the items, so the same group is tried again for as long as it
+lasts. After an error of a row or a statement time-out, the group is halved: one bad item among n
+costs about 2 log2(n) more writes, not n. An item is refused only if the server accepts others now,
+and has refused it more than once.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +16,7 @@ from storage.postgres.error_class import ErrorClass, error_class
 
 log = structlog.get_logger("split_write")
 
-# How often an item alone is tried whose own values are refused.
+# How often a single item is tried whose values are refused.
 ROW_TRIES = 2
 
 T = TypeVar("T")
@@ -28,22 +28,22 @@ class SplitWrite(Generic[T, R]):
     """How a group of items is written, and what happens to its parts."""
 
     write: Callable[[list[T]], Awaitable[R]]
-    """Write these together or not at all."""
+    """Write items together or not at all."""
     settle: Callable[[list[T], R], Awaitable[None]]
-    """These were written."""
+    """Handle items that were written."""
     refuse: Callable[[T, Exception], Awaitable[None]]
-    """This one cannot be written, ever."""
+    """Handle an item that can never be written."""
     probe: Callable[[], Awaitable[None]]
-    """Write something harmless of the same kind and undo it; raises if that cannot be done."""
+    """Write a test row and roll it back; raise an error if the server refuses it."""
     pause: Callable[[int, Exception], Awaitable[None]]
-    """Wait before another try; gets how many tries failed for the server's sake so far."""
+    """Wait before the next attempt; gets the number of attempts that the server failed."""
     slow_tries: int = 2
-    """How often an item alone may take longer than a statement may."""
+    """How often a single item may exceed the statement time-out before it is refused."""
     is_wanted: Callable[[T], bool] | None = None
-    """Whether anybody still waits for an item; asked before each try. None: always."""
+    """Return whether a caller still waits for an item. None means always."""
 
     async def run(self, items: Sequence[T]) -> None:
-        """Write all items; returns when each is settled, refused or no longer wanted."""
+        """Write all items; return when each is settled, refused or no longer wanted."""
         parts = [list(items)]
         suspect: T | None = None
         tries = attempt = 0

@@ -1,4 +1,4 @@
-"""Long work of one caller, in steps between which others have their turn."""
+"""Splits long work into steps, so that other tasks of the event loop can run in between."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 STEP = 0.001
-# So many bytes are looked through in a few of those.
+# Larger inputs are processed in a thread, because they take several steps.
 MIN_OFFLOAD_BYTES = 256 * 1024
 
 Given = TypeVar("Given")
@@ -14,7 +14,7 @@ Made = TypeVar("Made")
 
 
 class TimeSlice:
-    """Says when one has worked for long enough."""
+    """Measures how long the current task has run without yielding."""
 
     __slots__ = ("_until",)
 
@@ -23,22 +23,22 @@ class TimeSlice:
 
     @property
     def is_due(self) -> bool:
-        """Others have waited for a while."""
+        """Return whether the task should yield."""
         return time.perf_counter() > self._until
 
     async def take(self) -> None:
-        """Let them."""
+        """Yield to other tasks."""
         await asyncio.sleep(0)
         self._until = time.perf_counter() + STEP
 
 
 async def offload_if_large(work: Callable[[], Made], size: int) -> Made:
-    """Work on so many bytes: in a thread if they are many, so that others have their turn."""
+    """Run `work` on `size` bytes of input, in a thread if they are many."""
     return await asyncio.to_thread(work) if size > MIN_OFFLOAD_BYTES else work()
 
 
 async def map_yielding(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
-    """Work on many, one after the other."""
+    """Apply `work` to each item in order, and yield to other tasks in between."""
     timeslice = TimeSlice()
     made: list[Made] = []
     for item in items:

@@ -1,4 +1,4 @@
-"""The topics that waits name: each tenant is told on its own only, and awaits nobody else's."""
+"""Checks the topics that waits name: a tenant may only use its own ones."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
@@ -11,7 +11,7 @@ SlugOf = Callable[[int], Awaitable[str | None]]
 
 
 class CompletionTopics:
-    """Checks what is asked for; nothing is where there is no Kafka."""
+    """Checks requested topics; without Kafka there is nothing to check."""
 
     def __init__(self, kafka: KafkaConfig | None, slug_of: SlugOf) -> None:
         self._kafka = kafka
@@ -19,10 +19,10 @@ class CompletionTopics:
         self._slug_of = slug_of
 
     async def check(self, tenant: int, waits: Iterable[WaitConfig]) -> None:
-        """See that these waits are told of on topics of the tenant's, and await no reserved one.
+        """Check that waits complete to topics of their tenant, and await no reserved topic.
 
         Raises:
-            InvalidError: One of the topics is another's, or nobody's.
+            InvalidError: A topic belongs to another tenant, or to none.
         """
         if self._book is None:
             return
@@ -35,7 +35,7 @@ class CompletionTopics:
             self._book.check_completion_topics(sorted(requested), await self._slug_of(tenant))
 
     async def config_of(self, tenant: int) -> KafkaConfig | None:
-        """The configuration as it is for one tenant: with the topic where its ends are told."""
+        """Return the configuration with the completion topic of one tenant."""
         kafka = self._kafka
         if kafka is None or TENANT_PLACEHOLDER not in kafka.completion_topic:
             return kafka
@@ -44,7 +44,7 @@ class CompletionTopics:
 
 
 def _awaited(wait: WaitConfig) -> Iterator[tuple[str, str]]:
-    """The topics of a wait, each with the field that names it."""
+    """Yield the topics that a wait awaits, each with the field that names it."""
     if wait.kafka_event is not None and wait.kafka_event.topic:
         yield "data.kafkaEvent.topic", wait.kafka_event.topic
     for index, event in enumerate(wait.events):

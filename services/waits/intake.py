@@ -27,7 +27,7 @@ from storage.waits import flush, waits
 from storage.waits.usage_counts import count_parked
 
 ID_FIELDS_TTL = 10.0
-# Each callback is searched under all of them.
+# Limited, because each callback is searched for all of them.
 MAX_ID_FIELDS = 100
 
 CreateIdFields = Callable[[int, IdFields], Awaitable[None]]
@@ -35,7 +35,7 @@ LoadWaits = Callable[[Sequence[bytes]], Awaitable[dict[bytes, Wait]]]
 
 
 class IdFieldRegistry:
-    """The id fields of each tenant beside the default ones. They are only ever added to."""
+    """The additional id fields of each tenant, which are never removed."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class CorrelationResolver:
         known = await self._id_fields.known(tenant)
         found = find_ids(event.headers, event.body, known)
         if isinstance(found, list) and len(found) == 1:
-            return found[0]  # as nearly always
+            return found[0]  # the usual case
         return (await self.find_all(tenant, [event]))[0]
 
     async def find_all(
@@ -182,7 +182,8 @@ class EventIntake:
         known = [DEFAULT_IDS, *await self._id_fields.known(address.tenant)]
         suspects = [fields for fields in known if contradicts(event, fields, address)]
         if suspects:
-            # A value that looks like an id is one only if this very wait is configured so.
+            # A value that looks like an id counts only if the wait itself is configured with that
+            # field.
             wait_row = await self._database.query(waits.read, address)
             own = {event.ids for event in wait_row.wait.spec.events} if wait_row else {DEFAULT_IDS}
             if own.intersection(suspects):

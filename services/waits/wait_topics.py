@@ -1,18 +1,18 @@
-"""The topics that waits name, told to ingest before the first wait with one is acknowledged."""
+"""Registers the topics that waits name for ingest, before the first such wait is acknowledged."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
 from core.waits.spec import Source, WaitSpec
 
 MAX_REMEMBERED_TOPICS = 10_000
-# So much longer than asked: a busy topic is told of once in a while, not with every wait.
+# Topics are followed longer than needed, so that a busy topic is registered rarely.
 FOLLOW_MARGIN_SECONDS = 86_400.0
 
 NameTopics = Callable[[int, Iterable[str], float], Awaitable[None]]
 
 
 class WaitTopics:
-    """What this replica has told already. Forgetting is harmless: a topic may be told twice."""
+    """The topics that this replica has registered. Registering a topic twice is harmless."""
 
     def __init__(self, name: NameTopics, now: Callable[[], float]) -> None:
         self._name = name
@@ -20,16 +20,17 @@ class WaitTopics:
         self._followed_until: dict[tuple[int, str], float] = {}
 
     def forget(self) -> None:
-        """Tell all of them again: the database may have been put back."""
+        """Register all topics again, because the database may have been restored."""
         self._followed_until.clear()
 
     async def remember(self, tenant: int, specs: Iterable[WaitSpec]) -> None:
-        """See that the topics of these waits are followed until their deadlines."""
+        """Ensure that the topics of these waits are followed until their deadlines."""
         now = self._now()
         until: dict[str, float] = {}
         for spec in specs:
             for event in spec.events:
-                # A name with a colon is no topic: it is the type of an event that will be posted.
+                # A label with a colon is not a topic: it is the type of an event that will be
+                # posted.
                 if event.source is Source.KAFKA and event.label and ":" not in event.label:
                     until[event.label] = max(until.get(event.label, 0.0), now + spec.timeout)
         new = {
