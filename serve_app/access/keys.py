@@ -28,10 +28,10 @@ async def list_keys(context: Context) -> Page[KeyView]:
 
 @router.post(needs=Permission.KEYS_WRITE, refuses=(409,), status=201)
 async def create_key(body: KeyRequest, context: Context) -> KeyCreated:
-    """Create a key. It is shown this once and stored as a hash only.
+    """Create a key. Its secret is shown only this once and stored as a hash.
 
-    It allows no more than the key that makes it, ends with that one at the latest, and is revoked
-    with it.
+    The new key allows no more than the key that makes it, expires with that key at the latest, and
+    is revoked with it.
     """
     caller, replica = context.caller, context.replica
     missing = sorted(set(body.permissions) - caller.permissions)

@@ -17,7 +17,7 @@ router = HttpRouter("/api/quotas", tag="operations")
 
 
 class QuotaView(View):
-    """How much of one quota is used. What is stored is counted about once a second."""
+    """How much of one quota is used. Stored rows are counted about once a second."""
 
     name: Quota
     used: int
@@ -30,7 +30,7 @@ class QuotaView(View):
 
 @router.get(needs=Permission.METRICS_READ)
 async def list_quotas(context: Context) -> Page[QuotaView]:
-    """List the tenant's quotas: how much is used, how much there is, when it begins anew."""
+    """List the tenant's quotas: how much is used, the limit, and when the quota resets."""
     tenant, config, database = context.tenant, context.replica.config, context.replica.database
     reading = await database.query(usage.read_today, [tenant])
     kept = days_kept(config.early_ttl, config.retention)

@@ -64,7 +64,7 @@ SchemaUri = Annotated[str, Field(min_length=1, max_length=SCHEMA_LENGTH, pattern
 
 
 class ContextPair(WireModel):
-    """Something to find an event by."""
+    """A name and a value to find events by."""
 
     key: Annotated[
         str,
@@ -74,7 +74,7 @@ class ContextPair(WireModel):
 
 
 class NewEvent(BaseModel):
-    """An event in plain JSON. Names of CloudEvents (`correlationid`) do as well."""
+    """An event in plain JSON. The names of CloudEvents (`correlationid`) are accepted too."""
 
     model_config = ConfigDict(alias_generator=to_camel, json_schema_extra=_EXTENSIONS)
 
@@ -110,7 +110,7 @@ class NewEvent(BaseModel):
 
 
 class NewCloudEvent(BaseModel):
-    """A CloudEvent 1.0 in structured mode, with the extensions that mean something here."""
+    """A CloudEvent 1.0 in structured mode, with the extensions that Muster uses."""
 
     model_config = ConfigDict(json_schema_extra=_EXTENSIONS)
 
@@ -133,7 +133,7 @@ class NewCloudEvent(BaseModel):
 
 
 class EventSummary(WireModel):
-    """An event in a listing: without its data."""
+    """An event in a listing, without its data."""
 
     id: str
     spec_version: str
@@ -170,17 +170,17 @@ class EventPage(WireModel):
 
 
 class SchemaWarning(WireModel):
-    """Where data is not as its type's schema wants it."""
+    """A place where an event's data does not match the schema of its type."""
 
     path: str
     expected: str
 
 
 class WaitReply(WireModel):
-    """What a wait made of an event that is stored, whatever this says.
+    """The reply of a wait to an event. The event is stored, whatever the verdict.
 
-    A verdict of `refused` has `retryable`: whether the wait may take it if it is sent again with
-    its `deduplicationId`, which stores nothing a second time.
+    A verdict of `refused` has `retryable`: whether the wait may accept the event if it is sent
+    again with its `deduplicationId`, which stores nothing a second time.
     """
 
     verdict: Verdict | Literal["refused"]
@@ -196,7 +196,7 @@ class WaitReply(WireModel):
 
 
 class EventCreated(WireModel):
-    """What became of an event: itself, or the first with its deduplicationId."""
+    """The stored event, or the first one with the same deduplicationId."""
 
     event: EventDocument
     duplicate: bool
@@ -213,13 +213,13 @@ class IndexedWarnings(WireModel):
 
 
 class IndexedReply(WaitReply):
-    """What the wait of one of the events made of it."""
+    """The reply of a wait to one of the events."""
 
     index: int
 
 
 class EventsCreated(WireModel):
-    """What became of the events of a batch, in their order."""
+    """The stored events of a batch, in their order."""
 
     events: list[EventDocument]
     count: int

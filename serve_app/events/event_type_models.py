@@ -159,7 +159,7 @@ class VersionRequest(SchemaSource):
 
 
 class SchemaRequest(WireModel):
-    """A schema to keep by itself."""
+    """A schema to store for use by several versions."""
 
     name: DisplayName
     description: Description | None = None

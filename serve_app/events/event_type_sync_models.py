@@ -24,7 +24,7 @@ MAX_DECLARED_TYPES = 200
 
 
 class DeclaredVersionRequest(SchemaSource):
-    """A version as it is to be."""
+    """A declared version of an event type."""
 
     version: VersionText
     status: VersionStatus | None = Field(
@@ -33,7 +33,7 @@ class DeclaredVersionRequest(SchemaSource):
 
 
 class DeclaredTypeRequest(WireModel):
-    """An event type as it is to be."""
+    """A declared event type."""
 
     code: Annotated[
         str, Field(pattern=CODE, max_length=CODE_LENGTH, examples=["shop:orders:order:created"])
@@ -90,7 +90,7 @@ class EventTypeSyncRequest(WireModel):
 
 
 class KeptType(View):
-    """A type that is not listed and could not go."""
+    """A type that is not declared and could not be removed."""
 
     code: str
     reason: str
@@ -98,7 +98,7 @@ class KeptType(View):
 
 
 class EventTypeSyncView(View):
-    """What has become of which event type; the codes of each kind."""
+    """The codes of the event types by what was done to them."""
 
     application: str
     dry_run: bool

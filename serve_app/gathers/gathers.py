@@ -55,7 +55,7 @@ GatherId = Annotated[str, Path(alias="id", pattern=r"^[0-9A-Za-z-]{1,64}$")]
     openapi_extra=json_body(GatherRequest),
 )
 async def begin_gather(request: Request) -> Response:
-    """Ask all resources at once; mode `wait` answers when each has, or when time is over."""
+    """Ask all resources at once; mode `wait` answers after the last answer or the timeout."""
     replica = replica_of(request)
     body = parse_as(GatherRequest, await read_body(request, replica.config.request_timeout))
     timeout_ms, headers = cap_timeout(body.timeout_ms)
@@ -83,7 +83,7 @@ async def begin_gather(request: Request) -> Response:
     responses=describe_responses({200: GatherView}, 404),
 )
 async def show_gather(request: Request, gather_id: GatherId) -> Response:
-    """Show how a gather and each of its resources stand."""
+    """Show the state of a gather and of each resource."""
     replica = replica_of(request)
     gathering = await replica.gather_service.find(gather_address(request, gather_id))
     return await _view(replica, gathering)
@@ -102,7 +102,7 @@ async def stream_gather(
     last_event_id: LastEventIdHeader = None,
     last_event_id_parameter: LastEventId = None,
 ) -> Response:
-    """Follow a gather; from its beginning, or after the last id that was seen."""
+    """Stream a gather from its beginning, or after the last id that the reader has seen."""
     cursor = cursor_of(last_event_id, last_event_id_parameter)
     return await stream_answers(request, gather_id, cursor)
 
@@ -114,7 +114,7 @@ async def stream_gather(
     responses=describe_responses({200: GatherView}, 404, 409),
 )
 async def cancel_gather(request: Request, gather_id: GatherId) -> Response:
-    """Cancel a gather that has not ended; calls under way are broken off."""
+    """Cancel a gather that has not ended; calls in progress are aborted."""
     replica, address = replica_of(request), gather_address(request, gather_id)
     await replica.gather_service.find(address)
     check_cancelled(await replica.client.send(Cancel(address=address, turn_id=new_turn_id())))

@@ -1,4 +1,4 @@
-"""The journals interface: gathers from three fixed resources, in a format of its own."""
+"""The journals interface: gathers from three fixed resources, in another format."""
 
 from typing import Annotated
 
@@ -112,7 +112,7 @@ async def stream_journals(
     last_event_id: LastEventIdHeader = None,
     last_event_id_parameter: LastEventId = None,
 ) -> Response:
-    """Follow the journals; from the beginning, or after the last id that was seen."""
+    """Stream the journals from the beginning, or after the last id that the reader has seen."""
     if check_id(correlation_id) is None:
         raise NotFoundError("a gather with such an id")
     cursor = cursor_of(last_event_id, last_event_id_parameter)
@@ -127,7 +127,7 @@ async def stream_journals(
     openapi_extra=json_body(JournalCallback),
 )
 async def take_callback(request: Request) -> Response:
-    """Hand in a resource's journals; once for each source, however often it is sent."""
+    """Send a resource's journals; each source counts once, however often it sends them."""
     replica = replica_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     document = parse(raw)

@@ -87,7 +87,7 @@ class JournalsResult(WireModel):
 
 
 class JournalCallback(WireModel):
-    """What a resource calls back with; fields beyond these are kept as well."""
+    """What a resource calls back with; other fields are stored too."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -102,7 +102,7 @@ class ResourceRequest(WireModel):
 
 
 class InlineResource(WireModel):
-    """A resource that comes with the request and is kept with it only."""
+    """A resource that is defined in a gather and stored only with the gather."""
 
     name: ResourceNameText
     url: Url
@@ -131,7 +131,7 @@ AnyResource = Annotated[
 
 
 class GatherRequest(WireModel):
-    """Whom to ask, and how to answer."""
+    """The resources to ask, and how to return their answers."""
 
     resources: Annotated[
         list[AnyResource],
@@ -173,7 +173,7 @@ class GatherRequest(WireModel):
 
 
 class ResourceView(WireModel):
-    """A resource as it is registered; secrets are masked."""
+    """A registered resource; secrets are masked."""
 
     name: str
     url: str
@@ -197,7 +197,7 @@ class ResourcePage(WireModel):
 
 
 class GatherResourceView(WireModel):
-    """How one resource of a gather stands."""
+    """The state of one resource of a gather."""
 
     state: CallState
     at: str | None = None
@@ -206,7 +206,7 @@ class GatherResourceView(WireModel):
 
 
 class GatherView(WireModel):
-    """A gather as it stands."""
+    """The state of a gather."""
 
     id: str
     correlation_id: str
@@ -225,7 +225,7 @@ class GatherView(WireModel):
 
 
 class GatherStarted(WireModel):
-    """A gather that was begun, and where to follow it."""
+    """A gather that was started, and the URL of its stream."""
 
     id: str
     correlation_id: str

@@ -31,7 +31,7 @@ ResourceName = Annotated[str, Path(alias="name", pattern=RESOURCE_NAME)]
     openapi_extra=json_body(ResourceRequest),
 )
 async def put_resource(request: Request, name: ResourceName) -> Response:
-    """Register a resource, or change it for the gathers to come."""
+    """Register a resource, or change it for future gathers."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     body = parse_as(ResourceRequest, raw)
@@ -87,7 +87,7 @@ async def show_resource(request: Request, name: ResourceName) -> Response:
     responses=describe_responses({}, 404),
 )
 async def drop_resource(request: Request, name: ResourceName) -> Response:
-    """Remove a resource; gathers that asked it go on."""
+    """Remove a resource; gathers that have asked it continue."""
     replica, caller = replica_of(request), caller_of(request)
     if not await replica.database.query_once(resources.drop, caller.tenant, name):
         raise NotFoundError(f"resource {name}")

@@ -23,11 +23,11 @@ from serve_app.http.models import Document, WireModel
 from serve_app.http.problems import Problem, refusal_code_of, refusal_error
 
 REFUSED = "refused"
-"""The verdict on an event that its wait did not take."""
+"""The verdict on an event that its wait refused."""
 
 
 class ClauseView(WireModel):
-    """The rule an event failed, with both values."""
+    """The rule that an event failed, with both values."""
 
     rule: str
     expected: Any = None
@@ -35,7 +35,7 @@ class ClauseView(WireModel):
 
 
 class EventReply(WireModel):
-    """What became of an event. It is stored, whatever the verdict."""
+    """The verdict on an event. The event is stored, whatever the verdict."""
 
     verdict: Verdict
     reason: Reason
@@ -65,7 +65,7 @@ _SENTENCES = {
 
 
 def event_reply_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
-    """Render what became of an event.
+    """Render the verdict on an event.
 
     `brief` leaves out what the wait expects: only callers who may read waits learn that.
 
@@ -84,7 +84,7 @@ def event_reply_document(offer: Offer, reply: Reply, *, brief: bool = False) -> 
 
 
 def stored_event_reply_document(offer: Offer, reply: Reply, *, brief: bool = False) -> Document:
-    """Render what became of an event that is stored already; a refusal is not raised."""
+    """Render the verdict on an event that is stored already; a refusal is not raised."""
     if not isinstance(reply, RefusedReply):
         return event_reply_document(offer, reply, brief=brief)
     return {

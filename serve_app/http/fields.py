@@ -50,7 +50,7 @@ OptionalIsoTime = Annotated[
 
 
 class BearerAuth(WireModel):
-    """A token to show."""
+    """A bearer token to send."""
 
     type: Literal["bearer"]
     token: Annotated[str, Field(min_length=1, max_length=8_000, pattern=r"^[\x21-\x7e]+$")]
@@ -61,7 +61,7 @@ class BearerAuth(WireModel):
 
 
 class BasicAuth(WireModel):
-    """A name and a password to show."""
+    """A user name and a password to send."""
 
     type: Literal["basic"]
     username: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^:\x00-\x1f]+$")]

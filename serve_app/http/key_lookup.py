@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from core.shared.errors import OverloadedError
 
 UNKNOWN_TTL = 1.0
-"""Seconds for which a key that there is not is not asked for again."""
+"""Seconds for which an unknown key is not looked up again."""
 MAX_UNKNOWN_KEYS = 10_000
 MAX_WAITING_LOOKUPS = 2_000
 LOOKUP_BATCH_SIZE = 500

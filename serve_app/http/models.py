@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, mode
 from pydantic.alias_generators import to_camel
 
 Document = dict[str, Any]
-"""JSON that is written by hand, on hot paths."""
+"""A JSON document that is built without a model."""
 _NUMBER = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?")
 
 
@@ -39,7 +39,7 @@ SECRET_FIELDS = frozenset(
 
 
 class WireModel(BaseModel):
-    """A document as it travels. Unknown fields are mistakes."""
+    """A JSON document. Unknown fields are errors."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
@@ -65,7 +65,7 @@ class Patch(WireModel):
     """Fields to change; those left out stay as they are."""
 
     CLEARABLE: ClassVar[frozenset[str]] = frozenset()
-    """Fields that null clears; of others null is refused."""
+    """Fields that null clears; null is an error in other fields."""
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:

@@ -8,7 +8,7 @@ from serve_app.http.models import WireModel
 
 
 class FieldErrorView(WireModel):
-    """One field that breaks a rule."""
+    """One invalid field."""
 
     field: str
     expected: str
@@ -16,7 +16,7 @@ class FieldErrorView(WireModel):
 
 
 class ProblemView(WireModel):
-    """A refusal (RFC 9457)."""
+    """A problem document (RFC 9457)."""
 
     type: str = Field(examples=["urn:muster:problem:not_found"])
     title: str

@@ -27,7 +27,7 @@ class DeadLetterQuery(WireModel):
 
 
 class DeadLetterItem(WireModel):
-    """A record that could not be handled."""
+    """A Kafka message that could not be handled."""
 
     letter_id: int
     topic: str
@@ -48,7 +48,7 @@ class DeadLetterPage(WireModel):
 
 
 class DeadLetterHeader(WireModel):
-    """One header of a record."""
+    """One header of a Kafka message."""
 
     name: str
     value: str | None
@@ -56,7 +56,7 @@ class DeadLetterHeader(WireModel):
 
 
 class DeadLetterView(DeadLetterItem):
-    """A dead letter with everything that was on the topic."""
+    """A dead letter with its key, headers and data."""
 
     key: str | None = None
     key_encoding: Encoding = Field(description="text, base64, or none where there is no key")
@@ -66,7 +66,7 @@ class DeadLetterView(DeadLetterItem):
 
 
 class RedriveRequest(WireModel):
-    """Which dead letters to try again: ids, or a filter, or all."""
+    """Which dead letters to handle again: ids, a filter, or all."""
 
     ids: (
         Annotated[list[DeadLetterNumber], Field(min_length=1, max_length=MAX_DEAD_LETTERS)] | None
@@ -88,7 +88,7 @@ class RedriveRequest(WireModel):
 
 
 class RedriveResult(StrEnum):
-    """What became of one letter."""
+    """The result of redriving one dead letter."""
 
     HANDLED = "handled"
     FAILED = "failed"
@@ -96,7 +96,7 @@ class RedriveResult(StrEnum):
 
 
 class DeadLetterRedriven(WireModel):
-    """What became of a dead letter that was tried again."""
+    """The result of redriving one dead letter."""
 
     letter_id: int
     result: RedriveResult
@@ -105,7 +105,7 @@ class DeadLetterRedriven(WireModel):
 
 
 class RedriveFailure(WireModel):
-    """A letter that failed again."""
+    """A dead letter that failed again."""
 
     letter_id: int
     topic: str
@@ -115,7 +115,7 @@ class RedriveFailure(WireModel):
 
 
 class RedriveReply(WireModel):
-    """What became of this call's letters, and how many are left for the next."""
+    """The results of this call, and how many dead letters are left for the next."""
 
     handled: int
     failed: int

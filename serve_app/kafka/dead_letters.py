@@ -59,7 +59,7 @@ register_url_convertor("digits", _Digits())
     responses=describe_responses({200: DeadLetterPage}),
 )
 async def list_letters(request: Request, query: Annotated[DeadLetterQuery, Query()]) -> Response:
-    """List Kafka records that could not be handled, newest first, without their data."""
+    """List Kafka messages that could not be handled, newest first, without their data."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     chosen = DeadLetterFilter(topic=query.topic, error=query.error, redriven=query.redriven)
     before = read_id_cursor(query.cursor)
@@ -78,7 +78,7 @@ async def list_letters(request: Request, query: Annotated[DeadLetterQuery, Query
     responses=describe_responses({200: DeadLetterView}, 404),
 )
 async def show_letter(request: Request, letter_id: DeadLetterId) -> Response:
-    """Show one record with its key, its headers and its data; bytes that are no JSON in base64."""
+    """Show one message with its key, headers and data; bytes that are no JSON are in base64."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     for letter in await replica.database.query(dead_letters.read, tenant, [letter_id]):
         if letter.message is not None:
@@ -93,7 +93,7 @@ async def show_letter(request: Request, letter_id: DeadLetterId) -> Response:
     responses=describe_responses({200: DeadLetterRedriven}, 404),
 )
 async def redrive_letter(request: Request, letter_id: DeadLetterId) -> Response:
-    """Handle one record again, as if it were read from its topic now."""
+    """Handle one message again, as if it were read from its topic now."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     done = await replica.redrive.run(tenant, RedriveSelection(ids=(letter_id,)))
     if done.selected.unknown:
@@ -109,7 +109,7 @@ async def redrive_letter(request: Request, letter_id: DeadLetterId) -> Response:
     openapi_extra=json_body(RedriveRequest),
 )
 async def redrive_letters(request: Request) -> Response:
-    """Handle records again, oldest first, a bounded number a call; nextCursor leads to the rest."""
+    """Handle messages again, oldest first, a limited number per call; see `nextCursor`."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     body = parse_as(RedriveRequest, await read_body(request, replica.config.request_timeout))
     choice = RedriveSelection(
@@ -129,7 +129,7 @@ async def redrive_letters(request: Request) -> Response:
     responses=describe_responses({}, 404),
 )
 async def delete_letter(request: Request, letter_id: DeadLetterId) -> Response:
-    """Forget a record; nobody will handle it."""
+    """Delete a message that could not be handled."""
     replica, tenant = replica_of(request), caller_of(request).tenant
     if not await replica.database.query(dead_letters.delete, tenant, letter_id):
         raise _unknown(letter_id)

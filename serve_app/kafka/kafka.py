@@ -19,5 +19,5 @@ router = APIRouter(tags=["operations"])
     responses=describe_responses({200: KafkaView}),
 )
 async def show_kafka(request: Request) -> Response:
-    """Show topics and partitions of the tenant, how far they are stored, and who reads them."""
+    """Show the tenant's topics and partitions, how far they are stored, and who reads them."""
     return json_response(await replica_of(request).kafka.read(caller_of(request).tenant))

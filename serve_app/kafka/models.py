@@ -9,7 +9,7 @@ from serve_app.http.models import WireModel
 
 
 class TopicState(StrEnum):
-    """How ingest and a topic stand."""
+    """Whether ingest reads a topic."""
 
     FOLLOWED = "followed"
     MISSING = "missing"
@@ -19,7 +19,7 @@ class TopicState(StrEnum):
 
 
 class TopicView(WireModel):
-    """A topic that is followed for this tenant, or that it would like to be."""
+    """A topic that is read for this tenant, or that the tenant's waits name."""
 
     topic: str
     state: TopicState = Field(
@@ -55,7 +55,7 @@ class KafkaActorView(WireModel):
 
 
 class IngestView(KafkaActorView):
-    """A consumer of the group; it counts from its last start on."""
+    """A consumer of the group; its counters start with the process."""
 
     partitions: int
     records: int
@@ -84,7 +84,7 @@ class RelayView(KafkaActorView):
 
 
 class KafkaView(WireModel):
-    """Kafka as this tenant sees it. Without Kafka only the first and the last field are there."""
+    """The state of Kafka for this tenant. Without Kafka only the first and last field are set."""
 
     configured: bool
     connected: bool | None = None

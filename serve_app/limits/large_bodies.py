@@ -11,11 +11,11 @@ from core.shared.errors import OverloadedError
 from serve_app.limits.timeouts import with_timeout
 
 LARGE_BODY_BYTES = 16 * 1024
-"""Bytes of a body that is large."""
+"""A body with more bytes is large."""
 MAX_CONCURRENT_BODIES = 1
-"""How many large bodies of one tenant are worked on."""
+"""How many large bodies of one tenant are processed at once."""
 MAX_TURN_SECONDS = 0.5
-"""Seconds after which it is the next one's turn: who takes longer waits for something else."""
+"""Seconds after which a turn ends: a request that takes longer is waiting, not computing."""
 
 _TOO_LATE = (
     "large bodies of your tenant wait for their turn beside other tenants' requests; come again"

@@ -8,7 +8,7 @@ from starlette.types import Message, Send
 
 RESPONSE_START, RESPONSE_BODY = "http.response.start", "http.response.body"
 CHUNK_BYTES = 65_536
-"""Bytes that a connection takes without being asked whether they are read; uvicorn's own mark."""
+"""Bytes that uvicorn buffers for a connection before it waits for the client to read."""
 _LENGTH = b"content-length"
 
 

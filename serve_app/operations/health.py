@@ -25,13 +25,13 @@ _HEALTH_RESPONSES: dict[int | str, Any] = {
 
 @router.get("", operation_id="showHealth", responses=_HEALTH_RESPONSES)
 async def show_health(request: Request) -> Response:
-    """Tell how the database, the actors, streams and resources are; a key names the resources."""
+    """Show the health of the database, actors, streams and resources; with a key, by name."""
     return await _health_response(request)
 
 
 @router.get("/readiness", operation_id="showReadiness", responses=_HEALTH_RESPONSES)
 async def show_readiness(request: Request) -> Response:
-    """Tell whether requests can be served now."""
+    """Show whether requests can be served now."""
     return await _health_response(request)
 
 
@@ -39,7 +39,7 @@ async def show_readiness(request: Request) -> Response:
     "/liveness", operation_id="showLiveness", responses=describe_responses({200: HealthView})
 )
 async def show_liveness() -> Response:
-    """Tell that this replica runs. A database that is away is no reason to restart it."""
+    """Show that this replica runs. A database that is down is no reason to restart it."""
     return json_response({"status": UP})
 
 

@@ -25,7 +25,7 @@ router = APIRouter(tags=["operations"])
     },
 )
 async def scrape_metrics(request: Request) -> Response:
-    """Tell Prometheus what happened."""
+    """Return the metrics in Prometheus' text format."""
     replica = replica_of(request)
     tenant = caller_of(request).tenant
     snapshot = replace(await replica.cluster_stats.snapshot(), tenant=tenant)

@@ -21,7 +21,7 @@ class ActorView(WireModel):
 
 
 class Totals(WireModel):
-    """Over all shards."""
+    """Sums over all shards."""
 
     hot: int = Field(description="Correlations in memory.")
     pending: int = Field(description="Messages that wait for a flush.")
@@ -43,7 +43,7 @@ class StatusView(WireModel):
 
 
 class ComponentView(WireModel):
-    """One part of the product; database, shards and timer are needed to serve requests."""
+    """One component; requests need the database, the shards and the timer."""
 
     status: Literal["UP", "DOWN"]
     up: int | None = None

@@ -49,7 +49,7 @@ PoolCode = Annotated[str, Path(alias="code", max_length=200, description="The co
     responses=describe_responses({200: DispatchHealth}),
 )
 async def show_health(request: Request) -> Response:
-    """Tell how deliveries fare: by the last half hour, by warnings, by targets left alone."""
+    """Show the condition of dispatch: recent deliveries, warnings and open circuit breakers."""
     return json_response(
         await monitoring_service.health(replica_of(request), caller_of(request).tenant)
     )
@@ -62,7 +62,7 @@ async def show_health(request: Request) -> Response:
     responses=describe_responses({200: PoolStatsList}),
 )
 async def list_pool_stats(request: Request) -> Response:
-    """List the tenant's pools with their counters, and the shared ones with the tenant's part."""
+    """List the counters of the tenant's pools, and the tenant's part of shared pools."""
     items = await monitoring_service.pool_stats(replica_of(request), caller_of(request).tenant)
     return json_response({"items": items})
 
@@ -74,7 +74,7 @@ async def list_pool_stats(request: Request) -> Response:
     responses=describe_responses({200: QueueStatsList}),
 )
 async def list_queue_stats(request: Request) -> Response:
-    """List what waits before each pool of the tenant and before the shared ones."""
+    """List the queues of the tenant's pools and of the shared pools."""
     items = await monitoring_service.queue_stats(replica_of(request), caller_of(request).tenant)
     return json_response({"items": items})
 
@@ -105,7 +105,7 @@ async def list_in_flight(
     responses=describe_responses({200: BreakerList}),
 )
 async def list_breakers(request: Request) -> Response:
-    """List the tenant's targets, and which of them are left alone for failing."""
+    """List the tenant's targets and the state of their circuit breakers."""
     items = await monitoring_service.breakers(replica_of(request), caller_of(request).tenant)
     return json_response({"items": items})
 
@@ -117,7 +117,7 @@ async def list_breakers(request: Request) -> Response:
     responses=describe_responses({200: BreakersReset}),
 )
 async def reset_breakers(request: Request) -> Response:
-    """Try all targets of the tenant again at once."""
+    """Close the circuit breakers of all the tenant's targets."""
     return json_response({"reset": await _reset(request, None)})
 
 
@@ -133,7 +133,7 @@ async def reset_breaker(
         str, Path(max_length=300, description="The server's address; a slash is written %2F.")
     ],
 ) -> Response:
-    """Try one target again at once, in whichever pools it is known."""
+    """Close the circuit breaker of one target in all pools."""
     reset = await _reset(request, name.replace(SLASH, "/"))
     if not reset:
         raise NotFoundError("a target of this address")
@@ -148,7 +148,7 @@ async def reset_breaker(
     openapi_extra=json_body(PoolLimitsPatch),
 )
 async def change_pool(request: Request, code: PoolCode) -> Response:
-    """Change how many deliveries a pool of one's own makes at once and a minute, from now on."""
+    """Change the concurrency and the rate limit of one of the tenant's pools, from now on."""
     replica, caller = replica_of(request), caller_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     body = parse_as(PoolLimitsPatch, raw)

@@ -12,7 +12,7 @@ from serve_app.http.models import WireModel
 
 
 class HealthDetails(WireModel):
-    """What a condition follows from."""
+    """The numbers behind a condition."""
 
     total_queues: int
     healthy_queues: int
@@ -24,7 +24,7 @@ class HealthDetails(WireModel):
 
 
 class DispatchHealth(WireModel):
-    """How deliveries fare, in one word and why."""
+    """The condition of dispatch and its reasons."""
 
     status: Condition
     timestamp: datetime
@@ -32,10 +32,9 @@ class DispatchHealth(WireModel):
 
 
 class PoolStats(WireModel):
-    """A pool. Of a shared one, a tenant is told of its own jobs.
+    """A pool. Of a shared pool, a tenant sees its jobs only.
 
-    Totals are then those of the last 30 minutes, and what the pool counts for all who use it is
-    left out.
+    Totals are then those of the last 30 minutes, and counters over all tenants are left out.
     """
 
     pool_code: str
@@ -79,7 +78,7 @@ class PoolStatsList(WireModel):
 
 
 class QueueStats(WireModel):
-    """The queue before a pool. What is in it is the tenant's own, counted to 10000.
+    """The queue of a pool. Only the tenant's jobs count, up to 10000.
 
     Of a shared pool, totals are those of the tenant's jobs of the last 30 minutes.
     """
@@ -107,7 +106,7 @@ class QueueStats(WireModel):
 
 
 class QueueStatsList(WireModel):
-    """The queues before the tenant's pools and the shared ones."""
+    """The queues of the tenant's pools and of the shared pools."""
 
     items: list[QueueStats]
 
@@ -129,7 +128,7 @@ class InFlightList(WireModel):
 
 
 class BreakerView(WireModel):
-    """One target of the tenant, as one pool finds it."""
+    """The circuit breaker of one target in one pool."""
 
     name: str = Field(description="The target's address.")
     pool_code: str
@@ -151,13 +150,13 @@ class BreakerList(WireModel):
 
 
 class BreakersReset(WireModel):
-    """How many targets are tried again at once."""
+    """How many circuit breakers were closed."""
 
     reset: int
 
 
 class PoolLimitsPatch(WireModel):
-    """What is to change; the rest stays."""
+    """Limits to change; those left out stay as they are."""
 
     concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = None
     rate_limit_per_minute: Annotated[int, Field(ge=1, le=MAX_RATE)] | None = Field(

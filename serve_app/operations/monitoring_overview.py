@@ -22,7 +22,7 @@ Reads = requires(Permission.DISPATCH_READ)
     responses=describe_responses({200: ConsumerHealth}),
 )
 async def show_consumers(request: Request) -> Response:
-    """Tell of each pool, and of each that reads Kafka, when it last looked for work."""
+    """Show when each pool and each Kafka consumer last polled for work."""
     return json_response(
         await monitoring_service.consumers(replica_of(request), caller_of(request).tenant)
     )
@@ -35,7 +35,7 @@ async def show_consumers(request: Request) -> Response:
     responses=describe_responses({200: StandbyStatus}),
 )
 async def show_standby(request: Request) -> Response:
-    """Tell who takes over: no second instance stands by, a supervisor restarts what ends."""
+    """Show the state of failover: there is no second instance, a supervisor restarts actors."""
     return json_response(await monitoring_service.standby(replica_of(request)))
 
 
@@ -46,7 +46,7 @@ async def show_standby(request: Request) -> Response:
     responses=describe_responses({200: Dashboard}),
 )
 async def show_dashboard(request: Request) -> Response:
-    """Show in one document what monitoring knows: of each kind up to a hundred."""
+    """Show all of monitoring in one document, up to a hundred items of each kind."""
     return json_response(
         await monitoring_service.dashboard(replica_of(request), caller_of(request).tenant)
     )

@@ -17,7 +17,7 @@ from serve_app.operations.warnings import WarningView
 
 
 class Consumer(WireModel):
-    """Who takes work from somewhere: a dispatch pool, or one that reads Kafka."""
+    """A consumer of work: a dispatch pool, or an actor that reads Kafka."""
 
     map_key: str
     kind: Literal["dispatch-pool", "kafka-ingest"]
@@ -32,7 +32,7 @@ class Consumer(WireModel):
 
 
 class ConsumerHealth(WireModel):
-    """All who take work, by name."""
+    """All consumers, by name."""
 
     current_time_ms: int
     current_time: datetime
@@ -40,7 +40,7 @@ class ConsumerHealth(WireModel):
 
 
 class StandbyStatus(WireModel):
-    """Who takes over when a process ends."""
+    """What takes over when a process ends."""
 
     standby_enabled: Literal[False] = Field(
         description="No second instance waits: actors are restarted, and read their rows again."
@@ -53,7 +53,7 @@ class StandbyStatus(WireModel):
 
 
 class Dashboard(WireModel):
-    """What monitoring knows, in one document."""
+    """All of monitoring in one document."""
 
     health: DispatchHealth
     pools: list[PoolStats]

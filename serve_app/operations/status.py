@@ -31,7 +31,7 @@ _SUMS = ("hot", "pending", "registered", "matched", "buffered", "duplicate", "la
     responses=describe_responses({200: StatusView}),
 )
 async def show_status(request: Request) -> Response:
-    """Show the actors, what they hold and what waits for them."""
+    """Show the actors, their state and how much work waits for them."""
     replica = replica_of(request)
     report = await replica.cluster_stats.report()
     flushes = sum(_stat(actor, "flushes") for actor in report["actors"])

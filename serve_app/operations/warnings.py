@@ -25,7 +25,7 @@ router = HttpRouter("/monitoring/warnings", tag="monitoring")
 
 
 class WarningView(View):
-    """Something to look at. It is one however often it happens."""
+    """A warning. Repetitions are counted in the same warning."""
 
     id: str = Field(validation_alias="warning_id", coerce_numbers_to_str=True)
     category: str
@@ -74,7 +74,7 @@ async def list_warnings_by_severity(
 async def acknowledge_warning(
     warning_id: Annotated[int, Path(alias="warningId", ge=1, lt=2**63)], context: Context
 ) -> WarningView:
-    """Acknowledge a warning; if it happens again, there is a new one."""
+    """Acknowledge a warning; if its cause occurs again, there is a new one."""
     row = await context.read(warnings.acknowledge, warning_id, context.caller.prefix)
     if row is None:
         raise NotFoundError(f"warning {warning_id}")
@@ -91,7 +91,7 @@ async def delete_warnings(context: Context) -> WarningsDropped:
 async def delete_old_warnings(
     context: Context, hours: Annotated[float, Query(ge=0, le=MAX_HOURS)] = 24
 ) -> WarningsDropped:
-    """Delete warnings that have not come again for so many hours."""
+    """Delete warnings that have not occurred again for so many hours."""
     return WarningsDropped(deleted=await context.read(warnings.drop, hours * 3_600))
 
 

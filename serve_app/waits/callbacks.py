@@ -93,7 +93,7 @@ router = APIRouter(route_class=RawRoute, tags=["events"])
     openapi_extra={"parameters": [_SERVICE, *_IDS], **any_json_body(_DATA)},
 )
 async def send_callback(request: Request) -> Response:
-    """Send a callback; the reply says what became of it."""
+    """Send a callback; the reply has the verdict."""
     return await _receive_event(request, _CALLBACKS)
 
 
@@ -105,7 +105,7 @@ async def send_callback(request: Request) -> Response:
     openapi_extra={"parameters": [_TOPIC, *_IDS], **any_json_body(_DATA)},
 )
 async def send_event(request: Request) -> Response:
-    """Send an event of a topic, as if it had come by Kafka."""
+    """Send an event of a topic, as if Kafka had delivered it."""
     return await _receive_event(request, _TOPICS)
 
 

@@ -13,7 +13,7 @@ from serve_app.http.problem_model import ProblemView
 
 
 class EventResult(WireModel):
-    """One answer of a batch: `body` or `problem`."""
+    """The result of one item: `body` or `problem`."""
 
     status: int
     body: EventReply | None = None
@@ -21,13 +21,13 @@ class EventResult(WireModel):
 
 
 class EventResults(WireModel):
-    """In the order of the items."""
+    """The results, in the order of the items."""
 
     results: list[EventResult]
 
 
 class InboxItem(WireModel):
-    """An event that found no place."""
+    """An event that matched no wait."""
 
     inbox_id: int
     execution_id: str | None = None

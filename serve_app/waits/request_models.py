@@ -51,13 +51,13 @@ class WaitRequest(WireModel):
 
 
 class WaitBatch(WireModel):
-    """Several waits to register; each is answered on its own."""
+    """Several waits to register; each has its result."""
 
     items: Annotated[list[WaitRequest], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class EventItem(WireModel):
-    """One event of a batch. Ids may stand here or in its body."""
+    """One event of a batch. Its ids may be here or in its body."""
 
     execution_id: Id | None = None
     correlation_id: Id | None = None
@@ -68,7 +68,7 @@ class EventItem(WireModel):
 
 
 class EventBatch(WireModel):
-    """Several events of one origin; each is answered on its own."""
+    """Several events of one sender; each has its result."""
 
     items: Annotated[list[EventItem], Field(min_length=1, max_length=MAX_ITEMS)]
 

@@ -54,7 +54,7 @@ async def stream_wait(
     last_event_id: LastEventIdHeader = None,
     last_event_id_parameter: LastEventId = None,
 ) -> Response:
-    """Follow a wait live; resumes after the last id that was seen."""
+    """Stream a wait live, from its beginning or after the last id that the reader has seen."""
     replica = replica_of(request)
     cursor = cursor_of(last_event_id, last_event_id_parameter)
     wait_row = await read_wait(replica, address)
@@ -80,7 +80,7 @@ async def _frames(replica: Replica, address: Address, cursor: int) -> AsyncGener
     responses=describe_responses({200: LogView}, 404),
 )
 async def read_log(request: Request, address: WaitAddress, after: After = FROM_START) -> Response:
-    """Read the log, late events included; a long one comes in pages."""
+    """Read the log in pages, late events included."""
     replica = replica_of(request)
     wait_row = await read_wait(replica, address)
     page = await replica.database.query(waits.read_log, address.key, max(after, 0))
@@ -104,7 +104,7 @@ async def read_log(request: Request, address: WaitAddress, after: After = FROM_S
     responses=describe_responses({200: ExplainView}, 404),
 )
 async def explain_wait(request: Request, address: WaitAddress) -> Response:
-    """Tell why it still waits or ended so, and which events came near."""
+    """Explain why a wait still waits or why it ended, and which events nearly matched."""
     replica = replica_of(request)
     wait_row = await read_wait(replica, address)
     parked = await replica.database.query(inbox.near_misses, address)

@@ -13,7 +13,7 @@ from serve_app.http.problem_model import ProblemView
 
 
 class WaitRegistered(WireModel):
-    """A registered wait. Hand `callbackUrl` to whoever will answer."""
+    """A registered wait. Give `callbackUrl` to the service that will answer."""
 
     wait_state_id: str
     execution_id: str
@@ -33,7 +33,7 @@ class WaitRegistered(WireModel):
 
 
 class WaitResult(WireModel):
-    """One answer of a batch: `body` or `problem`."""
+    """The result of one item: `body` or `problem`."""
 
     status: int
     body: WaitRegistered | None = None
@@ -41,13 +41,13 @@ class WaitResult(WireModel):
 
 
 class WaitResults(WireModel):
-    """In the order of the items."""
+    """The results, in the order of the items."""
 
     results: list[WaitResult]
 
 
 class EventView(WireModel):
-    """How one expected event stands."""
+    """The state of one expected event."""
 
     outcome: Outcome
     source: Source
@@ -88,7 +88,7 @@ class WaitPage(WireModel):
 
 
 class WaitView(WaitSummary):
-    """One wait with its events and, once completed, what it hands on."""
+    """One wait with its events and, once completed, its result."""
 
     events: dict[str, EventView]
     partial: bool | None = None
@@ -149,7 +149,7 @@ class NearMissView(WireModel):
 
 
 class ExplainView(WireModel):
-    """Why a wait still waits, or why it ended so."""
+    """Why a wait still waits, or why it ended."""
 
     summary: str
     events: dict[str, str]

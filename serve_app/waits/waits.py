@@ -61,7 +61,7 @@ async def register_wait(request: Request) -> Response:
     openapi_extra=json_body(WaitBatch),
 )
 async def register_waits(request: Request) -> Response:
-    """Register up to 1000 waits; each is answered on its own."""
+    """Register up to 1000 waits; each has its result."""
     replica = replica_of(request)
     raw = await read_body(request, replica.config.request_timeout)
     read = partial(_parse_registration, limit=replica.config.spec_limit)
@@ -114,7 +114,7 @@ async def show_wait(
         float, Query(ge=0, le=MAX_POLL_SECONDS, description="Seconds to wait for the end.")
     ] = 0,
 ) -> Response:
-    """Show one wait; with `wait`, hold the answer back until it has ended."""
+    """Show one wait; with `wait`, delay the response until the wait has ended."""
     replica = replica_of(request)
     wait_row = await read_wait(replica, address)
     if wait and wait_row.wait.ending is None:
