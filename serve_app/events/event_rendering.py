@@ -42,7 +42,7 @@ def event_item(listed: ListedEvent) -> Document:
 
 
 def created_document(ingested: IngestedEvent, *, brief: bool = False) -> Document:
-    """Render what became of one event; `brief` leaves out what its wait expects."""
+    """Render a stored event and its verdict; `brief` leaves out what the wait expects."""
     document: Document = {
         "event": event_document(ingested.event),
         "duplicate": ingested.duplicate,
@@ -56,7 +56,7 @@ def created_document(ingested: IngestedEvent, *, brief: bool = False) -> Documen
 
 
 def all_created_document(ingested: Sequence[IngestedEvent], *, brief: bool = False) -> Document:
-    """Render what became of the events of a batch; `brief` leaves out what waits expect."""
+    """Render the events of a batch and their verdicts; `brief` leaves out what waits expect."""
     document: Document = {
         "events": [event_document(one.event) for one in ingested],
         "count": len(ingested),

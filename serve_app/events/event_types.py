@@ -1,4 +1,4 @@
-"""Event types: the kinds of events that there are, and the schemas of each."""
+"""Event types: registration, versions and their schemas."""
 
 from typing import Annotated, Any
 
@@ -168,7 +168,7 @@ async def deprecate_version(
 
 
 def _with_raw(responses: dict[int | str, Any]) -> dict[int | str, Any]:
-    """Document that the answer may be the schema itself."""
+    """Add the schema's media types to the documented responses."""
     responses[200]["content"] = {kind: {"schema": {}} for kind in SCHEMA_MEDIA_TYPES.values()}
     return responses
 
@@ -203,6 +203,6 @@ async def _read(context: Context, name: str) -> EventType:
 
 
 def _changed(context: Context, row: EventType) -> EventTypeView:
-    """Render a type after a change, and check its next event against what it is now."""
+    """Render a type after a change, and drop its cached schemas."""
     context.replica.event_validator.forget(context.tenant, row.code)
     return EventTypeView.of(row)

@@ -88,7 +88,7 @@ async def schema_draft_of(context: Context, body: SchemaRequest) -> SchemaDraft:
 
 
 class _Found(NamedTuple):
-    """A schema that was given or named, and the field that did so."""
+    """A schema and the field of the request that contains or names it."""
 
     schema_type: SchemaType
     mime_type: str
@@ -133,7 +133,7 @@ async def _draft(context: Context, version: Version, found: _Found) -> VersionDr
         mime_type=found.mime_type,
         schema_type=found.schema_type,
         schema_text=found.text,
-        # Nothing is stored beside the text if the compiled form is the same.
+        # The compiled form is stored only if it differs from the text.
         compiled=None if compiled.form == found.text.encode() else compiled.form,
         digest=compiled.key,
         weight=compiled.weight,

@@ -59,7 +59,7 @@ _WITHOUT_VALUE = frozenset({"missing", "extra_forbidden", "value_error", "assert
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """Names the field, what is expected there, and what was there instead."""
+    """Names the field, what is expected there, and the value that was there."""
 
     field: str
     expected: str

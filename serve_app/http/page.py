@@ -26,7 +26,7 @@ class Page(View, Generic[V]):
     def of_rows(
         cls, rows: Sequence[Row], limit: int, cursor: Callable[[Row], str], **more: Any
     ) -> Self:
-        """Render rows that were read with this limit; `cursor` names the place after a row."""
+        """Render rows that were read with this limit; `cursor` encodes the position after a row."""
         is_last = len(rows) < limit
         return cls.of({"items": rows, "next_cursor": None if is_last else cursor(rows[-1]), **more})
 

@@ -216,7 +216,7 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Let the app answer every expected error with its problem; the guard answers the rest."""
+    """Answer every expected error with its problem; the middleware answers unexpected ones."""
     expected = (MusterError, ProblemError, RequestValidationError, HTTPException)
     for kind in (*expected, DataError, *SERVER_ERRORS):
         app.add_exception_handler(kind, _answer)

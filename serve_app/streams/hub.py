@@ -352,9 +352,9 @@ class StreamHub:
             await self._abandon(address)
 
     async def _abandon(self, address: Address) -> None:
-        """Tell the correlation that nobody reads it, unless somebody does again.
+        """Tell the correlation that it has no readers, unless a reader has come back.
 
-        A shard that is down or new is told again; if all attempts fail, the deadline ends the wait.
+        A failed attempt is repeated; if all attempts fail, the deadline ends the correlation.
         """
         for _ in range(MAX_ABANDON_ATTEMPTS):
             if address.key in self._readers:

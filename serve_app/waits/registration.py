@@ -156,7 +156,7 @@ def plan_registration(
     """Make the ids that a registration lacks.
 
     A caller that names the execution may repeat the request, so the correlation id is derived and
-    stays the same. Random ids are new, so nobody has to look for an older wait.
+    stays the same. Random ids are new, so no older wait has to be searched for.
     """
     execution_id = request.execution_id or str(uuid.uuid4())
     fresh = request.execution_id is None and request.correlation_id is None
