@@ -15,7 +15,7 @@ from pathlib import Path
 # With Ray's 4096, many idle streams would use up the connections, and HAProxy would silently accept
 # no more. The replicas limit streams themselves and reject those beyond with an error.
 MAX_CONNECTIONS = 16_384
-_OTHER_FILES = 500  # sockets of its own, checks, connections to spare
+_OTHER_FILES = 500  # listening sockets, health checks, spare connections
 
 # As many as a busy replica answers in a fraction of a second; more would only slow each one down.
 MAX_REQUESTS_PER_REPLICA = 128
@@ -133,11 +133,11 @@ class ProxyLimits:
     """The limits that settings change."""
 
     body_seconds: float = 10.0
-    """How long a body may take to come."""
+    """Seconds within which a body must arrive."""
     body_bytes: int = 1_048_576
-    """How large a body may be."""
+    """The largest body in bytes."""
     source_connections: int | None = None
-    """How many connections one address may have; None: half of all, and any number on loopback."""
+    """Connections of one address; None means half of all, and no limit on loopback."""
 
 
 DEFAULT_LIMITS = ProxyLimits()

@@ -1,5 +1,5 @@
 -- name: create_tenant
--- The tenant of this slug, made if it is new.
+-- The tenant of this slug, created if it is new.
 insert into tenants (slug) values ($1)
     on conflict (slug) do update set slug = excluded.slug
 returning tenant_id;
@@ -15,9 +15,9 @@ insert into api_keys (prefix, tenant_id, name, secret_hash, permissions, expires
 values ($1, $2, $3, $4, $5, now() + $6 * interval '1 second');
 
 -- name: create_child_key
--- A key that another one makes: it allows no more than its maker and ends with it at the latest.
--- Nothing: the maker is not live, or lacks some of this. The maker is held, so that whoever revokes
--- it waits for this, and then finds the child.
+-- Create a key on behalf of another: it allows no more than its maker and expires no later. Returns
+-- nothing if the maker is not live or lacks a permission. The maker's row is locked, so that
+-- revoking it waits for this statement and then finds the child.
 -- Served by: api_keys_pkey.
 insert into api_keys (prefix, tenant_id, name, secret_hash, permissions, expires_at, created_by)
 select $1, $2, $3, $4, $5, least(now() + $6 * interval '1 second', maker.expires_at), maker.prefix
@@ -36,7 +36,7 @@ select count(*) from api_keys
  where tenant_id = $1 and revoked_at is null and (expires_at is null or expires_at > now());
 
 -- name: find_key
--- The key behind a prefix, if it is live, and for how many seconds it will be.
+-- The live key of a prefix, and the seconds until it expires.
 select tenant_id, name, secret_hash, permissions,
        extract(epoch from expires_at - now())::float8 as lives
   from api_keys
@@ -45,7 +45,7 @@ select tenant_id, name, secret_hash, permissions,
    and (expires_at is null or expires_at > now());
 
 -- name: live_prefixes
--- Which of these prefixes have a live key behind them.
+-- Those of these prefixes that belong to live keys.
 -- Served by: api_keys_pkey.
 select prefix
   from api_keys
@@ -69,14 +69,14 @@ update api_keys set revoked_at = coalesce(revoked_at, now())
 returning prefix;
 
 -- name: revoke_children
--- Revoke what these keys made; which they were.
+-- Revoke the keys that these keys created; return them.
 -- Served by: api_keys_maker.
 update api_keys set revoked_at = now()
  where tenant_id = $1 and created_by = any($2::text[]) and revoked_at is null
 returning prefix;
 
 -- name: touch_keys
--- Remember when these keys were last used.
+-- Store when these keys were last used.
 update api_keys set last_used_at = now() where prefix = any($1::text[]);
 
 -- name: live_secrets

@@ -11,7 +11,7 @@ from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
 KEEP_RETIRED = 30 * 86_400.0
-"""Seconds for which a listing still shows a secret that is over."""
+"""Seconds for which a listing still shows an expired secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,16 @@
 -- name: retire_secrets
--- The secrets of a purpose are accepted for $2 seconds more, unless they end before that.
+-- Accept the secrets of a purpose for $2 seconds more, unless they end earlier.
 -- A table of a few rows: no index.
 update signing_secrets
    set retired_at = least(retired_at, now() + $2 * interval '1 second')
  where purpose = $1;
 
 -- name: add_secret
--- One more secret for a purpose, which signs from now on.
+-- Add a secret for a purpose, which signs from now on.
 insert into signing_secrets (purpose, secret) values ($1, $2) returning secret_id;
 
 -- name: list_secrets
--- Every secret that is remembered, without the secret itself.
+-- Every stored secret, without its value.
 -- A table of a few rows: no index.
 select secret_id, purpose,
        extract(epoch from created_at)::float8 as created_at,
@@ -21,6 +21,6 @@ select secret_id, purpose,
  order by purpose, secret_id desc;
 
 -- name: forget_secrets
--- What nobody has accepted for $1 seconds.
+-- Delete secrets that have not been accepted for $1 seconds.
 -- A table of a few rows: no index.
 delete from signing_secrets where retired_at < now() - $1 * interval '1 second';

@@ -1,6 +1,5 @@
 -- name: add_usage
--- Add what was stored since the last time: tenants $1, kinds $2, rows $3, bytes $4. In one order, so
--- that two who add at once do not wait for each other in a circle.
+-- Add counts: tenants $1, kinds $2, rows $3, bytes $4. The fixed order prevents deadlocks.
 -- Served by: tenant_usage_pkey.
 insert into tenant_usage (tenant_id, day, kind, row_count, byte_count)
 select u.tenant_id, current_date, u.kind, u.row_count, u.byte_count
@@ -20,8 +19,7 @@ select tenant_id, sum(row_count)::bigint as row_count, sum(byte_count)::bigint a
  group by tenant_id;
 
 -- name: usage_before_today
--- What tenants ($1) stored before today and may still have: of each kind ($2) that of so many days
--- ($3).
+-- What tenants ($1) stored before today and within retention: of each kind ($2) so many days ($3).
 -- Served by: tenant_usage_pkey.
 select tenant_id, sum(row_count)::bigint as row_count, sum(byte_count)::bigint as byte_count
   from tenant_usage
@@ -31,16 +29,16 @@ select tenant_id, sum(row_count)::bigint as row_count, sum(byte_count)::bigint a
  group by tenant_id;
 
 -- name: today
--- The day that counts, and for how many seconds more.
+-- The current day of the counters, and the seconds until it ends.
 select current_date as day, extract(epoch from (current_date + 1) - now())::float8 as seconds_left;
 
 -- name: own_quotas
--- The limits that tenants ($1) have of their own.
+-- The quotas that were set for tenants ($1).
 -- Served by: tenants_pkey.
 select tenant_id, quotas from tenants where tenant_id = any($1::int[]) and quotas <> '{}';
 
 -- name: set_quota
--- Give the tenant of slug $1 a limit ($2, $3) of its own.
+-- Set a quota ($2, $3) for the tenant of slug $1.
 -- Served by: tenants_slug_key.
 update tenants
    set quotas = quotas || jsonb_build_object($2::text, $3::bigint)
@@ -48,18 +46,18 @@ update tenants
 returning tenant_id;
 
 -- name: clear_quota
--- Let the tenant of slug $1 have the limit $2 of all again.
+-- Restore the default quota $2 of the tenant of slug $1.
 -- Served by: tenants_slug_key.
 update tenants set quotas = quotas - $2::text where slug = $1 returning tenant_id;
 
 -- name: forget_usage
--- Forget days that nothing is left of.
+-- Delete the counters of days past retention.
 -- Served by: tenant_usage_day.
 delete from tenant_usage where day < current_date - $1::int;
 
 -- name: quota_keys
--- How many keys a tenant has, up to $2. One that was revoked counts for a day: else making and
--- revoking them would have no bound.
+-- How many keys a tenant has, up to $2. A revoked key counts for a day, to bound how many keys can
+-- be created and revoked.
 -- Served by: api_keys_tenant.
 select count(*)
   from (select from api_keys

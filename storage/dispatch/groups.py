@@ -14,7 +14,7 @@ from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
 
 MAX_PARKED = 1_000
-"""Of one tenant in one pool, which has them all in memory."""
+"""Parked groups of one tenant in one pool, which keeps all of them in memory."""
 
 
 class GroupSelection(StrEnum):

@@ -1,6 +1,6 @@
 -- name: walk_groups
 -- The next $5 groups of a tenant in the pools $4 that have jobs to deliver, after pool $2 and name
--- $3. It goes from group to group, however many jobs each has.
+-- $3. Steps from group to group, however many jobs each has.
 -- Served by: dispatch_jobs_group, dispatch_jobs_group_failed.
 with recursive walked as (
     select $2::integer as pool_no, $3::text as message_group, 0 as steps
@@ -79,7 +79,7 @@ select distinct pool_no, message_group
  limit $5;
 
 -- name: list_parked
--- The next $5 groups of a tenant in the pools $4 that are held back, after pool $2 and name $3.
+-- The next $5 parked groups of a tenant in the pools $4, after pool $2 and name $3.
 select pool_no, message_group
   from dispatch_parked_groups
  where tenant_id = $1
@@ -132,8 +132,7 @@ select a.place, j.standing = 'error' as failed, j.job_id, j.status, j.mode, j.se
  order by a.place, j.mode = 'BLOCK_ON_ERROR';
 
 -- name: group_sizes
--- Of each of these groups of a tenant: how many jobs are to be delivered, up to $4, and who holds
--- it back.
+-- How many jobs each of these groups of a tenant has to deliver, up to $4, and who has parked it.
 -- Served by: dispatch_jobs_group, dispatch_parked_groups_pkey.
 select a.place, p.code as pool_code, p.pool_id, c.waiting, k.reason, k.parked_by,
        extract(epoch from k.parked_at)::float8 as parked_at
@@ -154,7 +153,7 @@ select a.place, p.code as pool_code, p.pool_id, c.waiting, k.reason, k.parked_by
  order by a.place;
 
 -- name: places_of_group
--- In which of the pools $3 a tenant's group $2 has jobs or is held back.
+-- Those of the pools $3 in which a tenant's group $2 has jobs or is parked.
 -- Served by: dispatch_jobs_group, dispatch_jobs_group_failed, dispatch_parked_groups_pkey.
 select p.pool_no
   from dispatch_pools p
@@ -179,8 +178,8 @@ select p.pool_no
  order by p.pool_no;
 
 -- name: jobs_behind
--- Ids of the jobs of a tenant's group $3 in pool $2 that are not done, in their order, after the
--- place $4, $5.
+-- Ids of the unfinished jobs of a tenant's group $3 in pool $2, in order, after the position $4,
+-- $5.
 -- Served by: dispatch_jobs_group, dispatch_jobs_group_failed.
 select job_id, sequence, position
   from ((select job_id, sequence, position
@@ -208,7 +207,7 @@ select job_id, sequence, position
  limit $6;
 
 -- name: park_group
--- Hold a group back, or give another reason for it. Nothing: $6 others are held back already.
+-- Park a group or change the reason. Returns nothing if $6 others are parked already.
 -- Served by: dispatch_parked_groups_pkey.
 insert into dispatch_parked_groups (pool_no, tenant_id, message_group, reason, parked_by)
 select $1::integer, $2::integer, $3::text, $4::text, $5::text
@@ -220,7 +219,7 @@ select $1::integer, $2::integer, $3::text, $4::text, $5::text
 returning message_group;
 
 -- name: unpark_group
--- Hold it back no longer.
+-- Unpark a group.
 delete from dispatch_parked_groups
  where pool_no = $1 and tenant_id = $2 and message_group = $3
 returning message_group;

@@ -1,6 +1,6 @@
 -- name: requeue_jobs
--- Let jobs be sent as if they were new, each unless somebody is sending it or its pool is no more.
--- One whose time is over gets as much of it again. Returns each that is there, as it was.
+-- Requeue jobs as if they were new, unless one is being sent or its pool is archived. An expired
+-- job gets its whole time again. Returns each job that exists, with its earlier status.
 -- Served by: dispatch_jobs_pkey, dispatch_pools_pkey.
 with moved as (
     update dispatch_jobs j
@@ -30,8 +30,8 @@ select j.job_id, j.status, j.ignored_at is not null as ignored, m.job_id is not 
  where j.tenant_id = $1 and j.job_id = any($2::text[]);
 
 -- name: settle_jobs
--- End jobs that are in one of the states $3 and that nobody ignored: with the state $4, or with
--- the one they have if that is null; $5: they are ignored. Returns each that is there, as it was.
+-- End jobs that are in one of the states $3 and not ignored: with the state $4, or (null) with the
+-- present one; $5: ignore them. Returns each job that exists, with its earlier status.
 -- Served by: dispatch_jobs_pkey.
 with moved as (
     update dispatch_jobs

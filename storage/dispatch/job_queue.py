@@ -22,7 +22,7 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 MAX_KEPT_DEFERRALS = 100
-"""Of a job that is deferred again and again, so many of the latest attempts stay, up to twice."""
+"""The latest deferrals of a job that are kept; up to twice as many between two clean-ups."""
 
 _MODES = {mode.value: mode for mode in Mode}
 _KINDS = {kind.value: kind for kind in Kind}

@@ -1,12 +1,12 @@
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array[…])`, `offset 0`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: claim_jobs
--- Take jobs to send them: $1 tenants, $2 job ids, for pool $3, by $4, for their time-out and $5
--- seconds more. Left out are those that somebody has, that are not due, over or another pool's,
--- and those that are not their group's next: one that blocks on error waits for everything before
--- it, one that does not only for what is under way or was never sent.
--- A subscription's job goes where its subscription wants it now: what shows who calls is for there.
--- `(…) is true` keeps the planner from the index of all open jobs: it would read each of them.
+-- Claim jobs ($1 tenants, $2 job ids) of pool $3 for the process $4, for their time-out and $5
+-- seconds more. Leaves out jobs that are claimed, not due, expired or another pool's, and those
+-- that are not next in their group: a job that blocks on error waits for every job before it, any
+-- other only for jobs that are being sent or were never sent. An event's job uses the current
+-- target of its subscription, because the credentials are for that. `(…) is true` keeps the planner
+-- from the index of all open jobs, which it would read whole.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_group, dispatch_jobs_group_blocked, events_pkey,
 -- subscriptions_pkey.
 with won as (
@@ -71,9 +71,9 @@ select w.tenant_id, w.job_id, w.sends, w.attempt_count, w.max_retries, w.timeout
          on s.tenant_id = any(array[w.tenant_id]) and s.subscription_id = w.subscription_id;
 
 -- name: finish_jobs
--- What became of jobs that were taken. One that was taken again since belongs to somebody else:
--- only what was sent is noted. One that failed and whose subscription is gone holds nobody: there is
--- nobody left to see to it. Returns those that were kept, and when they go again.
+-- Store the results of claimed jobs. For a job that another process has claimed since, only the
+-- attempt is stored. A failed job of a deleted subscription blocks no group, as nobody could
+-- resolve it. Returns the jobs that were updated, and when each is sent again.
 -- Served by: dispatch_jobs_pkey, subscriptions_pkey.
 with said as (
     select s.*, s.standing = 'error' and exists (
@@ -117,7 +117,7 @@ update dispatch_jobs j
 returning j.tenant_id, j.job_id, coalesce(extract(epoch from j.scheduled_for), 0)::float8 as due;
 
 -- name: forget_deferrals
--- Of jobs ($1 tenants, $2 ids) that are put off again and again, what was noted of it up to each $3.
+-- Delete the deferrals up to each $3 of jobs ($1 tenants, $2 ids) that are deferred often.
 -- Served by: dispatch_attempts_pkey.
 delete from dispatch_attempts a
  using unnest($1::integer[], $2::text[], $3::integer[]) as asked(tenant_id, job_id, send_no)
@@ -127,7 +127,7 @@ delete from dispatch_attempts a
    and a.status = 'DEFERRED';
 
 -- name: scan_jobs
--- What pool $1 has to do, in the order it was stored, after $2.
+-- The open jobs of pool $1 in stored order, after $2.
 -- Served by: dispatch_jobs_open, subscriptions_pkey, events_pkey.
 select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as target_url, j.mode,
        j.message_group, j.sequence,
@@ -145,7 +145,7 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
  limit $3;
 
 -- name: jobs_again
--- What pool $1 is to look at again.
+-- The jobs of pool $1 that no process has in memory.
 -- Served by: dispatch_jobs_again, subscriptions_pkey, events_pkey.
 select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as target_url, j.mode,
        j.message_group, j.sequence,
@@ -162,7 +162,7 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
  limit $3;
 
 -- name: find_jobs
--- Those of these jobs of pool $1 that are still to be done.
+-- Those of these jobs of pool $1 that are still open.
 -- Served by: dispatch_jobs_pkey, subscriptions_pkey, events_pkey.
 select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as target_url, j.mode,
        j.message_group, j.sequence,
@@ -179,8 +179,8 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
  where (j.pool_no = $1) is true and (j.standing in ('open', 'again')) is true;
 
 -- name: read_groups
--- The first $4 jobs of each of these groups of pool $1, in their order, with what holds them. A job
--- that others pass by when it fails holds nobody once it has failed for good.
+-- The first $4 jobs of each of these groups of pool $1, in order, with what blocks them. A job that
+-- does not block on error blocks no other once it has failed for good.
 -- Served by: dispatch_jobs_group, dispatch_jobs_group_blocked, subscriptions_pkey, events_pkey.
 select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as target_url, j.mode,
        j.message_group, j.sequence, j.due, j.retrying, j.stuck,
@@ -221,8 +221,8 @@ select j.tenant_id, j.job_id, j.position, coalesce(s.target, j.target_url) as ta
  order by j.tenant_id, j.message_group, j.sequence, j.position;
 
 -- name: expire_jobs
--- End jobs of pool $1 whose time is over, $2 at most, the oldest first. Not those that somebody is
--- sending: these end when that has. What others hold at this moment is left for the next time.
+-- End at most $2 expired jobs of pool $1, oldest first. Jobs that are being sent end with their
+-- attempt; locked rows are left to the next call.
 -- Served by: dispatch_jobs_expiry, dispatch_jobs_pkey.
 with over as (
     select o.tenant_id, o.job_id
@@ -249,7 +249,7 @@ update dispatch_jobs j
 returning j.tenant_id, j.job_id;
 
 -- name: mark_pending
--- No pool has these: whoever looks for such jobs finds them.
+-- Mark jobs that no process has in memory, so that the pool's next scan finds them.
 -- Served by: dispatch_jobs_pkey.
 update dispatch_jobs j
    set status = 'PENDING', standing = 'again', updated_at = now()
@@ -259,7 +259,7 @@ update dispatch_jobs j
    and j.status = 'QUEUED';
 
 -- name: jobs_not_failed
--- Those of these jobs that have not failed, or failed and were seen to by a person.
+-- Those of these jobs that have not failed, or that an operator has dealt with.
 -- Served by: dispatch_jobs_pkey.
 select asked.tenant_id, asked.job_id
   from unnest($1::integer[], $2::text[]) as asked(tenant_id, job_id)
@@ -268,13 +268,13 @@ select asked.tenant_id, asked.job_id
  where j.standing is distinct from 'error';
 
 -- name: parked_groups
--- Groups of pool $1 that people hold back.
+-- The parked groups of pool $1.
 -- Served by: dispatch_parked_groups_pkey.
 select tenant_id, message_group from dispatch_parked_groups where pool_no = $1;
 
 -- name: recent_starts
--- How many seconds ago pool $1 began each delivery of the last minute, the oldest first; of those
--- that were under way when it ended, when they were taken.
+-- How many seconds ago pool $1 began each delivery of the last minute, oldest first; for deliveries
+-- that were in progress when the pool stopped, the time of the claim.
 -- Served by: dispatch_attempts_recent, dispatch_jobs_pkey, dispatch_jobs_open.
 select extract(epoch from now() - began.at)::float8 as ago
   from (select a.attempted_at as at

@@ -107,7 +107,7 @@ class Job:
     subject: str | None
     event_id: str | None
     event_tenant: str | None
-    """Whose event an anchor's job brings."""
+    """The tenant of the event that an anchor's job delivers."""
     subscription_id: str | None
     correlation_id: str | None
     external_id: str | None
@@ -131,7 +131,7 @@ class Job:
     metadata: tuple[tuple[str, str], ...]
     has_auth: bool
     signature: Signature | None
-    """Its own, or its subscription's if that is still there."""
+    """The signature of the job, or of its subscription if that still exists."""
     payload: bytes | None = field(repr=False)
     scheduled_for: float | None
     expires_at: float | None

@@ -1,8 +1,8 @@
--- `any(array(…))`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array(…))`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: create_jobs
--- Store jobs that somebody posted, in their order. Each comes back as it is kept: one whose key is
--- known as the first with that key. One that somebody else stores this moment does not come back.
+-- Store posted jobs in their order. Returns each as it is stored: for a known key, the first job
+-- with that key. A key that another transaction stores at the same moment is not returned.
 -- Served by: dispatch_jobs_once.
 with wished as (
     select *
@@ -43,8 +43,8 @@ select w.place, k.job_id, k.pool_no, k.position, k.job_id <> w.job_id as known
  order by w.place;
 
 -- name: read_jobs
--- These jobs, newest first; with $3 also what they bring, which may be large. One that is still to
--- be sent, or failed, goes where its subscription wants it now.
+-- These jobs, newest first; with $3 also their payloads, which may be large. Open and failed jobs
+-- show the current target of their subscription.
 -- Served by: dispatch_jobs_pkey, events_pkey, subscriptions_pkey.
 select j.job_id, j.position, j.pool_no, p.pool_id, p.code as pool_code, j.kind, j.code, j.source,
        j.subject, j.event_id,
@@ -75,8 +75,8 @@ select j.job_id, j.position, j.pool_no, p.pool_id, p.code as pool_code, j.kind, 
  order by j.job_id desc;
 
 -- name: look_back_at_jobs
--- Of a tenant's jobs between $2 and $3, newest first, the one before which $4 lie, and the next:
--- what a look of so many reads last, and what it does not read.
+-- The limits of one bounded scan of a tenant's jobs between $2 and $3, newest first: the last of $4
+-- jobs that it reads, and the next one.
 -- Served by: dispatch_jobs_pkey.
 select job_id
   from dispatch_jobs
@@ -86,7 +86,7 @@ offset $4
  limit 2;
 
 -- name: look_ahead_at_jobs
--- The same, oldest first.
+-- As look_back_at_jobs, oldest first.
 -- Served by: dispatch_jobs_pkey.
 select job_id
   from dispatch_jobs
@@ -96,9 +96,9 @@ offset $4
  limit 2;
 
 -- name: list_jobs
--- Ids of a tenant's jobs, newest first, between $2 and $3. Null filters are off. Of the filters,
--- indexes serve standing and event; for the others all between $2 and $3 are read, so the caller
--- keeps these close.
+-- Ids of a tenant's jobs, newest first, between $2 and $3. Null filters match all. Indexes serve
+-- standing and event; for the other filters everything between $2 and $3 is read, so the caller
+-- bounds that range.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
 select job_id
   from dispatch_jobs
@@ -125,7 +125,7 @@ select job_id
  limit $20 offset $21;
 
 -- name: next_jobs
--- The same, oldest first.
+-- As list_jobs, oldest first.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
 select job_id
   from dispatch_jobs
@@ -152,7 +152,7 @@ select job_id
  limit $20;
 
 -- name: count_jobs
--- How many there are, up to $20. What does not match is read, too.
+-- Count matching jobs, up to $20. Rows that do not match are read, too.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
 select count(*)
   from (select
@@ -179,7 +179,7 @@ select count(*)
          limit $20) as counted;
 
 -- name: job_options
--- What a tenant's latest $2 jobs can be told apart by.
+-- The values by which a tenant's latest $2 jobs can be filtered.
 -- Served by: dispatch_jobs_pkey.
 with latest as (
     select code, source, subscription_id, pool_no
@@ -203,7 +203,7 @@ select 'pool', p.code, max(p.name)
  order by 1, 2;
 
 -- name: list_attempts
--- Each time a job was sent, oldest first, after $3.
+-- The attempts of a job, oldest first, after $3.
 -- Served by: dispatch_attempts_pkey.
 select send_no, attempt_number, extract(epoch from attempted_at)::float8 as attempted_at,
        duration_ms, status, response_code, response_body, error_type, error_message
@@ -213,7 +213,7 @@ select send_no, attempt_number, extract(epoch from attempted_at)::float8 as atte
  limit $4;
 
 -- name: latest_attempts
--- The last times a job was sent, newest first.
+-- The last attempts of a job, newest first.
 -- Served by: dispatch_attempts_pkey.
 select send_no, attempt_number, extract(epoch from attempted_at)::float8 as attempted_at,
        duration_ms, status, response_code, response_body, error_type, error_message
@@ -223,8 +223,8 @@ select send_no, attempt_number, extract(epoch from attempted_at)::float8 as atte
  limit $3;
 
 -- name: forget_jobs
--- Forget a batch of a tenant's jobs that were made before the id $2 and have ended, with their
--- attempts. Not those that failed and hold others back: these would go on without anybody's word.
+-- Delete a batch of a tenant's ended jobs with ids before $2, and their attempts, except failed
+-- jobs that block a group: without them the group would go on unasked.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_group, dispatch_jobs_group_blocked,
 -- dispatch_attempts_pkey.
 with old as (

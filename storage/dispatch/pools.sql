@@ -1,4 +1,4 @@
--- `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
+-- `offset 0`: force look-ups by key; see storage/postgres/pool.py.
 
 -- part: pool_columns
 pool_no, tenant_id as tenant, pool_id, code, name, description, rate_limit, concurrency, status,

@@ -1,5 +1,5 @@
 -- name: backlogs
--- How many jobs of each tenant wait in each pool, among the first $1 of the pool.
+-- Count the waiting jobs of each tenant in each pool, among the first $1 of the pool.
 -- Served by: dispatch_jobs_open.
 select p.pool_no, p.code, c.tenant_id, c.jobs
   from dispatch_pools p
@@ -14,8 +14,8 @@ select p.pool_no, p.code, c.tenant_id, c.jobs
  where p.status <> 'ARCHIVED';
 
 -- name: blocked_groups
--- How many groups of each tenant have a job in each pool that failed and must not be passed: of
--- $1 such jobs at most, among $2 that failed.
+-- Count the groups of each tenant in each pool that a failed job blocks: at most $1 such jobs,
+-- among $2 failed ones.
 -- Served by: dispatch_jobs_error.
 select f.tenant_id, p.code, count(distinct f.message_group) as groups,
        min(f.message_group) as example
@@ -30,8 +30,8 @@ select f.tenant_id, p.code, count(distinct f.message_group) as groups,
  group by f.tenant_id, p.code;
 
 -- name: queue_sizes
--- Of a tenant's jobs in each of the pools $2: how many are being delivered, may be, or wait for
--- their time. At most $3 of a pool are counted, among the first $4 of all who use it.
+-- Count a tenant's jobs in each of the pools $2 that are being delivered, are due, or are
+-- scheduled: at most $3 of a pool, among the first $4 of all its tenants.
 -- Served by: dispatch_jobs_open.
 select p.pool_no, c.under_way, c.delayed, c.jobs - c.under_way - c.delayed as ready
   from unnest($2::integer[]) as p(pool_no)
@@ -50,8 +50,7 @@ select p.pool_no, c.under_way, c.delayed, c.jobs - c.under_way - c.delayed as re
                 limit $3) as f) as c;
 
 -- name: recent_outcomes
--- How the last $4 of a tenant's jobs ended that were made since the id $2, by pool; and of these
--- how those did that were made since $3.
+-- How the last $4 jobs of a tenant with ids since $2 ended, by pool; and among them those since $3.
 -- Served by: dispatch_jobs_pkey.
 select pool_no,
        count(*) filter (where status = 'COMPLETED') as completed,

@@ -5,7 +5,7 @@ from storage.postgres.pool import Connection
 from storage.postgres.queries import Q
 
 MAX_MOVED = 10_000
-"""In one transaction. What is not delivered in order stays where it is, however much that is."""
+"""Jobs that one transaction moves. Unordered jobs stay in the old pool."""
 
 
 async def move(conn: Connection, current: Subscription, pool_no: int) -> SubscriptionRefusal | None:

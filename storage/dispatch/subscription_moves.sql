@@ -1,5 +1,5 @@
 -- name: count_ordered_jobs
--- How many jobs of a subscription stand in groups of pool $3, open or failed; up to $4.
+-- Count a subscription's open or failed jobs in groups of pool $3, up to $4.
 -- Served by: dispatch_jobs_group, dispatch_jobs_group_failed.
 select count(*)
   from (select
@@ -22,9 +22,9 @@ select count(*)
          limit $4) as counted;
 
 -- name: move_ordered_jobs
--- Let a subscription's jobs that stand in groups of pool $3 stand in pool $4, each in its place. One
--- that is being sent goes along: those behind it wait for it there, and whoever sends it ends it as
--- before. Whoever looks for jobs that no pool has finds them.
+-- Move a subscription's jobs in groups from pool $3 to pool $4, with their positions. A job that is
+-- being sent moves as well: later jobs wait for it in the new pool, and its sender still finishes
+-- it. The new pool's scan for jobs that no process has in memory finds them.
 -- Served by: dispatch_jobs_group, dispatch_jobs_group_failed, dispatch_jobs_pkey.
 with ordered as (
     select job_id
@@ -54,7 +54,7 @@ update dispatch_jobs j
  where j.tenant_id = $1 and j.job_id = ordered.job_id and (j.standing <> 'done') is true;
 
 -- name: copy_parked_groups
--- What people hold back of a subscription with code $4 in pool $2, they hold back in pool $3, too.
+-- Park the groups in pool $3 that are parked in pool $2 for a subscription with code $4.
 -- Served by: dispatch_parked_groups_pkey.
 insert into dispatch_parked_groups
        (pool_no, tenant_id, message_group, reason, parked_by, parked_at)
@@ -68,7 +68,7 @@ select $3, tenant_id, message_group, reason, parked_by, parked_at
     on conflict do nothing;
 
 -- name: drop_empty_parks
--- Once nothing of it is left there: nobody posted jobs of his own under such a name.
+-- Unpark the old groups once they are empty, unless other jobs use the same names.
 -- Served by: dispatch_parked_groups_pkey, dispatch_jobs_group.
 delete from dispatch_parked_groups p
  where p.pool_no = $2

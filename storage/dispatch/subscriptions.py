@@ -23,7 +23,7 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 MAX_SUBSCRIPTIONS = 10_000
-"""Of one tenant."""
+"""Subscriptions of one tenant."""
 
 
 class SubscriptionKey(NamedTuple):
@@ -132,7 +132,7 @@ async def save(
     conn: Connection, current: Subscription, new: Subscription
 ) -> SubscriptionRefusal | Subscription:
     """Store the new values of a locked subscription, and notify listeners."""
-    if current.unreadable is not None:  # saved as it looks, it would lose what it has
+    if current.unreadable is not None:  # saving it would erase its secrets
         raise MissingKeyError(current.unreadable)
     if new.status is SubscriptionStatus.ACTIVE and not await conn.fetchrow(
         Q["hold_open_pool"], new.pool_no

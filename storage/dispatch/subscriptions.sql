@@ -1,4 +1,4 @@
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array[…])`, `offset 0`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: read_subscriptions
 -- These subscriptions in this order, each with all its bindings.
@@ -32,7 +32,7 @@ select s.tenant_id, s.subscription_id, s.code, s.name, s.description, s.version,
  order by k.place;
 
 -- name: match_subscriptions
--- Which subscriptions, of the tenant and of the anchor, have a binding of one of these patterns.
+-- Subscriptions of the tenant and of the anchor that have a binding with one of these patterns.
 -- Served by: subscription_bindings_pattern, subscriptions_pkey.
 select distinct b.tenant_id, b.subscription_id
   from subscription_bindings b
@@ -53,7 +53,7 @@ select subscription_id
  where tenant_id = $1 and (code = $2 or subscription_id = $2);
 
 -- name: hold_subscription
--- The same, and nobody else changes it until the transaction ends.
+-- The id of a subscription by its code or id, locked until the transaction ends.
 -- Served by: subscriptions_tenant_id_code_key, subscriptions_pkey.
 select subscription_id
   from subscriptions
@@ -79,7 +79,7 @@ select s.subscription_id
  limit $7;
 
 -- name: count_subscriptions
--- How many such a listing has in all.
+-- Count the subscriptions that match the filters of the listing.
 -- Served by: subscriptions_tenant_id_code_key, subscription_bindings_pkey.
 select count(*)
   from subscriptions s
@@ -106,7 +106,7 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 returning subscription_id;
 
 -- name: save_subscription
--- Other values for a subscription that the caller holds; the caller sees to it that its code stays.
+-- Store new values of a locked subscription; its code must stay the same.
 -- Served by: subscriptions_pkey.
 update subscriptions
    set code = $3, name = $4, description = $5, version = $6, target = $7, queue = $8,
@@ -122,25 +122,25 @@ update subscriptions
 delete from subscription_bindings where tenant_id = $1 and subscription_id = $2;
 
 -- name: add_bindings
--- What a subscription takes.
+-- Store the bindings of a subscription.
 insert into subscription_bindings (tenant_id, subscription_id, pattern, spec_version)
 select $1, $2, n.pattern, n.spec_version
   from unnest($3::text[], $4::text[]) as n(pattern, spec_version);
 
 -- name: drop_subscription
--- Gone, with its bindings.
+-- Delete a subscription with its bindings.
 -- Served by: subscriptions_pkey.
 delete from subscriptions where tenant_id = $1 and subscription_id = $2;
 
 -- name: put_aside_failed
--- What failed of a subscription that goes holds nobody any more.
+-- Ignore the failed jobs of a subscription that is deleted, so that they block no group.
 -- Served by: dispatch_jobs_error.
 update dispatch_jobs
    set standing = 'done', ignored_at = now(), completed_at = now(), updated_at = now()
  where tenant_id = $1 and standing = 'error' and subscription_id = $2;
 
 -- name: read_profiles
--- What deliveries to these subscriptions are signed and sent with.
+-- The secrets and options of deliveries to these subscriptions.
 -- Served by: subscriptions_pkey, webhook_secrets_pkey.
 select s.tenant_id, s.subscription_id, s.version, s.target, s.signature, s.headers, s.auth,
        array(select w.secret
@@ -154,7 +154,7 @@ select s.tenant_id, s.subscription_id, s.version, s.target, s.signature, s.heade
     on s.tenant_id = any(array[k.tenant_id]) and s.subscription_id = k.subscription_id;
 
 -- name: mark_failing
--- Since when these have failed without any success: from now on, if not before. In seconds ago.
+-- Mark subscriptions as failing; return for how many seconds each has had no success.
 -- Served by: subscriptions_pkey.
 with asked as (
     select tenant_id, subscription_id
@@ -175,7 +175,7 @@ select s.tenant_id, s.subscription_id,
     on s.tenant_id = any(array[asked.tenant_id]) and s.subscription_id = asked.subscription_id;
 
 -- name: mark_well
--- These have taken a delivery.
+-- Mark subscriptions as working: a delivery succeeded.
 -- Served by: subscriptions_pkey.
 update subscriptions s
    set failing_since = null
@@ -185,8 +185,8 @@ update subscriptions s
    and s.failing_since is not null;
 
 -- name: disable_subscription
--- Pause a subscription that is active and fails, of version $4 if that is given. Nothing: it is not,
--- or no longer.
+-- Pause an active subscription that fails, if its version is $4 or $4 is null. Returns nothing if
+-- it is not active or no longer fails.
 -- Served by: subscriptions_pkey.
 update subscriptions
    set status = 'PAUSED', status_reason = $3, version = version + 1, updated_at = now()
@@ -198,14 +198,14 @@ update subscriptions
 returning subscription_id;
 
 -- name: raise_subscription_version
--- Whoever remembers how to deliver to it looks again.
+-- Increment the version, so that processes read the delivery profile again.
 -- Served by: subscriptions_pkey.
 update subscriptions
    set version = version + 1, updated_at = now()
  where tenant_id = $1 and subscription_id = $2;
 
 -- name: application_subscriptions
--- What an application declared.
+-- The subscriptions that an application declared.
 -- Served by: subscriptions_tenant_id_code_key.
 select code from subscriptions where tenant_id = $1 and application = $2 order by code;
 

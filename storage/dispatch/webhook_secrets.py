@@ -16,9 +16,9 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 OWN = ""
-"""In the place of a subscription: the tenant's own jobs."""
+"""The subscription id that stands for the tenant's direct jobs."""
 OWN_JOBS = "own jobs"
-"""The same, for people."""
+"""The label of OWN in messages."""
 MAX_LIVE = 5
 SECRET_BYTES = 32
 
@@ -52,7 +52,7 @@ async def own(pool: Pool, tenant: int) -> list[WebhookSecret]:
     async with pool.acquire() as conn, conn.transaction():
         await conn.execute(Q["hold_tenant"], tenant)
         found = await live(conn, tenant, OWN)
-        if not found:  # nobody else was quicker
+        if not found:  # no other process has created one
             await add(conn, tenant, OWN, new_secret())
             found = await live(conn, tenant, OWN)
         return found

@@ -1,5 +1,5 @@
 -- name: live_webhook_secrets
--- What deliveries are signed with, newest first.
+-- The live secrets that sign deliveries, newest first.
 -- Served by: webhook_secrets_pkey.
 select secret,
        extract(epoch from created_at)::float8 as created_at,
@@ -11,18 +11,18 @@ select secret,
  order by secret_no desc;
 
 -- name: add_webhook_secret
--- One more, which becomes the first.
+-- Add a secret, which becomes the first.
 insert into webhook_secrets (tenant_id, subscription_id, secret) values ($1, $2, $3);
 
 -- name: end_webhook_secrets
--- Those there are last for so many seconds more, unless they end before that.
+-- Retire the present secrets after so many seconds, unless they end earlier.
 -- Served by: webhook_secrets_pkey.
 update webhook_secrets
    set expires_at = least(expires_at, now() + $3 * interval '1 second')
  where tenant_id = $1 and subscription_id = $2;
 
 -- name: trim_webhook_secrets
--- Forget what is over, and all but the newest $3.
+-- Delete expired secrets, and all but the newest $3.
 -- Served by: webhook_secrets_pkey.
 delete from webhook_secrets
  where tenant_id = $1

@@ -1,4 +1,4 @@
--- `any(array[…])`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array[…])`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: lock_encryption_keys
 -- Keeps apart two processes that register keys or change which are in use, until they commit.
@@ -24,7 +24,7 @@ insert into encryption_keys (key_id, test_value) values ($1, $2) on conflict do 
 update encryption_keys set completed_at = now() where key_id = $1;
 
 -- name: drop_encryption_keys
--- Forget keys that nothing is encrypted under any more.
+-- Delete keys that nothing is encrypted under any more.
 -- Served by: encryption_keys_pkey.
 delete from encryption_keys where key_id = any($1::text[]);
 
@@ -37,7 +37,7 @@ select tenant_id, subscription_id, secret_no, secret
  limit $4;
 
 -- name: replace_webhook_secrets
--- Store these secrets encrypted anew, where they are still what was read and nobody holds them.
+-- Store re-encrypted secrets, unless a row has changed since it was read or is locked.
 -- Served by: webhook_secrets_pkey.
 with free as (
     select w.tenant_id, w.subscription_id, w.secret_no, n.renewed

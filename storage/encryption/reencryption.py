@@ -32,7 +32,7 @@ class ReencryptionProgress:
     renewed: int = 0
     """Rows whose secrets were encrypted again."""
     busy: int = 0
-    """Rows that another process changed or locked meanwhile: left to the next walk."""
+    """Rows that another process changed or locked; the next walk encrypts them."""
     unreadable: Counter[str] = field(default_factory=Counter)
     """Secrets whose key is missing or that are damaged, by key."""
 

@@ -29,9 +29,9 @@ class Rotation:
     key_id: str
     renewed: int
     released: list[str] = field(default_factory=list)
-    """Keys that nothing is under any more."""
+    """Keys that no secret is encrypted under any more."""
     unreadable: dict[str, int] = field(default_factory=dict)
-    """Secrets that could not be decrypted, by key: they stay as they are."""
+    """Unchanged secrets that could not be decrypted, by key."""
 
 
 @asynccontextmanager

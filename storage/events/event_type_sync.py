@@ -117,7 +117,7 @@ async def sync(
 async def _sync(
     conn: Connection, tenant: int, declaration: EventTypeDeclaration
 ) -> EventTypeSyncRefusal | EventTypeSyncResult:
-    await conn.execute(Q["hold_tenant"], tenant)  # else two at once might wait for each other
+    await conn.execute(Q["hold_tenant"], tenant)  # prevents deadlocks between two syncs
     codes = [one.code for one in declaration.types]
     kept = await read_fingerprints(conn, tenant, codes)
     done = EventTypeSyncResult()

@@ -1,5 +1,5 @@
 -- name: list_schema_prints
--- What the versions of these types are made of, each in one value: language, mime type and text.
+-- A hash of the language, MIME type and text of each version of these types.
 -- Served by: event_type_versions_pkey.
 select code, major, minor,
        sha256(convert_to(schema_type || ' ' || mime_type || ' ' || schema_text, 'UTF8')) as print
@@ -7,7 +7,7 @@ select code, major, minor,
  where tenant_id = $1 and code = any($2::text[]);
 
 -- name: hold_undeclared_types
--- Types that an application declared once and that are not among $3; nobody else changes them.
+-- Lock the types that an application declared earlier and that are not among $3.
 -- Served by: event_types_segments.
 select code, event_type_id, name, description, status, source, client_scoped, validation,
        extract(epoch from created_at)::float8 as created_at,

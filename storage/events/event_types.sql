@@ -34,7 +34,7 @@ select code, event_type_id, name, description, status, source, client_scoped, va
  where tenant_id = $1 and (code = $2 or event_type_id = $2);
 
 -- name: hold_event_type
--- The same, and nobody else changes it until the transaction ends.
+-- One type by its code or id, locked until the transaction ends.
 -- Served by: event_types_pkey, event_types_tenant_id_event_type_id_key.
 select code, event_type_id, name, description, status, source, client_scoped, validation,
        extract(epoch from created_at)::float8 as created_at,
@@ -61,14 +61,14 @@ select schema_text
  where tenant_id = $1 and code = $2 and major = $3 and minor = $4;
 
 -- name: read_compiled_schema
--- What a payload is held against, of one version.
+-- The compiled schema of one version, which payloads are validated against.
 -- Served by: event_type_versions_pkey.
 select schema_type, coalesce(compiled, convert_to(schema_text, 'UTF8')) as form, digest, weight
   from event_type_versions
  where tenant_id = $1 and code = $2 and major = $3 and minor = $4;
 
 -- name: put_version
--- A new version, or another schema for one that is not final.
+-- Add a version, or replace the schema of one that is not final.
 -- Served by: event_type_versions_pkey.
 insert into event_type_versions
        (tenant_id, code, major, minor, mime_type, schema_type, schema_text,
@@ -80,7 +80,7 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
        digest = excluded.digest, weight = excluded.weight, updated_at = now();
 
 -- name: move_versions
--- Versions in the order of their statuses.
+-- Set the statuses of versions.
 -- Served by: event_type_versions_pkey.
 update event_type_versions v
    set status = n.status, updated_at = now()
@@ -88,11 +88,11 @@ update event_type_versions v
  where v.tenant_id = $1 and v.code = $2 and v.major = n.major and v.minor = n.minor;
 
 -- name: touch_event_type
--- Something about it has changed.
+-- Update the time of the last change.
 update event_types set updated_at = now() where tenant_id = $1 and code = $2;
 
 -- name: change_event_type
--- Other words for a type, or another way to deal with what does not fit; null leaves as it is.
+-- Change the texts or the validation of a type; null keeps the stored value.
 -- Served by: event_types_pkey, event_types_tenant_id_event_type_id_key.
 update event_types
    set name = coalesce($3, name),
@@ -103,11 +103,11 @@ update event_types
 returning code;
 
 -- name: archive_event_type
--- Out of use.
+-- Archive a type.
 update event_types set status = 'ARCHIVED', updated_at = now() where tenant_id = $1 and code = $2;
 
 -- name: drop_event_type
--- Gone, with its versions.
+-- Delete a type with its versions.
 delete from event_types where tenant_id = $1 and code = $2;
 
 -- name: list_applications

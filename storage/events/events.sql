@@ -1,9 +1,9 @@
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array[…])`, `offset 0`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: flush_events
--- Events ($1) and the jobs that bring them to subscriptions ($2), which are made only if their
--- event is new. One that is known by its id or by what its sender knows it by changes nothing.
--- Gives each event that was stored, and each job with its position.
+-- Store events ($1), and jobs ($2) for those that are new. An event whose id or deduplication key
+-- is already stored changes nothing. Returns each event that was stored, and each job with its
+-- position.
 with stored as (
     insert into events
            (tenant_id, event_id, spec_version, type, source, subject, time, data, content_type,
@@ -43,8 +43,8 @@ select tenant_id, job_id, position, due
   from made;
 
 -- name: known_events
--- Events that are there already under one of these ids ($2) or under what their senders know them
--- by ($3), of the tenants $1; asked_id says which was asked for.
+-- Stored events of the tenants $1 with one of these ids ($2) or deduplication keys ($3); asked_id
+-- says which was asked for.
 -- Served by: events_pkey, events_once.
 select asked.event_id as asked_id, e.tenant_id, e.event_id, e.spec_version, e.type, e.source,
        e.subject, extract(epoch from e.time)::float8 as time, e.data, e.content_type,
@@ -62,7 +62,7 @@ select asked.event_id as asked_id, e.tenant_id, e.event_id, e.spec_version, e.ty
         limit 1) as e;
 
 -- name: known_jobs
--- Where these jobs stand: those of an event that was stored although nobody heard so.
+-- The positions of these jobs, for an event that was stored without an acknowledgement.
 -- Served by: dispatch_jobs_pkey.
 select j.tenant_id, j.job_id, j.position, extract(epoch from j.scheduled_for)::float8 as due
   from unnest($1::int[], $2::text[]) as asked(tenant_id, job_id)
@@ -79,8 +79,8 @@ select tenant_id, event_id, spec_version, type, source, subject,
  where tenant_id = $1 and event_id = $2;
 
 -- name: look_back_at_events
--- Of a tenant's events from $2 down to $3, newest first, the one before which $4 lie, and the next:
--- what a look of so many reads last, and what it does not read.
+-- The limits of one bounded scan of a tenant's events from $2 down to $3, newest first: the last of
+-- $4 events that it reads, and the next one.
 -- Served by: events_pkey.
 select event_id
   from events
@@ -91,8 +91,8 @@ offset $4
 
 -- name: list_events
 -- A page of a tenant's events without their data, newest first, from $2 down to $3. Null filters
--- are off. Of the filters, indexes serve type and context; for the others all from $2 to $3 are
--- read, so the caller keeps these close.
+-- match all. Indexes serve type and context; for the other filters everything from $2 to $3 is
+-- read, so the caller bounds that range.
 -- Served by: events_pkey, events_type, events_context.
 select tenant_id, event_id, spec_version, type, source, subject,
        extract(epoch from time)::float8 as time, null::bytea as data, content_type, data_schema,
@@ -115,7 +115,7 @@ select tenant_id, event_id, spec_version, type, source, subject,
  limit $13;
 
 -- name: forget_events
--- Remove a batch of events with ids below $1 that no job needs any more.
+-- Delete a batch of events with ids below $1 that no job needs any more.
 -- Served by: events_pkey, dispatch_jobs_event.
 with old as (
     select e.tenant_id, e.event_id

@@ -1,12 +1,12 @@
 -- name: create_schema
--- A schema by itself.
+-- Store a schema.
 insert into schemas
        (tenant_id, schema_id, name, description, mime_type, schema_type, content,
         event_type_id, version)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: replace_schema
--- Another content and other words.
+-- Replace a schema.
 -- Served by: schemas_pkey.
 update schemas
    set name = $3, description = $4, mime_type = $5, schema_type = $6, content = $7,
@@ -38,5 +38,5 @@ select schema_id, name, description, mime_type, schema_type, event_type_id, vers
  where tenant_id = $1 and schema_id = $2;
 
 -- name: drop_schema
--- Remove a schema; versions that were made of it stay.
+-- Delete a schema; event type versions that use its text stay.
 delete from schemas where tenant_id = $1 and schema_id = $2 returning schema_id;

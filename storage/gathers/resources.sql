@@ -1,7 +1,7 @@
--- `any(array[…])`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array[…])`, `offset 0`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: put_resource
--- Register a resource or change it; true if it is new.
+-- Create or replace a resource; return true if it is new.
 insert into resources (tenant_id, name, definition)
 values ($1, $2, $3)
     on conflict (tenant_id, name) do update
@@ -40,9 +40,9 @@ select name, definition,
 delete from resources where tenant_id = $1 and name = $2 returning name;
 
 -- name: open_gathers
--- Gathers opened more than $1 seconds ago that still wait. Not what they asked for, which may be
--- large, and is needed of few. Waits with the same strategy may last for months; no gather is due
--- later than in $3 seconds.
+-- Gathers that were opened more than $1 seconds ago and are still open, without their specs, which
+-- may be large. Other waits with the same strategy may last for months; every gather is due within
+-- $3 seconds.
 -- Served by: execution_wait_states_settling, wait_state_events_pkey.
 select w.tenant_id, w.execution_id, w.correlation_id, w.marks, s.spec,
        extract(epoch from w.expires_at)::float8 as expires_at

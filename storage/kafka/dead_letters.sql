@@ -1,4 +1,4 @@
--- `any(array(…))`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array(…))`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: add_dead_letters
 -- Store Kafka messages that could not be handled. One that fails again counts its attempts. Another
@@ -21,8 +21,8 @@ select l.tenant_id, l.topic, l.kafka_partition, l.kafka_offset, l.record_key, l.
     or dead_letters.payload is distinct from excluded.payload;
 
 -- name: dead_letter_scan_back
--- Of a tenant's dead letters before $2, newest first, the one before which $3 lie, and the next: what
--- one bounded scan reads last, and what it does not read.
+-- The limits of one bounded scan of a tenant's dead letters before $2, newest first: the last of $3
+-- that it reads, and the next one.
 -- Served by: dead_letters_recent.
 select letter_id
   from dead_letters
@@ -32,8 +32,8 @@ offset $3
  limit 2;
 
 -- name: list_dead_letters
--- A page of a tenant's dead letters, newest first: open ones, or ($4) those handled after all.
--- Null filters are off. Down to $7: no index serves the filters, so the caller keeps that close.
+-- A page of a tenant's dead letters, newest first: open ones, or ($4) redriven ones. Null filters
+-- match all. No index serves the filters, so the caller bounds the scan by $7.
 -- Served by: dead_letters_recent.
 select letter_id, topic, kafka_partition, kafka_offset,
        octet_length(payload) as size, error, attempts,
@@ -50,8 +50,8 @@ select letter_id, topic, kafka_partition, kafka_offset,
  limit $6;
 
 -- name: dead_letter_scan_ahead
--- Of a tenant's dead letters after $2, oldest first, the one before which $3 lie, and the next: what
--- one bounded scan reads last, and what it does not read.
+-- The limits of one bounded scan of a tenant's dead letters after $2, oldest first: the last of $3
+-- that it reads, and the next one.
 -- Served by: dead_letters_recent.
 select letter_id
   from dead_letters
@@ -61,8 +61,8 @@ offset $3
  limit 2;
 
 -- name: next_dead_letters
--- The next open dead letters to try again, oldest first, as they were on their topics.
--- Up to $6: no index serves the filters, so the caller keeps that close.
+-- The next open dead letters to redrive, oldest first, as on their topics. No index serves the
+-- filters, so the caller bounds the scan by $6.
 -- Served by: dead_letters_recent.
 select letter_id, coalesce(octet_length(payload), 0) as size
   from dead_letters
@@ -89,7 +89,7 @@ select count(*)
    and ($3::text is null or position(lower($3) in lower(error)) > 0);
 
 -- name: dead_letter_sizes
--- These dead letters, handled or not, by their sizes.
+-- The sizes of these dead letters, redriven or not.
 -- Served by: dead_letters_pkey.
 select letter_id, coalesce(octet_length(payload), 0) as size
   from dead_letters
@@ -97,7 +97,7 @@ select letter_id, coalesce(octet_length(payload), 0) as size
  order by letter_id;
 
 -- name: read_dead_letters
--- These dead letters, whole.
+-- These dead letters with their messages.
 select letter_id, tenant_id, topic, kafka_partition, kafka_offset, record_key, headers, payload,
        error, attempts,
        extract(epoch from failed_at)::float8 as failed_at,
@@ -107,23 +107,23 @@ select letter_id, tenant_id, topic, kafka_partition, kafka_offset, record_key, h
  order by letter_id;
 
 -- name: mark_dead_letters_redriven
--- These were handled after all.
+-- Mark dead letters as redriven.
 update dead_letters set redriven_at = now()
  where tenant_id = $1 and letter_id = any($2::bigint[]) and redriven_at is null;
 
 -- name: mark_dead_letters_failed
--- These failed again.
+-- Store that redriving failed.
 update dead_letters d
    set error = f.error, attempts = d.attempts + 1, failed_at = now()
   from unnest($2::bigint[], $3::text[]) as f(letter_id, error)
  where d.tenant_id = $1 and d.letter_id = f.letter_id and d.redriven_at is null;
 
 -- name: delete_dead_letter
--- Forget one.
+-- Delete one dead letter.
 delete from dead_letters where tenant_id = $1 and letter_id = $2 returning letter_id;
 
 -- name: forget_dead_letters
--- Forget a batch that was handled, or that nobody cared for, $1 seconds ago.
+-- Delete a batch that was redriven, or last failed, $1 seconds ago.
 -- Served by: dead_letters_age.
 delete from dead_letters
  where ctid = any(array(

@@ -1,5 +1,5 @@
 -- name: name_topics
--- Waits of a tenant name these topics until $3.
+-- Store that waits of a tenant name these topics until $3.
 insert into wait_topics (tenant_id, topic, last_deadline)
 select $1, t.topic, to_timestamp($3)
   from unnest($2::text[]) as t(topic)
@@ -23,5 +23,5 @@ select topic
  limit $2;
 
 -- name: forget_topics
--- Topics that no wait has named for $1 seconds.
+-- Delete topics that no wait has named for $1 seconds.
 delete from wait_topics where last_deadline < now() - $1 * interval '1 second' - interval '1 day';

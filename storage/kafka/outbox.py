@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
-_LOCK = 0x6D75_7375  # any constant of our own
+_LOCK = 0x6D75_7375  # any constant; it admits one relay
 
 
 @dataclass(frozen=True, slots=True)

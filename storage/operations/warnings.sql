@@ -1,5 +1,5 @@
 -- name: raise_warning
--- Say that somebody should look at something; the same again raises the count of the open one.
+-- Raise a warning; if the same one is open, increment its count.
 -- Served by: dispatch_warnings_open.
 insert into dispatch_warnings (tenant_id, category, severity, source, message)
 values ($1, $2, $3, $4, $5)
@@ -26,8 +26,8 @@ select warning_id, category, severity, source, message, count,
  limit $5;
 
 -- name: count_recent_warnings
--- How many open warnings were raised within the last $2 seconds, of a tenant or (null) of all; not
--- those that only inform.
+-- Count the open warnings of the last $2 seconds, of a tenant or (null) of all, above severity
+-- INFO.
 -- Served by: dispatch_warnings_open.
 select tenant_id, count(*) as warnings
   from dispatch_warnings
@@ -38,7 +38,7 @@ select tenant_id, count(*) as warnings
  group by tenant_id;
 
 -- name: acknowledge_warning
--- Somebody has seen it.
+-- Acknowledge a warning.
 -- Served by: dispatch_warnings_pkey.
 update dispatch_warnings
    set acknowledged_at = coalesce(acknowledged_at, now()),
@@ -50,7 +50,7 @@ returning warning_id, category, severity, source, message, count,
           extract(epoch from acknowledged_at)::float8 as acknowledged_at, acknowledged_by;
 
 -- name: drop_warnings
--- Forget a tenant's warnings that were raised last more than $2 seconds ago; null: all.
+-- Delete a tenant's warnings that were last raised more than $2 seconds ago; null: all.
 -- Served by: dispatch_warnings_recent.
 delete from dispatch_warnings
  where tenant_id = $1
@@ -58,7 +58,7 @@ delete from dispatch_warnings
 returning warning_id;
 
 -- name: acknowledge_old_warnings
--- What nobody has looked at and has not come again for $1 seconds needs no looking at.
+-- Acknowledge warnings that have not been raised again for $1 seconds.
 -- Served by: dispatch_warnings_open.
 update dispatch_warnings
    set acknowledged_at = now(), acknowledged_by = 'muster'
@@ -66,7 +66,7 @@ update dispatch_warnings
 returning warning_id;
 
 -- name: forget_warnings
--- Forget what somebody has seen and has not come for $1 seconds.
+-- Delete acknowledged warnings that have not been raised for $1 seconds.
 delete from dispatch_warnings
  where acknowledged_at is not null and last_at < now() - $1 * interval '1 second'
 returning warning_id;

@@ -8,7 +8,7 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
 COMMAND_LINE = "command line"
-"""Whoever works on the database directly; others are named by the prefix of their key."""
+"""The actor of changes by CLI commands. Other actors are prefixes of API keys."""
 
 
 class AuditAction(StrEnum):

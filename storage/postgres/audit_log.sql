@@ -1,5 +1,5 @@
 -- name: add_audit_entries
--- Changes of one tenant's keys or secrets, written with the change itself.
+-- Log changes of one tenant's keys or secrets in the transaction of the change.
 insert into audit_log (tenant_id, actor, action, object)
 select $1, $2, $3, o.object
   from unnest($4::text[]) as o(object);
@@ -14,7 +14,7 @@ select audit_id, actor, action, object, extract(epoch from at)::float8 as at
  limit $3;
 
 -- name: forget_audit_entries
--- Forget a batch that is older than $1 seconds.
+-- Delete a batch that is older than $1 seconds.
 -- Served by: audit_log_age.
 delete from audit_log
  where ctid = any(array(

@@ -7,7 +7,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 SCAN_LIMIT = 100_000
-"""Rows that one look reads at most, however few of them are what is looked for."""
+"""The most rows that one scan reads, however few of them match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +16,11 @@ class ScanPage(Generic[T, K]):
 
     items: list[T]
     scanned_to: K | None = None
-    """The last key it read, where more lie behind it that it did not read."""
+    """The last key that was read if unread keys follow, else None."""
 
 
 SAMPLE_BYTES = 64 * 1024 * 1024
-"""Bytes of a table that a count reads at most."""
+"""The most bytes of a table that a count reads."""
 
 
 def sample_percent(size: int) -> float:

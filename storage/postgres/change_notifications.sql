@@ -1,8 +1,8 @@
 -- name: notify_change
--- Tell every process that listens, once this transaction is committed, what has changed.
+-- Notify every listening process when this transaction commits.
 select pg_notify('muster_changes', $1);
 
 -- name: hold_tenant
--- Nobody else who asks for this goes on before this transaction ends.
+-- Block other transactions that take this lock until this one ends.
 -- Served by: tenants_pkey.
 select tenant_id from tenants where tenant_id = $1 for no key update;

@@ -25,7 +25,7 @@ class DatabaseClock:
         # The local wall clock serves until the first sync.
         self._offset = ClockOffset(wall() - monotonic())
         self.moves = 0
-        """How often the database's clock was found moved."""
+        """How often the database's clock has moved."""
         # Called when the clock has moved: decisions by the earlier time must be made again.
         self.on_moved: Callable[[], None] = lambda: None
 

@@ -15,11 +15,11 @@ class ErrorClass(StrEnum):
     """What an error means for the write that failed."""
 
     ROW = "row"
-    """Postgres, or its client, will never take this row."""
+    """Postgres or its client will always reject this row."""
     SERVER = "server"
-    """Nothing about the row: the same again, later."""
+    """The row is not at fault: retry the same write later."""
     TIMEOUT = "timeout"
-    """Too much for one statement, or the server is slow: again, but less at once."""
+    """The statement is too large or the server is slow: retry in smaller batches."""
 
 
 # SQLSTATE classes 22 (data), 23 (integrity) and 54 (program limit), and values that the client

@@ -1,6 +1,6 @@
 -- name: lease_id_maker
--- Lease a number to $1, who makes ids with it, for $2 seconds: the one that has been free longest.
--- Gives none if somebody else took that one at the same time.
+-- Lease the number that has been free longest to $1 for $2 seconds. Returns nothing if another
+-- process takes it at the same time.
 -- Served by: id_maker_leases_pkey.
 insert into id_maker_leases (maker_no, holder, leased_until)
 select n, $1, now() + $2::float8 * interval '1 second'
@@ -19,7 +19,7 @@ select n, $1, now() + $2::float8 * interval '1 second'
 returning maker_no;
 
 -- name: renew_id_maker
--- The number $1 is $2's for $3 seconds from now, if it is $2's at all.
+-- Extend the lease of number $1 for $3 seconds, if $2 holds it.
 -- Served by: id_maker_leases_pkey.
 update id_maker_leases
    set leased_until = now() + $3::float8 * interval '1 second'

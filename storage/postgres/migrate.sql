@@ -9,11 +9,11 @@ create table if not exists schema_migrations (
 );
 
 -- name: mark_migrations
--- How old code may be that works behind a migration: the number of its own newest one.
+-- The number of the oldest schema whose code also runs on this one.
 alter table schema_migrations add column if not exists compatible_from text;
 
 -- name: applied_migrations
--- Without that column, too: a database may not have been migrated since there is one.
+-- Also for databases that were last migrated before that column existed.
 select name, to_jsonb(m) ->> 'compatible_from' as compatible_from
   from schema_migrations m;
 
@@ -21,14 +21,13 @@ select name, to_jsonb(m) ->> 'compatible_from' as compatible_from
 insert into schema_migrations (name, compatible_from) values ($1, $2);
 
 -- name: find_invalid_index
--- An index of this name whose building was broken off.
+-- An invalid index of this name: its build was interrupted.
 select i.indexrelid::regclass::text
   from pg_index i
  where i.indexrelid = to_regclass($1) and not i.indisvalid;
 
 -- name: longest_transactions
--- Who may hold what a migration waits for: of this database, those that have been in a transaction
--- longest.
+-- The oldest transactions of this database, which may hold the lock that a migration waits for.
 select pid, application_name, state,
        extract(epoch from clock_timestamp() - xact_start)::float8 as seconds
   from pg_stat_activity

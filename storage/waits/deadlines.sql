@@ -1,6 +1,6 @@
 -- name: due_waits
--- A page of the waits whose next deadline lies in ($1, $2], soonest first: those behind the
--- deadline $3 and, of its own, behind the key $4. However many share a deadline, a page goes on.
+-- A page of the waits whose next deadline lies in ($1, $2], soonest first, after the deadline $3
+-- and the key $4. The key lets a page continue among waits that share a deadline.
 -- Served by: execution_wait_states_due.
 select tenant_id, execution_id, correlation_id, wait_key,
        extract(epoch from due_at)::float8 as due_at
@@ -14,11 +14,11 @@ select tenant_id, execution_id, correlation_id, wait_key,
  limit $5;
 
 -- name: read_mark
--- How far everything has fired.
+-- The time up to which every deadline has fired.
 select extract(epoch from swept_until)::float8 from timer_marks where name = $1;
 
 -- name: write_mark
--- Move the mark. It goes back with a clock that was put back: what lies behind it is not looked at.
+-- Set the watermark. It moves back with the clock: deadlines before it are not read.
 insert into timer_marks (name, swept_until)
 values ($1, to_timestamp($2))
     on conflict (name) do update

@@ -1,8 +1,8 @@
--- `any(array(…))`, `offset 0`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array(…))`, `offset 0`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: look_back_at_inbox
--- Of a tenant's inbox before $2, newest first, the event before which $3 lie, and the next: what a
--- look of so many reads last, and what it does not read.
+-- The limits of one bounded scan of a tenant's inbox before $2, newest first: the last of $3 events
+-- that it reads, and the next one.
 -- Served by: event_inbox_recent.
 select inbox_id
   from event_inbox
@@ -12,8 +12,8 @@ offset $3
  limit 2;
 
 -- name: list_inbox
--- A page of a tenant's inbox, newest first, down to $7. No index serves the filters: the caller keeps
--- that close.
+-- A page of a tenant's inbox, newest first. No index serves the filters, so the caller bounds the
+-- scan by $7.
 -- Served by: event_inbox_recent.
 select inbox_id, execution_id, correlation_id, event_id, source, label, content_type,
        octet_length(payload) as size, verdict, reason, clause,
@@ -38,12 +38,12 @@ select tenant_id, wait_key, execution_id, correlation_id, turn_id, event_id, sou
  where tenant_id = $1 and inbox_id = $2;
 
 -- name: delete_parked
--- Forget one event.
+-- Delete one event.
 delete from event_inbox where tenant_id = $1 and inbox_id = $2 returning inbox_id;
 
 -- name: near_misses
--- What came for one address and did not count, the newest of the first $5 rows that its key has
--- ($1); and of as many that came for other executions of its correlation id ($2 to $3).
+-- Events for one address that no wait has taken: the newest of the first $5 rows of its key ($1),
+-- and of as many rows of other executions with its correlation id ($2 to $3).
 -- Served by: event_inbox_event.
 select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
        content_type, ''::bytea as payload, outcome, verdict, reason, clause,
@@ -58,14 +58,14 @@ select tenant_id, execution_id, correlation_id, turn_id, event_id, source, label
  limit $6;
 
 -- name: slice_of_inbox
--- How many the next $2 events after $1 are, and where they end.
+-- The number of events in the next slice of $2 after $1, and its last id.
 -- Served by: event_inbox_pkey.
 select count(*), coalesce(max(inbox_id), $1)
   from (select inbox_id from event_inbox where inbox_id > $1 order by inbox_id limit $2) as next;
 
 -- name: stranded
--- Parked events after $1 and up to $2 whose wait exists by now: two owners of one key passed each
--- other. $3 at most, and as many as fit into $4 bytes, at least one.
+-- Parked events after $1 and up to $2 whose wait exists by now, because two owners of one key wrote
+-- at the same time. At most $3, and as many as fit into $4 bytes, at least one.
 -- Served by: event_inbox_pkey, execution_wait_states_pkey.
 select inbox_id, tenant_id, execution_id, correlation_id, turn_id, event_id,
        source, label, content_type, payload, outcome, verdict, reason, clause,
@@ -85,11 +85,11 @@ select inbox_id, tenant_id, execution_id, correlation_id, turn_id, event_id,
  order by inbox_id;
 
 -- name: settle_stranded
--- A stranded event that was taken by its correlation leaves the inbox.
+-- Delete stranded events that their wait has taken.
 delete from event_inbox where inbox_id = any($1::bigint[]);
 
 -- name: expire_parked
--- Forget a batch of parked events whose time is over.
+-- Delete a batch of expired parked events.
 -- Served by: event_inbox_expiry.
 delete from event_inbox
  where ctid = any(array(

@@ -65,7 +65,7 @@ class ShardStore:
                 yield conn
         except Exception as error:
             if is_server_error(error):
-                await pool.expire_connections()  # the next look goes to whoever serves then
+                await pool.expire_connections()  # the next read connects anew
             raise
 
     async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
@@ -102,7 +102,7 @@ class ShardStore:
         writer.add_termination_listener(self._is_lost)
         self._flush_writer.forget()
         if self._pool is not None:
-            await self._pool.expire_connections()  # no reader stays with the server before
+            await self._pool.expire_connections()  # readers must not stay with the old server
         if self._clock.moves != moves:
             raise ClockMovedError("the database's clock was moved")
         return writer

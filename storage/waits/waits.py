@@ -37,9 +37,9 @@ class LoadedWait(msgspec.Struct, gc=False):
 
     wait: Wait | None = None
     sizes: dict[str, int] = {}
-    """The bytes of each event that came before it was registered."""
+    """The size in bytes of each event that arrived before the wait."""
     refused: int = 0
-    """How many such events were refused, and noted."""
+    """How many such events were refused and stored."""
     elsewhere: str | None = None
 
 

@@ -1,8 +1,7 @@
--- `any(array[…])`: how writers keep to keys; see storage/postgres/pool.py.
+-- `any(array[…])`: force look-ups by key; see storage/postgres/pool.py.
 
 -- name: load_waits
--- The rows to rebuild these correlations from. A spec may be missing: Postgres was restored, or lost
--- its last writes.
+-- The rows of these waits. A spec may be missing if Postgres was restored or lost its last writes.
 -- Served by: execution_wait_states_pkey.
 select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
        w.log_length, w.spec_id, s.spec, w.marks, w.ending, w.registered_by,
@@ -14,8 +13,8 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
  where w.wait_key = any($1::bytea[]);
 
 -- name: size_early
--- How large the events are that came before these correlations ($1) were registered, and which were
--- refused because there were too many; $2 of each correlation at most. Reads no payload.
+-- The sizes of events that arrived before these waits ($1), and which were refused because there
+-- were too many; at most $2 for each wait. Reads no payload.
 -- Served by: event_inbox_event.
 select asked.wait_key, early.event_id, early.size, early.reason
   from unnest($1::bytea[]) as asked(wait_key)
@@ -28,8 +27,8 @@ select asked.wait_key, early.event_id, early.size, early.reason
         limit $2) as early;
 
 -- name: load_early
--- Events that came before these correlations ($1) were registered, in the order they came: $2 of
--- each, and as many as fit into $3 bytes, at least one.
+-- Events that arrived before these waits ($1), in the order of arrival: at most $2 for each, and as
+-- many as fit into $3 bytes, at least one.
 -- Served by: event_inbox_event.
 select wait_key, tenant_id, execution_id, correlation_id, turn_id, event_id, source, label,
        content_type, payload, outcome, verdict, reason, clause, at
@@ -50,9 +49,9 @@ select wait_key, tenant_id, execution_id, correlation_id, turn_id, event_id, sou
 
 -- name: find_elsewhere
 -- An execution that waits under the same correlation id as an unknown key: $1 key, $2 its tenant,
--- $3 and $4 the range of keys that share its first half, which is a hash and no proof.
--- Looks at the first $5 rows of that range and no further: how many waits have ended under one
--- correlation id must not matter, and an id that so many share tells nothing about a wrong one.
+-- $3 and $4 the range of keys that share its first half, which is only a hash. Reads the first $5
+-- rows of that range: the cost must not grow with the ended waits of one correlation id, and an id
+-- that so many share identifies no execution.
 -- Served by: execution_wait_states_pkey.
 select asked.wait_key, other.execution_id
   from unnest($1::bytea[], $2::int[], $3::bytea[], $4::bytea[])
@@ -68,19 +67,19 @@ select asked.wait_key, other.execution_id
         limit 1) as other;
 
 -- name: find_by_node
--- The correlation that holds a node of an execution.
+-- The correlation id of a node of an execution.
 -- Served by: execution_wait_states_node.
 select correlation_id
   from execution_wait_states
  where tenant_id = $1 and execution_id = $2 and node_id = $3;
 
 -- name: flush
--- One flush of a shard: specs not yet known ($1), new waits ($2), changed waits ($3), log lines
--- ($4), events that leave the inbox ($5) and events to publish ($6), written by $7.
--- A changed row must still have the version it was read at; what hangs on a row that lost is
--- left out as well. Returns the keys that were kept; the others must be read and decided again.
--- `(… in …) is true` keeps the planner from a join, which it would do by nested loops: it cannot
--- know how many rows a flush has, and guesses ten.
+-- One flush of a shard: unknown specs ($1), new waits ($2), changed waits ($3), log entries ($4),
+-- events to delete from the inbox ($5) and events to publish ($6), written by $7. A changed row
+-- must still have the version that was read; otherwise its log entries and events are left out as
+-- well. Returns the keys that were stored; the others must be read and decided again. `(… in …) is
+-- true` keeps the planner from a nested-loop join: it cannot know how many rows a flush has, and
+-- assumes ten.
 with specs as (
     insert into wait_specs (tenant_id, spec_id, spec, last_deadline)
     select s.tenant_id, s.spec_id, s.spec, to_timestamp(s.last_deadline)
@@ -147,17 +146,17 @@ with specs as (
 select wait_key from kept;
 
 -- name: restore_spec
--- Store a spec again that waits have and that is not there any more.
+-- Store a spec again that waits need and Postgres has lost.
 insert into wait_specs (tenant_id, spec_id, spec, last_deadline)
 values ($1, $2, $3, to_timestamp($4))
     on conflict (tenant_id, spec_id) do update
    set last_deadline = greatest(wait_specs.last_deadline, excluded.last_deadline);
 
 -- name: park
--- Keep events that found no place. One that waits to be matched may get a new verdict, and one that
--- was noted without its data gets it if there is room by now; any other repetition changes nothing.
--- Of what a correlation refused, $3 events and $4 bytes are kept, and the rest is only answered: one
--- callback URL must not fill the disk. Early events are bounded where they are judged.
+-- Store events that no wait has taken. A parked event may get a new verdict, and one that was
+-- stored without its data gets the data if there is room by now; any other repetition changes
+-- nothing. Of the events that a wait refused, $3 events and $4 bytes are stored, so that one
+-- callback URL cannot fill the disk. Early events are limited when they are decided.
 -- Served by: event_inbox_event.
 insert into event_inbox
        (wait_key, event_id, tenant_id, execution_id, correlation_id, turn_id, source, label,
@@ -183,8 +182,8 @@ select p.wait_key, p.event_id, p.tenant_id, p.execution_id, p.correlation_id, p.
    and excluded.reason <> 'too_many_early';
 
 -- name: look_back_at_waits
--- Of a tenant's waits from $2 on, and $3 seconds old, newest first, the moment before which $4 lie, and
--- the next: what a look of so many reads last, and what it does not read.
+-- The limits of one bounded scan of a tenant's waits from $2 on and at least $3 seconds old, newest
+-- first: the time of the last of $4 waits that it reads, and of the next one.
 -- Served by: execution_wait_states_recent, which is all that is read.
 select extract(epoch from created_at)::float8 as opened_at
   from execution_wait_states
@@ -196,9 +195,9 @@ offset $4
  limit 2;
 
 -- name: list_waits
--- A page of a tenant's waits, newest first, down to the moment $9. Null filters are off; $6, $7
--- continue after a row. Of the filters, an index serves the execution; for the others all down to $9
--- are read, so the caller keeps that close.
+-- A page of a tenant's waits, newest first, down to the time $9. Null filters match all; $6, $7
+-- continue after a row. An index serves the execution; for the other filters everything down to $9
+-- is read, so the caller bounds it.
 -- Served by: execution_wait_states_recent, execution_wait_states_node.
 select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
        w.log_length, w.spec_id, s.spec, w.marks, w.ending, w.registered_by,
@@ -218,7 +217,7 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
  limit $8;
 
 -- name: read_wait
--- One wait with what its row alone knows.
+-- One wait with the columns that only its row has.
 -- Served by: execution_wait_states_pkey.
 select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.version,
        w.log_length, w.spec_id, s.spec, w.marks, w.ending, w.registered_by,
@@ -231,7 +230,7 @@ select w.wait_key, w.tenant_id, w.execution_id, w.correlation_id, w.node_id, w.v
  where w.wait_key = $1 and w.tenant_id = $2;
 
 -- name: read_log
--- A correlation's log after line $2: as many lines as fit into $3 bytes of data, at least one.
+-- The log entries of a wait after number $2: as many as fit into $3 bytes of data, at least one.
 -- Served by: wait_state_events_pkey.
 select seq, kind, event, event_id, source, label, content_type, payload, at
   from (select seq, kind, event, event_id, source, label, content_type, payload,
@@ -243,7 +242,7 @@ select seq, kind, event, event_id, source, label, content_type, payload, at
  order by seq;
 
 -- name: read_lines
--- These lines of a correlation's log.
+-- The log entries of a wait with these numbers.
 -- Served by: wait_state_events_pkey.
 select seq, kind, event, event_id, source, label, content_type, payload,
        extract(epoch from at)::float8 as at
@@ -252,7 +251,7 @@ select seq, kind, event, event_id, source, label, content_type, payload,
  order by seq;
 
 -- name: read_lines_of_all
--- Lines of many logs, by wait ($1) and number ($2).
+-- Log entries of many waits, by wait ($1) and number ($2).
 -- Served by: wait_state_events_pkey.
 select l.wait_key, l.seq, l.kind, l.event, l.event_id, l.source, l.label, l.content_type,
        l.payload, extract(epoch from l.at)::float8 as at
@@ -260,8 +259,8 @@ select l.wait_key, l.seq, l.kind, l.event, l.event_id, l.source, l.label, l.cont
   join wait_state_events l on l.wait_key = any(array[asked.wait_key]) and l.seq = asked.seq;
 
 -- name: forget_ended
--- Remove a batch of waits that ended before $1 seconds ago, with their logs; but for those whose end
--- is still to be published, which is told from their rows.
+-- Delete a batch of waits that ended more than $1 seconds ago, with their logs, except those whose
+-- end is still to be published, because publishing reads their rows.
 -- Served by: execution_wait_states_due. `not in` reads the outbox once and hashes it; a join would be
 -- by nested loops. A row of the outbox is as old as the end that it tells of.
 with old as (
@@ -281,8 +280,8 @@ delete from execution_wait_states w using old where w.wait_key = any(array[old.w
 returning w.wait_key;
 
 -- name: forget_specs
--- Remove specs that no wait can have any more: their last deadline is past retention by a day, and
--- no row as old as that is left.
+-- Delete specs that no wait can use any more: their last deadline is past retention by a day, and
+-- no row of that age is left.
 -- Served by: wait_specs_deadline, execution_wait_states_due.
 delete from wait_specs
  where last_deadline < now() - $1 * interval '1 second' - interval '1 day'
