@@ -1,7 +1,7 @@
 """Turns for large bodies, because the tenants of a replica share its event loop.
 
 A body waits for its turn only once all of it has arrived, so that a slow sender occupies no turn.
-Until then it counts as memory of its tenant, which limits how many can wait.
+While it waits it counts as memory of its tenant, which limits how many can wait.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class LargeBodies:
             await with_timeout(timeout_seconds, turn)
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self.pass_on(tenant)  # the turn came at the moment of the timeout
+                self.pass_on(tenant)  # the turn came at the same moment
             if isinstance(error, TimeoutError):
                 raise OverloadedError(_TOO_LATE) from None
             raise

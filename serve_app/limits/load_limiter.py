@@ -124,8 +124,8 @@ class LoadLimiter:
     def reserve_response(self, use: TenantLoad, size: int, *, always: bool) -> None:
         """Reserve room for a response until the client has read it.
 
-        A tenant's only response is admitted whatever its size. `always` admits any response: a
-        request that has stored something is not answered with an error.
+        The only response that counts against a limit is admitted whatever its size. `always`
+        admits any response: a request that has stored something is not answered with an error.
         """
         if not always:
             if self.answer_bytes and self.answer_bytes + size > self._options.answer_budget:

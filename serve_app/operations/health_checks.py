@@ -93,7 +93,7 @@ class Health:
             self._pool.terminate()
 
     async def _database(self) -> Component:
-        # The check has a connection, because a busy replica may use all those of the pool.
+        # A dedicated connection, because a busy replica may use all others.
         if self._pool is None:
             dsn = self._client.config.dsn
             options = PoolOptions(
