@@ -65,7 +65,7 @@ class Deliveries:
         self.writing = WorkProgress(environment.monotonic)
         self.start_queue = StartQueue(self._begin, self._give_back, environment, max_bytes)
         self.lost: list[JobKey] = []
-        """Jobs that Postgres did not let us claim or finish: the loader reads them again."""
+        """Jobs that could not be claimed or finished; the loader reads them again."""
         self._services = services
         self._environment = environment
         self._scheduler, self._targets = schedule

@@ -10,7 +10,7 @@ from services.shared.cache import Cache
 from storage.encryption.cipher import ENCRYPTION_ERRORS
 
 ProfileKey: TypeAlias = tuple[int, str, int]
-"""Whose secrets and headers, and which version of them; without a subscription, the tenant's."""
+"""Tenant, subscription and version of a profile; without a subscription, the tenant's profile."""
 
 ReadProfiles: TypeAlias = Callable[
     [Sequence[ProfileKey]], Awaitable[Mapping[ProfileKey, DeliveryProfile | None]]

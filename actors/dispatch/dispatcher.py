@@ -57,9 +57,9 @@ class DispatcherOptions:
 
     target_limit: int
     buffer: int
-    """Jobs in memory."""
+    """The maximum number of jobs in memory."""
     max_bytes: int = MAX_BYTES
-    """No job is claimed while the claimed ones have so many bytes."""
+    """No job is claimed while the claimed jobs have this many bytes."""
     read_all_every: float = READ_ALL_EVERY
 
 

@@ -21,7 +21,7 @@ MAX_REFUSALS = 5
 
 FinishedJob: TypeAlias = tuple[ClaimedJob, JobResult]
 RetryTimes: TypeAlias = dict[JobKey, float]
-"""The jobs whose claim was still ours, and when they go again."""
+"""The jobs whose claim was still valid, and when they are tried again."""
 
 
 class ResultWriter:

@@ -41,7 +41,7 @@ class PoolLimits:
     rate_limit: int | None = None
     is_active: bool = True
     is_shared: bool = False
-    """Whether all tenants share the pool: none of them gets more than half of its slots."""
+    """Whether tenants share the pool; then none of them gets more than half of its slots."""
 
 
 class StartQueue:

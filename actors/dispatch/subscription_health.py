@@ -20,7 +20,7 @@ MAX_SUBSCRIPTIONS = 10_000
 # A rarely used subscription is not judged by two failures far apart.
 MIN_FAILURES = 10
 GONE = 410
-"""What a receiver says that wants no more of it, ever."""
+"""The HTTP status of a receiver that never wants another delivery."""
 
 
 class SubscriptionHealthMonitor:

@@ -34,7 +34,7 @@ class Targets:
         self._monotonic = monotonic
         self._targets: dict[TargetKey, _Target] = {}
         self.shared_places: int | None = None
-        """The places that tenants share; None: they are one tenant's."""
+        """The number of slots that tenants share; None if the pool belongs to one tenant."""
         self._under_way: Counter[int] = Counter()
         self._total = 0
         # Targets whose tenant has used up its share of the slots.

@@ -28,9 +28,9 @@ class Activation(msgspec.Struct, gc=False):
     elsewhere: str | None
     last_used: float
     early: dict[str, ParkedEvent] = {}
-    """Those of the early events that are in memory: the others are in Postgres only."""
+    """The early events in memory; further ones are only in Postgres."""
     weight: int = 0
-    """What it was counted for among the residents, besides its spec."""
+    """The bytes that the cache has counted for it, without its spec."""
 
     @classmethod
     def of(cls, key: bytes, loaded: LoadedWait, now: float) -> "Activation":

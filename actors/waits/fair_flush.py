@@ -10,11 +10,11 @@ from actors.waits.turn import Unsaved
 from core.shared.tenant_share import round_robin
 
 ROWS = 128
-"""Most rows of one flush."""
+"""The maximum number of rows in one flush."""
 BYTES = 512 * 1024
-"""Most bytes of one flush, if it is more than one row."""
+"""The maximum size of a flush with more than one row."""
 LIGHT_ROWS = 16
-"""A tenant with no more rows than this, and no more bytes, has little to store."""
+"""A tenant with at most this many rows, and few bytes, counts as light."""
 LIGHT_BYTES = 64 * 1024
 
 

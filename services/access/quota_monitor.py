@@ -24,7 +24,7 @@ log = structlog.get_logger("quotas")
 
 READ_INTERVAL = 1.0
 MAX_TENANTS = 10_000
-"""Tenants whose use is read: those that have asked lately."""
+"""The maximum number of tenants whose usage is read: those that were checked lately."""
 FORGET_AFTER = 60.0
 READ_BEFORE_EVERY = 60.0
 MAX_RETRY_AFTER = 3_600
@@ -68,7 +68,7 @@ class QuotaWatch:
         self._exhausted: dict[int, tuple[Quota, int]] = {}
         self._retry_after = MAX_RETRY_AFTER
         self.refused: Counter[str] = Counter()
-        """How often each quota was the reason to refuse, by its name."""
+        """How many requests each quota has refused, by its name."""
 
     @property
     def exhausted(self) -> Mapping[int, tuple[Quota, int]]:

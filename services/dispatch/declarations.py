@@ -23,7 +23,7 @@ class SyncResult:
     unchanged: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     kept: list["SyncRefusal"] = field(default_factory=list)
-    """No longer declared, but still in use."""
+    """Pools that are no longer declared, but still in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class DeclarationOptions:
 
     application: str
     remove: bool = False
-    """What is no longer declared goes."""
+    """Delete what is no longer declared."""
     is_dry_run: bool = False
-    """It wants to know what would happen, and nothing does."""
+    """Report what would change, and change nothing."""
 
 
 class _RehearsedError(Exception):

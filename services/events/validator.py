@@ -45,9 +45,9 @@ class ValidationResult:
     version: str | None = None
     mismatches: tuple[Mismatch, ...] = ()
     is_misnamed: bool = False
-    """It names a version that its type does not have: that is wrong, not its data."""
+    """The event names a version that its type does not have."""
     lacks_client: bool = False
-    """Events of its type are about one client each, and it names none."""
+    """The type requires a client, and the event names none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,10 +76,10 @@ class EventWriterLimits:
     pending_rows: int = 50_000
     pending_bytes: int = 64 * 1024 * 1024
     max_jobs: int = 20_000
-    """That several events put together may make."""
+    """The maximum number of jobs of several events that are put together."""
     patience: float = 10.0
     max_pause: float = 1.0
-    """Between two tries."""
+    """The longest pause between two attempts."""
 
 
 class _PutRequest:

@@ -16,7 +16,7 @@ from storage.postgres.queries import Q
 log = structlog.get_logger("notices")
 
 PING_INTERVAL = 15.0
-"""How often a quiet connection is asked whether it is still there."""
+"""Seconds after which an idle connection is checked by a query."""
 MAX_PAUSE = 5.0
 
 
@@ -29,7 +29,7 @@ class ChangeListener:
         self._on_connect: list[Callable[[], None]] = []
         self._failures = 0
         self.listening = asyncio.Event()
-        """Set while changes are heard as they happen."""
+        """Set while the connection receives notifications."""
 
     def on_change(self, topic: str, call: Callable[[], None]) -> None:
         """Register a callback for changes of a topic, and for changes that may have been missed."""
