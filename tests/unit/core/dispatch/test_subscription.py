@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.dispatch.job import Mode
+from core.dispatch.job import ANCHOR, Mode
 from core.dispatch.subscription import (
     Binding,
     Signature,
@@ -58,6 +58,11 @@ def test_a_subscription_begins_with_the_usual_values() -> None:
         SubscriptionSource.API,
     )
     assert (made.signature, made.version, made.headers) == (Signature.STANDARD, 1, {})
+
+
+def test_the_anchors_subscriptions_take_the_events_of_every_tenant() -> None:
+    assert subscription(tenant=ANCHOR).is_anchors
+    assert not subscription().is_anchors
 
 
 def test_secrets_are_not_printed() -> None:
