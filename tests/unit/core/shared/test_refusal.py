@@ -7,7 +7,7 @@ from core.shared.refusal import Refusal, RefusalReason
 
 
 @pytest.mark.parametrize(
-    "refusal", [*PoolRefusal, *SubscriptionRefusal, *EventTypeRefusal], ids=lambda one: str(one)
+    "refusal", [*PoolRefusal, *SubscriptionRefusal, *EventTypeRefusal], ids=str
 )
 def test_a_refusal_has_a_word_for_programs_and_a_sentence_for_people(refusal: Refusal) -> None:
     assert refusal.code == refusal.name.lower()
