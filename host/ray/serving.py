@@ -119,7 +119,7 @@ class Seldom:
         self._next = time.monotonic() + ASK_EVERY
 
     def __call__(self) -> bool:
-        """What the answer is, if it is time to ask."""
+        """Return the answer if it is time to ask again, else False."""
         if time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + ASK_EVERY

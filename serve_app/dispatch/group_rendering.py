@@ -7,12 +7,10 @@ from storage.dispatch.groups import Group, Parking
 
 
 def group_state_of(group: Group, now: float) -> GroupState:
-    """What a group does."""
     return state_of(group.failed, group.next_up, parked=group.parking is not None, now=now)
 
 
 def group_document(group: Group, now: float) -> Document:
-    """A group in a listing."""
     head = head_of(group.failed, group.next_up)
     return {
         "name": group.place.name,

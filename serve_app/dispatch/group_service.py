@@ -35,7 +35,7 @@ async def list_groups(
     after: PoolGroupKey,
     limit: int,
 ) -> tuple[list[Group], PoolGroupKey | None]:
-    """The next groups in a state, and where to go on."""
+    """Return the next groups in a state, and the cursor of the page after them."""
     pools = list(await _pools(replica, tenant, pool))
     look = GroupSelection.ALL if state is None else _LOOKS.get(state, GroupSelection.ALL)
     found: list[Group] = []
@@ -54,7 +54,7 @@ async def list_groups(
 
 
 async def find(replica: Replica, tenant: int, name: str, pool: str | None) -> PoolGroupKey:
-    """The one group of this name.
+    """Find the one group of this name.
 
     Raises:
         NotFoundError: There is none with jobs to deliver, and nobody holds it back.
@@ -67,7 +67,6 @@ async def find(replica: Replica, tenant: int, name: str, pool: str | None) -> Po
 
 
 async def read(replica: Replica, tenant: int, place: PoolGroupKey) -> Group:
-    """A group as it stands now."""
     (group,) = await _read(replica, tenant, [place])
     return group
 
@@ -133,7 +132,7 @@ async def _find(replica: Replica, tenant: int, name: str, pool: str | None) -> P
 
 
 async def _pools(replica: Replica, tenant: int, name: str | None) -> dict[int, str]:
-    """The pools a tenant's jobs may be in, by number with their codes."""
+    """Return the codes of the pools that a tenant's jobs may be in, by pool number."""
     rows = await replica.listings.query(pools.page, tenant, PoolFilter(), 0, job_service.MAX_POOLS)
     return {row.pool_no: row.code for row in rows if name in {None, row.code, row.pool_id}}
 

@@ -53,7 +53,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def _written_out(value: Any) -> Any:
-    """A time as it is written; a number is not taken for the seconds since 1970."""
+    """Parse an ISO time; refuse numbers, which pydantic takes for seconds since 1970."""
     try:
         if isinstance(value, str) and _DAY.match(value):
             return datetime.fromisoformat(value.upper())

@@ -22,7 +22,6 @@ _SENTENCES = {
 
 
 def job_item(job: Job) -> Document:
-    """A job in a listing."""
     return {
         "id": job.job_id,
         "externalId": job.external_id,
@@ -69,7 +68,6 @@ def job_item(job: Job) -> Document:
 
 
 def job_document(job: Job, attempts: Iterable[Attempt]) -> Document:
-    """A job whole."""
     payload, encoding = json_or_base64(job.payload)
     if encoding is Encoding.BASE64:
         payload, encoding = text_or_base64(job.payload)
@@ -108,7 +106,7 @@ def job_action_error(told: JobActionResult) -> Exception:
 def changed_document(
     verb: JobAction, told: Sequence[JobActionResult], remaining: int, cursor: str | None
 ) -> Document:
-    """What became of many jobs."""
+    """Render the result of an action on many jobs."""
     changed = sum(one.fate is Fate.DONE for one in told)
     document = {
         "changed": changed,
@@ -120,7 +118,7 @@ def changed_document(
 
 
 def options_document(found: Iterable[FilterOption]) -> Document:
-    """What listings can be filtered by."""
+    """Render the values that listings can be filtered by."""
     names = {"code": "codes", "source": "sources", "pool": "pools", "subscription": "subscriptions"}
     document: Document = {
         "statuses": _options(JobStatus),
@@ -149,7 +147,7 @@ def _duration(job: Job) -> int | None:
 
 
 def _key(job: Job) -> str | None:
-    """An event's job is known by what it brings to whom."""
+    """Name an event's job by event and subscription."""
     if job.kind is Kind.EVENT:
         return f"{job.event_id}:{job.subscription_id}"
     return job.idempotency_key

@@ -47,12 +47,12 @@ class JobActionRound:
 
 
 def payload_in(raw: bytes) -> bytes:
-    """The payload of a request that was read already, as it came."""
+    """Cut the payload out of a request, byte for byte as it came."""
     return _bytes_of(_FIELDS.decode(raw)["payload"])
 
 
 def payloads_in(raw: bytes) -> list[bytes]:
-    """The same for a list of requests."""
+    """Cut the payloads out of a list of requests."""
     return [_bytes_of(fields["payload"]) for fields in _ITEMS.decode(raw)]
 
 
@@ -120,7 +120,7 @@ async def apply_action(
 async def apply_action_to_next(
     replica: Replica, tenant: int, verb: JobAction, chosen: JobFilter, after: str | None, limit: int
 ) -> JobActionRound:
-    """The same with the next jobs that are meant, oldest first; each is tried once.
+    """Apply an action to the next jobs that match, oldest first; try each once.
 
     None may be among those that one look reads: then there is a cursor all the same.
     """
@@ -136,7 +136,7 @@ async def apply_action_to_next(
 async def find_pool_numbers(
     replica: Replica, tenant: int, names: list[str]
 ) -> tuple[int, ...] | None:
-    """The pools that a filter means: of one's own and of the anchor's those of this code or id."""
+    """Return the pools of the tenant and of the anchor with this code or id."""
     if not names:
         return None
     return tuple(
@@ -176,6 +176,6 @@ async def _hand_over(
 
 
 def _bytes_of(raw: msgspec.Raw) -> bytes:
-    """A text is what it says; anything else is JSON."""
+    """Encode a string as plain text and anything else as JSON."""
     text = bytes(raw)
     return msgspec.json.decode(text, type=str).encode() if text[:1] == b'"' else text

@@ -73,7 +73,7 @@ async def take_long(
 
 
 def _failed(request: Request, status: int, detail: str) -> Response:
-    """A problem: a bare 500 looks to those in between as if nobody were here."""
+    """Return a problem document: proxies take a bare 500 for a missing server."""
     return problem_response(
         Problem(status=status, code="sample_failure", detail=detail), request.scope
     )
@@ -105,6 +105,6 @@ async def _discarded(request: Request) -> int:
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    """Returns when the sender has hung up."""
+    """Return when the sender has hung up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

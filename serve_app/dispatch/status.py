@@ -63,7 +63,6 @@ class PoolSnapshot:
         return self.row.tenant == ANCHOR
 
     def vitals(self, open_breakers: int = 0) -> PoolHealth:
-        """What its health follows from."""
         window = self.stats.get("windows", {}).get("30", {})
         return PoolHealth(
             code=self.row.code,
@@ -98,7 +97,7 @@ class DispatchStatusReader:
         )
 
     async def pools(self, tenant: int, code: str | None = None) -> list[PoolSnapshot]:
-        """The pools a tenant's deliveries can be in, those archived left out."""
+        """Return the pools that a tenant's deliveries can be in, without archived ones."""
         rows = await self._database.query(pools.page, tenant, PoolFilter(), 0, MAX_POOLS)
         reported = {actor["stats"]["pool_no"]: actor for actor in await self._actors()}
         own = None if tenant == ANCHOR else await self._windows.get(tenant)
@@ -120,14 +119,14 @@ class DispatchStatusReader:
     async def query(
         self, pools: list[PoolSnapshot], question: str, *args: Any
     ) -> list[tuple[PoolSnapshot, Any]]:
-        """What these pools say; one that does not answer is left out."""
+        """Ask these pools for their state; leave out those that do not answer."""
         answers = await asyncio.gather(
             *(self._ask_one(pool, question, *args) for pool in pools if pool.is_up)
         )
         return [one for one in answers if one is not None]
 
     async def extend_snapshot(self, snapshot: MetricsSnapshot, tenant: int) -> MetricsSnapshot:
-        """The snapshot with what only this tenant is told."""
+        """Return the snapshot with the fields that only this tenant may see."""
         try:
             return replace(snapshot, warnings=await self._warned.get(tenant))
         except SERVER_ERRORS as error:

@@ -142,7 +142,7 @@ class SubscriptionFields(WireModel):
     custom_config: CustomConfig = Field([])
 
     def values(self, names: frozenset[str]) -> dict[str, Any]:
-        """These fields as the core calls and keeps them; pool and bindings are looked up first."""
+        """Return the fields under their names in the core, without pool and bindings."""
         return values_of(self, names - {"dispatch_pool_id", "event_types"})
 
 
@@ -190,7 +190,7 @@ class SubscriptionPatch(Patch):
     status: SubscriptionStatus | None = None
 
     def values(self) -> dict[str, Any]:
-        """What is given, as the core calls and keeps it."""
+        """Return the given fields under their names in the core."""
         return values_of(self, self.model_fields_set - {"dispatch_pool_id", "event_types"})
 
 

@@ -44,7 +44,7 @@ class SubscriptionService:
         self._pools: dict[str, dict[str, Any]] = {}
 
     async def new(self, request: SubscriptionRequest) -> Subscription:
-        """A subscription to create."""
+        """Return a new subscription from a request."""
         made = await self._made(request, request.code)
         return replace(made, source=request.source, status=request.status)
 
@@ -59,7 +59,7 @@ class SubscriptionService:
         ]
 
     async def replacement(self, request: SubscriptionReplacement) -> SubscriptionEdit:
-        """What makes one anew."""
+        """Return a function that replaces a subscription."""
         names = _FIELDS - (_UNSEEN - request.model_fields_set)
         values = await self._values(request, request.values(names))
 
@@ -73,7 +73,7 @@ class SubscriptionService:
         return edit
 
     async def change(self, request: SubscriptionPatch) -> SubscriptionEdit:
-        """What changes some of it."""
+        """Return a function that changes some fields of a subscription."""
         values = await self._values(request, request.values())
         values.pop("status", None)
 
@@ -164,7 +164,7 @@ def check_credentials(current: Subscription, changed: Subscription, given: Conta
 
 
 def secret_or_new(text: str | None) -> bytes:
-    """What was given, else a new one."""
+    """Return the given secret, or a new one."""
     return webhook_secrets.new_secret() if text is None else parse_secret(text)
 
 
