@@ -4,10 +4,10 @@ import asyncpg
 
 from core.shared.errors import MusterError
 from storage.encryption.cipher import ENCRYPTION_ERRORS, SETTING, KeyRing, Location, key_ring
+from storage.postgres.advisory_locks import AdvisoryLock
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
-_LOCK = 0x6D75_7375  # any constant; it keeps apart those who register keys
 _TEST = b"muster"
 
 
@@ -27,7 +27,7 @@ async def check(pool: Pool) -> None:
     """
     ring = key_ring()
     async with pool.acquire() as conn, conn.transaction():
-        await conn.execute(Q["lock_encryption_keys"], _LOCK)
+        await conn.execute(Q["lock_encryption_keys"], AdvisoryLock.REGISTER_KEYS)
         rows = await conn.fetch(Q["list_encryption_keys"])
         for row in rows:
             _verify(ring, row)

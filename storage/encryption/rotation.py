@@ -10,11 +10,11 @@ from storage.encryption import keys, reencryption
 from storage.encryption.cipher import key_ring
 from storage.encryption.reencryption import ShowProgress
 from storage.postgres import audit_log
+from storage.postgres.advisory_locks import AdvisoryLock
 from storage.postgres.audit_log import COMMAND_LINE, AuditAction
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
-_LOCK = 0x6D75_7376  # any constant; it keeps two rotations apart
 MAX_WALKS = 20
 
 
@@ -38,12 +38,12 @@ class Rotation:
 async def sole_rotation(pool: Pool) -> AsyncIterator[None]:
     """Hold the lock that admits one rotation at a time; raises ConflictError."""
     async with pool.acquire() as conn:
-        if not await conn.fetchval(Q["try_lock_rotation"], _LOCK):
+        if not await conn.fetchval(Q["try_lock_rotation"], AdvisoryLock.ROTATE_KEYS):
             raise ConflictError("another rotation of keys is under way: wait for its end")
         try:
             yield
         finally:
-            await conn.execute(Q["unlock_rotation"], _LOCK)
+            await conn.execute(Q["unlock_rotation"], AdvisoryLock.ROTATE_KEYS)
 
 
 async def rotate(pool: Pool, show: ShowProgress | None = None) -> Rotation:

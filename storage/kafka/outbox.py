@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from storage.postgres.advisory_locks import AdvisoryLock
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
-
-_LOCK = 0x6D75_7375  # any constant; it admits one relay
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Backlog:
 
 async def claim(conn: Connection) -> bool:
     """Take the lock of the single relay for the life of this connection; return True on success."""
-    won: bool = await conn.fetchval(Q["claim_relay"], _LOCK)
+    won: bool = await conn.fetchval(Q["claim_relay"], AdvisoryLock.RELAY)
     return won
 
 

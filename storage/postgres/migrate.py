@@ -17,12 +17,12 @@ import asyncpg
 from core.shared.backoff import backoff
 from core.shared.errors import MusterError
 from core.shared.schema_version import schema_problem
+from storage.postgres.advisory_locks import AdvisoryLock
 from storage.postgres.migration_files import Migration, known
 from storage.postgres.pool import Connection
 from storage.postgres.queries import Q
 from storage.postgres.schema_check import applied_migrations
 
-_LOCK = 0x6D75_7374  # any constant; it keeps two migrating processes apart
 _CONCURRENT_INDEX = re.compile(
     r"create\s+(?:unique\s+)?index\s+concurrently\s+if\s+not\s+exists\s+(\w+)", re.IGNORECASE
 )
@@ -64,7 +64,7 @@ async def migrate(
     """
     run = _Run(options or MigrationOptions())
     async with _connected(dsn) as conn:
-        while not await conn.fetchval(Q["try_lock_migrations"], _LOCK):
+        while not await conn.fetchval(Q["try_lock_migrations"], AdvisoryLock.MIGRATE):
             await run.wait(conn, "another migration is under way")
         await conn.execute(Q["create_migrations"])
         await run.insist(conn, lambda: conn.execute(Q["mark_migrations"]), "schema_migrations")

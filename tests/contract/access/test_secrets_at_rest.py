@@ -23,6 +23,7 @@ from storage.encryption.cipher import FixedKeys, KeyRing, MissingKeyError, insta
 from storage.encryption.keys import WrongKeyError
 from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
 from storage.gathers import resources
+from storage.kafka import outbox
 from storage.postgres import audit_log
 from storage.postgres.pool import Pool
 from tests.support.dispatch import JobFactory
@@ -390,3 +391,10 @@ async def test_a_job_without_secrets_needs_no_key(pool: Pool, jobs: JobFactory) 
     job_id = await jobs.post()
     row = await pool.fetchrow("select headers, auth from dispatch_jobs where job_id = $1", job_id)
     assert tuple(row) == (None, None)
+
+
+async def test_keys_are_checked_while_a_relay_runs(pool: Pool) -> None:
+    async with pool.acquire() as relay, asyncio.timeout(20):
+        assert await outbox.claim(relay)
+        await encryption_keys.check(pool)
+        await relay.execute("select pg_advisory_unlock_all()")
