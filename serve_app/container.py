@@ -15,13 +15,13 @@ from core.events.event_type import Admission
 from core.shared.quotas import Quota
 from core.shared.usage_counter import UsageCounter
 from handlers.filters.cel import filter_counters, passes_filter
+from serve_app.cluster_stats import ClusterStats, RateMeter
 from serve_app.dispatch.pool_notifier import PoolNotifier
 from serve_app.dispatch.status import DispatchStatusReader
 from serve_app.gathers.service import GatherService
 from serve_app.http.auth import ApiKeyVerifier, TokenSigner
 from serve_app.kafka.status import SLUG_TTL, KafkaStatusReader
 from serve_app.limits.load_limiter import LoadLimiter
-from serve_app.operations.cluster_stats import ClusterStats, RateMeter
 from serve_app.operations.health_checks import Health
 from serve_app.streams.hub import StreamHub
 from serve_app.waits.registration import WaitRegistrar

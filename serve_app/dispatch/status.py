@@ -17,7 +17,7 @@ from core.dispatch.health import PoolHealth
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import PoolStatus
 from core.shared.errors import UnavailableError
-from serve_app.operations.cluster_stats import SUPERVISOR_ERRORS, ClusterStats
+from serve_app.cluster_stats import SUPERVISOR_ERRORS, ClusterStats
 from services.shared.cache import Cache
 from services.shared.database import Database
 from storage.dispatch import pools, stats

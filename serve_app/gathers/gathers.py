@@ -36,7 +36,7 @@ from serve_app.http.permissions import (
     requires,
     requires_or_token,
 )
-from serve_app.streams.sse import LastEventId, LastEventIdHeader, cursor_of
+from serve_app.http.sse import LastEventId, LastEventIdHeader, cursor_of
 from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large
 from storage.waits import waits

@@ -35,7 +35,7 @@ from serve_app.http.event_replies import EventReply, event_reply_document
 from serve_app.http.json_io import headers_of, json_response, parse, parse_as, read_body
 from serve_app.http.openapi import describe_responses, json_body
 from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
-from serve_app.streams.sse import LastEventId, LastEventIdHeader, cursor_of
+from serve_app.http.sse import LastEventId, LastEventIdHeader, cursor_of
 from services.shared.process import new_turn_id
 from services.shared.time_slice import offload_if_large
 

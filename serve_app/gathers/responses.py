@@ -24,8 +24,8 @@ from serve_app.gathers.service import (
 from serve_app.gathers.stream_format import gather_format
 from serve_app.http.openapi import describe_stream
 from serve_app.http.permissions import caller_of, replica_of, request_slot_of
+from serve_app.http.sse import EventStream
 from serve_app.streams.hub import DisconnectPolicy, StreamFormat, is_at_end
-from serve_app.streams.sse import EventStream
 from storage.waits import waits
 
 STREAM_RESPONSES = describe_stream(

@@ -7,8 +7,8 @@ from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome
 from serve_app.gathers.rendering import event_document, summary_document
 from serve_app.http.models import Document
+from serve_app.http.sse import frame
 from serve_app.streams.hub import Frame, LogUpdate, StreamFormat
-from serve_app.streams.sse import frame
 
 _KINDS = {
     Outcome.RECEIVED.value: "callback",

@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from serve_app.http.permissions import Requires, RequiresOrToken
 from serve_app.http.problem_model import ProblemView
 from serve_app.http.problems import MEDIA_TYPE
-from serve_app.streams.sse import MEDIA_TYPE as EVENTS
+from serve_app.http.sse import MEDIA_TYPE as EVENTS
 
 _PAGE = re.compile(r"\b(?:Counted)?Page_(\w+?)(?:View)?_(?=\W)")
 _REF = "#/components/schemas/{model}"

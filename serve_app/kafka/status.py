@@ -11,9 +11,9 @@ import structlog
 from core.kafka.topic_routing import TopicRouting, completion_topic
 from core.shared.errors import NotFoundError
 from core.shared.kafka_config import KafkaConfig
+from serve_app.cluster_stats import ClusterStats, Report
 from serve_app.http.models import Document, drop_none
 from serve_app.kafka.models import TopicState
-from serve_app.operations.cluster_stats import ClusterStats, Report
 from services.shared.cache import Cache
 from services.shared.database import Database
 from storage.access import keys

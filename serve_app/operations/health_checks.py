@@ -12,8 +12,8 @@ from actors.client import ActorClient
 from actors.runtime.names import DISPATCH as DISPATCH_POOL
 from core.shared.config import Placement
 from core.shared.stalls import stall_of
+from serve_app.cluster_stats import SUPERVISOR_ERRORS, ClusterStats, Report
 from serve_app.kafka.status import INGEST, RELAY, error_of, is_connected, stats_of
-from serve_app.operations.cluster_stats import SUPERVISOR_ERRORS, ClusterStats, Report
 from services.shared.cache import Cache
 from storage.postgres.clock import read_clock
 from storage.postgres.error_class import SERVER_ERRORS

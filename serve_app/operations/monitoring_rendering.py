@@ -5,10 +5,10 @@ from typing import Any
 
 from core.dispatch.health import PoolHealth, assess_health, success_rate
 from core.shared.timestamps import to_iso
+from serve_app.cluster_stats import Report
 from serve_app.dispatch.status import PoolSnapshot
 from serve_app.http.models import Document
 from serve_app.kafka.status import INGEST, stats_of
-from serve_app.operations.cluster_stats import Report
 from storage.dispatch.stats import QueueSize
 
 _WINDOWS = ("5", "30")

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 import structlog
 
 from core.dispatch.breaker import BreakerState
+from serve_app.cluster_stats import SUPERVISOR_ERRORS, Report
 from serve_app.container import Replica
 from serve_app.dispatch.status import DISPATCH_KIND
 from serve_app.http.models import Document
 from serve_app.kafka.status import INGEST
-from serve_app.operations.cluster_stats import SUPERVISOR_ERRORS, Report
 from serve_app.operations.monitoring_rendering import (
     breaker_document,
     consumers_document,

@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from core.access.permissions import Permission
 from core.dispatch.job import ANCHOR
+from serve_app.cluster_stats import Report
 from serve_app.dispatch.status import DISPATCH_KIND
 from serve_app.http.json_io import json_response
 from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import caller_of, replica_of, requires
-from serve_app.operations.cluster_stats import Report
 from serve_app.operations.models import StatusView
 
 router = APIRouter(tags=["operations"])

@@ -21,7 +21,7 @@ from core.shared.address import Address
 from core.shared.errors import TransientError, UnavailableError
 from core.waits.messages import RefusedReply
 from core.waits.state import Wait, WaitLogEntry
-from serve_app.streams.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME
+from serve_app.http.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME
 from services.shared.time_slice import offload_if_large
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.waits import waits

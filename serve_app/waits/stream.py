@@ -14,14 +14,14 @@ from serve_app.container import Replica
 from serve_app.http.json_io import json_response
 from serve_app.http.openapi import describe_responses, describe_stream
 from serve_app.http.permissions import WaitAddress, replica_of, request_slot_of, requires
-from serve_app.streams.hub import is_at_end
-from serve_app.streams.sse import (
+from serve_app.http.sse import (
     FROM_START,
     EventStream,
     LastEventId,
     LastEventIdHeader,
     cursor_of,
 )
+from serve_app.streams.hub import is_at_end
 from serve_app.waits.rendering import explanation_document, includes_end, log_documents
 from serve_app.waits.stream_format import WAIT_FORMAT
 from serve_app.waits.wait_models import ExplainView, LogView

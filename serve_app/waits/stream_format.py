@@ -1,7 +1,7 @@
 """The stream of a wait: its registration, its events and its end."""
 
+from serve_app.http.sse import frame
 from serve_app.streams.hub import Frame, LogUpdate, StreamFormat
-from serve_app.streams.sse import frame
 from serve_app.waits.rendering import ended_document, entry_document, registered_document
 
 

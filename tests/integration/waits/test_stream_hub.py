@@ -16,8 +16,8 @@ from core.waits.spec import Source, encode_spec
 from core.waits.strategy import Outcome
 from serve_app.gathers import journals_format  # noqa: F401  registers its format
 from serve_app.gathers.stream_format import gather_format
+from serve_app.http.sse import FROM_START
 from serve_app.streams.hub import READ_AHEAD_BYTES, DisconnectPolicy, StreamHub
-from serve_app.streams.sse import FROM_START
 from serve_app.waits.stream_format import WAIT_FORMAT
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import Pool, PoolOptions, open_pool

@@ -9,8 +9,8 @@ from core.gathers.gather import GatherSpec, Question, decode_gather_spec, encode
 from core.shared.call_outcome import CallState
 from serve_app.gathers import journals_format
 from serve_app.gathers.stream_format import gather_format
+from serve_app.http.sse import FROM_START
 from serve_app.streams.hub import Frame, LogUpdate
-from serve_app.streams.sse import FROM_START
 from tests.unit.serve_app.container_fixtures import numbers
 from tests.unit.serve_app.gathers.fixtures import GENERAL, JOURNALS, Gather
 

@@ -26,8 +26,8 @@ from core.waits.messages import (
 from core.waits.spec import Source, WaitSpec, encode_spec
 from core.waits.state import Wait, WaitLogEntry
 from core.waits.transitions import apply
+from serve_app.http.sse import FROM_START, HEARTBEAT_FRAME
 from serve_app.streams.hub import Channel, DisconnectPolicy, StreamFormat, StreamHub
-from serve_app.streams.sse import FROM_START, HEARTBEAT_FRAME
 from serve_app.waits.stream_format import WAIT_FORMAT
 from storage.postgres.queries import Q
 from tests.simulation.clockwork import simulate

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from serve_app.streams.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME
+from serve_app.http.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME
 from tests.unit.serve_app.streams.hub_fixtures import (
     HEARTBEAT,
     Reader,

@@ -1,4 +1,4 @@
-from serve_app.operations.cluster_stats import RateMeter
+from serve_app.cluster_stats import RateMeter
 
 
 class Clock:
