@@ -16,7 +16,6 @@ from core.shared.quotas import Quota
 from core.shared.usage_counter import UsageCounter
 from handlers.filters.cel import filter_counters, passes_filter
 from serve_app.cluster_stats import ClusterStats, RateMeter
-from serve_app.dispatch.pool_notifier import PoolNotifier
 from serve_app.dispatch.status import DispatchStatusReader
 from serve_app.gathers.service import GatherService
 from serve_app.http.auth import ApiKeyVerifier, TokenSigner
@@ -29,6 +28,7 @@ from services.access.count_quotas import CountQuotas
 from services.access.quota_monitor import QuotaWatch, usage_source
 from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
 from services.access.usage_writer import UsageWriter
+from services.dispatch.pool_notifier import PoolNotifier
 from services.events.intake import CloudEventIntake
 from services.events.subscription_cache import SubscriptionCache
 from services.events.validator import EventValidator

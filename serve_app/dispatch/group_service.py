@@ -7,8 +7,7 @@ from core.dispatch.pool import DEFAULT_POOL
 from core.shared.errors import ConflictError, InvalidError, NotFoundError
 from serve_app.container import Replica
 from serve_app.dispatch import job_service
-from serve_app.dispatch.group_models import MAX_WAITING_COUNT
-from serve_app.dispatch.group_rendering import group_state_of
+from serve_app.dispatch.group_models import MAX_WAITING_COUNT, group_state_of
 from serve_app.dispatch.job_rendering import job_action_error
 from storage.dispatch import groups, pools
 from storage.dispatch.groups import Group, GroupSelection, PoolGroupKey

@@ -17,8 +17,8 @@ from serve_app.dispatch.group_models import (
     GroupQuery,
     GroupView,
     ParkRequest,
+    group_document,
 )
-from serve_app.dispatch.group_rendering import group_document
 from serve_app.dispatch.job_rendering import job_item
 from serve_app.http.cursors import (
     group_cursor,

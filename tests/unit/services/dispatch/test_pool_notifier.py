@@ -4,7 +4,7 @@ import asyncio
 
 from core.dispatch.job import JobKey
 from core.shared.errors import UnavailableError
-from serve_app.dispatch.pool_notifier import PoolNotifier
+from services.dispatch.pool_notifier import PoolNotifier
 
 
 class Pools:

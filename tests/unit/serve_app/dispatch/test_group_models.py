@@ -5,8 +5,7 @@ import pytest
 from core.dispatch.groups import GroupMember
 from core.dispatch.job import JobStatus, Mode
 from core.shared.errors import InvalidError
-from serve_app.dispatch.group_models import GroupView
-from serve_app.dispatch.group_rendering import group_document
+from serve_app.dispatch.group_models import GroupView, group_document
 from serve_app.http.cursors import (
     group_cursor,
     group_job_cursor,
