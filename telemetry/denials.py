@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import structlog
 from prometheus_client.metrics_core import Metric
 
-from core.shared.denial import Denial
+from core.shared.errors import Denial
 from telemetry.families import counter
 
 log = structlog.get_logger("access")

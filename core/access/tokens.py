@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.shared.address import Address
-from core.shared.denial import Denial
+from core.shared.errors import Denial
 
 TOKEN_SCOPE = Denial("token_scope")
 """The token does not allow the request."""

@@ -15,7 +15,17 @@ MusterError
 Constructors pass their arguments up unchanged, so an error keeps its type when Ray pickles it.
 """
 
-from core.shared.denial import Denial
+from typing import NamedTuple
+
+
+class Denial(NamedTuple):
+    """Why a caller was not let in, for the log and the counters."""
+
+    reason: str
+    key: str = ""
+    """The prefix of the API key in the request, if such a key exists."""
+    tenant: int = 0
+    """The tenant of that key."""
 
 
 class MusterError(Exception):

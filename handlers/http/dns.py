@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from aiohttp.abc import ResolveResult
 
-from core.shared.domain_names import registrable_domain
+from core.shared.call_policy import registrable_domain
 from core.shared.tenant_share import SharedLimit
 
 ResolveHost: TypeAlias = Callable[[str, int, socket.AddressFamily], Awaitable[list[ResolveResult]]]

@@ -7,8 +7,13 @@ from typing import Annotated
 from fastapi import Path
 
 from core.access.permissions import Permission
-from core.shared.denial import Denial
-from core.shared.errors import ForbiddenError, InvalidError, NotFoundError, UnauthenticatedError
+from core.shared.errors import (
+    Denial,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    UnauthenticatedError,
+)
 from core.shared.quotas import Quota
 from serve_app.access.key_models import KeyCreated, KeyRequest, KeyView
 from serve_app.http.page import Page

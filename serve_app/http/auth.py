@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from core.access.permissions import Permission, split_key
 from core.access.tokens import CALLBACK, TOKEN_SCOPE, sign, verify
 from core.shared.address import Address
-from core.shared.denial import Denial
-from core.shared.errors import ForbiddenError, UnauthenticatedError
+from core.shared.errors import Denial, ForbiddenError, UnauthenticatedError
 from serve_app.http.key_lookup import UNKNOWN_TTL, FindLive, KeyLookup
 from services.shared.cache import Cache
 from storage.access.keys import Credential

@@ -8,8 +8,7 @@ from fastapi.params import Depends
 from core.access.permissions import Permission
 from core.access.tokens import CALLBACK
 from core.shared.address import Address, check_id
-from core.shared.denial import Denial
-from core.shared.errors import ForbiddenError, NotFoundError
+from core.shared.errors import Denial, ForbiddenError, NotFoundError
 from serve_app.container import Replica
 from serve_app.http.auth import Caller
 from serve_app.http.json_io import headers_of

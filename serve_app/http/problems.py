@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from core.shared.denial import Denial
 from core.shared.errors import (
     ConflictError,
+    Denial,
     DeniedError,
     ForbiddenError,
     InvalidError,

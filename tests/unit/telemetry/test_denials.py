@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from core.shared.denial import Denial
+from core.shared.errors import Denial
 from telemetry.denials import LOG_EVERY, MANY, MAX_KEYS, MAX_SOURCES, Denials
 
 UNKNOWN = Denial("unknown_key")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.shared.domain_names import registrable_domain
+from core.shared.call_policy import registrable_domain
 
 
 @pytest.mark.parametrize(

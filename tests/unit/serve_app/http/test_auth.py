@@ -4,8 +4,7 @@ import pytest
 
 from core.access.permissions import Permission, compose_key, hash_secret
 from core.shared.address import Address
-from core.shared.denial import Denial
-from core.shared.errors import ForbiddenError, UnauthenticatedError
+from core.shared.errors import Denial, ForbiddenError, UnauthenticatedError
 from serve_app.http.auth import KEY_TTL, SECRETS_TTL, ApiKeyVerifier, Caller, TokenSigner
 from serve_app.http.key_lookup import UNKNOWN_TTL
 from storage.access.keys import Credential
