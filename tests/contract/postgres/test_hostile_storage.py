@@ -26,7 +26,7 @@ from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection
 from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange, write_parked
 from tests.support.hostile_input import RAW, TEXTS, VALUES, as_json, nearly
 from tests.support.shards import address, api, register
-from tests.unit.core.test_hostile_events import CLOUD_EVENT, MEDIA_TYPES
+from tests.unit.core.test_hostile_events import EXAMPLE, MEDIA_TYPES
 from tests.unit.core.test_hostile_names import CALL, CONFIG, CONFIGS, EVENT
 
 NOW = 1_750_000_000.0
@@ -85,7 +85,7 @@ async def pool(database: str) -> AsyncIterator[Pool]:
 
 async def test_any_accepted_event_is_stored(database: str) -> None:
     birth = EventStamp(tenant=1, now=NOW, new_id=new_id)
-    bodies = examples(nearly(CLOUD_EVENT).map(as_json))
+    bodies = examples(nearly(EXAMPLE).map(as_json))
     sure = {"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-source": "s"}
     binary = examples(
         st.tuples(st.dictionaries(TEXTS.map(lambda t: f"ce-{t}"), TEXTS, max_size=2), RAW)
@@ -104,7 +104,7 @@ async def test_any_accepted_event_is_stored(database: str) -> None:
 
 
 def _records() -> list[KafkaMessage]:
-    values = RAW | VALUES.map(as_json) | nearly(CLOUD_EVENT).map(as_json) | st.none()
+    values = RAW | VALUES.map(as_json) | nearly(EXAMPLE).map(as_json) | st.none()
     texts = TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass"))
     named = st.sampled_from(["content-type", "X-Correlation-Id", "X-Execution-Id", "ce_id"])
     # The reader has replaced what is no character in a name.

@@ -83,7 +83,7 @@ async def test_a_group_that_reads_is_left_alone(kafka: Kafka, topic: str) -> Non
     try:
         words = ("--to", "2026-03-01T12:00:05Z")
         told = await rewind(kafka, group, *words, "--yes", code=1)
-        assert "is being read: stop Muster first" in " ".join(told["error"].split())
+        assert "is active: stop Muster first" in " ".join(told["error"].split())
         assert (await rewind(kafka, group, *words))["changed"] is False  # looking is harmless
     finally:
         await reader.stop()
@@ -96,7 +96,7 @@ async def test_what_was_never_read_is_said(kafka: Kafka, topic: str) -> None:
     assert "has read nothing yet" in " ".join(told["error"].split())
     await (await committed(kafka, topic, group, 3)).stop()
     told = await rewind(kafka, group, "--to", "1h", "--topic", "elsewhere", code=1)
-    assert "has read nothing of the topic elsewhere" in " ".join(told["error"].split())
+    assert "has read nothing from topic elsewhere" in " ".join(told["error"].split())
 
 
 def test_partitions_without_a_later_record_stay() -> None:
