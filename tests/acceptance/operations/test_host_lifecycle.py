@@ -28,24 +28,6 @@ from tests.support.hosts import PROGRAM, ROOT, Host, assert_gone, launched, star
 NOBODY = 65534
 
 
-def test_ctrl_c_finishes_the_requests_under_way_and_leaves_nothing(tmp_path: Path) -> None:
-    with started(tmp_path) as host:
-        family = host.family()
-        replies: list[Any] = []
-        request = threading.Thread(target=lambda: replies.append(host.get("/slow?seconds=1.5")))
-        request.start()
-        until(lambda: _requests_under_way(host), "the request is under way")
-        os.killpg(host.process.pid, signal.SIGINT)  # as a terminal does it
-        request.join()
-        assert replies == [{"slept": 1.5}]
-        assert host.process.wait(timeout=60) == 0
-        assert host.said.endswith("Stopped by SIGINT\n")
-        assert_gone(family)
-        assert not instance_paths(tmp_path).run_dir.exists()
-        assert not instance_paths(tmp_path).instance.exists()
-        assert (instance_paths(tmp_path).kept_logs / "raylet.out").exists()
-
-
 MOMENTS: dict[str, Callable[[Host], object]] = {
     "the folder is claimed": lambda host: instance_paths(host.data_dir).instance.exists(),
     "the first process of Ray": lambda host: len(host.family()) >= 2,
@@ -70,7 +52,9 @@ def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path, moment: str) -> No
         assert not instance_paths(tmp_path).instance.exists()
 
 
-def test_after_a_kill_the_next_start_cleans_up(tmp_path: Path) -> None:
+def test_after_a_kill_the_next_start_cleans_up_and_ctrl_c_finishes_requests(
+    tmp_path: Path,
+) -> None:
     with started(tmp_path) as killed:
         family = killed.family()
         killed.process.kill()
@@ -78,9 +62,19 @@ def test_after_a_kill_the_next_start_cleans_up(tmp_path: Path) -> None:
     with started(tmp_path) as host:
         assert_gone(family)
         family = host.family()
-        sentence = down(tmp_path)
-        assert sentence == f"Stopped http://127.0.0.1:{host.port} (pid {host.process.pid})."
+        replies: list[Any] = []
+        request = threading.Thread(target=lambda: replies.append(host.get("/slow?seconds=1.5")))
+        request.start()
+        until(lambda: _requests_under_way(host), "the request is under way")
+        os.killpg(host.process.pid, signal.SIGINT)  # as a terminal does it
+        request.join()
+        assert replies == [{"slept": 1.5}]
+        assert host.process.wait(timeout=60) == 0
+        assert host.said.endswith("Stopped by SIGINT\n")
         assert_gone(family)
+        assert not instance_paths(tmp_path).run_dir.exists()
+        assert not instance_paths(tmp_path).instance.exists()
+        assert (instance_paths(tmp_path).kept_logs / "raylet.out").exists()
         assert down(tmp_path) == f"Nothing runs on {tmp_path}."
 
 
