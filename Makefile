@@ -46,11 +46,11 @@ WITH_KAFKA   += operations/test_stalls.py
 WITH_KAFKA   := $(WITH_KAFKA:%=tests/acceptance/%)
 OWN_INSTANCE := operations/test_cluster_front.py gathers/test_gather_faults.py
 OWN_INSTANCE += operations/test_host_lifecycle.py operations/test_host_running.py
-OWN_INSTANCE += operations/test_overload.py access/test_secrets.py
-OWN_INSTANCE += operations/test_slow_clients_bare.py
+OWN_INSTANCE += operations/test_overload.py operations/test_slow_clients_bare.py
 OWN_INSTANCE := $(OWN_INSTANCE:%=tests/acceptance/%)
 # The last of these tests ends the instance.
 MORTAL       := tests/chaos/test_local.py tests/acceptance/operations/test_faults.py
+MORTAL       += tests/acceptance/access/test_secrets.py
 ELSEWHERE    := $(WITH_KAFKA) $(OWN_INSTANCE) $(MORTAL)
 test-product: $(VENV)/.installed
 	$(PY) -m pytest tests/acceptance tests/ui $(ELSEWHERE:%=--ignore=%)

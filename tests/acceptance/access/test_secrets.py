@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,7 @@ import pytest
 from host.paths import instance_paths
 from host.postgres import embedded
 from tests.support.plain_secrets import find_plain
-from tests.support.product import (
-    START_WITHIN,
-    Product,
-    new_id,
-    run_cli,
-    running_product,
-    until,
-)
+from tests.support.product import BOTH, Product, new_id, running_product, until
 
 MARKER = "hunter22hunter22hunter22"
 SECRET = "whsec_aHVudGVyMjJodW50ZXIyMmh1bnRlcjIy"  # of the marker
@@ -100,16 +92,8 @@ def secrets_of(product: Product) -> dict[str, Any]:
     return told
 
 
-@pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Muster that logs all it can."""
-    folder = tmp_path_factory.mktemp("secrets") / ".muster"
-    with running_product(folder, log_level="DEBUG") as running:
-        yield running
-
-
-def test_secrets_are_in_no_column_log_or_open_file(product: Product) -> None:
-    data_dir = product.data_dir
+def test_secrets_are_in_no_column_log_or_open_file(mortal: Product) -> None:
+    product, data_dir = mortal, mortal.data_dir
     code = exercise(product)
     until("every job is delivered", lambda: jobs_done(product))
     server = embedded.running(data_dir)
@@ -162,29 +146,28 @@ def _files(folder: Path) -> list[Path]:
     ]
 
 
-def test_an_instance_that_lost_its_key_says_so_and_does_not_start(
-    product: Product, tmp_path: Path
+@pytest.mark.ends_instance
+def test_an_instance_that_lost_its_key_does_not_start_and_with_it_goes_on_with_the_same_data(
+    mortal: Product, tmp_path: Path
 ) -> None:
-    exercise(product)
-    data_dir = product.data_dir
+    """The instance ends here, and the next one takes its folder."""
+    exercise(mortal)
+    wait = mortal.register(BOTH | {"timeout": 3_600})  # it outlasts two starts, however slow
+    mortal.callback(wait, {"kept": 1})
+    short = mortal.register(BOTH | {"timeout": 1})
+    data_dir = mortal.data_dir
     key = data_dir / "secret_key"
-    used = next(one for one in secrets_of(product)["keys"] if one["role"] == "encrypts")
-    product.cli("down")
+    used = next(one for one in secrets_of(mortal)["keys"] if one["role"] == "encrypts")
+    mortal.cli("down")
     check_files(data_dir)  # with Ray's logs, which are kept
     lost = key.rename(tmp_path / "lost")
     with pytest.raises(AssertionError, match=used["keyId"]), running_product(data_dir):
         pass
     assert not key.exists(), "no other key is left in its place"
     lost.rename(key)
-    # As it was, for whichever test comes next.
-    again = (
-        "up",
-        "--detach",
-        "--data-dir",
-        str(data_dir),
-        "--port",
-        product.url.rpartition(":")[2],
-    )
-    done = run_cli(*again, env={"MUSTER_LOG_LEVEL": "DEBUG"}, within=START_WITHIN)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert product.http.get("/api/keys").status_code == 200
+    with running_product(data_dir) as second:
+        assert second.key == mortal.key
+        assert second.pid != mortal.pid
+        assert second.event(wait)["waitStatus"] == "completed"
+        assert second.show(wait)["output"]["api_response"] == {"kept": 1}
+        assert second.show(short, wait=20)["status"] == "timeout"

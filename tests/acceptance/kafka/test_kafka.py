@@ -5,7 +5,7 @@ import json
 import os
 import random
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import asyncpg
@@ -13,12 +13,12 @@ import pytest
 
 from core.shared.address import Address
 from host.postgres import embedded
+from tests.support.instances import COMPLETION_TOPIC as ENDS
 from tests.support.kafka import Kafka, MessageToProduce, unique
-from tests.support.product import Product, new_id, running_product, until
+from tests.support.product import Product, new_id, until
 
 T = TypeVar("T")
 CALL = {"url": "http://127.0.0.1:9/process"}
-ENDS = "ends"
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -26,21 +26,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 @pytest.fixture(scope="module")
-def on_kafka(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """An instance with three ingest actors."""
-    run(kafka.create_topic(ENDS, partitions=2))
-    folder = tmp_path_factory.mktemp("kafka-product") / ".muster"
-    with running_product(
-        folder,
-        "--shards",
-        "2",
-        kafka_bootstrap=kafka.bootstrap,
-        kafka_group=unique("muster"),
-        kafka_ingest="3",
-        kafka_completion_topic=ENDS,
-        kafka_topics="^sure-.*,^acme[.].*=acme",
-    ) as product:
-        yield product
+def on_kafka(impatient: Product) -> Product:
+    """An instance with three ingest actors. Its first tests: they count all that it holds."""
+    return impatient
 
 
 def wait_on(product: Product, topic: str, **more: Any) -> dict[str, Any]:

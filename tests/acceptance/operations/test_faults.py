@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from host.postgres import embedded
-from tests.support.product import BOTH, Product, new_id, running_product, until
+from tests.support.product import BOTH, Product, new_id, until
 
 
 def kill(product: Product, name: str) -> int:
@@ -173,20 +173,6 @@ def test_postgres_away_is_503_and_everything_goes_on_when_it_is_back(mortal: Pro
         assert taken["verdict"] == "matched"
     taken = _patient(partial(mortal.event, waits[0], X_Event_Id=new_id()))
     assert taken["verdict"] == "matched"
-
-
-def test_a_restarted_instance_goes_on_with_the_same_data(mortal: Product) -> None:
-    """The last of its tests: the instance ends here, and the next one takes its folder."""
-    wait = mortal.register()
-    mortal.callback(wait, {"kept": 1})
-    short = mortal.register(BOTH | {"timeout": 1})
-    mortal.cli("down")
-    with running_product(mortal.data_dir) as second:
-        assert second.key == mortal.key
-        assert second.pid != mortal.pid
-        assert second.event(wait)["waitStatus"] == "completed"
-        assert second.show(wait)["output"]["api_response"] == {"kept": 1}
-        assert second.show(short, wait=20)["status"] == "timeout"
 
 
 def _patient(call: Any) -> Any:

@@ -1,6 +1,5 @@
 """The host from outside, started and stopped: real Ray, real signals, and nothing left behind."""
 
-import json
 import os
 import shutil
 import signal
@@ -12,18 +11,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import psutil
 import pytest
 
-from host.detach import spawn_detached
 from host.instance import read_instance
 from host.lifecycle import down
 from host.paths import instance_paths
-from host.ports import free_port
 from host.processes import find_processes_in
-from tests.support.hosts import PROGRAM, ROOT, Host, assert_gone, launched, started, stop, until
+from tests.support.hosts import Host, assert_gone, launched, started, stop, until
 
 NOBODY = 65534
 
@@ -93,28 +89,6 @@ def test_without_haproxy_serve_answers_and_a_second_ctrl_c_kills(tmp_path: Path)
         assert host.process.wait(timeout=30) == 130
         assert_gone(family)
     assert down(tmp_path) == f"Nothing runs on {tmp_path}."
-
-
-def test_a_path_with_spaces_works_in_the_background_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "a folder, it's mine"
-    folder.mkdir()
-    (folder / "venv").symlink_to(sys.prefix)
-    port = free_port()
-    command = [str(folder / "venv/bin/python"), str(PROGRAM), "--port", str(port)]
-    data_dir = folder / "my data"
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    instance = spawn_detached([*command, "--data-dir", str(data_dir)], data_dir)
-    try:
-        with urlopen(f"{instance.url}/health", timeout=30) as reply:
-            assert json.load(reply) == {"ok": True}
-        assert os.getsid(instance.pid) == instance.pid
-        assert "Serving on" in instance_paths(data_dir).log.read_text()
-    finally:
-        sentence = down(data_dir)
-    assert sentence == f"Stopped http://127.0.0.1:{port} (pid {instance.pid})."
-    assert_gone([instance.host, *instance.processes])
 
 
 def test_an_ordinary_user_can_run_it() -> None:

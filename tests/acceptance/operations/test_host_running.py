@@ -1,22 +1,25 @@
 """A host that runs, from outside: where it listens, what it keeps to itself, who may join."""
 
+import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.request import urlopen
 
 import psutil
 import pytest
 
+from host.detach import spawn_detached
 from host.errors import HostError
 from host.instance import read_instance
+from host.lifecycle import down
 from host.paths import instance_paths
 from host.ports import free_block, free_port, require_free
-from tests.support.hosts import ROOT, Host, assert_gone, launched, started, stop, until
+from tests.support.hosts import PROGRAM, ROOT, Host, assert_gone, launched, started, until
 
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
@@ -120,13 +123,28 @@ def test_a_taken_port_is_one_sentence_before_anything_starts(tmp_path: Path, hos
         assert not instance_paths(tmp_path).run_dir.exists()
 
 
-def test_two_hosts_live_side_by_side(tmp_path: Path, host: Host) -> None:
-    with started(tmp_path / "other") as other:
-        assert host.get("/health") == other.get("/health") == {"ok": True}
-        family = other.family()
-        stop(other, signal.SIGTERM)
-        assert_gone(family)
+def test_another_host_lives_beside_it_in_the_background_on_a_path_with_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Host
+) -> None:
+    folder = tmp_path / "a folder, it's mine"
+    folder.mkdir()
+    (folder / "venv").symlink_to(sys.prefix)
+    port = free_port()
+    command = [str(folder / "venv/bin/python"), str(PROGRAM), "--port", str(port)]
+    data_dir = folder / "my data"
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    other = spawn_detached([*command, "--data-dir", str(data_dir)], data_dir)
+    try:
+        with urlopen(f"{other.url}/health", timeout=30) as reply:
+            assert json.load(reply) == {"ok": True}
         assert host.get("/health") == {"ok": True}
+        assert os.getsid(other.pid) == other.pid
+        assert "Serving on" in instance_paths(data_dir).log.read_text()
+    finally:
+        sentence = down(data_dir)
+    assert sentence == f"Stopped http://127.0.0.1:{port} (pid {other.pid})."
+    assert_gone([other.host, *other.processes])
+    assert host.get("/health") == {"ok": True}
 
 
 def test_blocks_of_ports_do_not_overlap() -> None:
